@@ -1,0 +1,1 @@
+"""Messages, bus, lifecycle, settings and metrics shared by every Antiphon service."""

@@ -1,0 +1,96 @@
+"""The admin port: /livez, /readyz and /metrics over a minimal HTTP/1.1 server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+_MAX_HEAD_BYTES: Final = 8192
+_READ_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Health:
+    """The answer of a probe; `problems` says in words what is wrong."""
+
+    problems: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+Probe = Callable[[], Health]
+
+
+class AdminServer:
+    """Serves the probes and the metrics; answers from the service's own event loop on purpose.
+
+    A loop that hangs cannot answer, and that is exactly what a probe must notice.
+    """
+
+    def __init__(self, registry: CollectorRegistry, live: Probe, ready: Probe) -> None:
+        self._registry = registry
+        self._probes = {"/livez": live, "/readyz": ready}
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen, and return the bound port; raises OSError when the port is taken."""
+        self._server = await asyncio.start_server(
+            self._serve, host, port, limit=_MAX_HEAD_BYTES, start_serving=True
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_READ_TIMEOUT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._answer(head))
+                await writer.drain()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError):
+            pass
+        finally:
+            writer.close()
+
+    def _answer(self, head: bytes) -> bytes:
+        request_line = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+        if len(request_line) != 3:
+            return _response(HTTPStatus.BAD_REQUEST, "text/plain", b"bad request\n")
+        method, target, _ = request_line
+        if method not in ("GET", "HEAD"):
+            return _response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"GET only\n")
+        status, content_type, body = self._page(target.split("?", 1)[0])
+        return _response(status, content_type, body, head_only=method == "HEAD")
+
+    def _page(self, path: str) -> tuple[HTTPStatus, str, bytes]:
+        if path == "/metrics":
+            return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+        probe = self._probes.get(path)
+        if probe is None:
+            return HTTPStatus.NOT_FOUND, "text/plain", b"/livez /readyz /metrics\n"
+        health = probe()
+        status = HTTPStatus.OK if health.ok else HTTPStatus.SERVICE_UNAVAILABLE
+        body = json.dumps({"ok": health.ok, "problems": health.problems}).encode() + b"\n"
+        return status, "application/json", body
+
+
+def _response(
+    status: HTTPStatus, content_type: str, body: bytes, *, head_only: bool = False
+) -> bytes:
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+        f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + (b"" if head_only else body)

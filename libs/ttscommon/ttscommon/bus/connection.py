@@ -1,0 +1,309 @@
+"""The connection to NATS: reconnects for ever, and everything else of the bus hangs on it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+import nats.errors
+import nats.js.errors
+import structlog
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js.api import KeyValueConfig
+from nats.js.kv import KeyValue
+
+from ttscommon import subjects
+from ttscommon.bus.logstore import LogStore, Unreachable
+from ttscommon.bus.reader import LogReader
+from ttscommon.bus.writer import LogWriter
+from ttscommon.errors import BusUnavailable, MalformedMessage, Overloaded
+from ttscommon.messages import (
+    MAX_MESSAGE_BYTES,
+    Cancel,
+    Chunk,
+    End,
+    LogRecord,
+    Message,
+    SpeechRequest,
+    decode,
+    decode_record,
+    encode,
+)
+from ttscommon.settings import BusSettings
+from ttscommon.subjects import Log, Stage
+
+_QUEUE_FULL: Final = 10077
+_STREAM_NAME_IN_USE: Final = 10058
+_BUCKET_TTL_S: Final = {subjects.REPLICAS: 6.0, subjects.LEASES: 60.0, subjects.TOMBSTONES: 600.0}
+
+log_ = structlog.get_logger(__name__)
+
+ReconnectHook = Callable[[], Awaitable[None]]
+
+
+class Bus:
+    """One process's connection. Build with `connect`; `close` when done."""
+
+    def __init__(self, settings: BusSettings, name: str) -> None:
+        self.worker_id = f"{name}-{secrets.token_hex(6)}"
+        self.client = Client()
+        self._settings = settings
+        self._hooks: list[ReconnectHook] = []
+        self._buckets: dict[str, KeyValue] = {}
+
+    @classmethod
+    async def connect(cls, settings: BusSettings, name: str) -> Bus:
+        """Connect, waiting for the broker as long as it takes."""
+        bus = cls(settings, name)
+        while True:
+            try:
+                await bus._connect()
+                return bus
+            except (*Unreachable, OSError) as error:
+                log_.warning("bus.connect_retry", error=str(error) or type(error).__name__)
+                await asyncio.sleep(random.uniform(0.1, 0.4))
+
+    async def _connect(self) -> None:
+        settings = self._settings
+        await self.client.connect(
+            list(settings.urls),
+            name=self.worker_id,
+            user=settings.user,
+            password=settings.password,
+            connect_timeout=1,
+            reconnect_time_wait=0.05,
+            max_reconnect_attempts=-1,
+            ping_interval=5,
+            max_outstanding_pings=2,
+            pending_size=64 << 20,
+            error_cb=_on_error,
+            disconnected_cb=_on_disconnect,
+            reconnected_cb=self._on_reconnect,
+        )
+        self.jetstream = self.client.jetstream(timeout=3)
+        self.logs = LogStore(self.client, self.jetstream, settings.publish_timeout_s)
+
+    @property
+    def connected(self) -> bool:
+        return bool(self.client.is_connected)
+
+    async def ensure(self) -> None:
+        """Create streams and buckets that are missing; waits for JetStream to be up."""
+        for config in subjects.streams(self._settings.replicas, self._settings.max_log_bytes):
+            await self._patiently(lambda config=config: self._add_stream(config))  # type: ignore[misc]
+        for bucket in _BUCKET_TTL_S:
+            await self._patiently(lambda bucket=bucket: self._bucket(bucket))  # type: ignore[misc]
+
+    async def ensure_consumer(self, stage: Stage, model: str) -> None:
+        """Create the durable consumer that a stage's replicas share for `model`."""
+        config = subjects.consumer(stage, model)
+        await self._patiently(lambda: self.jetstream.add_consumer(subjects.JOBS, config))
+
+    async def submit(self, stage: Stage, request: SpeechRequest) -> None:
+        """Queue a job, once however often it is called.
+
+        Raises Overloaded when the queue is full, BusUnavailable when the broker stays silent.
+        """
+        headers = {"Nats-Msg-Id": f"{stage.queue}.{request.request_id}"}
+        data = encode(request)
+        for attempt in range(5):
+            try:
+                await self.jetstream.publish(
+                    stage.job(request.model),
+                    data,
+                    timeout=self._settings.publish_timeout_s,
+                    stream=subjects.JOBS,
+                    headers=headers,
+                )
+                return
+            except nats.js.errors.APIError as error:
+                if error.err_code == _QUEUE_FULL:
+                    raise Overloaded("the job queue is full") from error
+            except Unreachable as error:
+                log_.debug("submit.retry", request_id=request.request_id, error=str(error))
+            await asyncio.sleep(0.05 * (attempt + 1) * random.uniform(0.5, 1.0))
+        raise BusUnavailable("the broker did not take the job in time")
+
+    async def writer(
+        self, log: Log, request_id: str, epoch: int, *, restore: bool = True
+    ) -> LogWriter:
+        """Open the request's log for writing; see LogWriter.open."""
+        writer = LogWriter(self, log, request_id, epoch)
+        try:
+            await writer.open(restore=restore)
+        except BaseException:
+            await writer.release()
+            raise
+        return writer
+
+    def reader(self, log: Log, request_id: str, start: int = 0) -> LogReader:
+        """Read the request's log from position `start`; use as an async context manager."""
+        return LogReader(self, log, request_id, start)
+
+    async def send(self, subject: str, message: Message) -> None:
+        """Publish on core NATS; dropped while disconnected, like everything that is only live."""
+        await self.send_raw(subject, encode(message))
+
+    async def send_raw(
+        self, subject: str, data: bytes, headers: dict[str, str] | None = None
+    ) -> None:
+        """`send` for bytes that are encoded already."""
+        if not self.connected:
+            return
+        try:
+            await self.client.publish(subject, data, headers=headers)
+        except (nats.errors.Error, OSError) as error:
+            log_.debug("send.dropped", subject=subject, error=str(error))
+
+    async def listen(self, subject: str, callback: Callable[[Message], None]) -> Any:
+        """Call back with every parsed message on a core subject; returns the subscription."""
+
+        async def on_message(message: Msg) -> None:
+            try:
+                parsed = decode(message.data)
+            except MalformedMessage as error:
+                log_.warning("listen.malformed", subject=subject, error=error.message)
+                return
+            callback(parsed)
+
+        return await self.client.subscribe(subject, cb=on_message)
+
+    async def unsubscribe(self, subscription: Any) -> None:
+        """End a subscription; nothing to do when the connection is gone."""
+        try:
+            await subscription.unsubscribe()
+        except (nats.errors.Error, OSError):
+            log_.debug("unsubscribe.dropped")
+
+    async def cancel(self, request_id: str, reason: str) -> None:
+        """Tell both stages to stop; a tombstone tells whoever takes the job later."""
+        await self.send(subjects.cancel(request_id), Cancel(request_id, reason))
+        try:
+            await self.kv_put(subjects.TOMBSTONES, request_id, reason.encode())
+        except BusUnavailable:
+            log_.warning("cancel.no_tombstone", request_id=request_id)
+
+    async def is_cancelled(self, request_id: str) -> bool:
+        """Whether a tombstone stands for the request."""
+        return await self.kv_get(subjects.TOMBSTONES, request_id) is not None
+
+    async def kv_put(self, bucket: str, key: str, value: bytes) -> None:
+        """Store `value`; raises BusUnavailable."""
+        try:
+            await (await self._bucket(bucket)).put(key, value)
+        except Unreachable as error:
+            raise BusUnavailable(f"could not write {bucket}/{key}") from error
+
+    async def kv_get(self, bucket: str, key: str) -> bytes | None:
+        """The value, or None; raises BusUnavailable."""
+        try:
+            return (await (await self._bucket(bucket)).get(key)).value
+        except nats.js.errors.NotFoundError:
+            return None
+        except Unreachable as error:
+            raise BusUnavailable(f"could not read {bucket}/{key}") from error
+
+    async def kv_delete(self, bucket: str, key: str) -> None:
+        """Remove `key`; raises BusUnavailable."""
+        try:
+            await (await self._bucket(bucket)).delete(key)
+        except Unreachable as error:
+            raise BusUnavailable(f"could not delete {bucket}/{key}") from error
+
+    async def kv_all(self, bucket: str) -> dict[str, bytes]:
+        """Every key with its value; raises BusUnavailable."""
+        try:
+            store = await self._bucket(bucket)
+            keys = await store.keys()
+        except nats.js.errors.NoKeysError:
+            return {}
+        except Unreachable as error:
+            raise BusUnavailable(f"could not list {bucket}") from error
+        values = {key: await self.kv_get(bucket, key) for key in keys}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def on_reconnect(self, hook: ReconnectHook) -> None:
+        """Call `hook` after every reconnection until `off_reconnect`."""
+        self._hooks.append(hook)
+
+    def off_reconnect(self, hook: ReconnectHook) -> None:
+        if hook in self._hooks:
+            self._hooks.remove(hook)
+
+    async def reply_offer(self, request: Msg, records: Sequence[Chunk | End]) -> None:
+        """Answer a successor with as many records as fit one message."""
+        parts: list[bytes] = []
+        for record in records:
+            parts.append(encode(record))
+            if sum(map(len, parts)) > MAX_MESSAGE_BYTES - 1024:
+                parts.pop()
+                break
+        await self.send_raw(request.reply, msgspec.msgpack.encode(parts))
+
+    @staticmethod
+    def decode_offer(data: bytes) -> list[LogRecord]:
+        """The records of an offer, as far as they are well-formed."""
+        records: list[LogRecord] = []
+        try:
+            for part in msgspec.msgpack.decode(data, type=list[bytes]):
+                records.append(decode_record(part))
+        except (msgspec.MsgspecError, MalformedMessage) as error:
+            log_.warning("offer.malformed", error=str(error))
+        return records
+
+    async def close(self) -> None:
+        """Flush what is buffered, within a second, and disconnect."""
+        try:
+            await asyncio.wait_for(self.client.flush(), 1.0)
+        except Unreachable:
+            log_.debug("close.unflushed")
+        await self.client.close()
+
+    async def _on_reconnect(self) -> None:
+        log_.info("bus.reconnected")
+        for hook in list(self._hooks):
+            await hook()
+
+    async def _add_stream(self, config: Any) -> None:
+        try:
+            await self.jetstream.add_stream(config)
+        except nats.js.errors.BadRequestError as error:
+            if error.err_code != _STREAM_NAME_IN_USE:
+                raise
+            await self.jetstream.update_stream(config)
+
+    async def _bucket(self, bucket: str) -> KeyValue:
+        if bucket not in self._buckets:
+            config = KeyValueConfig(
+                bucket=bucket, ttl=_BUCKET_TTL_S[bucket], replicas=self._settings.replicas
+            )
+            self._buckets[bucket] = await self.jetstream.create_key_value(config)
+        return self._buckets[bucket]
+
+    async def _patiently(self, action: Callable[[], Awaitable[Any]]) -> None:
+        """Retry through elections and a JetStream that is still starting."""
+        for attempt in range(120):
+            try:
+                await action()
+                return
+            except Unreachable as error:
+                if isinstance(error, nats.js.errors.BadRequestError):
+                    raise
+                log_.info("bus.waiting_for_jetstream", error=str(error), attempt=attempt)
+            await asyncio.sleep(random.uniform(0.1, 0.5))
+        raise BusUnavailable("JetStream did not become available")
+
+
+async def _on_error(error: Exception) -> None:
+    log_.debug("bus.error", error=str(error) or type(error).__name__)
+
+
+async def _on_disconnect() -> None:
+    log_.warning("bus.disconnected")
+
+

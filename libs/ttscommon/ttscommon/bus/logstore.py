@@ -1,0 +1,153 @@
+"""Reads and fenced commits on the per-request logs in JetStream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import nats.errors
+import nats.js.errors
+import structlog
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+
+from ttscommon.errors import BusUnavailable, Fenced, MalformedMessage
+from ttscommon.messages import LogRecord, decode_record
+from ttscommon.subjects import Log
+
+_WRONG_LAST_SEQUENCE: Final = 10071
+_DIRECT_BATCH: Final = 256
+
+log_ = structlog.get_logger(__name__)
+
+Unreachable: Final = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, OSError)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A record and its place in the stream."""
+
+    sequence: int
+    record: LogRecord
+    message_id: str
+
+
+class LogStore:
+    """All access to the JetStream copy of the logs."""
+
+    def __init__(self, client: Client, jetstream: JetStreamContext, timeout_s: float) -> None:
+        self._client = client
+        self._jetstream = jetstream
+        self._timeout_s = timeout_s
+
+    async def commit(
+        self, log: Log, request_id: str, data: bytes, *, last: int, message_id: str
+    ) -> int:
+        """Append, if the subject's last sequence is still `last`; retries until it is known.
+
+        Returns the record's sequence. Raises Fenced if another writer got there first. A lost
+        acknowledgement shows as a wrong last sequence, so the last message is compared by id.
+        """
+        headers = {
+            "Nats-Msg-Id": message_id,
+            "Nats-Expected-Last-Subject-Sequence": str(last),
+        }
+        subject = log.subject(request_id)
+        delay_s = 0.02
+        while True:
+            try:
+                ack = await self._jetstream.publish(
+                    subject, data, timeout=self._timeout_s, stream=log.stream, headers=headers
+                )
+                return ack.seq
+            except nats.js.errors.APIError as error:
+                if error.err_code == _WRONG_LAST_SEQUENCE:
+                    tail = await self.last(log, request_id)
+                    if tail is not None and tail.message_id == message_id:
+                        return tail.sequence
+                    raise Fenced(f"{subject} has another writer") from error
+            except Unreachable as error:
+                log_.debug("commit.retry", request_id=request_id, error=str(error))
+            delay_s = min(delay_s * 2, 0.5)
+            await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
+
+    async def last(self, log: Log, request_id: str, give_up_s: float = 30.0) -> Stored | None:
+        """The last record, as the stream's leader has it; None if there is none.
+
+        Direct reads may miss what was acknowledged just before, so they are not used here.
+        """
+        deadline = time.monotonic() + give_up_s
+        while True:
+            try:
+                raw = await self._jetstream.get_last_msg(log.stream, log.subject(request_id))
+                headers = raw.headers or {}
+                record = decode_record(raw.data or b"")
+                return Stored(raw.seq or 0, record, headers.get("Nats-Msg-Id", ""))
+            except nats.js.errors.NotFoundError:
+                return None
+            except Unreachable as error:
+                if time.monotonic() > deadline:
+                    raise BusUnavailable("the log could not be read in time") from error
+                await asyncio.sleep(random.uniform(0.02, 0.08))
+
+    async def read(self, log: Log, request_id: str, after: int) -> list[Stored]:
+        """Every record behind sequence `after`, by direct reads; may lag behind the leader.
+
+        Raises one of `Unreachable` if the broker does not answer.
+        """
+        found: list[Stored] = []
+        while True:
+            batch = await self._read_batch(log, request_id, after)
+            found.extend(batch)
+            if len(batch) < _DIRECT_BATCH:
+                return found
+            after = batch[-1].sequence
+
+    async def read_patiently(self, log: Log, request_id: str, after: int) -> list[Stored]:
+        """`read`, again and again until the broker answers; bound it with a timeout."""
+        while True:
+            try:
+                return await self.read(log, request_id, after)
+            except Unreachable:
+                await asyncio.sleep(random.uniform(0.02, 0.08))
+
+    async def _read_batch(self, log: Log, request_id: str, after: int) -> list[Stored]:
+        inbox = self._client.new_inbox()
+        found: list[Stored] = []
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def on_message(message: Msg) -> None:
+            headers = message.headers or {}
+            if "Status" in headers or not headers:
+                if not done.done():
+                    done.set_result(None)
+                return
+            try:
+                record = decode_record(message.data)
+            except MalformedMessage as error:
+                log_.warning("log.malformed", request_id=request_id, error=error.message)
+                return
+            found.append(Stored(int(headers["Nats-Sequence"]), record, headers.get("Nats-Msg-Id", "")))
+
+        subscription = await self._client.subscribe(inbox, cb=on_message)
+        query = {"seq": after + 1, "next_by_subj": log.subject(request_id), "batch": _DIRECT_BATCH}
+        try:
+            await self._client.publish(
+                f"$JS.API.DIRECT.GET.{log.stream}", json.dumps(query).encode(), reply=inbox
+            )
+            await asyncio.wait_for(done, self._timeout_s)
+        finally:
+            await _unsubscribe(subscription)
+        return found
+
+
+async def _unsubscribe(subscription: Any) -> None:
+    try:
+        await subscription.unsubscribe()
+    except (nats.errors.Error, OSError):
+        return  # the connection is gone, and the subscription with it

@@ -1,0 +1,108 @@
+"""One reader's view of a log, as pure logic: no clock, no network.
+
+Records reach a reader live (at once, but perhaps lost, repeated, out of order, or from a
+writer that has been superseded) and from the log (late, but true). `Timeline` turns both into
+one sequence that is ordered, gapless and free of duplicates, by position: a successor may cut
+its chunks elsewhere, so a record that overlaps what was delivered is trimmed, not dropped.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import deque
+from typing import Final
+
+from ttscommon.messages import Chunk, End, LogRecord, Takeover
+
+MAX_HELD: Final = 1024
+
+
+class Timeline:
+    """Merges records from position `start` on.
+
+    Invariants: `next` only grows; every position from `start` to `next` was delivered once;
+    at most one End is delivered, and nothing after it.
+    """
+
+    def __init__(self, start: int = 0) -> None:
+        self.next = start
+        self.epoch = 0
+        self.ended = False
+        self._end: End | None = None
+        self._held: list[tuple[int, int, bool, Chunk]] = []
+        self._arrivals = 0
+        self._uncommitted: deque[Chunk] = deque()
+
+    @property
+    def gap(self) -> bool:
+        """Something later is here, but not what comes next."""
+        return not self.ended and (bool(self._held) or self._end is not None)
+
+    def feed_live(self, record: LogRecord) -> list[Chunk | End]:
+        """Take a live copy; returns what can be delivered now, in order."""
+        if self.ended or record.epoch < self.epoch:
+            return []
+        if record.epoch > self.epoch:
+            self._supersede(record.epoch)
+        return self._feed(record, committed=False)
+
+    def feed_log(self, record: LogRecord) -> list[Chunk | End]:
+        """Take a record read from the log: true whatever its epoch."""
+        if self.ended:
+            return []
+        if record.epoch > self.epoch:
+            self._supersede(record.epoch)
+        ready = self._feed(record, committed=True)
+        self.committed(record.end)
+        return ready
+
+    def committed(self, position: int) -> None:
+        """The log is known to hold everything before `position`: nothing of it need be offered."""
+        while self._uncommitted and self._uncommitted[0].end <= position:
+            self._uncommitted.popleft()
+
+    def uncommitted(self, position: int) -> list[Chunk | End]:
+        """What was delivered from `position` on and may be in nobody else's hands."""
+        chunks: list[Chunk | End] = [c for c in self._uncommitted if c.end > position]
+        if self.ended and self._end is not None:
+            chunks.append(self._end)
+        return chunks
+
+    def _supersede(self, epoch: int) -> None:
+        """A successor writes now: what its predecessor sent live and nobody heard is void."""
+        self.epoch = epoch
+        self._held = [held for held in self._held if held[2]]
+        if self._end is not None:
+            self._end = None
+
+    def _feed(self, record: LogRecord, *, committed: bool) -> list[Chunk | End]:
+        if isinstance(record, End):
+            self._end = record
+        elif not isinstance(record, Takeover) and record.end > self.next:
+            self._hold(record, committed)
+        return self._release()
+
+    def _hold(self, chunk: Chunk, committed: bool) -> None:
+        if any(c.start == chunk.start and c.end == chunk.end for *_, c in self._held):
+            return
+        self._arrivals += 1
+        insort(self._held, (chunk.start, self._arrivals, committed, chunk))
+        if len(self._held) > MAX_HELD:
+            self._held.pop()  # the farthest ahead comes again from the log
+
+    def _release(self) -> list[Chunk | End]:
+        ready: list[Chunk | End] = []
+        while self._held and self._held[0][0] <= self.next:
+            _, _, committed, chunk = self._held.pop(0)
+            if chunk.end <= self.next:
+                continue
+            part = chunk if chunk.start == self.next else chunk.tail(self.next)
+            self.next = part.end
+            if not committed:
+                self._uncommitted.append(part)
+            ready.append(part)
+        if self._end is not None and self._end.start <= self.next:
+            self.ended = True
+            self._held.clear()
+            ready.append(self._end)
+        return ready

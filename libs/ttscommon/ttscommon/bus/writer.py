@@ -1,0 +1,231 @@
+"""The writing half of a log: a chunk is delivered live at once and committed right behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import nats.errors
+import structlog
+from nats.aio.msg import Msg
+
+from ttscommon.bus.timeline import Timeline
+from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
+from ttscommon.messages import Chunk, End, LogRecord, Takeover, encode
+from ttscommon.subjects import Log
+
+if TYPE_CHECKING:
+    from ttscommon.bus.connection import Bus
+
+WINDOW: Final = 64
+_RESEND_COMMITTED: Final = 16
+_OFFER_TIMEOUT_S: Final = 0.15
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class _Pending:
+    record: LogRecord
+    data: bytes
+
+
+class LogWriter:
+    """The one writer of a request's log.
+
+    Records not yet committed are kept, at most `WINDOW` of them (then `put` waits), and sent
+    again when a reader asks (NACK) or the connection comes back. The fence is the subject's last
+    sequence: as soon as a successor has committed its Takeover, every later `put`, `end` or
+    `close` here raises Fenced.
+    """
+
+    def __init__(self, bus: Bus, log: Log, request_id: str, epoch: int) -> None:
+        self.restored: list[Chunk] = []
+        self.position = 0
+        self.ended = False
+        self._bus = bus
+        self._log = log
+        self._request_id = request_id
+        self._epoch = epoch
+        self._sequence = 0
+        self._committed = 0
+        self._written = 0
+        self._failure: AntiphonError | None = None
+        self._window: deque[_Pending] = deque()
+        self._recent: deque[_Pending] = deque(maxlen=_RESEND_COMMITTED)
+        self._changed = asyncio.Condition()
+        self._subscription: object | None = None
+        self._committer: asyncio.Task[None] | None = None
+
+    async def open(self, *, restore: bool) -> None:
+        """Start at the log's beginning (epoch 1) or take the log over (a higher epoch).
+
+        After a takeover `position` is where to go on and, with `restore`, `restored` holds
+        everything before it. Raises Fenced if a later epoch owns the log already.
+        """
+        if self._epoch > 1:
+            await self._take_over(restore=restore)
+        nack = self._log.nack(self._request_id)
+        self._subscription = await self._bus.client.subscribe(nack, cb=self._on_nack)
+        self._bus.on_reconnect(self._resend_window)
+        self._committer = asyncio.create_task(self._commit_loop(), name=f"commit-{nack}")
+        if self._epoch > 1 and not self.ended:
+            await self._adopt_heard(restore=restore)
+
+    async def put(self, chunk: Chunk) -> None:
+        """Deliver `chunk`, which must start at `position`; waits only for room in the window."""
+        if chunk.start != self.position:
+            raise ValueError(f"chunk starts at {chunk.start}, the log is at {self.position}")
+        if self.ended:
+            raise ValueError("the log has its end already")
+        await self._append(chunk)
+        self.position = chunk.end
+
+    async def end(self, end: End) -> None:
+        """Deliver the one End; a second is a mistake of the caller."""
+        if self.ended:
+            raise ValueError("the log has its end already")
+        self.ended = True
+        await self._append(end)
+
+    async def close(self, timeout_s: float = 30.0) -> None:
+        """Wait until everything is committed, then let go.
+
+        Raises Fenced, or BusUnavailable when the broker stayed away for `timeout_s`.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with self._changed:
+                    await self._changed.wait_for(lambda: not self._window or self._failure)
+        except TimeoutError:
+            raise BusUnavailable("the log could not be committed in time") from None
+        finally:
+            await self.release()
+        if self._failure is not None:
+            raise self._failure
+
+    async def release(self) -> None:
+        """Let go at once, committed or not; safe to call twice."""
+        self._bus.off_reconnect(self._resend_window)
+        if self._committer is not None:
+            self._committer.cancel()
+            await asyncio.gather(self._committer, return_exceptions=True)
+            self._committer = None
+        if self._subscription is not None:
+            await self._bus.unsubscribe(self._subscription)
+            self._subscription = None
+
+    async def _append(self, record: LogRecord) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self._window) < WINDOW or self._failure)
+            if self._failure is not None:
+                raise self._failure
+            record = msgspec.structs.replace(record, epoch=self._epoch)
+            pending = _Pending(record, encode(record))
+            self._window.append(pending)
+            self._changed.notify_all()
+        await self._send(pending)
+
+    async def _take_over(self, *, restore: bool) -> None:
+        """Fence the predecessor, then read what it left."""
+        while True:
+            tail = await self._bus.logs.last(self._log, self._request_id)
+            if tail is not None and tail.record.epoch > self._epoch:
+                raise Fenced(f"epoch {tail.record.epoch} owns the log of {self._request_id}")
+            if tail is not None:
+                self._sequence, self.position = tail.sequence, tail.record.end
+                if isinstance(tail.record, End):
+                    self.ended = True
+                    break
+            takeover = Takeover(self._request_id, self.position, self._epoch)
+            try:
+                data = encode(takeover)
+                self._sequence = await self._commit(takeover, data)
+                await self._send(_Pending(takeover, data))  # readers stop heeding the predecessor
+                break
+            except Fenced:
+                continue  # the predecessor got one more record in: look again
+        self._committed = self.position
+        if restore:
+            self.restored = await self._read_restored()
+
+    async def _read_restored(self) -> list[Chunk]:
+        """Everything before `position`. Direct reads may lag, so read until nothing is missing."""
+        timeline = Timeline()
+        seen = 0
+        chunks: list[Chunk] = []
+        async with asyncio.timeout(30.0):
+            while True:
+                for stored in await self._bus.logs.read_patiently(self._log, self._request_id, seen):
+                    seen = stored.sequence
+                    ready = timeline.feed_log(stored.record)
+                    chunks.extend(r for r in ready if not isinstance(r, End))
+                if timeline.next >= self.position:
+                    return chunks
+                await asyncio.sleep(0.02)
+
+    async def _adopt_heard(self, *, restore: bool) -> None:
+        """Commit first what readers got live and the log lacks: nobody may hear two versions."""
+        subject = self._log.offer(self._request_id)
+        try:
+            reply = await self._bus.client.request(
+                subject, str(self.position).encode(), timeout=_OFFER_TIMEOUT_S
+            )
+        except (nats.errors.Error, asyncio.TimeoutError, OSError):
+            return  # nobody listens: sampling is deterministic, so it comes out the same anyway
+        timeline = Timeline(self.position)
+        for record in self._bus.decode_offer(reply.data):
+            for ready in timeline.feed_log(record):
+                if isinstance(ready, End):
+                    await self.end(ready)
+                else:
+                    await self.put(ready)
+                    if restore:
+                        self.restored.append(ready)
+
+    async def _commit_loop(self) -> None:
+        try:
+            while True:
+                async with self._changed:
+                    await self._changed.wait_for(lambda: bool(self._window))
+                pending = self._window[0]
+                self._sequence = await self._commit(pending.record, pending.data)
+                self._committed = pending.record.end
+                async with self._changed:
+                    self._recent.append(self._window.popleft())
+                    self._changed.notify_all()
+        except AntiphonError as error:
+            async with self._changed:
+                self._failure = error
+                self._window.clear()
+                self._changed.notify_all()
+
+    async def _commit(self, record: LogRecord, data: bytes) -> int:
+        self._written += 1
+        message_id = f"{self._request_id}.{self._log.prefix}.{self._bus.worker_id}.{self._epoch}.{self._written}"
+        return await self._bus.logs.commit(
+            self._log, self._request_id, data, last=self._sequence, message_id=message_id
+        )
+
+    async def _send(self, pending: _Pending) -> None:
+        await self._bus.send_raw(
+            self._log.live(self._request_id), pending.data, {"C": str(self._committed)}
+        )
+
+    async def _on_nack(self, message: Msg) -> None:
+        try:
+            position = int(message.data)
+        except ValueError:
+            return
+        for pending in [*self._recent, *self._window]:
+            if pending.record.end > position or isinstance(pending.record, End):
+                await self._send(pending)
+
+    async def _resend_window(self) -> None:
+        for pending in list(self._window):
+            await self._send(pending)
+
+

@@ -1,0 +1,84 @@
+"""Typed failures. Each carries what a client may be told; they become responses at one edge only."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class AntiphonError(Exception):
+    """Base of every expected failure.
+
+    `code` is stable and machine-readable; `message` says what to change; `param` names the
+    offending input, if there is one.
+    """
+
+    code: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+
+class BadRequest(AntiphonError):
+    """The client sent something that can never work."""
+
+    code = "bad_request"
+
+
+class NothingToSay(BadRequest):
+    """The text holds nothing that can be spoken."""
+
+    code = "nothing_to_say"
+
+
+class UnknownVoice(BadRequest):
+    """The model has no such voice."""
+
+    code = "unknown_voice"
+
+
+class UnknownModel(BadRequest):
+    """No talker serves such a model."""
+
+    code = "unknown_model"
+
+
+class TextTooLong(BadRequest):
+    """The text is over the limit of the deployment."""
+
+    code = "text_too_long"
+
+
+class Overloaded(AntiphonError):
+    """Nothing is wrong with the request; there is no room for it now."""
+
+    code = "overloaded"
+
+    def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class BusUnavailable(AntiphonError):
+    """The broker did not answer in time."""
+
+    code = "bus_unavailable"
+
+
+class MalformedMessage(AntiphonError):
+    """A message on the bus could not be parsed, or breaks a limit."""
+
+    code = "malformed_message"
+
+
+class UnsupportedVersion(MalformedMessage):
+    """A message on the bus was written by an incompatible version."""
+
+    code = "unsupported_version"
+
+
+class Fenced(AntiphonError):
+    """Another writer owns this log now; this one must let the request go."""
+
+    code = "fenced"

@@ -1,0 +1,265 @@
+"""Everything that travels on the bus: msgpack maps with a version and a type tag.
+
+A message is parsed once, at the edge, and typed from there on. Limits are checked before
+anything is allocated from a payload's own figures.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ttscommon.errors import MalformedMessage, UnsupportedVersion
+
+VERSION: Final = 1
+MAX_MESSAGE_BYTES: Final = 1 << 20
+MAX_TENSOR_DIMS: Final = 4
+MAX_TEXT_CHARS: Final = 20_000
+
+_ITEM_SIZE: Final = {"u1": 1, "i2": 2, "i4": 4, "f2": 2, "f4": 4}
+
+Dtype: TypeAlias = Literal["u1", "i2", "i4", "f2", "f4"]
+Identifier: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]
+
+
+class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A little-endian, row-major array. `data` is exactly prod(shape) items of `dtype`."""
+
+    dtype: Dtype
+    shape: tuple[Count, ...]
+    data: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.shape) > MAX_TENSOR_DIMS:
+            raise ValueError(f"tensor has {len(self.shape)} dimensions, at most {MAX_TENSOR_DIMS}")
+        expected = math.prod(self.shape) * _ITEM_SIZE[self.dtype]
+        if expected != len(self.data):
+            raise ValueError(f"tensor of shape {self.shape} needs {expected} bytes, got {len(self.data)}")
+
+    @classmethod
+    def of(cls, array: npt.NDArray[Any]) -> Tensor:
+        """Wrap an array; raises MalformedMessage for a dtype the wire does not carry."""
+        dtype = array.dtype.newbyteorder("<").str.lstrip("<|")
+        if dtype not in _ITEM_SIZE:
+            raise MalformedMessage(f"dtype {array.dtype} does not travel on the bus")
+        return cls(dtype, tuple(array.shape), np.ascontiguousarray(array).tobytes())  # type: ignore[arg-type]
+
+    def array(self) -> npt.NDArray[Any]:
+        """The array, read-only, without a copy."""
+        return np.frombuffer(self.data, dtype=f"<{self.dtype}").reshape(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0] if self.shape else 0
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Rows start..stop of the first dimension."""
+        return Tensor.of(self.array()[start:stop])
+
+
+class WordTime(msgspec.Struct, frozen=True, array_like=True):
+    """A word as the user wrote it, in seconds from the start of the request's audio."""
+
+    word: str
+    start_s: float
+    end_s: float
+
+
+class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a request may change about sampling; None is the model's own default."""
+
+    temperature: Annotated[float, msgspec.Meta(ge=0.0, le=2.0)] | None = None
+    top_k: Annotated[int, msgspec.Meta(ge=0, le=4096)] | None = None
+
+
+class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field="t"):
+    """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`."""
+
+    request_id: Identifier
+    model: Identifier
+    voice: str
+    text: Text
+    text_final: bool = True
+    language: str = "en"
+    seed: Count = 0
+    sampling: Sampling = Sampling()
+    priority: Annotated[int, msgspec.Meta(ge=0, le=9)] = 5
+    tenant: str = ""
+    created_unix_s: float = 0.0
+    v: int = VERSION
+
+
+class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
+    """Characters start .. start + len(text) of the text that followed the SpeechRequest's own."""
+
+    request_id: Identifier
+    start: Count
+    text: Text
+    epoch: Count = 1
+    v: int = VERSION
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    def tail(self, start: int) -> TextPiece:
+        return msgspec.structs.replace(self, start=start, text=self.text[start - self.start :])
+
+
+class CodecChunk(msgspec.Struct, frozen=True, tag="codec_chunk", tag_field="t"):
+    """Frames start .. start + rows of the request. Every tensor has one row a frame.
+
+    `tensors` holds "codes" ([frames, codebooks] i2) and whatever else the family needs to
+    rebuild its state from the log; only the family that wrote them reads them.
+    """
+
+    request_id: Identifier
+    start: Count
+    tensors: dict[str, Tensor]
+    words: tuple[WordTime, ...] = ()
+    epoch: Count = 1
+    v: int = VERSION
+
+    def __post_init__(self) -> None:
+        lengths = {len(tensor) for tensor in self.tensors.values()}
+        if len(lengths) != 1 or lengths == {0}:
+            raise ValueError("a codec chunk needs tensors of one common, non-zero length")
+
+    @property
+    def frames(self) -> int:
+        return len(next(iter(self.tensors.values())))
+
+    @property
+    def end(self) -> int:
+        return self.start + self.frames
+
+    def tail(self, start: int) -> CodecChunk:
+        skip = start - self.start
+        tensors = {name: tensor.rows(skip, self.frames) for name, tensor in self.tensors.items()}
+        return msgspec.structs.replace(self, start=start, tensors=tensors)
+
+
+class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):
+    """Samples start .. start + len of the request: [samples] i2, mono."""
+
+    request_id: Identifier
+    start: Count
+    sample_rate: Annotated[int, msgspec.Meta(ge=8000, le=192_000)]
+    pcm: Tensor
+    words: tuple[WordTime, ...] = ()
+    epoch: Count = 1
+    v: int = VERSION
+
+    def __post_init__(self) -> None:
+        if self.pcm.dtype != "i2" or len(self.pcm.shape) != 1 or not len(self.pcm):
+            raise ValueError("an audio chunk carries a non-empty [samples] i2 tensor")
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.pcm)
+
+    def tail(self, start: int) -> AudioChunk:
+        pcm = self.pcm.rows(start - self.start, len(self.pcm))
+        return msgspec.structs.replace(self, start=start, pcm=pcm)
+
+
+class Takeover(msgspec.Struct, frozen=True, tag="takeover", tag_field="t"):
+    """A new writer's first record in a log: from here on nobody with a lower epoch can commit."""
+
+    request_id: Identifier
+    start: Count
+    epoch: Count
+    v: int = VERSION
+
+    @property
+    def end(self) -> int:
+        return self.start
+
+
+Outcome: TypeAlias = Literal["ok", "cancelled", "error"]
+
+
+class End(msgspec.Struct, frozen=True, tag="end", tag_field="t"):
+    """The one end of a log, at the position where it ends. `code` is a stable error code."""
+
+    request_id: Identifier
+    start: Count
+    outcome: Outcome
+    code: str = ""
+    message: str = ""
+    param: str | None = None
+    epoch: Count = 1
+    v: int = VERSION
+
+    @property
+    def end(self) -> int:
+        return self.start
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="t"):
+    """The listener is gone or has heard enough."""
+
+    request_id: Identifier
+    reason: str = ""
+    v: int = VERSION
+
+
+class Playback(msgspec.Struct, frozen=True, tag="playback", tag_field="t"):
+    """What the listener is doing: how far into the request's audio playback is now.
+
+    Relative to the moment of arrival, so that no two machines' clocks are ever compared.
+    """
+
+    request_id: Identifier
+    position_s: float
+    v: int = VERSION
+
+
+Chunk: TypeAlias = CodecChunk | AudioChunk | TextPiece
+LogRecord: TypeAlias = Chunk | Takeover | End
+Message: TypeAlias = (
+    SpeechRequest | TextPiece | CodecChunk | AudioChunk | Takeover | End | Cancel | Playback
+)
+
+
+class _Header(msgspec.Struct):
+    v: int = 0
+
+
+_encoder: Final = msgspec.msgpack.Encoder()
+_header_decoder: Final = msgspec.msgpack.Decoder(_Header)
+_decoder: Final = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """Serialise; raises MalformedMessage if the result would not fit the bus."""
+    data = _encoder.encode(message)
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise MalformedMessage(f"message of {len(data)} bytes is over {MAX_MESSAGE_BYTES}")
+    return data
+
+
+def decode(data: bytes) -> Message:
+    """Parse one message; raises MalformedMessage or UnsupportedVersion, never anything else."""
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise MalformedMessage(f"message of {len(data)} bytes is over {MAX_MESSAGE_BYTES}")
+    try:
+        header = _header_decoder.decode(data)
+        if header.v != VERSION:
+            raise UnsupportedVersion(f"message version {header.v}, this service speaks {VERSION}")
+        return _decoder.decode(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise MalformedMessage(str(error)) from error
+
+
+def decode_record(data: bytes) -> LogRecord:
+    """`decode` for what a log may hold; raises MalformedMessage for anything else."""
+    message = decode(data)
+    if isinstance(message, Chunk | Takeover | End):
+        return message
+    raise MalformedMessage(f"{type(message).__name__} does not belong in a log")

@@ -1,0 +1,75 @@
+"""What a worker tells the cluster about itself, in the REPLICAS bucket."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ttscommon.errors import MalformedMessage
+
+
+class Voice(msgspec.Struct, frozen=True):
+    """A voice as a client may ask for it."""
+
+    id: str
+    name: str
+    language: str
+
+
+class Model(msgspec.Struct, frozen=True):
+    """A model that a worker serves."""
+
+    name: str
+    family: str
+    sample_rate: int
+    frame_rate_hz: float
+    voices: tuple[Voice, ...] = ()
+
+
+class Replica(msgspec.Struct, frozen=True):
+    """One worker's capacity. `step_s` maps a batch size to the median seconds of an engine step."""
+
+    worker_id: str
+    stage: Literal["talker", "vocoder"]
+    models: tuple[Model, ...]
+    slots: int
+    free: int
+    step_s: dict[int, float] = {}
+    draining: bool = False
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Replica:
+        """Raises MalformedMessage."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.MsgspecError as error:
+            raise MalformedMessage(str(error)) from error
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """Who holds a job, and the subject on which its broker takes a NAK for it."""
+
+    worker_id: str
+    stage: Literal["talker", "vocoder"]
+    request_id: str
+    epoch: int
+    ack_subject: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.stage}.{self.request_id}"
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Lease:
+        """Raises MalformedMessage."""
+        try:
+            return msgspec.json.decode(data, type=cls)
+        except msgspec.MsgspecError as error:
+            raise MalformedMessage(str(error)) from error

@@ -1,0 +1,135 @@
+"""Settings: frozen, read once from the environment, unknown names refused."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+PREFIX: Final = "ANTIPHON_"
+NESTED: Final = "__"
+
+# Kubernetes puts tcp://... variables named after every Service into every pod of a namespace; a
+# release called "antiphon" must not look like a typing error in our own settings.
+_SERVICE_LINK: Final = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)$"
+)
+
+
+class SettingsError(Exception):
+    """The environment does not make valid settings; the text names every offending variable."""
+
+
+class BusSettings(BaseModel):
+    """How to reach the broker.
+
+    `system_user` is a user of the broker's system account, for those who watch disconnects.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    urls: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=("nats://127.0.0.1:4222",), min_length=1
+    )
+    user: str | None = None
+    password: str | None = Field(default=None, repr=False)
+    system_user: str | None = None
+    system_password: str | None = Field(default=None, repr=False)
+    replicas: int = Field(default=1, ge=1, le=5)
+    max_log_bytes: int = Field(default=2 << 30, ge=1 << 20)
+    publish_timeout_s: float = Field(default=1.0, gt=0, le=30)
+
+    @field_validator("urls", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """Accept `nats://a:4222,nats://b:4222`, which is how an environment writes a list."""
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value
+
+
+class ServiceSettings(BaseSettings):
+    """What every service needs; each service adds its own fields in a subclass.
+
+    A field `x` is read from ANTIPHON_X, and a field of a nested model from ANTIPHON_BUS__URLS.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter=NESTED, frozen=True, extra="forbid"
+    )
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["json", "console"] = "json"
+    admin_host: str = "127.0.0.1"
+    admin_port: int = Field(default=0, ge=0, le=65535)
+    drain_s: float = Field(default=30.0, ge=0, le=3600)
+    port_file: Path | None = None
+    bus: BusSettings = BusSettings()
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """Read the environment; raises SettingsError."""
+        variables = dict(os.environ if environ is None else environ)
+        try:
+            return cls(**_Environment(cls, variables)())
+        except ValidationError as error:
+            raise SettingsError(_explain(error)) from error
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only arguments count: the environment is read by `load`, never behind one's back."""
+        return (init_settings,)
+
+
+class _Environment(EnvSettingsSource):
+    """The variables of a given mapping, with those that no field knows kept for refusal."""
+
+    def __init__(self, settings_cls: type[BaseSettings], variables: Mapping[str, str]) -> None:
+        self._variables = {
+            name: value for name, value in variables.items() if not _is_service_link(name, value)
+        }
+        super().__init__(settings_cls)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return {name.lower(): value for name, value in self._variables.items()}
+
+    def __call__(self) -> dict[str, Any]:
+        values = super().__call__()
+        for name in self._variables:
+            field = name.upper().removeprefix(PREFIX).split(NESTED)[0].lower()
+            if name.upper().startswith(PREFIX) and field not in self.settings_cls.model_fields:
+                values[field] = self._variables[name]
+        return values
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    if not _SERVICE_LINK.search(name):
+        return False
+    return "_SERVICE_" in name or value.startswith(("tcp://", "udp://")) or "_TCP" in name
+
+
+def _explain(error: ValidationError) -> str:
+    problems = []
+    for problem in error.errors():
+        name = PREFIX + NESTED.join(str(part) for part in problem["loc"]).upper()
+        unknown = problem["type"] == "extra_forbidden"
+        problems.append(f"{name}: {'no such setting' if unknown else problem['msg']}")
+    return "; ".join(problems)

@@ -1,0 +1,140 @@
+"""Every subject, stream and bucket of the bus, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from nats.js.api import AckPolicy, ConsumerConfig, DiscardPolicy, RetentionPolicy, StorageType, StreamConfig
+
+from ttscommon.errors import BadRequest
+
+ACK_WAIT_S: Final = 30.0
+JOB_AGE_S: Final = 3600.0
+DEDUPE_S: Final = 120.0
+LOG_MESSAGES_PER_REQUEST: Final = 4096
+
+
+@dataclass(frozen=True)
+class Log:
+    """One kind of per-request log: the truth in a JetStream stream, the live copy on core NATS."""
+
+    stream: str
+    prefix: str
+    age_s: float
+
+    def subject(self, request_id: str) -> str:
+        return f"{self.prefix}.{token(request_id)}"
+
+    def live(self, request_id: str) -> str:
+        return f"live.{self.subject(request_id)}"
+
+    def nack(self, request_id: str) -> str:
+        """Readers ask the writer to send again from a position."""
+        return f"nack.{self.subject(request_id)}"
+
+    def offer(self, request_id: str) -> str:
+        """A writer's successor asks readers for what they heard and the log does not hold."""
+        return f"offer.{self.subject(request_id)}"
+
+
+TEXT: Final = Log("TEXT", "text", age_s=3600.0)
+CODES: Final = Log("CODES", "codes", age_s=3600.0)
+AUDIO: Final = Log("AUDIO", "audio", age_s=600.0)
+LOGS: Final = (TEXT, CODES, AUDIO)
+
+JOBS: Final = "JOBS"
+REPLICAS: Final = "replicas"
+LEASES: Final = "leases"
+TOMBSTONES: Final = "tombstones"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A kind of worker and the queue it takes its jobs from."""
+
+    name: str
+    queue: str
+    writes: Log
+
+    def job(self, model: str) -> str:
+        return f"job.{self.queue}.{token(model)}"
+
+    def durable(self, model: str) -> str:
+        return f"{self.queue}-{token(model)}"
+
+
+TALKER: Final = Stage("talker", "talk", CODES)
+VOCODER: Final = Stage("vocoder", "voc", AUDIO)
+
+
+def cancel(request_id: str) -> str:
+    return f"ctl.cancel.{token(request_id)}"
+
+
+def control(request_id: str) -> str:
+    """Both of a request's control subjects, for its workers."""
+    return f"ctl.*.{token(request_id)}"
+
+
+def playback(request_id: str) -> str:
+    return f"ctl.playback.{token(request_id)}"
+
+
+def ping(worker_id: str) -> str:
+    """Answered by a living worker; 'no responders' means its connection is gone."""
+    return f"ctl.ping.{token(worker_id)}"
+
+
+def token(name: str) -> str:
+    """`name`, if it is safe as one token of a subject; raises BadRequest otherwise."""
+    if not name or not all(c.isascii() and (c.isalnum() or c in "_-") for c in name):
+        raise BadRequest(f"{name!r} may hold only letters, digits, '-' and '_'")
+    return name
+
+
+def streams(replicas: int = 1, max_bytes: int = 1 << 31) -> list[StreamConfig]:
+    """The JetStream streams, for `replicas` copies of everything."""
+    jobs = StreamConfig(
+        name=JOBS,
+        subjects=["job.>"],
+        retention=RetentionPolicy.WORK_QUEUE,
+        storage=StorageType.FILE,
+        num_replicas=replicas,
+        max_age=JOB_AGE_S,
+        max_msgs=4000,
+        max_bytes=1 << 28,
+        discard=DiscardPolicy.NEW,
+        duplicate_window=DEDUPE_S,
+    )
+    return [jobs, *(_log_stream(log, replicas, max_bytes) for log in LOGS)]
+
+
+def _log_stream(log: Log, replicas: int, max_bytes: int) -> StreamConfig:
+    return StreamConfig(
+        name=log.stream,
+        subjects=[f"{log.prefix}.*"],
+        retention=RetentionPolicy.LIMITS,
+        storage=StorageType.FILE,
+        num_replicas=replicas,
+        max_age=log.age_s,
+        max_msgs_per_subject=LOG_MESSAGES_PER_REQUEST,
+        max_bytes=max_bytes,
+        # A full store drops the oldest audio, which has been heard, rather than refuse the newest.
+        discard=DiscardPolicy.OLD,
+        allow_direct=True,
+        duplicate_window=DEDUPE_S,
+    )
+
+
+def consumer(stage: Stage, model: str) -> ConsumerConfig:
+    """The one durable pull consumer that all replicas of a stage share for a model."""
+    return ConsumerConfig(
+        durable_name=stage.durable(model),
+        filter_subject=stage.job(model),
+        ack_policy=AckPolicy.EXPLICIT,
+        ack_wait=ACK_WAIT_S,
+        max_deliver=-1,
+        max_ack_pending=20_000,
+        max_waiting=2048,
+    )

@@ -1,0 +1,326 @@
+"""A stage's worker: claims one job per free slot, keeps it alive, and ends or hands it on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import nats.errors
+import structlog
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+
+from ttscommon import subjects
+from ttscommon.bus import Bus
+from ttscommon.bus.logstore import Unreachable
+from ttscommon.errors import AntiphonError, BusUnavailable, Fenced, MalformedMessage
+from ttscommon.messages import Cancel, End, Message, Playback, SpeechRequest, decode
+from ttscommon.metrics import Metrics
+from ttscommon.replicas import Lease, Replica
+from ttscommon.subjects import Stage
+
+_HEARTBEAT_S: Final = 7.0
+_REPORT_S: Final = 2.0
+_FETCH_S: Final = 5.0
+_MAX_EPOCHS: Final = 8
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass(eq=False)
+class Job:
+    """A claimed request. `epoch` is its delivery count: above 1 somebody had it before."""
+
+    request: SpeechRequest
+    epoch: int
+    message: Msg
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled_s: float = 0.0
+    playback_start_s: float | None = None
+    task: asyncio.Task[None] | None = None
+    superseded: bool = False
+    on_playback: Callable[[float], None] | None = None
+
+    @property
+    def request_id(self) -> str:
+        return self.request.request_id
+
+    def control(self, message: Message) -> None:
+        """Take a Cancel or a Playback."""
+        if isinstance(message, Cancel):
+            self.cancelled_s = time.monotonic()
+            self.cancelled.set()
+        elif isinstance(message, Playback):
+            self.playback_start_s = time.monotonic() - message.position_s
+            if self.on_playback is not None:
+                self.on_playback(self.playback_start_s)
+
+
+Handler = Callable[[Job], Awaitable[None]]
+
+
+class Worker:
+    """Runs `handle(job)` for up to `slots` jobs of `models` at once.
+
+    `handle` returns when the request's log has its end (the job is then acknowledged), or raises
+    Fenced (somebody else has the request). Any other exception hands the job on; one that fails
+    everywhere gets an error End after `_MAX_EPOCHS` deliveries.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        stage: Stage,
+        models: Sequence[str],
+        slots: int,
+        handle: Handler,
+        report: Callable[[], Replica],
+        metrics: Metrics,
+    ) -> None:
+        self._bus = bus
+        self._stage = stage
+        self._models = models
+        self._handle = handle
+        self._report = report
+        self._metrics = metrics
+        self._slots = slots
+        self._free = asyncio.Semaphore(slots)
+        self.active: dict[str, Job] = {}
+
+    @property
+    def free(self) -> int:
+        return self._slots - len(self.active)
+
+    async def run(self, stopping: asyncio.Event, drain_s: float) -> None:
+        """Work until `stopping`, then let running jobs end within `drain_s` or hand them on."""
+        for model in self._models:
+            await self._bus.ensure_consumer(self._stage, model)
+        ping = await self._bus.client.subscribe(subjects.ping(self._bus.worker_id), cb=_pong)
+        duties = [asyncio.create_task(self._claim_loop(model)) for model in self._models]
+        heart = asyncio.create_task(self._heartbeat_loop())
+        reports = asyncio.create_task(self._report_loop())
+        try:
+            await stopping.wait()
+        finally:
+            await _stop(*duties)
+            await self._drain(drain_s)
+            await _stop(heart, reports)
+            await self._withdraw()
+            await self._bus.unsubscribe(ping)
+
+    async def _claim_loop(self, model: str) -> None:
+        feed = JobFeed(self._bus, self._stage, model)
+        try:
+            while True:
+                await self._free.acquire()
+                try:
+                    await self._start(await feed.next())
+                except BaseException:
+                    self._free.release()
+                    raise
+        finally:
+            await feed.close()
+
+    async def _start(self, message: Msg) -> None:
+        """Begin the job, or drop it if it cannot be one; the slot is taken already."""
+        try:
+            request = decode(message.data)
+            if not isinstance(request, SpeechRequest):
+                raise MalformedMessage(f"{type(request).__name__} is no job")
+        except MalformedMessage as error:
+            log_.error("job.malformed", error=error.message)
+            await _tell(message.term)
+            self._free.release()
+            return
+        job = Job(request, message.metadata.num_delivered, message)
+        predecessor = self.active.get(job.request_id)
+        self.active[job.request_id] = job
+        job.task = asyncio.create_task(self._run(job, predecessor), name=f"job-{job.request_id}")
+
+    async def _run(self, job: Job, predecessor: Job | None) -> None:
+        log = log_.bind(request_id=job.request_id, stage=self._stage.name, epoch=job.epoch)
+        control: Any = None
+        try:
+            if predecessor is not None and predecessor.task is not None:
+                predecessor.superseded = True  # its lease lapsed: this delivery owns the request
+                await _stop(predecessor.task)
+            control = await self._bus.listen(subjects.control(job.request_id), job.control)
+            asyncio.get_running_loop().create_task(self._lease(job))
+            self._account(job)
+            if await self._bus.is_cancelled(job.request_id):
+                job.control(Cancel(job.request_id, "cancelled before it was claimed"))
+            await self._handle(job)
+            await self._acknowledge(job)
+        except Fenced as error:
+            log.warning("job.fenced", error=error.message)
+        except asyncio.CancelledError:
+            if not job.superseded:
+                await _tell(job.message.nak)
+            raise
+        except Exception as error:
+            log.exception("job.failed", error=str(error))
+            await self._hand_on(job)
+        finally:
+            if control is not None:
+                await self._bus.unsubscribe(control)
+            if self.active.get(job.request_id) is job:
+                del self.active[job.request_id]
+                await self._release_lease(job)
+            self._free.release()
+
+    def _account(self, job: Job) -> None:
+        waited = max(0.0, time.time() - job.request.created_unix_s)
+        self._metrics.queue_wait.labels(self._stage.name).observe(waited)
+        if job.epoch > 1:
+            self._metrics.recoveries.labels(self._stage.name).inc()
+
+    async def _acknowledge(self, job: Job) -> None:
+        """An unacknowledged job would only be claimed again and found ended, so give up in time."""
+        for _ in range(10):
+            try:
+                await job.message.ack_sync(timeout=1.0)
+                return
+            except nats.errors.MsgAlreadyAckdError:
+                return
+            except Unreachable:
+                await asyncio.sleep(0.1)
+        log_.warning("job.ack_lost", request_id=job.request_id)
+
+    async def _hand_on(self, job: Job) -> None:
+        if job.epoch < _MAX_EPOCHS:
+            await _tell(lambda: job.message.nak(delay=0.2 * job.epoch))
+            return
+        try:
+            writer = await self._bus.writer(
+                self._stage.writes, job.request_id, job.epoch, restore=False
+            )
+            if not writer.ended:
+                end = End(job.request_id, writer.position, "error", "internal", "synthesis failed")
+                await writer.end(end)
+            await writer.close()
+            await self._acknowledge(job)
+        except AntiphonError as error:
+            log_.error("job.poison", request_id=job.request_id, error=error.message)
+            await _tell(lambda: job.message.nak(delay=5.0))
+
+    async def _lease(self, job: Job) -> None:
+        lease = Lease(
+            self._bus.worker_id, self._stage.name, job.request_id, job.epoch, job.message.reply  # type: ignore[arg-type]
+        )
+        try:
+            await self._bus.kv_put(subjects.LEASES, lease.key, lease.encode())
+            if self.active.get(job.request_id) is not job:
+                await self._release_lease(job)
+        except BusUnavailable:
+            log_.warning("lease.unwritten", request_id=job.request_id)
+
+    async def _release_lease(self, job: Job) -> None:
+        try:
+            await self._bus.kv_delete(subjects.LEASES, f"{self._stage.name}.{job.request_id}")
+        except BusUnavailable:
+            log_.debug("lease.left_to_expire", request_id=job.request_id)
+
+    async def _heartbeat_loop(self) -> None:
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S)
+            for job in list(self.active.values()):
+                await _tell(job.message.in_progress)
+                await self._lease(job)
+
+    async def _report_loop(self) -> None:
+        while True:
+            try:
+                value = self._report().encode()
+                await self._bus.kv_put(subjects.REPLICAS, self._bus.worker_id, value)
+            except BusUnavailable as error:
+                log_.debug("report.unwritten", error=error.message)
+            await asyncio.sleep(_REPORT_S)
+
+    async def _withdraw(self) -> None:
+        try:
+            await self._bus.kv_delete(subjects.REPLICAS, self._bus.worker_id)
+        except BusUnavailable:
+            log_.debug("report.left_to_expire")
+
+    async def _drain(self, drain_s: float) -> None:
+        tasks = [job.task for job in self.active.values() if job.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=drain_s)
+        await _stop(*(task for task in tasks if not task.done()))
+
+
+class JobFeed:
+    """The pull side of a stage's shared consumer, one job at a time."""
+
+    def __init__(self, bus: Bus, stage: Stage, model: str) -> None:
+        self._bus = bus
+        self._durable = stage.durable(model)
+        self._reconnected = asyncio.Event()
+        self._pull: JetStreamContext.PullSubscription | None = None
+        bus.on_reconnect(self._on_reconnect)
+
+    async def next(self) -> Msg:
+        """The next job. A pull that the broker forgot in a restart is asked again."""
+        while True:
+            try:
+                if self._pull is None:
+                    self._pull = await self._bus.jetstream.pull_subscribe_bind(
+                        durable=self._durable, stream=subjects.JOBS
+                    )
+                message = await self._fetch(self._pull)
+                if message is not None:
+                    return message
+            except Unreachable as error:
+                log_.info("jobs.retry", durable=self._durable, error=str(error))
+                await asyncio.sleep(0.1)
+
+    async def close(self) -> None:
+        """Stop pulling; what arrived too late goes back at once."""
+        self._bus.off_reconnect(self._on_reconnect)
+        if self._pull is None:
+            return
+        try:
+            late = await self._pull.fetch(16, timeout=0.05)
+        except Unreachable:
+            late = []
+        for message in late:
+            await _tell(message.nak)
+        await self._bus.unsubscribe(self._pull)
+
+    async def _fetch(self, pull: JetStreamContext.PullSubscription) -> Msg | None:
+        self._reconnected.clear()
+        fetch = asyncio.create_task(pull.fetch(1, timeout=_FETCH_S))
+        reconnected = asyncio.create_task(self._reconnected.wait())
+        try:
+            await asyncio.wait({fetch, reconnected}, return_when=asyncio.FIRST_COMPLETED)
+            if fetch.done():
+                return fetch.result()[0]
+            return None
+        except (nats.errors.TimeoutError, asyncio.TimeoutError):
+            return None
+        finally:
+            await _stop(fetch, reconnected)
+
+    async def _on_reconnect(self) -> None:
+        self._reconnected.set()
+
+
+async def _stop(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _pong(message: Msg) -> None:
+    await message.respond(b"")
+
+
+async def _tell(action: Callable[[], Awaitable[None]]) -> None:
+    """Tell the broker about a job; if it cannot hear now, ack_wait tells it later."""
+    try:
+        await action()
+    except (nats.errors.Error, OSError) as error:
+        log_.debug("job.untold", error=str(error) or type(error).__name__)

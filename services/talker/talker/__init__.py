@@ -1,0 +1,1 @@
+"""Antiphon talker: text to codec frames, many streams in one batch."""

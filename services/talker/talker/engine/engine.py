@@ -1,0 +1,372 @@
+"""The talker's engine: one thread that admits, schedules, runs and collects, step after step."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from talker.engine.blocks import BlockAllocator
+from talker.engine.chunker import ChunkSizes, due
+from talker.engine.scheduler import Candidate, Limits, Policy, online
+from talker.models.base import Arrays, Attend, Plan, Slice, TalkerModel, TalkerStream
+from ttscommon.errors import AntiphonError
+from ttscommon.messages import SpeechRequest, WordTime
+from ttscommon.metrics import Metrics
+
+_IDLE_WAIT_S: Final = 0.5
+_UNACKNOWLEDGED_CHUNKS: Final = 8
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ChunkReady:
+    """Frames for the bus, arrays of one row a frame."""
+
+    arrays: Arrays
+    words: tuple[WordTime, ...]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Everything was said."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The stream cannot go on; the others can."""
+
+    error: AntiphonError | Exception
+
+
+Event = ChunkReady | Finished | Failed
+Listener = Callable[[Event], None]
+
+
+class Caches(Protocol):
+    """What holds the KV of a model; absent for models without caches."""
+
+    def attend(self, batch: Sequence[Slice]) -> Mapping[str, Attend]: ...
+
+
+@dataclass(eq=False)
+class _Stream:
+    """A request inside the engine."""
+
+    request: SpeechRequest
+    model: TalkerStream
+    listener: Listener
+    arrived_s: float
+    playback_start_s: float | None = None
+    first_sent_s: float | None = None
+    sent_frames: int = 0
+    sent_chunks: int = 0
+    last_frames: int = 0
+    credit: int = _UNACKNOWLEDGED_CHUNKS
+    passed_over: int = 0
+
+    def slack_s(self, now: float, frame_rate_hz: float) -> float:
+        """Playback left at the listener; before the first sound, time counts from its sending."""
+        start = self.playback_start_s if self.playback_start_s is not None else self.first_sent_s
+        if start is None:
+            return 0.0
+        return start + self.sent_frames / frame_rate_hz - now
+
+
+class Engine:
+    """Runs one model for many streams. Every method may be called from any thread.
+
+    Listeners are called in the engine thread and must not block.
+    """
+
+    def __init__(
+        self,
+        model: TalkerModel,
+        caches: Caches | None,
+        *,
+        blocks: int,
+        slots: int,
+        metrics: Metrics,
+        sizes: ChunkSizes = ChunkSizes(),
+        limits: Limits = Limits(),
+        policy: Policy = online,
+        beat: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._model = model
+        self._caches = caches
+        self._allocator = BlockAllocator(blocks)
+        self._slots = slots
+        self.metrics = metrics
+        self._sizes = sizes
+        self._limits = limits
+        self._policy = policy
+        self._beat = beat
+        self._clock = clock
+        self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._streams: dict[Hashable, _Stream] = {}
+        self._thread = threading.Thread(target=self._run, name="talker-engine", daemon=True)
+        self._running = False
+        self._step_s: dict[int, deque[float]] = {}
+
+    @property
+    def idle(self) -> bool:
+        """No stream, and no KV block in use."""
+        return not self._streams and self._allocator.idle
+
+    @property
+    def step_seconds(self) -> dict[int, float]:
+        """Median seconds of a decode step by batch size, as measured lately."""
+        return {size: sorted(s)[len(s) // 2] for size, s in list(self._step_s.items()) if s}
+
+    def start(self) -> None:
+        self._running = True
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop at the end of the current step; streams are dropped without an event."""
+        self._commands.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout=10.0)
+
+    def open(self, request: SpeechRequest, restored: Arrays | None, listener: Listener) -> None:
+        """Begin a stream, after the `restored` frames if any; errors arrive as Failed."""
+        self._commands.put(lambda: self._open(request, restored, listener))
+
+    def feed(self, request_id: str, text: str, *, final: bool) -> None:
+        """Later text of a stream."""
+        self._commands.put(lambda: self._feed(request_id, text, final))
+
+    def acknowledge(self, request_id: str) -> None:
+        """A ChunkReady was taken over by the bus; a stream far ahead of that pauses."""
+        self._commands.put(lambda: self._acknowledge(request_id))
+
+    def playback(self, request_id: str, start_s: float) -> None:
+        """Playback began, by this process's monotonic clock, at `start_s`."""
+        self._commands.put(lambda: self._playback(request_id, start_s))
+
+    def cancel(self, request_id: str, then: Callable[[], None] = lambda: None) -> None:
+        """Free the stream's slot and blocks, without an event; `then` is called when it is done."""
+        self._commands.put(lambda: self._cancel(request_id, then))
+
+    def _run(self) -> None:
+        while self._running:
+            self._beat()
+            self.step()
+
+    def step(self) -> None:
+        """One iteration; sleeps when there is nothing to do."""
+        self._admit()
+        batch = self._schedule()
+        if batch:
+            self._compute(batch)
+        self._collect()
+        self._export()
+
+    # admit
+
+    def _admit(self) -> None:
+        """Run every waiting command; if no stream could step, wait for one."""
+        blocked = not any(self._candidate_plan(s) for s in self._streams.values())
+        try:
+            command = self._commands.get(block=blocked, timeout=_IDLE_WAIT_S if blocked else None)
+            while True:
+                if command is None:
+                    self._running = False
+                    return
+                command()
+                command = self._commands.get_nowait()
+        except queue.Empty:
+            return
+
+    def _open(self, request: SpeechRequest, restored: Arrays | None, listener: Listener) -> None:
+        if request.request_id in self._streams or len(self._streams) >= self._slots:
+            listener(Failed(RuntimeError("no slot for the request")))
+            return
+        try:
+            stream = self._model.open(request)
+            if restored is not None:
+                stream.restore(restored)
+        except Exception as error:
+            listener(Failed(error))
+            return
+        opened = _Stream(request, stream, listener, self._clock())
+        opened.sent_frames = stream.frames
+        self._streams[request.request_id] = opened
+
+    def _feed(self, request_id: str, text: str, final: bool) -> None:
+        if stream := self._streams.get(request_id):
+            try:
+                stream.model.feed(text, final=final)
+            except Exception as error:
+                self._fail(stream, error)
+
+    def _acknowledge(self, request_id: str) -> None:
+        if stream := self._streams.get(request_id):
+            stream.credit += 1
+
+    def _playback(self, request_id: str, start_s: float) -> None:
+        if stream := self._streams.get(request_id):
+            stream.playback_start_s = start_s
+
+    def _cancel(self, request_id: str, then: Callable[[], None]) -> None:
+        if request_id in self._streams:
+            self._close(self._streams[request_id])
+        then()
+
+    # schedule
+
+    def _candidate_plan(self, stream: _Stream) -> Plan | None:
+        return stream.model.plan() if stream.credit > 0 else None
+
+    def _schedule(self) -> list[tuple[_Stream, Slice]]:
+        """Choose by policy, then find KV blocks; whoever has most slack gives way if there are none."""
+        now = self._clock()
+        plans = {
+            key: plan
+            for key, stream in self._streams.items()
+            if (plan := self._candidate_plan(stream)) is not None
+        }
+        chosen = self._policy([self._candidate(k, p, now) for k, p in plans.items()], self._limits)
+        batch: list[tuple[_Stream, Slice]] = []
+        kept: set[Hashable] = set()
+        for candidate in chosen:
+            plan = plans[candidate.key]
+            if plan.start == 0:
+                self._allocator.release(candidate.key)
+            kept.add(candidate.key)
+            if self._reserve(candidate.key, plan.end, kept, now):
+                stream = self._streams[candidate.key]
+                table = self._allocator.table(candidate.key)
+                batch.append((stream, Slice(stream.model, plan, table)))
+        for key in plans:
+            self._streams[key].passed_over += 1
+        for stream, _ in batch:
+            stream.passed_over = 0
+        return batch
+
+    def _candidate(self, key: Hashable, plan: Plan, now: float) -> Candidate:
+        stream = self._streams[key]
+        return Candidate(
+            key=key,
+            startup=stream.sent_chunks == 0 and stream.sent_frames == 0,
+            slack_s=stream.slack_s(now, self._model.spec.frame_rate_hz),
+            positions=plan.count,
+            arrived_s=stream.arrived_s,
+            passed_over=stream.passed_over,
+            priority=stream.request.priority,
+        )
+
+    def _reserve(self, key: Hashable, positions: int, kept: set[Hashable], now: float) -> bool:
+        while not self._allocator.reserve(key, positions):
+            victims = [k for k in self._streams if k not in kept and self._allocator.table(k)]
+            if not victims:
+                return False
+            rate = self._model.spec.frame_rate_hz
+            victim = max(victims, key=lambda k: self._streams[k].slack_s(now, rate))
+            self._streams[victim].model.evict()
+            self._allocator.release(victim)
+        return True
+
+    # run
+
+    def _compute(self, batch: list[tuple[_Stream, Slice]]) -> None:
+        """One model step. If it fails, each stream is tried alone: only the guilty one falls."""
+        slices = [part for _, part in batch]
+        started = self._clock()
+        try:
+            self._model.step(slices, self._caches.attend(slices) if self._caches else {})
+        except Exception as error:
+            if len(batch) == 1:
+                self._fail(batch[0][0], error)
+                return
+            log_.exception("step.failed", streams=len(batch))
+            for one in batch:
+                one[0].model.evict()
+                self._allocator.release(one[0].request.request_id)
+                self._retry_alone(one[0])
+            return
+        took = self._clock() - started
+        self.metrics.stage_duration.labels("talker").observe(took)
+        self.metrics.batch.labels("talker").observe(len(batch))
+        if all(part.plan.count == 1 for part in slices):
+            self._step_s.setdefault(len(batch), deque(maxlen=64)).append(took)
+
+    def _retry_alone(self, stream: _Stream) -> None:
+        plan = stream.model.plan()
+        if plan is None or not self._allocator.reserve(stream.request.request_id, plan.end):
+            return  # it comes again in a later step
+        table = self._allocator.table(stream.request.request_id)
+        self._compute([(stream, Slice(stream.model, plan, table))])
+
+    # collect
+
+    def _collect(self) -> None:
+        """Cut due chunks, render them all at once, hand them out, and close what is done."""
+        now = self._clock()
+        cuts = [(stream, count) for stream in self._streams.values() if (count := self._due(stream, now))]
+        if cuts:
+            self._emit(cuts)
+        for stream in list(self._streams.values()):
+            if stream.model.done and not stream.model.pending:
+                self._close(stream)
+                stream.listener(Finished())
+
+    def _due(self, stream: _Stream, now: float) -> int:
+        if stream.credit < 1:
+            return 0
+        rate = self._model.spec.frame_rate_hz
+        return due(
+            self._sizes,
+            pending=stream.model.pending,
+            sent_chunks=stream.sent_chunks,
+            last_frames=stream.last_frames,
+            slack_s=stream.slack_s(now, rate),
+            frame_rate_hz=rate,
+            done=stream.model.done or stream.model.plan() is None,
+        )
+
+    def _emit(self, cuts: list[tuple[_Stream, int]]) -> None:
+        try:
+            rendered = self._model.render([(stream.model, count) for stream, count in cuts])
+        except Exception as error:
+            if len(cuts) == 1:
+                self._fail(cuts[0][0], error)
+            else:
+                log_.exception("render.failed", streams=len(cuts))
+                for cut in cuts:
+                    self._emit([cut])
+            return
+        now = self._clock()
+        for (stream, count), part in zip(cuts, rendered, strict=True):
+            if stream.first_sent_s is None:
+                stream.first_sent_s = now - stream.sent_frames / self._model.spec.frame_rate_hz
+                self.metrics.ttfp.labels("talker").observe(now - stream.arrived_s)
+            stream.sent_frames += count
+            stream.sent_chunks += 1
+            stream.last_frames = count
+            stream.credit -= 1
+            stream.listener(ChunkReady(part.arrays, part.words))
+
+    def _fail(self, stream: _Stream, error: Exception) -> None:
+        self._close(stream)
+        stream.listener(Failed(error))
+
+    def _close(self, stream: _Stream) -> None:
+        self._streams.pop(stream.request.request_id, None)
+        self._allocator.release(stream.request.request_id)
+        if not self._streams and not self._allocator.idle:
+            raise AssertionError("KV blocks leaked")
+
+    def _export(self) -> None:
+        self.metrics.active.labels("talker").set(len(self._streams))
+        self.metrics.kv_blocks.labels("free").set(self._allocator.free)
+        self.metrics.kv_blocks.labels("used").set(self._allocator.total - self._allocator.free)
+

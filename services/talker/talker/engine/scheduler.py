@@ -1,0 +1,103 @@
+"""Which streams step next: playback time is the only deadline (VoxServe, section 3.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+PASSED_OVER_LIMIT: Final = 32
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A stream that could step. `slack_s` is the playback its listener has left.
+
+    `startup` streams have sent nothing yet. `passed_over` counts the steps it was ready for and
+    not chosen.
+    """
+
+    key: Hashable
+    startup: bool
+    slack_s: float
+    positions: int
+    arrived_s: float = 0.0
+    passed_over: int = 0
+    priority: int = 5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one step may hold. A stream over `relaxed_slack_s` steps aside for those in need."""
+
+    streams: int = 32
+    positions: int = 512
+    startup_share: float = 0.5
+    urgent_slack_s: float = 1.0
+    relaxed_slack_s: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.streams < 1 or self.positions < 1:
+            raise ValueError("a step has room for something")
+        if not 0.0 < self.startup_share <= 1.0:
+            raise ValueError("startup_share is in (0, 1]")
+
+
+Policy = Callable[[Sequence[Candidate], Limits], list[Candidate]]
+
+
+def online(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+    """Startup first within a bounded share, then least slack; the well-supplied step aside."""
+    starved = [c for c in candidates if c.passed_over >= PASSED_OVER_LIMIT]
+    starting = [c for c in candidates if c.startup]
+    steady = [c for c in candidates if not c.startup]
+    in_need = bool(starting) or any(c.slack_s < limits.urgent_slack_s for c in steady)
+    if in_need:
+        steady = [c for c in steady if c.slack_s < limits.relaxed_slack_s]
+    starting.sort(key=lambda c: (-c.priority, c.arrived_s))
+    steady.sort(key=lambda c: (c.slack_s, c.arrived_s))
+    starved.sort(key=lambda c: (-c.passed_over, c.arrived_s))
+    share = limits.streams
+    if steady:
+        share = max(1, math.floor(limits.streams * limits.startup_share))
+    order = [*starved, *starting[:share], *steady, *starting[share:]]
+    return _fill(order, limits)
+
+
+def offline(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+    """The fullest batch, in order of arrival: throughput is all that counts."""
+    return _fill(sorted(candidates, key=lambda c: (-c.priority, c.arrived_s)), limits)
+
+
+def first_come(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+    """First come, first served: the baseline to measure against."""
+    return _fill(sorted(candidates, key=lambda c: c.arrived_s), limits)
+
+
+def round_robin(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+    """Everyone in turn: the other baseline."""
+    return _fill(sorted(candidates, key=lambda c: (-c.passed_over, c.arrived_s)), limits)
+
+
+PolicyName = Literal["online", "offline", "first_come", "round_robin"]
+POLICIES: Final[dict[str, Policy]] = {
+    "online": online,
+    "offline": offline,
+    "first_come": first_come,
+    "round_robin": round_robin,
+}
+
+
+def _fill(order: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+    """Take in order while streams and positions last; the first always fits."""
+    chosen: dict[Hashable, Candidate] = {}
+    room = limits.positions
+    for candidate in order:
+        if len(chosen) == limits.streams:
+            break
+        if candidate.key in chosen or (candidate.positions > room and chosen):
+            continue
+        chosen[candidate.key] = candidate
+        room -= candidate.positions
+    return list(chosen.values())

@@ -1,0 +1,198 @@
+"""The talker's bus edge: jobs in, codec chunks out. The engine knows nothing of NATS."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+import structlog
+
+from talker.engine.chunker import ChunkSizes
+from talker.engine.engine import Caches, ChunkReady, Engine, Event, Failed, Finished
+from talker.engine.scheduler import POLICIES, Limits
+from talker.models.base import Arrays, ModelSpec, TalkerModel, concatenate
+from talker.settings import TalkerSettings
+from ttscommon import subjects
+from ttscommon.bus import Bus, LogWriter
+from ttscommon.errors import AntiphonError
+from ttscommon.messages import CodecChunk, End, SpeechRequest, Tensor, TextPiece
+from ttscommon.replicas import Model, Replica
+from ttscommon.service import Service
+from ttscommon.worker import Job, Worker
+
+_DRAIN_RESERVE_S: Final = 2.0
+
+log_ = structlog.get_logger(__name__)
+
+
+async def serve(service: Service, settings: TalkerSettings) -> None:
+    """Run a talker until the service stops."""
+    model, caches = await asyncio.to_thread(_load, settings)
+    service.watch("engine", 30.0)
+    engine = Engine(
+        model,
+        caches,
+        blocks=settings.kv_blocks,
+        slots=settings.slots,
+        metrics=service.metrics,
+        sizes=ChunkSizes(settings.initial_codec_chunk_frames, settings.codec_chunk_frames),
+        limits=Limits(settings.batch_streams, settings.batch_positions),
+        policy=POLICIES[settings.policy],
+        beat=lambda: service.heartbeat("engine"),
+    )
+    engine.start()
+    bus = await Bus.connect(settings.bus, "talker")
+    service.ready_when("bus", lambda: bus.connected)
+    try:
+        await bus.ensure()
+        await bus.ensure_consumer(subjects.VOCODER, model.spec.name)
+        talker = Talker(bus, engine, model.spec)
+        worker = Worker(
+            bus,
+            subjects.TALKER,
+            [model.spec.name],
+            settings.slots,
+            talker.handle,
+            lambda: _report(bus, engine, model.spec, settings.slots, worker, service),
+            service.metrics,
+        )
+        service.announce()
+        await worker.run(service.stopping, max(0.0, settings.drain_s - _DRAIN_RESERVE_S))
+    finally:
+        engine.stop()
+        await bus.close()
+
+
+def _load(settings: TalkerSettings) -> tuple[TalkerModel, Caches | None]:
+    if settings.engine == "fake":
+        from talker.models.fake import FakeModel
+
+        return FakeModel.load(settings.model, settings.fake_curve), None
+    import torch
+
+    from talker.engine.kv import PagedCaches
+    from talker.models import load
+
+    torch.set_num_threads(settings.threads)
+    model = load("cantor", settings.model, settings.voice_dir)
+    return model, PagedCaches(model.spec.caches, settings.kv_blocks)
+
+
+def _report(
+    bus: Bus, engine: Engine, spec: ModelSpec, slots: int, worker: Worker, service: Service
+) -> Replica:
+    described = Model(spec.name, spec.family, spec.sample_rate, spec.frame_rate_hz, spec.voices)
+    return Replica(
+        worker_id=bus.worker_id,
+        stage="talker",
+        models=(described,),
+        slots=slots,
+        free=worker.free,
+        step_s=engine.step_seconds,
+        draining=service.stopping.is_set(),
+    )
+
+
+class Talker:
+    """Speaks one job after another into their codec logs."""
+
+    def __init__(self, bus: Bus, engine: Engine, spec: ModelSpec) -> None:
+        self._bus = bus
+        self._engine = engine
+        self._spec = spec
+
+    async def handle(self, job: Job) -> None:
+        """Speak the job's request from wherever its log ends; returns once the log has its end."""
+        request = job.request
+        _, writer = await asyncio.gather(
+            self._bus.submit(subjects.VOCODER, request),
+            self._bus.writer(subjects.CODES, request.request_id, job.epoch),
+        )
+        try:
+            if not writer.ended:
+                await self._speak(job, writer)
+            await writer.close()
+        finally:
+            await writer.release()
+
+    async def _speak(self, job: Job, writer: LogWriter) -> None:
+        request = job.request
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[Event] = asyncio.Queue()
+        feeding = None
+        job.on_playback = lambda start_s: self._engine.playback(request.request_id, start_s)
+        self._engine.open(
+            request,
+            _restored(writer),
+            lambda event: loop.call_soon_threadsafe(events.put_nowait, event),
+        )
+        if job.playback_start_s is not None:
+            self._engine.playback(request.request_id, job.playback_start_s)
+        if not request.text_final:
+            feeding = asyncio.create_task(self._feed(request), name=f"text-{request.request_id}")
+        try:
+            await writer.end(await self._until_end(job, writer, events))
+        finally:
+            job.on_playback = None
+            if feeding is not None:
+                feeding.cancel()
+                await asyncio.gather(feeding, return_exceptions=True)
+            await self._free(job)
+
+    async def _until_end(self, job: Job, writer: LogWriter, events: asyncio.Queue[Event]) -> End:
+        """Put chunks until the stream ends, whichever way; returns the End to write."""
+        request_id = job.request_id
+        cancelled = asyncio.create_task(job.cancelled.wait())
+        try:
+            while True:
+                arrival = asyncio.create_task(events.get())
+                await asyncio.wait({arrival, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+                if cancelled.done():
+                    arrival.cancel()
+                    return End(request_id, writer.position, "cancelled", "cancelled", "cancelled")
+                match arrival.result():
+                    case ChunkReady(arrays, words):
+                        tensors = {name: Tensor.of(array) for name, array in arrays.items()}
+                        chunk = CodecChunk(request_id, writer.position, tensors, words)
+                        await writer.put(chunk)
+                        self._engine.acknowledge(request_id)
+                    case Finished():
+                        return End(request_id, writer.position, "ok")
+                    case Failed(error):
+                        return _failure(request_id, writer.position, error)
+        finally:
+            cancelled.cancel()
+
+    async def _free(self, job: Job) -> None:
+        """Give the slot back, and wait until the engine has done so."""
+        loop = asyncio.get_running_loop()
+        freed = asyncio.Event()
+        self._engine.cancel(job.request_id, lambda: loop.call_soon_threadsafe(freed.set))
+        await asyncio.wait_for(freed.wait(), 30.0)
+        if job.cancelled.is_set():
+            elapsed = time.monotonic() - job.cancelled_s
+            self._engine.metrics.cancel_latency.labels("talker").observe(elapsed)
+
+    async def _feed(self, request: SpeechRequest) -> None:
+        """Pass text on as it arrives. A text log that ends badly ends the text all the same."""
+        async with self._bus.reader(subjects.TEXT, request.request_id) as reader:
+            async for record in reader:
+                if isinstance(record, TextPiece):
+                    self._engine.feed(request.request_id, record.text, final=False)
+                else:
+                    self._engine.feed(request.request_id, "", final=True)
+
+
+def _restored(writer: LogWriter) -> Arrays | None:
+    chunks = [chunk for chunk in writer.restored if isinstance(chunk, CodecChunk)]
+    if not chunks:
+        return None
+    return concatenate([{n: t.array() for n, t in chunk.tensors.items()} for chunk in chunks])
+
+
+def _failure(request_id: str, position: int, error: Exception) -> End:
+    if isinstance(error, AntiphonError):
+        return End(request_id, position, "error", error.code, error.message, error.param)
+    log_.error("stream.failed", request_id=request_id, exc_info=error)
+    return End(request_id, position, "error", "internal", "synthesis failed")

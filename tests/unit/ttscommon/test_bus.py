@@ -1,0 +1,204 @@
+"""Writer and reader over a real broker: loss, takeover, zombies, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from ttscommon import subjects
+from ttscommon.bus import Bus, LogReader, LogWriter
+from ttscommon.bus.writer import WINDOW
+from ttscommon.errors import Fenced
+from ttscommon.messages import AudioChunk, Chunk, End, SpeechRequest, Tensor
+from ttscommon.subjects import AUDIO, TALKER
+
+STEP = 100
+
+
+@pytest_asyncio.fixture
+async def bus(broker: Any) -> AsyncIterator[Bus]:
+    connected = await Bus.connect(broker.bus, "writer")
+    await connected.ensure()
+    yield connected
+    await connected.close()
+
+
+@pytest_asyncio.fixture
+async def other(broker: Any, bus: Bus) -> AsyncIterator[Bus]:
+    connected = await Bus.connect(broker.bus, "reader")
+    yield connected
+    await connected.close()
+
+
+def audio(start: int, stop: int) -> AudioChunk:
+    return AudioChunk("r", start, 16_000, Tensor.of(np.arange(start, stop).astype(np.int16)))
+
+
+async def put(writer: LogWriter, chunks: int) -> None:
+    for _ in range(chunks):
+        await writer.put(audio(writer.position, writer.position + STEP))
+
+
+async def finish(writer: LogWriter) -> None:
+    await writer.end(End("r", writer.position, "ok"))
+    await writer.close()
+
+
+async def drain(reader: LogReader) -> list[Chunk | End]:
+    async with asyncio.timeout(20):
+        return [record async for record in reader]
+
+
+def positions(records: list[Chunk | End]) -> list[int]:
+    return [int(v) for r in records if isinstance(r, AudioChunk) for v in r.pcm.array()]
+
+
+async def committed(bus: Bus, chunks: int) -> None:
+    """Wait until the log itself holds `chunks` records."""
+    async with asyncio.timeout(10):
+        while len(await bus.logs.read(AUDIO, "r", 0)) < chunks:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_reader_gets_everything_once_and_in_order(bus: Bus, other: Bus) -> None:
+    async with other.reader(AUDIO, "r") as reader:
+        writer = await bus.writer(AUDIO, "r", 1)
+        await put(writer, 20)
+        await finish(writer)
+        records = await drain(reader)
+    assert positions(records) == list(range(20 * STEP))
+    assert isinstance(records[-1], End)
+
+
+async def test_a_reader_that_comes_late_reads_the_log_from_its_offset(bus: Bus, other: Bus) -> None:
+    writer = await bus.writer(AUDIO, "r", 1)
+    await put(writer, 5)
+    await finish(writer)
+    async with other.reader(AUDIO, "r", start=250) as reader:
+        assert positions(await drain(reader)) == list(range(250, 5 * STEP))
+
+
+async def test_live_messages_lost_on_the_way_come_again(
+    bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = 0
+    deliver = bus.send_raw
+
+    async def lossy(subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
+        nonlocal sent
+        sent += 1
+        if subject.startswith("live.") and sent % 3 == 0:
+            return
+        await deliver(subject, data, headers)
+
+    monkeypatch.setattr(bus, "send_raw", lossy)
+    async with other.reader(AUDIO, "r") as reader:
+        writer = await bus.writer(AUDIO, "r", 1)
+        await put(writer, 30)
+        await finish(writer)
+        assert positions(await drain(reader)) == list(range(30 * STEP))
+
+
+async def test_malformed_messages_on_a_log_are_skipped(bus: Bus, other: Bus) -> None:
+    async with other.reader(AUDIO, "r") as reader:
+        writer = await bus.writer(AUDIO, "r", 1)
+        await bus.send_raw(AUDIO.live("r"), b"\xc1 not msgpack")
+        await bus.send_raw(AUDIO.nack("r"), b"not a number")
+        await bus.send_raw(AUDIO.offer("r"), b"not a number")
+        await put(writer, 2)
+        await finish(writer)
+        assert positions(await drain(reader)) == list(range(2 * STEP))
+
+
+async def test_a_successor_goes_on_where_the_log_ends(bus: Bus, other: Bus) -> None:
+    first = await bus.writer(AUDIO, "r", 1)
+    await put(first, 3)
+    await committed(bus, 3)
+    second = await other.writer(AUDIO, "r", 2)
+    assert second.position == 3 * STEP
+    assert positions(list(second.restored)) == list(range(3 * STEP))
+    with pytest.raises(Fenced):
+        await put(first, 1)
+        await first.close()
+    await put(second, 1)
+    await finish(second)
+    async with bus.reader(AUDIO, "r") as reader:
+        assert positions(await drain(reader)) == list(range(4 * STEP))
+
+
+async def test_a_zombie_with_a_lower_epoch_cannot_even_open(bus: Bus, other: Bus) -> None:
+    second = await other.writer(AUDIO, "r", 3)
+    await put(second, 1)
+    with pytest.raises(Fenced):
+        await bus.writer(AUDIO, "r", 2)
+    await finish(second)
+
+
+async def test_what_was_heard_and_never_committed_is_adopted(
+    bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with other.reader(AUDIO, "r") as reader:
+        first = await bus.writer(AUDIO, "r", 1)
+        await put(first, 1)
+        await committed(bus, 1)
+        monkeypatch.setattr(bus.logs, "commit", _never)
+        await put(first, 2)
+        heard = [await anext(reader) for _ in range(3)]
+        await first.release()
+        monkeypatch.undo()
+        second = await bus.writer(AUDIO, "r", 2)
+        assert second.position == 3 * STEP
+        await put(second, 1)
+        await finish(second)
+        records = heard + await drain(reader)
+    assert positions(records) == list(range(4 * STEP))
+
+
+async def _never(*_: Any, **__: Any) -> int:
+    await asyncio.Event().wait()
+    raise AssertionError("unreachable")
+
+
+async def test_a_finished_log_needs_no_successor(bus: Bus, other: Bus) -> None:
+    writer = await bus.writer(AUDIO, "r", 1)
+    await put(writer, 1)
+    await finish(writer)
+    assert (await other.writer(AUDIO, "r", 2)).ended
+
+
+async def test_a_full_window_holds_the_producer_back(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus.logs, "commit", _never)
+    writer = await bus.writer(AUDIO, "r", 1)
+    await put(writer, WINDOW)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(put(writer, 1), 0.1)
+    await writer.release()
+
+
+async def test_a_broker_killed_in_the_middle_loses_and_repeats_nothing(
+    broker: Any, bus: Bus, other: Bus
+) -> None:
+    async with other.reader(AUDIO, "r") as reader:
+        writer = await bus.writer(AUDIO, "r", 1)
+        await put(writer, 5)
+        await committed(bus, 5)
+        broker.children["broker"].kill()
+        await put(writer, 20)
+        await finish(writer)
+        assert positions(await drain(reader)) == list(range(25 * STEP))
+
+
+async def test_a_job_is_queued_once_however_often_it_is_submitted(bus: Bus) -> None:
+    await bus.ensure_consumer(TALKER, "m")
+    request = SpeechRequest("r", "m", "v", "hello")
+    for _ in range(3):
+        await bus.submit(TALKER, request)
+    info = await bus.jetstream.stream_info(subjects.JOBS)
+    assert info.state.messages == 1
