@@ -1,0 +1,54 @@
+"""Chunk sizes: tiny first, then as slack allows."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from talker.engine.chunker import ChunkSizes, due
+
+SIZES = ChunkSizes(initial=2, regular=25)
+
+
+def cut(pending: int, sent: int, last: int, slack_s: float, *, done: bool = False) -> int:
+    return due(
+        SIZES,
+        pending=pending,
+        sent_chunks=sent,
+        last_frames=last,
+        slack_s=slack_s,
+        frame_rate_hz=25.0,
+        done=done,
+    )
+
+
+def test_the_first_chunk_goes_as_soon_as_it_is_there() -> None:
+    assert cut(1, 0, 0, 0.0) == 0
+    assert cut(2, 0, 0, 0.0) == 2
+
+
+def test_without_slack_chunks_stay_small() -> None:
+    assert cut(2, 3, 8, 0.0) == 2
+
+
+def test_with_slack_chunks_double_up_to_the_regular_size() -> None:
+    assert cut(3, 1, 2, 10.0) == 0
+    assert cut(4, 1, 2, 10.0) == 4
+    assert cut(25, 9, 25, 10.0) == 25
+
+
+def test_the_rest_goes_when_the_stream_is_done() -> None:
+    assert cut(1, 5, 25, 10.0, done=True) == 1
+    assert cut(0, 5, 25, 10.0, done=True) == 0
+
+
+@given(
+    st.integers(0, 200), st.integers(0, 20), st.integers(1, 25), st.floats(-5, 60), st.booleans()
+)
+def test_a_chunk_never_holds_more_than_there_is_or_than_the_regular_size(
+    pending: int, sent: int, last: int, slack_s: float, done: bool
+) -> None:
+    count = cut(pending, sent, last, slack_s, done=done)
+    assert 0 <= count <= min(pending, SIZES.regular)
+    if done and pending:
+        assert count > 0

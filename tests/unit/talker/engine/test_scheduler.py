@@ -1,0 +1,95 @@
+"""Policies: who steps next."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from talker.engine.scheduler import (
+    PASSED_OVER_LIMIT,
+    POLICIES,
+    Candidate,
+    Limits,
+    offline,
+    online,
+)
+
+
+def steady(key: object, slack_s: float, **changes: object) -> Candidate:
+    return dataclasses.replace(Candidate(key, False, slack_s, 1), **changes)  # type: ignore[arg-type]
+
+
+def starting(key: str, arrived_s: float = 0.0) -> Candidate:
+    return Candidate(key, True, 0.0, 20, arrived_s)
+
+
+def keys(candidates: list[Candidate]) -> list[object]:
+    return [candidate.key for candidate in candidates]
+
+
+def test_least_slack_steps_first_when_the_batch_is_full() -> None:
+    chosen = online([steady("a", 0.9), steady("b", 0.1), steady("c", 0.5)], Limits(streams=2))
+    assert keys(chosen) == ["b", "c"]
+
+
+def test_startup_comes_first_within_its_share() -> None:
+    waiting = [starting(f"s{i}", float(i)) for i in range(8)]
+    chosen = online([steady("late", 0.1), *waiting], Limits(streams=4, startup_share=0.5))
+    assert keys(chosen) == ["s0", "s1", "late", "s2"]
+
+
+def test_the_well_supplied_step_aside_only_while_somebody_is_in_need() -> None:
+    rich = steady("rich", 9.0)
+    assert keys(online([rich, steady("poor", 0.2)], Limits())) == ["poor"]
+    assert keys(online([rich], Limits())) == ["rich"]
+
+
+def test_offline_fills_the_batch_in_order_of_arrival() -> None:
+    candidates = [steady("b", 0.0, arrived_s=2.0), steady("a", 50.0, arrived_s=1.0)]
+    assert keys(offline(candidates, Limits())) == ["a", "b"]
+
+
+def test_a_prompt_larger_than_the_budget_still_runs_alone() -> None:
+    huge = Candidate("huge", True, 0.0, 10_000)
+    assert keys(online([huge, starting("small", 1.0)], Limits(positions=512))) == ["huge"]
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.floats(-1, 20), st.integers(1, 300), st.integers(0, 100)),
+        max_size=50,
+    )
+)
+def test_every_policy_respects_the_limits_and_picks_somebody(
+    name: str, rows: list[tuple[bool, float, int, int]]
+) -> None:
+    limits = Limits(streams=8, positions=512)
+    candidates = [
+        Candidate(i, startup, slack, positions, float(i), passed)
+        for i, (startup, slack, positions, passed) in enumerate(rows)
+    ]
+    chosen = POLICIES[name](candidates, limits)
+    assert len(set(keys(chosen))) == len(chosen) <= limits.streams
+    assert len(chosen) == 1 or sum(c.positions for c in chosen) <= limits.positions
+    assert bool(chosen) == bool(candidates)
+
+
+@given(st.lists(st.floats(0, 30), min_size=1, max_size=12), st.integers(1, 4))
+def test_nobody_starves_under_a_stream_of_urgent_ones(slacks: list[float], width: int) -> None:
+    """However urgent the others are, everyone steps within a bound of iterations."""
+    limits = Limits(streams=width)
+    passed = dict.fromkeys(range(len(slacks)), 0)
+    worst = 0
+    for _ in range(300):
+        candidates = [
+            steady(i, slack, passed_over=passed[i]) for i, slack in enumerate(slacks)
+        ]
+        chosen = {c.key for c in online(candidates, limits)}
+        for i in passed:
+            passed[i] = 0 if i in chosen else passed[i] + 1
+        worst = max(worst, *passed.values())
+    assert worst <= PASSED_OVER_LIMIT + len(slacks)
