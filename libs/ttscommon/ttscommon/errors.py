@@ -1,4 +1,4 @@
-"""Typed failures. Each carries what a client may be told; they become responses at one edge only."""
+"""Typed failures. Each says what a client may be told; they become responses at one edge."""
 
 from __future__ import annotations
 

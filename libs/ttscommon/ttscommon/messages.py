@@ -40,7 +40,8 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError(f"tensor has {len(self.shape)} dimensions, at most {MAX_TENSOR_DIMS}")
         expected = math.prod(self.shape) * _ITEM_SIZE[self.dtype]
         if expected != len(self.data):
-            raise ValueError(f"tensor of shape {self.shape} needs {expected} bytes, got {len(self.data)}")
+            got = len(self.data)
+            raise ValueError(f"tensor of shape {self.shape} needs {expected} bytes, got {got}")
 
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Tensor:
@@ -233,7 +234,7 @@ class _Header(msgspec.Struct):
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _header_decoder: Final = msgspec.msgpack.Decoder(_Header)
-_decoder: Final = msgspec.msgpack.Decoder(Message)
+_decoder: Final[msgspec.msgpack.Decoder[Message]] = msgspec.msgpack.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:

@@ -208,7 +208,11 @@ class Worker:
 
     async def _lease(self, job: Job) -> None:
         lease = Lease(
-            self._bus.worker_id, self._stage.name, job.request_id, job.epoch, job.message.reply  # type: ignore[arg-type]
+            self._bus.worker_id,
+            self._stage.name,
+            job.request_id,
+            job.epoch,
+            job.message.reply,  # type: ignore[arg-type]
         )
         try:
             await self._bus.kv_put(subjects.LEASES, lease.key, lease.encode())
@@ -299,7 +303,7 @@ class JobFeed:
             if fetch.done():
                 return fetch.result()[0]
             return None
-        except (nats.errors.TimeoutError, asyncio.TimeoutError):
+        except (TimeoutError, nats.errors.TimeoutError):
             return None
         finally:
             await _stop(fetch, reconnected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Final
 
 import structlog
@@ -125,7 +126,7 @@ class Talker:
         self._engine.open(
             request,
             _restored(writer),
-            lambda event: loop.call_soon_threadsafe(events.put_nowait, event),
+            partial(_post, loop, events),
         )
         if job.playback_start_s is not None:
             self._engine.playback(request.request_id, job.playback_start_s)
@@ -168,7 +169,7 @@ class Talker:
         """Give the slot back, and wait until the engine has done so."""
         loop = asyncio.get_running_loop()
         freed = asyncio.Event()
-        self._engine.cancel(job.request_id, lambda: loop.call_soon_threadsafe(freed.set))
+        self._engine.cancel(job.request_id, partial(_signal, loop, freed))
         await asyncio.wait_for(freed.wait(), 30.0)
         if job.cancelled.is_set():
             elapsed = time.monotonic() - job.cancelled_s
@@ -182,6 +183,14 @@ class Talker:
                     self._engine.feed(request.request_id, record.text, final=False)
                 else:
                     self._engine.feed(request.request_id, "", final=True)
+
+
+def _post(loop: asyncio.AbstractEventLoop, events: asyncio.Queue[Event], event: Event) -> None:
+    loop.call_soon_threadsafe(events.put_nowait, event)
+
+
+def _signal(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    loop.call_soon_threadsafe(event.set)
 
 
 def _restored(writer: LogWriter) -> Arrays | None:

@@ -123,8 +123,7 @@ async def test_a_successor_goes_on_where_the_log_ends(bus: Bus, other: Bus) -> N
     assert second.position == 3 * STEP
     assert positions(list(second.restored)) == list(range(3 * STEP))
     with pytest.raises(Fenced):
-        await put(first, 1)
-        await first.close()
+        await finish(first)
     await put(second, 1)
     await finish(second)
     async with bus.reader(AUDIO, "r") as reader:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +29,7 @@ def samples(records: list[Chunk | End]) -> list[int]:
 def cuts(draw: st.DrawFn, length: int) -> list[tuple[int, int]]:
     marks = draw(st.lists(st.integers(1, length - 1), unique=True, max_size=8))
     edges = [0, *sorted(marks), length]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(itertools.pairwise(edges))
 
 
 @st.composite

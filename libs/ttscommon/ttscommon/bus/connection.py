@@ -76,7 +76,7 @@ class Bus:
             user=settings.user,
             password=settings.password,
             connect_timeout=1,
-            reconnect_time_wait=0.05,
+            reconnect_time_wait=0.05,  # type: ignore[arg-type]  # seconds; fractions work
             max_reconnect_attempts=-1,
             ping_interval=5,
             max_outstanding_pings=2,
@@ -97,7 +97,7 @@ class Bus:
         for config in subjects.streams(self._settings.replicas, self._settings.max_log_bytes):
             await self._patiently(lambda config=config: self._add_stream(config))  # type: ignore[misc]
         for bucket in _BUCKET_TTL_S:
-            await self._patiently(lambda bucket=bucket: self._bucket(bucket))  # type: ignore[misc]
+            await self._patiently(lambda bucket=bucket: self.bucket(bucket))  # type: ignore[misc]
 
     async def ensure_consumer(self, stage: Stage, model: str) -> None:
         """Create the durable consumer that a stage's replicas share for `model`."""
@@ -195,14 +195,14 @@ class Bus:
     async def kv_put(self, bucket: str, key: str, value: bytes) -> None:
         """Store `value`; raises BusUnavailable."""
         try:
-            await (await self._bucket(bucket)).put(key, value)
+            await (await self.bucket(bucket)).put(key, value)
         except Unreachable as error:
             raise BusUnavailable(f"could not write {bucket}/{key}") from error
 
     async def kv_get(self, bucket: str, key: str) -> bytes | None:
         """The value, or None; raises BusUnavailable."""
         try:
-            return (await (await self._bucket(bucket)).get(key)).value
+            return (await (await self.bucket(bucket)).get(key)).value
         except nats.js.errors.NotFoundError:
             return None
         except Unreachable as error:
@@ -211,14 +211,14 @@ class Bus:
     async def kv_delete(self, bucket: str, key: str) -> None:
         """Remove `key`; raises BusUnavailable."""
         try:
-            await (await self._bucket(bucket)).delete(key)
+            await (await self.bucket(bucket)).delete(key)
         except Unreachable as error:
             raise BusUnavailable(f"could not delete {bucket}/{key}") from error
 
     async def kv_all(self, bucket: str) -> dict[str, bytes]:
         """Every key with its value; raises BusUnavailable."""
         try:
-            store = await self._bucket(bucket)
+            store = await self.bucket(bucket)
             keys = await store.keys()
         except nats.js.errors.NoKeysError:
             return {}
@@ -250,8 +250,8 @@ class Bus:
         """The records of an offer, as far as they are well-formed."""
         records: list[LogRecord] = []
         try:
-            for part in msgspec.msgpack.decode(data, type=list[bytes]):
-                records.append(decode_record(part))
+            parts = msgspec.msgpack.decode(data, type=list[bytes])
+            records.extend(decode_record(part) for part in parts)
         except (msgspec.MsgspecError, MalformedMessage) as error:
             log_.warning("offer.malformed", error=str(error))
         return records
@@ -277,7 +277,8 @@ class Bus:
                 raise
             await self.jetstream.update_stream(config)
 
-    async def _bucket(self, bucket: str) -> KeyValue:
+    async def bucket(self, bucket: str) -> KeyValue:
+        """The KV bucket, created if it is missing."""
         if bucket not in self._buckets:
             config = KeyValueConfig(
                 bucket=bucket, ttl=_BUCKET_TTL_S[bucket], replicas=self._settings.replicas
@@ -305,5 +306,3 @@ async def _on_error(error: Exception) -> None:
 
 async def _on_disconnect() -> None:
     log_.warning("bus.disconnected")
-
-

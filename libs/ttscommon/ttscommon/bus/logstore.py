@@ -132,7 +132,9 @@ class LogStore:
             except MalformedMessage as error:
                 log_.warning("log.malformed", request_id=request_id, error=error.message)
                 return
-            found.append(Stored(int(headers["Nats-Sequence"]), record, headers.get("Nats-Msg-Id", "")))
+            found.append(
+                Stored(int(headers["Nats-Sequence"]), record, headers.get("Nats-Msg-Id", ""))
+            )
 
         subscription = await self._client.subscribe(inbox, cb=on_message)
         query = {"seq": after + 1, "next_by_subj": log.subject(request_id), "batch": _DIRECT_BATCH}

@@ -159,7 +159,9 @@ class LogWriter:
         chunks: list[Chunk] = []
         async with asyncio.timeout(30.0):
             while True:
-                for stored in await self._bus.logs.read_patiently(self._log, self._request_id, seen):
+                for stored in await self._bus.logs.read_patiently(
+                    self._log, self._request_id, seen
+                ):
                     seen = stored.sequence
                     ready = timeline.feed_log(stored.record)
                     chunks.extend(r for r in ready if not isinstance(r, End))
@@ -174,7 +176,7 @@ class LogWriter:
             reply = await self._bus.client.request(
                 subject, str(self.position).encode(), timeout=_OFFER_TIMEOUT_S
             )
-        except (nats.errors.Error, asyncio.TimeoutError, OSError):
+        except (TimeoutError, nats.errors.Error, OSError):
             return  # nobody listens: sampling is deterministic, so it comes out the same anyway
         timeline = Timeline(self.position)
         for record in self._bus.decode_offer(reply.data):
@@ -205,7 +207,8 @@ class LogWriter:
 
     async def _commit(self, record: LogRecord, data: bytes) -> int:
         self._written += 1
-        message_id = f"{self._request_id}.{self._log.prefix}.{self._bus.worker_id}.{self._epoch}.{self._written}"
+        writer = f"{self._bus.worker_id}.{self._epoch}"
+        message_id = f"{self._log.subject(self._request_id)}.{writer}.{self._written}"
         return await self._bus.logs.commit(
             self._log, self._request_id, data, last=self._sequence, message_id=message_id
         )
@@ -227,5 +230,3 @@ class LogWriter:
     async def _resend_window(self) -> None:
         for pending in list(self._window):
             await self._send(pending)
-
-

@@ -25,9 +25,7 @@ def test_a_refused_reservation_changes_nothing() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.sampled_from("abcd"), st.booleans(), st.integers(1, 100)), max_size=60
-    )
+    st.lists(st.tuples(st.sampled_from("abcd"), st.booleans(), st.integers(1, 100)), max_size=60)
 )
 def test_no_block_has_two_owners_and_none_is_lost(
     actions: list[tuple[str, bool, int]],

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 
 from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished
@@ -146,7 +145,8 @@ def test_what_a_model_refuses_fails_with_its_typed_error() -> None:
     engine.open(request("a", voice="nobody"), None, ears)
     run(engine, ears)
     event = ears.events[0]
-    assert isinstance(event, Failed) and isinstance(event.error, UnknownVoice)
+    assert isinstance(event, Failed)
+    assert isinstance(event.error, UnknownVoice)
 
 
 def test_a_cancelled_stream_frees_everything_and_says_nothing_more() -> None:
@@ -157,7 +157,8 @@ def test_a_cancelled_stream_frees_everything_and_says_nothing_more() -> None:
     freed = threading.Event()
     engine.cancel("a", freed.set)
     engine.step()
-    assert freed.is_set() and engine.idle
+    assert freed.is_set()
+    assert engine.idle
     assert not any(isinstance(e, Finished | Failed) for e in ears.events)
 
 

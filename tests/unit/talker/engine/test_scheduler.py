@@ -85,9 +85,7 @@ def test_nobody_starves_under_a_stream_of_urgent_ones(slacks: list[float], width
     passed = dict.fromkeys(range(len(slacks)), 0)
     worst = 0
     for _ in range(300):
-        candidates = [
-            steady(i, slack, passed_over=passed[i]) for i, slack in enumerate(slacks)
-        ]
+        candidates = [steady(i, slack, passed_over=passed[i]) for i, slack in enumerate(slacks)]
         chosen = {c.key for c in online(candidates, limits)}
         for i in passed:
             passed[i] = 0 if i in chosen else passed[i] + 1

@@ -1,0 +1,47 @@
+"""ConvNeXt blocks (Liu et al., 2022), causal with a carried tail or symmetric."""
+
+import torch
+from torch import Tensor, nn
+
+LAYER_SCALE = 0.1
+
+
+def tail_after(x: Tensor, lengths: Tensor, size: int) -> Tensor:
+    """The `size` steps before position `lengths + size` of x, per stream.
+
+    x: [batch, size + steps, channels], the old tail followed by the new steps, right padded.
+    lengths: [batch] int64, how many of the new steps are real.
+    Returns [batch, size, channels]: what a causal convolution must remember.
+    """
+    index = lengths[:, None] + torch.arange(size, device=x.device)
+    return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
+
+
+class ConvNeXt(nn.Module):
+    """Depthwise convolution, norm and a two-layer MLP around a scaled residual."""
+
+    def __init__(self, size: int, kernel: int, expansion: int, causal: bool = True) -> None:
+        super().__init__()
+        self.causal = causal
+        self.tail_size = kernel - 1
+        self.depthwise = nn.Conv1d(size, size, kernel, groups=size)
+        self.norm = nn.LayerNorm(size)
+        self.rise = nn.Linear(size, expansion * size)
+        self.fall = nn.Linear(expansion * size, size)
+        self.scale = nn.Parameter(torch.full((size,), LAYER_SCALE))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[batch, steps, size] -> [batch, steps, size], zeros before (and after) the input."""
+        before = self.tail_size if self.causal else self.tail_size // 2
+        padded = nn.functional.pad(x, (0, 0, before, self.tail_size - before))
+        return self._apply(x, padded)
+
+    def step(self, x: Tensor, lengths: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
+        """Go on from a carried tail [batch, tail_size, size]. Returns output and new tail."""
+        padded = torch.cat((tail, x), 1)
+        return self._apply(x, padded), tail_after(padded, lengths, self.tail_size)
+
+    def _apply(self, x: Tensor, padded: Tensor) -> Tensor:
+        mixed = self.depthwise(padded.transpose(1, 2)).transpose(1, 2)
+        hidden = nn.functional.gelu(self.rise(self.norm(mixed)))
+        return x + self.scale * self.fall(hidden)

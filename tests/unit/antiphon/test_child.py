@@ -1,0 +1,167 @@
+"""A supervised child starts, comes back, gives up when hopeless, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from antiphon.stack.child import Child, ChildFailed, Command, Ports
+
+READY = "from pathlib import Path; import sys, time; Path(sys.argv[1]).write_text('7');"
+
+
+@dataclass
+class Script:
+    """A Python one-liner that is ready when it has written a port number into its file."""
+
+    file: Path
+    code: str
+    name: str = "script"
+    seen_ports: list[Ports] = field(default_factory=list)
+
+    def command(self, ports: Ports) -> Command:
+        self.seen_ports.append(ports)
+        self.file.unlink(missing_ok=True)
+        return Command((sys.executable, "-c", self.code, str(self.file)), {"OWN": "1"})
+
+    def bound(self, pid: int) -> Ports | None:
+        text = self.file.read_text() if self.file.exists() else ""
+        return {"http": int(text)} if text else None
+
+
+@asynccontextmanager
+async def supervised(
+    script: Script, on_line: Callable[[str, str], None] = lambda name, line: None
+) -> AsyncIterator[tuple[Child, asyncio.Task[None]]]:
+    child = Child(script, on_line)
+    task = asyncio.create_task(child.supervise())
+    try:
+        yield child, task
+    finally:
+        await child.stop(5.0)
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def gone(pid: int) -> None:
+    """Wait until no process has this id; a zombie that waits for its parent counts as gone."""
+    async with asyncio.timeout(5):
+        while Path(f"/proc/{pid}").exists():
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_child_is_ready_when_its_program_says_so(tmp_path: Path) -> None:
+    async with supervised(Script(tmp_path / "port", READY + "time.sleep(60)")) as (child, _):
+        async with asyncio.timeout(10):
+            await child.ready.wait()
+        assert child.ports == {"http": 7}
+        assert child.pid is not None
+    assert child.pid is None
+
+
+async def test_a_killed_child_comes_back_with_the_ports_it_had(tmp_path: Path) -> None:
+    script = Script(tmp_path / "port", READY + "time.sleep(60)")
+    async with supervised(script) as (child, _), asyncio.timeout(20):
+        await child.ready.wait()
+        first = child.pid
+        child.kill()
+        while child.pid in (first, None):
+            await asyncio.sleep(0.01)
+        await child.ready.wait()
+    assert script.seen_ports == [{}, {"http": 7}]
+
+
+async def test_a_child_that_never_becomes_ready_fails_with_its_last_words(tmp_path: Path) -> None:
+    async with supervised(Script(tmp_path / "port", "print('no luck'); exit(3)")) as (_, task):
+        with pytest.raises(ChildFailed) as failure:
+            await asyncio.wait_for(task, 20)
+    assert failure.value.status == 3
+    assert failure.value.tail == ["no luck"] * 3
+
+
+async def test_wrong_settings_are_hopeless_at_once(tmp_path: Path) -> None:
+    async with supervised(Script(tmp_path / "port", "exit(2)")) as (child, task):
+        with pytest.raises(ChildFailed):
+            await asyncio.wait_for(task, 20)
+    assert child.starts == 1
+
+
+async def test_what_a_child_writes_arrives_line_by_line(tmp_path: Path) -> None:
+    lines: list[tuple[str, str]] = []
+    code = "import sys; print('out'); sys.stdout.flush(); print('err', file=sys.stderr); exit(2)"
+    script = Script(tmp_path / "port", code)
+    async with supervised(script, lambda *line: lines.append(line)) as (_, task):
+        await asyncio.gather(task, return_exceptions=True)
+    assert lines == [("script", "out"), ("script", "err")]
+
+
+async def test_a_line_over_the_limit_does_not_stop_the_log(tmp_path: Path) -> None:
+    lines: list[str] = []
+    script = Script(tmp_path / "port", "print('x' * (3 << 20)); print('after'); exit(2)")
+    async with supervised(script, lambda _, line: lines.append(line)) as (_, task):
+        await asyncio.gather(task, return_exceptions=True)
+    assert lines[-1] == "after"
+
+
+async def test_our_own_settings_do_not_leak_into_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTIPHON_URL", "http://elsewhere")
+    lines: list[str] = []
+    code = "import os; print(os.environ.get('ANTIPHON_URL'), os.environ['OWN']); exit(2)"
+    script = Script(tmp_path / "port", code)
+    async with supervised(script, lambda _, line: lines.append(line)) as (_, task):
+        await asyncio.gather(task, return_exceptions=True)
+    assert lines == ["None 1"]
+
+
+async def test_a_child_that_ignores_sigterm_is_killed_with_its_own_children(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import signal, subprocess; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "print(subprocess.Popen(['sleep', '60']).pid, flush=True);" + READY + "time.sleep(60)"
+    )
+    lines: list[str] = []
+    script = Script(tmp_path / "port", code)
+    async with supervised(script, lambda _, line: lines.append(line)) as (child, _):
+        async with asyncio.timeout(10):
+            await child.ready.wait()
+        await child.stop(0.05)
+    await gone(int(lines[0]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ties children to us on Linux")
+async def test_children_die_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+    program = f"""
+import asyncio, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from pathlib import Path
+from test_child import READY, Script
+from antiphon.stack.child import Child
+async def main():
+    child = Child(Script(Path({str(tmp_path / "port")!r}), READY + "time.sleep(60)"), print)
+    task = asyncio.create_task(child.supervise())
+    await child.ready.wait()
+    print(child.pid, flush=True)
+    await task
+asyncio.run(main())
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+    ) as supervisor:
+        assert supervisor.stdout is not None
+        child = int(supervisor.stdout.readline())
+        os.kill(child, 0)
+        supervisor.send_signal(signal.SIGKILL)
+    await gone(child)

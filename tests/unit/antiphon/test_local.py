@@ -1,0 +1,164 @@
+"""The local stack: order, restarts and ports, with tiny services in place of the real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import nats
+import pytest
+
+from antiphon.stack import LocalStack, StackConfig, StackFailed
+
+SERVICE = """
+import asyncio, json, os, signal
+async def main():
+    server = await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", int(os.environ.get("ANTIPHON_PORT", 0)))
+    port = server.sockets[0].getsockname()[1]
+    with open(os.environ["ANTIPHON_PORT_FILE"], "w") as file:
+        json.dump({"http": port}, file)
+    print(json.dumps({"event": "up", "engine": os.environ.get("ANTIPHON_ENGINE")}), flush=True)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    await stop.wait()
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Shadows the three services with tiny ones that keep the same rules."""
+    folder = tmp_path / "services"
+    for name in ("gateway", "talker", "vocoder"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").touch()
+        (folder / name / "__main__.py").write_text(SERVICE)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def config(tmp_path: Path, **fields: object) -> StackConfig:
+    return StackConfig(**{"port": 0, "store": tmp_path / "store", **fields})  # type: ignore[arg-type]
+
+
+async def restarted(stack: LocalStack, name: str) -> None:
+    child = stack.children[name]
+    starts = child.starts
+    child.kill()
+    async with asyncio.timeout(10):
+        while child.starts == starts or not child.ready.is_set():
+            await asyncio.sleep(0.01)
+
+
+async def test_everything_is_up_inside_and_gone_after(services: Path, tmp_path: Path) -> None:
+    async with LocalStack(config(tmp_path, talkers=2)) as stack:
+        assert list(stack.children) == ["broker", "gateway", "talker-1", "talker-2", "vocoder-1"]
+        pids = [child.pid for child in stack.children.values()]
+        assert None not in pids
+        port = stack.children["gateway"].ports["http"]
+        assert stack.url == f"http://127.0.0.1:{port}"
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid or 0, 0)
+
+
+async def test_restarts_keep_the_ports(services: Path, tmp_path: Path) -> None:
+    async with LocalStack(config(tmp_path)) as stack:
+        url, bus = stack.url, stack.bus.urls
+        await restarted(stack, "gateway")
+        await restarted(stack, "broker")
+        assert (stack.url, stack.bus.urls) == (url, bus)
+
+
+async def test_the_broker_knows_our_users_and_nobody_else(broker: LocalStack) -> None:
+    bus = broker.bus
+    client = await nats.connect(bus.urls[0], user=bus.user, password=bus.password)
+    await client.jetstream().account_info()
+    system = await nats.connect(bus.urls[0], user=bus.system_user, password=bus.system_password)
+    gone = await system.subscribe("$SYS.ACCOUNT.*.DISCONNECT")
+    await system.flush()
+    await client.close()
+    assert (await gone.next_msg(timeout=5)).subject.endswith("ANTIPHON.DISCONNECT")
+    await system.close()
+    with pytest.raises(nats.errors.Error):
+        await nats.connect(bus.urls[0], allow_reconnect=False, connect_timeout=1)
+
+
+async def test_the_configuration_with_its_passwords_is_private(broker: LocalStack) -> None:
+    assert broker.config.store is not None
+    path = broker.config.store / "broker" / "nats.conf"
+    assert path.stat().st_mode & 0o077 == 0
+
+
+async def test_three_brokers_form_a_cluster_with_replicated_streams(tmp_path: Path) -> None:
+    alone = {"gateways": 0, "talkers": 0, "vocoders": 0}
+    async with LocalStack(config(tmp_path, brokers=3, **alone)) as stack:
+        assert stack.bus.replicas == 3
+        client = await nats.connect(
+            list(stack.bus.urls), user=stack.bus.user, password=stack.bus.password
+        )
+        stream = client.jetstream(timeout=1)
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    info = await stream.add_stream(name="S", subjects=["s"], num_replicas=3)
+                    break
+                except (nats.errors.Error, nats.js.errors.Error):
+                    await asyncio.sleep(0.1)
+        assert info.config.num_replicas == 3
+        await client.close()
+
+
+async def test_a_service_that_cannot_start_fails_the_stack_in_words(
+    services: Path, tmp_path: Path
+) -> None:
+    (services / "vocoder" / "__main__.py").write_text("print('no voice here'); exit(2)")
+    with pytest.raises(StackFailed, match=r"vocoder-1 does not start[^\n]*\n  no voice here"):
+        async with LocalStack(config(tmp_path)):
+            pass
+
+
+async def test_a_service_that_is_not_ready_in_time_is_named(services: Path, tmp_path: Path) -> None:
+    (services / "talker" / "__main__.py").write_text("import time; time.sleep(60)")
+    with pytest.raises(StackFailed, match="not ready after 1 s: talker-1"):
+        async with LocalStack(config(tmp_path, start_timeout_s=1.0)):
+            pass
+
+
+async def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StackFailed, match=f"cannot listen on 127.0.0.1:{port}"):
+            async with LocalStack(config(tmp_path, port=port)):
+                pass
+    assert not (tmp_path / "store").exists()
+
+
+def test_ctrl_c_stops_the_command_and_leaves_nothing(services: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "antiphon", "up", "--port", "0", "--engine", "fake"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as up:
+        assert up.stdout is not None
+        seen: list[str] = []
+        for line in up.stdout:
+            seen.append(line)
+            if "vocoder-1" in line and "pid" in line:
+                break
+        up.send_signal(signal.SIGINT)
+        seen += up.stdout.readlines()
+        assert up.wait(20) == 0
+    text = "".join(seen)
+    assert "engine=fake" in text
+    pids = [int(line.split("pid ")[1].split(",")[0]) for line in seen if "  pid " in line or " pid " in line]
+    assert len(pids) == 4
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

@@ -1,0 +1,96 @@
+"""The import contract: services know only ttscommon, and torch stays where tensors are."""
+
+from __future__ import annotations
+
+import ast
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PACKAGES: Final = {
+    "ttscommon": ROOT / "libs/ttscommon/ttscommon",
+    "gateway": ROOT / "services/gateway/gateway",
+    "talker": ROOT / "services/talker/talker",
+    "vocoder": ROOT / "services/vocoder/vocoder",
+    "antiphon": ROOT / "cli/antiphon",
+    "antiphon_bench": ROOT / "bench/antiphon_bench",
+    "voicetrain": ROOT / "training/voicetrain",
+}
+ALLOWED: Final = {
+    "ttscommon": set[str](),
+    "gateway": {"ttscommon"},
+    "talker": {"ttscommon"},
+    "vocoder": {"ttscommon"},
+    "antiphon": {"ttscommon", "antiphon_bench"},
+    "antiphon_bench": {"ttscommon"},
+    "voicetrain": {"ttscommon", "talker", "vocoder"},
+}
+TORCH_FREE_MODULES: Final = (
+    "talker.engine.scheduler",
+    "talker.engine.chunker",
+    "talker.engine.blocks",
+    "talker.service",
+    "vocoder.engine.scheduler",
+    "vocoder.engine.slots",
+    "vocoder.service",
+)
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything that a file imports, at whatever depth."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.lineno, node.module
+
+
+def modules(package: str, folder: Path) -> list[str]:
+    """Names of all modules below a package; `__main__` runs and is not imported."""
+    below = [module.name for module in pkgutil.walk_packages([str(folder)], f"{package}.")]
+    return [package, *(name for name in below if not name.endswith("__main__"))]
+
+
+def drags_in_torch(names: list[str]) -> bool:
+    """Whether a fresh interpreter that imports `names` has torch loaded afterwards."""
+    program = f"import {', '.join(names)}, sys; sys.exit('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.stderr == ""
+    return result.returncode != 0
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_only_what_it_may(package: str) -> None:
+    forbidden = PACKAGES.keys() - ALLOWED[package] - {package}
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in PACKAGES[package].rglob("*.py")
+        for line, name in imported(path)
+        if name.split(".")[0] in forbidden
+    ]
+    assert found == []
+
+
+def test_torch_never_enters_the_gateway() -> None:
+    assert not drags_in_torch(modules("gateway", PACKAGES["gateway"]))
+
+
+def test_torch_enters_ttscommon_only_through_its_neural_blocks() -> None:
+    names = modules("ttscommon", PACKAGES["ttscommon"])
+    assert not drags_in_torch([name for name in names if not name.startswith("ttscommon.nn")])
+
+
+def test_torch_never_enters_the_command_line() -> None:
+    assert not drags_in_torch(modules("antiphon", PACKAGES["antiphon"]))
+
+
+@pytest.mark.parametrize("module", TORCH_FREE_MODULES)
+def test_torch_never_enters_schedulers_chunker_allocator_and_edges(module: str) -> None:
+    assert not drags_in_torch([module])
