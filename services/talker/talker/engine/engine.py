@@ -22,6 +22,8 @@ from ttscommon.metrics import Metrics
 
 _IDLE_WAIT_S: Final = 0.5
 _UNACKNOWLEDGED_CHUNKS: Final = 8
+_SIZES: Final = ChunkSizes()
+_LIMITS: Final = Limits()
 
 log_ = structlog.get_logger(__name__)
 
@@ -94,8 +96,8 @@ class Engine:
         blocks: int,
         slots: int,
         metrics: Metrics,
-        sizes: ChunkSizes = ChunkSizes(),
-        limits: Limits = Limits(),
+        sizes: ChunkSizes = _SIZES,
+        limits: Limits = _LIMITS,
         policy: Policy = online,
         beat: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -111,7 +113,7 @@ class Engine:
         self._beat = beat
         self._clock = clock
         self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._streams: dict[Hashable, _Stream] = {}
+        self.streams: dict[Hashable, _Stream] = {}
         self._thread = threading.Thread(target=self._run, name="talker-engine", daemon=True)
         self._running = False
         self._step_s: dict[int, deque[float]] = {}
@@ -119,7 +121,7 @@ class Engine:
     @property
     def idle(self) -> bool:
         """No stream, and no KV block in use."""
-        return not self._streams and self._allocator.idle
+        return not self.streams and self._allocator.idle
 
     @property
     def step_seconds(self) -> dict[int, float]:
@@ -174,7 +176,7 @@ class Engine:
 
     def _admit(self) -> None:
         """Run every waiting command; if no stream could step, wait for one."""
-        blocked = not any(self._candidate_plan(s) for s in self._streams.values())
+        blocked = not any(self._candidate_plan(s) for s in self.streams.values())
         try:
             command = self._commands.get(block=blocked, timeout=_IDLE_WAIT_S if blocked else None)
             while True:
@@ -187,7 +189,7 @@ class Engine:
             return
 
     def _open(self, request: SpeechRequest, restored: Arrays | None, listener: Listener) -> None:
-        if request.request_id in self._streams or len(self._streams) >= self._slots:
+        if request.request_id in self.streams or len(self.streams) >= self._slots:
             listener(Failed(RuntimeError("no slot for the request")))
             return
         try:
@@ -199,26 +201,26 @@ class Engine:
             return
         opened = _Stream(request, stream, listener, self._clock())
         opened.sent_frames = stream.frames
-        self._streams[request.request_id] = opened
+        self.streams[request.request_id] = opened
 
     def _feed(self, request_id: str, text: str, final: bool) -> None:
-        if stream := self._streams.get(request_id):
+        if stream := self.streams.get(request_id):
             try:
                 stream.model.feed(text, final=final)
             except Exception as error:
                 self._fail(stream, error)
 
     def _acknowledge(self, request_id: str) -> None:
-        if stream := self._streams.get(request_id):
+        if stream := self.streams.get(request_id):
             stream.credit += 1
 
     def _playback(self, request_id: str, start_s: float) -> None:
-        if stream := self._streams.get(request_id):
+        if stream := self.streams.get(request_id):
             stream.playback_start_s = start_s
 
     def _cancel(self, request_id: str, then: Callable[[], None]) -> None:
-        if request_id in self._streams:
-            self._close(self._streams[request_id])
+        if request_id in self.streams:
+            self._close(self.streams[request_id])
         then()
 
     # schedule
@@ -227,11 +229,11 @@ class Engine:
         return stream.model.plan() if stream.credit > 0 else None
 
     def _schedule(self) -> list[tuple[_Stream, Slice]]:
-        """Choose by policy, then find KV blocks; whoever has most slack gives way if there are none."""
+        """Choose by policy, then find KV blocks; if there are none, most slack gives way."""
         now = self._clock()
         plans = {
             key: plan
-            for key, stream in self._streams.items()
+            for key, stream in self.streams.items()
             if (plan := self._candidate_plan(stream)) is not None
         }
         chosen = self._policy([self._candidate(k, p, now) for k, p in plans.items()], self._limits)
@@ -243,17 +245,17 @@ class Engine:
                 self._allocator.release(candidate.key)
             kept.add(candidate.key)
             if self._reserve(candidate.key, plan.end, kept, now):
-                stream = self._streams[candidate.key]
+                stream = self.streams[candidate.key]
                 table = self._allocator.table(candidate.key)
                 batch.append((stream, Slice(stream.model, plan, table)))
         for key in plans:
-            self._streams[key].passed_over += 1
+            self.streams[key].passed_over += 1
         for stream, _ in batch:
             stream.passed_over = 0
         return batch
 
     def _candidate(self, key: Hashable, plan: Plan, now: float) -> Candidate:
-        stream = self._streams[key]
+        stream = self.streams[key]
         return Candidate(
             key=key,
             startup=stream.sent_chunks == 0 and stream.sent_frames == 0,
@@ -266,12 +268,12 @@ class Engine:
 
     def _reserve(self, key: Hashable, positions: int, kept: set[Hashable], now: float) -> bool:
         while not self._allocator.reserve(key, positions):
-            victims = [k for k in self._streams if k not in kept and self._allocator.table(k)]
+            victims = [k for k in self.streams if k not in kept and self._allocator.table(k)]
             if not victims:
                 return False
             rate = self._model.spec.frame_rate_hz
-            victim = max(victims, key=lambda k: self._streams[k].slack_s(now, rate))
-            self._streams[victim].model.evict()
+            victim = max(victims, key=lambda k: self.streams[k].slack_s(now, rate))
+            self.streams[victim].model.evict()
             self._allocator.release(victim)
         return True
 
@@ -311,10 +313,11 @@ class Engine:
     def _collect(self) -> None:
         """Cut due chunks, render them all at once, hand them out, and close what is done."""
         now = self._clock()
-        cuts = [(stream, count) for stream in self._streams.values() if (count := self._due(stream, now))]
+        counts = [(stream, self._due(stream, now)) for stream in self.streams.values()]
+        cuts = [(stream, count) for stream, count in counts if count]
         if cuts:
             self._emit(cuts)
-        for stream in list(self._streams.values()):
+        for stream in list(self.streams.values()):
             if stream.model.done and not stream.model.pending:
                 self._close(stream)
                 stream.listener(Finished())
@@ -360,13 +363,12 @@ class Engine:
         stream.listener(Failed(error))
 
     def _close(self, stream: _Stream) -> None:
-        self._streams.pop(stream.request.request_id, None)
+        self.streams.pop(stream.request.request_id, None)
         self._allocator.release(stream.request.request_id)
-        if not self._streams and not self._allocator.idle:
+        if not self.streams and not self._allocator.idle:
             raise AssertionError("KV blocks leaked")
 
     def _export(self) -> None:
-        self.metrics.active.labels("talker").set(len(self._streams))
+        self.metrics.active.labels("talker").set(len(self.streams))
         self.metrics.kv_blocks.labels("free").set(self._allocator.free)
         self.metrics.kv_blocks.labels("used").set(self._allocator.total - self._allocator.free)
-

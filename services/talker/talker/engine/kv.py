@@ -83,9 +83,7 @@ class _Part:
         self.offset = offset
         used = -(-part.plan.end // BLOCK_POSITIONS)
         blocks = torch.tensor(part.blocks[:used], dtype=torch.int64)
-        self.rows = (
-            blocks[:, None] * BLOCK_POSITIONS + torch.arange(BLOCK_POSITIONS)
-        ).reshape(-1)
+        self.rows = (blocks[:, None] * BLOCK_POSITIONS + torch.arange(BLOCK_POSITIONS)).reshape(-1)
         self.places = self.rows[part.plan.start : part.plan.end]
         self.contiguous = bool((blocks[1:] == blocks[:-1] + 1).all())
 

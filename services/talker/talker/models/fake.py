@@ -100,7 +100,9 @@ class FakeStream(TalkerStream):
 class FakeModel(TalkerModel):
     """Sleeps as long as a real engine would compute."""
 
-    def __init__(self, name: str, curve: Curve, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, name: str, curve: Curve, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
         self.spec = ModelSpec(name, "fake", 16_000, FRAME_RATE_HZ, _VOICES)
         self._curve = curve
         self._sleep = sleep

@@ -1,0 +1,439 @@
+"""The cantor family: phones as a prefix, a monotonic pointer, codebook 0 in the recurrence.
+
+Text becomes utterances (a clause or sentence each), an utterance becomes phones, and each
+utterance is a sequence of its own in the cache: speaker, phones, then one position a frame.
+Residual codebooks are chosen when a chunk is rendered, for all frames of all streams at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from talker.engine.sampling import key, sample
+from talker.models.base import (
+    Arrays,
+    Attend,
+    CacheSpec,
+    ModelSpec,
+    Plan,
+    Rendered,
+    Slice,
+    TalkerModel,
+    TalkerStream,
+)
+from talker.models.cantor_net import CONTEXT, CantorNet
+from talker.text.frontend import EnglishFrontend, Utterance
+from talker.text.segment import Segmenter
+from talker.text.symbols import FLAG_PAUSE
+from ttscommon.errors import NothingToSay, UnknownVoice
+from ttscommon.messages import SpeechRequest, WordTime
+from ttscommon.replicas import Voice
+
+T = TypeVar("T")
+
+# A product of fewer rows takes another path in BLAS and rounds differently; see engine/kv.py.
+_LEAST_ROWS: Final = 4
+_RENDER_ROWS: Final = 16
+_ADVANCE_DRAW: Final = -1
+
+
+@dataclass(frozen=True)
+class SamplingDefaults:
+    """How a voice is sampled unless a request says otherwise."""
+
+    temperature: float = 0.7
+    top_k: int = 50
+    advance_temperature: float = 0.7
+    residual_temperature: float = 0.7
+    max_frames_per_phone: int = 25
+
+    def __post_init__(self) -> None:
+        if self.max_frames_per_phone < 1:
+            raise ValueError("a phone lasts at least a frame")
+
+
+@dataclass
+class _Progress:
+    """An utterance being spoken: what the pointer has done so far, frame by frame."""
+
+    utterance: Utterance
+    first_frame: int
+    symbols: np.ndarray[Any, np.dtype[np.int64]] = field(init=False)
+    flags: np.ndarray[Any, np.dtype[np.int64]] = field(init=False)
+    codes: list[int] = field(default_factory=list)
+    pointers: list[int] = field(default_factory=lambda: [0])
+    held: list[int] = field(default_factory=lambda: [0])
+    next_word: int = 0
+    word_frame: int = 0
+
+    def __post_init__(self) -> None:
+        phones = self.utterance.phones
+        pad = CONTEXT - 2
+        self.symbols = np.array([0, *(p.symbol_id for p in phones), *[0] * pad])
+        self.flags = np.array([FLAG_PAUSE, *(p.flag for p in phones), *[FLAG_PAUSE] * pad])
+
+    @property
+    def phones(self) -> int:
+        return len(self.utterance.phones)
+
+    @property
+    def prompt(self) -> int:
+        """Positions before the first frame: the speaker and the phones."""
+        return self.phones + 1
+
+    @property
+    def end(self) -> int:
+        """Positions up to and including the frame to come."""
+        return self.prompt + len(self.codes) + 1
+
+    @property
+    def over(self) -> bool:
+        return self.pointers[-1] >= self.phones
+
+    def move(self, code: int, advance: int) -> None:
+        """Take the frame that was chosen."""
+        pointer = min(self.pointers[-1] + advance, self.phones)
+        self.codes.append(code)
+        self.held.append(0 if advance else self.held[-1] + 1)
+        self.pointers.append(pointer)
+
+
+class CantorStream(TalkerStream):
+    """One request: utterances to come, the one being spoken, and frames not yet rendered."""
+
+    def __init__(
+        self,
+        request: SpeechRequest,
+        speaker: int,
+        phones: Callable[[str], Utterance],
+        frame_rate_hz: float,
+    ) -> None:
+        self.seed = request.seed
+        self.sampling = request.sampling
+        self.speaker = speaker
+        self.progress: _Progress | None = None
+        self.cached = 0
+        self._phones = phones
+        self._rate = frame_rate_hz
+        self._segmenter = Segmenter()
+        self._waiting: deque[Utterance] = deque()
+        self._final = False
+        self._spoken = False
+        self._frame = 0
+        self._restoring: deque[tuple[int, int]] = deque()
+        self._unrendered: deque[_Frame] = deque()
+        self._words: deque[tuple[int, WordTime]] = deque()
+        self.feed(request.text, final=request.text_final)
+
+    @property
+    def frames(self) -> int:
+        return self._frame + len(self._restoring)
+
+    @property
+    def pending(self) -> int:
+        return len(self._unrendered)
+
+    @property
+    def done(self) -> bool:
+        return self._final and self.progress is None and not self._waiting
+
+    def feed(self, text: str, *, final: bool) -> None:
+        for piece in self._segmenter.feed(text, final=final):
+            try:
+                self._waiting.append(self._phones(piece))
+                self._spoken = True
+            except NothingToSay:
+                continue  # "***" between two sentences is no reason to fail them
+        self._final = final
+        if final and not self._spoken:
+            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+        self._settle()
+
+    def restore(self, arrays: Arrays) -> None:
+        codes = arrays["codes"][:, 0].tolist()
+        self._restoring.extend(zip(codes, arrays["advance"].tolist(), strict=True))
+        self._settle()
+
+    def plan(self) -> Plan | None:
+        if self.progress is None or self._restoring:
+            return None
+        return Plan(self.cached, self.progress.end - self.cached)
+
+    def evict(self) -> None:
+        self.cached = 0
+
+    def accept(self, code: int, advance: int, hidden: Tensor) -> None:
+        """Take the next frame as sampled; `hidden` [dim] waits for its residual codebooks."""
+        assert self.progress is not None
+        self.cached = self.progress.end
+        self._unrendered.append(_Frame(hidden, code, advance, self._frame))
+        self._move(code, advance)
+        self._settle()
+
+    def take(self, count: int) -> tuple[list[_Frame], tuple[WordTime, ...]]:
+        """The oldest `count` unrendered frames, and the words that end in them."""
+        frames = [self._unrendered.popleft() for _ in range(count)]
+        words = []
+        while self._words and self._words[0][0] <= frames[-1].index:
+            words.append(self._words.popleft()[1])
+        return frames, tuple(words)
+
+    def _settle(self) -> None:
+        """Begin the next utterance if one is due, and replay what was restored of it."""
+        while True:
+            if self.progress is None and self._waiting:
+                self.progress = _Progress(self._waiting.popleft(), self._frame)
+                self.cached = 0
+            if self.progress is None or not self._restoring:
+                return
+            self._move(*self._restoring.popleft())
+            self._words.clear()  # they were sent with the chunk that was restored
+
+    def _move(self, code: int, advance: int) -> None:
+        progress = self.progress
+        assert progress is not None
+        progress.move(code, advance)
+        self._time_words(progress)
+        self._frame += 1
+        if progress.over:
+            self.progress = None
+
+    def _time_words(self, progress: _Progress) -> None:
+        """Words begin and end where the pointer enters and leaves them, after this frame."""
+        pointer, after = progress.pointers[-1], self._frame + 1
+        words = progress.utterance.words
+        while progress.next_word < len(words):
+            word = words[progress.next_word]
+            if pointer >= word.start and not progress.word_frame:
+                progress.word_frame = after
+            if pointer < word.end:
+                return
+            timed = WordTime(word.text, progress.word_frame / self._rate, after / self._rate)
+            self._words.append((self._frame, timed))
+            progress.next_word += 1
+            progress.word_frame = after if pointer >= word.end else 0
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A frame whose residual codebooks are still to be chosen."""
+
+    hidden: Tensor
+    code: int
+    advance: int
+    index: int
+
+
+class Cantor(TalkerModel):
+    """A loaded cantor voice."""
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        net: CantorNet,
+        frontend: EnglishFrontend,
+        defaults: SamplingDefaults,
+    ) -> None:
+        self.spec = spec
+        self._net = net.eval()
+        self._frontend = frontend
+        self._defaults = defaults
+        self._speakers = {voice.id: index for index, voice in enumerate(spec.voices)}
+
+    @classmethod
+    def load(cls, name: str, path: Path) -> Cantor:
+        """Read a voice folder; raises VoiceError if it is damaged or incomplete."""
+        from safetensors.torch import load_file
+
+        from talker.models.cantor_net import CantorConfig
+        from ttscommon.voice import load_voice
+
+        voice = load_voice(path)
+        net = CantorNet(CantorConfig(**voice.config["talker"]))
+        weights = load_file(voice.talker_weights)
+        net.load_state_dict({n: w.float() for n, w in weights.items()})
+        spec = ModelSpec(
+            name=name,
+            family="cantor",
+            sample_rate=voice.sample_rate,
+            frame_rate_hz=voice.frame_rate_hz,
+            voices=voice.voices,
+            caches={"backbone": backbone_cache(net)},
+            max_positions=net.config.positions,
+        )
+        defaults = SamplingDefaults(**voice.config["sampling"])
+        return cls(spec, net, EnglishFrontend.load(path), defaults)
+
+    def open(self, request: SpeechRequest) -> CantorStream:
+        speaker = self._speakers.get(request.voice)
+        if speaker is None:
+            known = ", ".join(self._speakers)
+            raise UnknownVoice(f"no voice {request.voice!r}; there are {known}", param="voice")
+        return CantorStream(request, speaker, self._frontend.phones, self.spec.frame_rate_hz)
+
+    @torch.inference_mode()
+    def step(self, batch: Sequence[Slice], attend: Mapping[str, Attend]) -> None:
+        streams = [_cantor(part.stream) for part in batch]
+        x, positions = self._inputs(batch)
+        tokens = len(x)
+        hidden = self._net.backbone(
+            _at_least(x, _LEAST_ROWS),
+            _at_least(positions, _LEAST_ROWS),
+            _padded(attend["backbone"], tokens),
+        )
+        last = np.cumsum([part.plan.count for part in batch]) - 1
+        hidden = _at_least(hidden[torch.from_numpy(last)], _LEAST_ROWS)
+        advance = self._draw_advance(streams, hidden)
+        code = self._draw_code(streams, hidden, advance)
+        for row, stream in enumerate(streams):
+            stream.accept(int(code[row]), int(advance[row]), hidden[row])
+
+    @torch.inference_mode()
+    def render(self, parts: Sequence[tuple[TalkerStream, int]]) -> list[Rendered]:
+        taken = [(stream, *stream.take(count)) for stream, count in _streams(parts)]
+        frames = [(stream, frame) for stream, some, _ in taken for frame in some]
+        codes = [
+            self._residuals(frames[first : first + _RENDER_ROWS])
+            for first in range(0, len(frames), _RENDER_ROWS)
+        ]
+        rows = np.concatenate(codes)
+        rendered, at = [], 0
+        for _, some, words in taken:
+            arrays = {
+                "codes": rows[at : at + len(some)],
+                "advance": np.array([frame.advance for frame in some], dtype=np.uint8),
+            }
+            rendered.append(Rendered(arrays, words))
+            at += len(some)
+        return rendered
+
+    def _inputs(self, batch: Sequence[Slice]) -> tuple[Tensor, Tensor]:
+        """Embeddings and positions of all tokens of the batch: [tokens, dim], [tokens]."""
+        parts: list[Tensor] = []
+        positions: list[Tensor] = []
+        for part in batch:
+            stream = _cantor(part.stream)
+            progress, plan = stream.progress, part.plan
+            assert progress is not None
+            first_frame = max(plan.start - progress.prompt, 0)
+            if plan.start == 0:
+                parts.append(self._prompt(stream, progress))
+            parts.append(self._frame_inputs(stream, progress, first_frame))
+            positions.append(torch.arange(plan.start, plan.end))
+        return torch.cat(parts), torch.cat(positions)
+
+    def _prompt(self, stream: CantorStream, progress: _Progress) -> Tensor:
+        phones = slice(1, 1 + progress.phones)
+        symbols = torch.from_numpy(progress.symbols[phones])
+        flags = torch.from_numpy(progress.flags[phones])
+        return self._net.embed_prompt(symbols, flags, torch.tensor(stream.speaker))
+
+    def _frame_inputs(self, stream: CantorStream, progress: _Progress, first: int) -> Tensor:
+        """Inputs of frames `first` .. the one to come."""
+        previous = [self._net.config.bos, *progress.codes][first:]
+        pointers = np.array(progress.pointers[first:])
+        around = pointers[:, None] + np.arange(CONTEXT)
+        return self._net.embed_frame(
+            torch.tensor(previous),
+            torch.from_numpy(progress.symbols[around]),
+            torch.from_numpy(progress.flags[around]),
+            torch.tensor(progress.held[first:]),
+            torch.full((len(previous),), stream.speaker),
+        )
+
+    def _draw_advance(self, streams: Sequence[CantorStream], hidden: Tensor) -> Tensor:
+        logits = self._net.advance_logits(hidden)
+        for row, stream in enumerate(streams):
+            assert stream.progress is not None
+            if stream.progress.held[-1] + 1 >= self._defaults.max_frames_per_phone:
+                logits[row, 0] = float("-inf")
+        return self._draw(streams, logits, _ADVANCE_DRAW, self._defaults.advance_temperature, 0)
+
+    def _draw_code(
+        self, streams: Sequence[CantorStream], hidden: Tensor, advance: Tensor
+    ) -> Tensor:
+        logits = self._net.code0_logits(hidden, _at_least(advance, _LEAST_ROWS))
+        return self._draw(streams, logits, 0, self._defaults.temperature, self._defaults.top_k)
+
+    def _draw(
+        self,
+        streams: Sequence[CantorStream],
+        logits: Tensor,
+        codebook: int,
+        temperature: float,
+        top_k: int,
+    ) -> Tensor:
+        """One id a stream, [streams] int64, for the frame to come."""
+        return sample(
+            logits[: len(streams)],
+            [key(s.seed, s.frames, codebook) for s in streams],
+            temperature=[_or(s.sampling.temperature, temperature) for s in streams],
+            top_k=[_or(s.sampling.top_k, top_k) for s in streams],
+        )
+
+    def _residuals(
+        self, frames: Sequence[tuple[CantorStream, _Frame]]
+    ) -> np.ndarray[Any, np.dtype[np.int16]]:
+        """[frames, codebooks] int16, by products of always the same shape."""
+        spare = _RENDER_ROWS - len(frames)
+        hidden = torch.stack([frame.hidden for _, frame in frames])
+        advance = torch.tensor([frame.advance for _, frame in frames] + [0] * spare)
+        code = torch.tensor([frame.code for _, frame in frames] + [0] * spare)
+        hidden = torch.cat([hidden, hidden.new_zeros(spare, hidden.shape[1])])
+
+        def pick(logits: Tensor, codebook: int) -> Tensor:
+            keys = [key(s.seed, f.index, codebook) for s, f in frames]
+            ids = sample(
+                logits[: len(frames)],
+                keys,
+                temperature=[self._defaults.residual_temperature] * len(frames),
+                top_k=[self._defaults.top_k] * len(frames),
+            )
+            return torch.cat([ids, ids.new_zeros(spare)])
+
+        residual = self._net.residuals(hidden, advance, code, pick)
+        codes = torch.cat([code[:, None], residual], 1)[: len(frames)]
+        return codes.numpy().astype(np.int16)
+
+
+def backbone_cache(net: CantorNet) -> CacheSpec:
+    """The cache that the net's backbone needs."""
+    c = net.config
+    return CacheSpec(c.layers, c.heads, c.heads, c.head_dim)
+
+
+def _cantor(stream: TalkerStream) -> CantorStream:
+    assert isinstance(stream, CantorStream)
+    return stream
+
+
+def _streams(parts: Sequence[tuple[TalkerStream, int]]) -> list[tuple[CantorStream, int]]:
+    return [(_cantor(stream), count) for stream, count in parts]
+
+
+def _or(value: T | None, default: T) -> T:
+    return default if value is None else value
+
+
+def _at_least(x: Tensor, rows: int) -> Tensor:
+    """Pad the first dimension with zeros up to `rows`."""
+    missing = rows - len(x)
+    return x if missing <= 0 else torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
+
+
+def _padded(attend: Attend, tokens: int) -> Attend:
+    """`attend` for the first `tokens` rows only."""
+
+    def attended(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        out: Tensor = attend(layer, q[:tokens], k[:tokens], v[:tokens])
+        return _at_least(out, len(q))
+
+    return attended

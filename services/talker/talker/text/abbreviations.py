@@ -1,0 +1,100 @@
+"""Words written short, and acronyms: which are spelled, which are spoken."""
+
+from talker.text.tables import collection, table
+
+TITLES = table(
+    """
+    Mr: mister, Mrs: missus, Ms: miz, Mx: mix, Prof: professor, Rev: reverend, Hon: honorable,
+    Gen: general, Col: colonel, Capt: captain, Cpt: captain, Lt: lieutenant, Sgt: sergeant,
+    Cmdr: commander, Maj: major, Adm: admiral, Gov: governor, Sen: senator, Rep: representative,
+    Pres: president, Msgr: monsignor, Sr: senior, Jr: junior, Supt: superintendent
+    """
+)
+# Said in full with or without a full stop behind them.
+WORDS = table(
+    """
+    vs: versus, etc: etcetera, approx: approximately, w/: with, w/o: without, b/c: because,
+    &: and, e.g: for example, eg: for example, i.e: that is, ie: that is, cf: compare,
+    viz: namely, et al: et al, a.k.a: also known as, aka: also known as,
+    asap: as soon as possible, ASAP: as soon as possible, OK: okay, Ok: okay, ok: okay,
+    PhD: p h d, Ph.D: p h d, ft: feet, btw: by the way, lol: l o l, imo: in my opinion,
+    FYI: f y i, DIY: d i y, vol: volume, Vol: volume, TV: t v, PC: p c,
+    WiFi: wifi, Wi-Fi: wifi, wi-fi: wifi, SQL: sequel, JPEG: jpeg, LaTeX: latek, macOS: mac o s,
+    GIF: gif, PNG: p n g, IoT: i o t, iOS: i o s, nginx: engine x, GUI: gooey, JSON: json,
+    YAML: yaml, kubectl: cube control, ChatGPT: chat g p t, api: _a p i, apis: _a p i 's,
+    usb: u s b, url: u r l, urls: u r l 's, cpu: c p u, gpu: g p u, gui: gooey, ai: _a i,
+    uk: u k, usa: u s _a, sql: sequel, html: h t m l, faq: f _a q, diy: d i y, ceo: c e o,
+    eta: e t _a, ipo: i p o
+    """
+)
+# Said in full only when a full stop follows, because the bare letters are words too.
+DOTTED = table(
+    """
+    No: number, no: number, Nos: numbers, Inc: incorporated, Corp: corporation, Ltd: limited,
+    Co: company, Dept: department, dept: department, Est: established, est: estimated,
+    Fig: figure, fig: figure, figs: figures, Sec: section, sec: section, ch: chapter,
+    Ch: chapter, pp: pages, p: page, ed: edition, eds: editors, Ave: avenue, Blvd: boulevard,
+    Rd: road, Ln: lane, Hwy: highway, Ct: court, Pl: place, Sq: square, Mt: mount, Ft: fort,
+    Apt: apartment, Bldg: building, tel: telephone, Tel: telephone, max: maximum, min: minimum,
+    avg: average, misc: miscellaneous, Jan: january, Feb: february, Mar: march, Apr: april,
+    Jun: june, Jul: july, Aug: august, Sep: september, Sept: september, Oct: october,
+    Nov: november, Dec: december, Mon: monday, Tue: tuesday, Tues: tuesday, Wed: wednesday,
+    Thu: thursday, Thurs: thursday, Fri: friday, Sat: saturday, Sun: sunday, Ala: alabama,
+    Ariz: arizona, Calif: california, Colo: colorado, Conn: connecticut, Fla: florida,
+    Ill: illinois, Mass: massachusetts, Mich: michigan, Minn: minnesota, Okla: oklahoma,
+    Tenn: tennessee, Tex: texas, Wash: washington, Wis: wisconsin, Univ: university,
+    Assn: association, Bros: brothers, Gov: governor, incl: including, esp: especially,
+    orig: originally, temp: temporary, ext: extension, Ext: extension
+    """
+)
+# Those of DOTTED that end a sentence as often; they need a number or a capital behind them.
+ALSO_WORDS = collection(
+    """
+    No no Sun Sat Mar Wed Fri Mon Jan p ed fig figs Ill Mass Wash Tex Ct Pl Co min max est temp
+    ext sec Sec ch Ch Mt Sq pp misc
+    """
+)
+# A title before a name; behind one, a way.
+SAINT_STREET = {"St": ("saint", "street"), "Dr": ("doctor", "drive")}
+# Capitals that are words all the same, whatever their length.
+SPOKEN = collection(
+    """
+    NASA NATO UNESCO UNICEF OPEC AIDS SARS COVID NAFTA FIFA UEFA NASDAQ FEMA OSHA SWAT SCUBA
+    LASER RADAR ASCII RAM ROM LAN WAN SIM PIN ZIP CAPTCHA BIOS CERN ESA DARPA POTUS SCOTUS
+    FLOTUS BASIC COBOL FORTRAN PASCAL LISP HIPAA DAX ASEAN GAAP CAD YOLO FOMO BAFTA NIMBY SONAR
+    MIDI SATA CUDA NUMA SAT LLAMA BERT TIFF NAND MOSFET HEPA IKEA
+    """
+)
+# Capitals that look like words and are spelled all the same.
+SPELLED = collection("NAACP UNHCR AARP ACLU IEEE USSR EBITDA OECD CICD MOOC")
+# Short capitals that are shouted words rather than acronyms.
+SHOUTED = collection(
+    """
+    A I AM AN AND ANY ARE AS ASK AT BAD BE BIG BUT BUY BY CAN DAY DID DO DON'T END FAR FEW FOR
+    FUN GET GO GOD GOT HAD HAS HE HER HEY HI HIM HIS HOW IF IN IS ITS JOB LET LOT MAN MAY ME MY
+    NEW NO NOT NOW OF OFF OH OLD ON ONE OR OUR OUT OWN RUN SAY SEE SHE SIX SO STOP TEN THE TO
+    TOO TOP TRY TWO UP USE WAS WAY WE WHY WIN WON YES YET YOU SALE FREE OPEN
+    """
+)
+# Without vowels, and yet no abbreviations.
+SOUNDS = collection("hmm hm mm mmm shh psst pfft brr grr tsk zzz nth rhythm cwm crwth")
+KINGS = collection(
+    """
+    louis henry charles philip george edward pius william richard ptolemy john paul peter
+    nicholas frederick james alfonso ivan napoleon leo gregory catherine alexander pierre
+    elizabeth mary benedict innocent clement francis ferdinand otto leopold victor  christian
+    gustav haakon harald juan felipe pedro
+    """
+)
+RULERS = collection(
+    """
+    king queen pope duke tsar czar emperor shah caesar duchess empress baron baroness sultan
+    count countess prince princess
+    """
+)
+SECTIONS = collection(
+    """
+    section chapter part phase verse scene act book volume war stage level article  appendix
+    title figure table division apollo bowl rocky episode season mark  annex
+    """
+)

@@ -1,0 +1,152 @@
+"""Reduce any Unicode token to the ASCII characters the normaliser reads."""
+
+import unicodedata
+from functools import lru_cache
+
+from talker.text.tables import listing
+
+_NAMED = {
+    **dict.fromkeys("‘’‚‛′ʼʹ`´＇", "'"),
+    **dict.fromkeys("“”„‟″«»‹›＂", '"'),
+    **dict.fromkeys("‐‑‒–−﹣－", "-"),
+    **dict.fromkeys("—―⸺⸻", " - "),
+    **dict.fromkeys("•‣◦▪●·∙⁃", " - "),
+    **dict.fromkeys("，、､", ","),
+    **dict.fromkeys("。｡", "."),
+    "…": "...",
+    "！": "!",
+    "？": "?",
+    "：": ":",
+    "；": ";",
+    "（": "(",
+    "）": ")",
+    "×": " times ",
+    "÷": " divided by ",
+    "±": " plus or minus ",
+    "√": " square root of ",
+    "≈": " about ",
+    "≠": " is not equal to ",
+    "∞": " infinity ",
+    "∑": " sum of ",
+    "≤": " less than or equal to ",
+    "≥": " greater than or equal to ",
+    "∆": " delta ",
+    "→": " to ",
+    "⇒": " implies ",
+    "←": " from ",
+    "↔": " to and from ",
+    "²": " squared ",
+    "³": " cubed ",
+    "°": " degrees ",
+    "µ": " micro",
+    "μ": " micro",
+    "™": "",
+    "®": "",
+    "©": " copyright ",
+    "№": " number ",
+    "§": " section ",
+    "¶": "",
+    "€": "€",
+    "£": "£",
+    "¥": "¥",
+    "₹": "₹",
+    "¢": "¢",
+    "￥": "¥",
+    "￡": "£",
+    "＄": "$",
+    "ß": "ss",
+    "æ": "ae",
+    "Æ": "Ae",
+    "œ": "oe",
+    "Œ": "Oe",
+    "ø": "o",
+    "Ø": "O",
+    "ł": "l",
+    "Ł": "L",
+    "đ": "d",
+    "Đ": "D",
+    "ð": "th",
+    "Ð": "Th",
+    "þ": "th",
+    "Þ": "Th",
+    "ı": "i",
+    "ǝ": "e",
+    "ə": "e",
+    "ŋ": "ng",
+    "\u00ad": "",
+    "\u2060": "",
+    "\ufeff": "",
+}
+_GREEK_LATIN = (
+    listing("a v g d e z i th i k l m n x o p r s s t y f ch ps o"),
+    "αβγδεζηθικλμνξοπρςστυφχψω",
+)
+_CYRILLIC_LATIN = (
+    listing("a b v g d e zh z i y k l m n o p r s t u f kh ts ch sh shch . y . e yu ya"),
+    "абвгдежзийклмнопрстуфхцчшщъыьэюя",
+)
+_GREEK_NAMES = {
+    "α": "alpha",
+    "β": "beta",
+    "γ": "gamma",
+    "δ": "delta",
+    "ε": "epsilon",
+    "ζ": "zeta",
+    "η": "eta",
+    "θ": "theta",
+    "ι": "iota",
+    "κ": "kappa",
+    "λ": "lambda",
+    "ν": "nu",
+    "ξ": "xi",
+    "π": "pi",
+    "ρ": "rho",
+    "σ": "sigma",
+    "τ": "tau",
+    "φ": "phi",
+    "χ": "chi",
+    "ψ": "psi",
+    "ω": "omega",
+    "ς": "sigma",
+    "ο": "omicron",
+    "υ": "upsilon",
+}
+_LATIN = {
+    letter: "" if latin == "." else latin
+    for latins, letters in (_GREEK_LATIN, _CYRILLIC_LATIN)
+    for latin, letter in zip(latins, letters, strict=True)
+} | {"ё": "yo", "і": "i", "ї": "yi", "є": "ye", "ґ": "g", "ў": "u", "ј": "y", "љ": "ly", "њ": "ny"}
+
+
+def _letter(char: str) -> str:
+    """ASCII for one character, or nothing."""
+    if char in _NAMED:
+        return _NAMED[char]
+    latin = _LATIN.get(char.lower())
+    if latin is not None:
+        return latin if char.islower() else latin.capitalize()
+    decomposed = unicodedata.normalize("NFKD", char)
+    if "⁄" in decomposed:
+        return " " + decomposed.replace("⁄", "/")
+    if decomposed != char:
+        return "".join(c if c.isascii() else _base(c) for c in decomposed)
+    digit = unicodedata.digit(char, None)
+    return "" if digit is None else str(digit)
+
+
+def _base(char: str) -> str:
+    return _NAMED.get(char) or _LATIN.get(char.lower()) or ""
+
+
+@lru_cache(maxsize=20_000)
+def clean(token: str) -> str:
+    """ASCII (and € £ ¥ ₹ ¢) for a token without white space; it may come out as several, or none.
+
+    Accents go, Greek and Cyrillic are transliterated, symbols are named, emoji and all other
+    scripts are dropped.
+    """
+    if token.isascii():
+        return token if token.isprintable() else "".join(c for c in token if c.isprintable())
+    if len(token) == 1 and token.lower() in _GREEK_NAMES:
+        return _GREEK_NAMES[token.lower()]
+    return "".join(c if c.isascii() else _letter(c) for c in token if c.isprintable())

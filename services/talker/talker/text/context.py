@@ -1,0 +1,147 @@
+"""Readings that depend on the neighbours: abbreviations, Roman numerals, signs, "read"."""
+
+from collections.abc import Sequence
+
+from talker.text import abbreviations, numbers
+from talker.text.atoms import NOTHING, Atom
+from talker.text.tables import collection
+
+_SIGNS = {"+": "plus", "=": "equals", "&": "and", "%": "percent", "@": "at"}
+_SIGNS_BETWEEN_NUMBERS = {
+    "<": ["less", "than"],
+    ">": ["greater", "than"],
+    "*": ["times"],
+    "x": ["times"],
+    "/": ["divided", "by"],
+    "^": ["to", "the", "power", "of"],
+    "-": ["minus"],
+    "<=": ["at", "most"],
+    ">=": ["at", "least"],
+    "==": ["equals"],
+    "!=": ["is", "not"],
+}
+_SIGNS_BEFORE_NUMBERS = {"~": ["about"], ">": ["more", "than"], "<": ["less", "than"]}
+_ALWAYS_TITLES = collection("Mr Mrs Ms Mx Prof Jr Sr Dr")
+_PRESENT_READ = collection(
+    "to can can't cannot could couldn't will won't would wouldn't shall should shouldn't may might "
+    "must please let's don't didn't doesn't do does did i'll you'll we'll they'll he'll she'll "
+    "and you we they who people"
+)
+
+
+def neighbour(atoms: Sequence[Atom], index: int) -> Atom:
+    """The atom at an index, or an empty one outside."""
+    return atoms[index] if 0 <= index < len(atoms) else NOTHING
+
+
+def reading(atoms: Sequence[Atom], index: int) -> list[str] | None:
+    """Spoken words of a bare atom where its neighbours decide, else None."""
+    atom = atoms[index]
+    if not atom.core:
+        return _sign(atoms, index)
+    if len(atom.core) == 1 and atom.core in "Aa":
+        return _letter_a(atoms, index)
+    for reader in (_title, _saint_or_street, _roman, _homograph, _dotted):
+        words = reader(atoms, index)
+        if words is not None:
+            return words
+    return None
+
+
+def _sign(atoms: Sequence[Atom], index: int) -> list[str]:
+    text = atoms[index].text
+    before, after = neighbour(atoms, index - 1), neighbour(atoms, index + 1)
+    glued = before.last == atoms[index].first == after.first
+    if glued and before.numeric and after.numeric and text in ("-", ":"):
+        return ["to"]
+    if before.numeric and after.numeric and text in _SIGNS_BETWEEN_NUMBERS:
+        return _SIGNS_BETWEEN_NUMBERS[text]
+    if after.numeric and text in _SIGNS_BEFORE_NUMBERS:
+        return _SIGNS_BEFORE_NUMBERS[text]
+    between = before is not NOTHING and after is not NOTHING
+    return [_SIGNS[text]] if text in _SIGNS and (between or text == "%") else []
+
+
+def _letter_a(atoms: Sequence[Atom], index: int) -> list[str]:
+    atom, before, after = atoms[index], neighbour(atoms, index - 1), neighbour(atoms, index + 1)
+    glued = after.first == atom.last or before.last == atom.first
+    named = atom.core == "A" and before is not NOTHING and before.core.islower()
+    article = not glued and not named and not atom.tail and after is not NOTHING
+    return ["a"] if article else ["_a"]
+
+
+def _title(atoms: Sequence[Atom], index: int) -> list[str] | None:
+    atom, after = atoms[index], neighbour(atoms, index + 1)
+    title = abbreviations.TITLES.get(atom.core)
+    if title is None:
+        return None
+    named = after.core[:1].isupper() or atom.core in ("Jr", "Sr")
+    if (atom.core in _ALWAYS_TITLES or atom.tail.startswith(".")) and named:
+        return [title]
+    return None
+
+
+def _saint_or_street(atoms: Sequence[Atom], index: int) -> list[str] | None:
+    atom = atoms[index]
+    names = abbreviations.SAINT_STREET.get(atom.core)
+    if names is None:
+        return None
+    person, way = names
+    before, after = neighbour(atoms, index - 1), neighbour(atoms, index + 1)
+    follows_name = before.core[:1].isupper() or before.numeric
+    addressed = neighbour(atoms, index - 2).numeric and before.core[:1].isupper()
+    leads_name = after.core[:1].isupper() and "," not in atom.tail
+    return [person if leads_name and not addressed else way if follows_name else person]
+
+
+def _roman(atoms: Sequence[Atom], index: int) -> list[str] | None:
+    atom, before = atoms[index], neighbour(atoms, index - 1)
+    core = atom.core
+    if not core.isupper() or before.tail or not numbers.is_roman(core):
+        return None
+    value = str(numbers.roman(core))
+    name, ruler = before.core.lower(), neighbour(atoms, index - 2).core.lower()
+    capital = before.core[:1].isupper()
+    if capital and (name in abbreviations.KINGS or ruler in abbreviations.RULERS):
+        following = neighbour(atoms, index + 1)
+        if core != "I" or atom.tail or following is NOTHING:
+            return ["the", *numbers.ordinal(value)]
+    in_section = name in abbreviations.SECTIONS and (capital or len(core) > 1)
+    if in_section and core not in ("C", "D", "L", "M"):
+        return numbers.cardinal(value)
+    return None
+
+
+def _homograph(atoms: Sequence[Atom], index: int) -> list[str] | None:
+    """Of "read" and "lead" the lexicon has one reading; for the other, spell it differently.
+
+    "reed" and "leed" are said as the present tense."""
+    core = atoms[index].core.lower()
+    if core not in ("read", "lead"):
+        return None
+    before = neighbour(atoms, index - 1).core.lower()
+    if before in _PRESENT_READ or (before == "" and index == 0):
+        return ["reed" if core == "read" else "leed"]
+    if core == "read":
+        return ["red"]
+    after = neighbour(atoms, index + 1).core.lower()
+    return ["led" if after in ("pipe", "paint", "poisoning", "acid", "pencil") else "leed"]
+
+
+def _dotted(atoms: Sequence[Atom], index: int) -> list[str] | None:
+    atom, after = atoms[index], neighbour(atoms, index + 1)
+    full = abbreviations.DOTTED.get(atom.core)
+    if full is None or not atom.tail.startswith("."):
+        return None
+    if atom.core not in abbreviations.ALSO_WORDS or after.numeric:
+        return [full]
+    capital = after.core[:1].isupper() and atom.core[0].isupper()
+    return [full] if capital else None
+
+
+def dot_belongs(atoms: Sequence[Atom], index: int, words: Sequence[str] | None) -> bool:
+    """Whether the full stop behind an atom is part of an abbreviation rather than a break."""
+    core = atoms[index].core
+    if words is not None:
+        return core in abbreviations.TITLES or core in abbreviations.DOTTED or len(core) == 2
+    return "." in core or core in ("vs", "etc", "approx") or (len(core) == 1 and core.isupper())

@@ -1,0 +1,68 @@
+"""The pronunciation lexicon: words to phones, homographs by their part of speech."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from talker.text.letters import LetterToPhone
+from talker.text.tagger import Tagger
+
+FILE_NAME = "lexicon.json.gz"
+_FORMAT = 1
+_CACHE_LIMIT = 50_000
+
+Phones = tuple[str, ...]
+
+
+class LexiconError(ValueError):
+    """The lexicon file is missing, damaged or of another format."""
+
+
+class Lexicon:
+    """Phones with stress digits ("hh ax0 l ow1") of any word.
+
+    Looked up in this order: entries by part of speech, entries, letter-to-phone trees. The last
+    are remembered, up to a limit. Not shared between threads that write: lookups only add to a
+    dictionary, which is safe under the interpreter's lock.
+    """
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        if content.get("format") != _FORMAT:
+            raise LexiconError(f"lexicon format {content.get('format')!r} is not {_FORMAT}")
+        self._words: Mapping[str, str] = content["words"]
+        self._homographs: Mapping[str, Mapping[str, str]] = content["homographs"]
+        self._known = frozenset(content["known"].split())
+        self._letters = LetterToPhone(content["letters"])
+        self._tagger = Tagger(content["tagger"], content["function_words"])
+        self._cache: dict[str, Phones] = {}
+
+    @classmethod
+    def load(cls, voice_dir: Path) -> "Lexicon":
+        """Read the lexicon of a voice folder. Raises LexiconError."""
+        try:
+            return cls(json.loads(gzip.decompress((voice_dir / FILE_NAME).read_bytes())))
+        except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
+            raise LexiconError(f"cannot load {voice_dir / FILE_NAME}: {error}") from error
+
+    def knows(self, word: str) -> bool:
+        """Whether a lower-case word is an English word on record."""
+        return word in self._words or word in self._homographs or word in self._known
+
+    def phones(self, words: Sequence[str], index: int) -> Phones:
+        """Phones of `words[index]`, which is lower case, in its context."""
+        word = words[index]
+        readings = self._homographs.get(word)
+        if readings is not None:
+            tag = self._tagger.tag(words, index)
+            return tuple((readings.get(tag) or next(iter(readings.values()))).split())
+        phones = self._cache.get(word)
+        if phones is None:
+            entry = self._words.get(word)
+            phones = tuple(entry.split()) if entry is not None else self._letters.phones(word)
+            if len(self._cache) >= _CACHE_LIMIT:
+                self._cache.clear()
+            self._cache[word] = phones
+        return phones

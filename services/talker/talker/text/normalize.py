@@ -1,0 +1,120 @@
+"""Written English to spoken words, token by token, keeping track of which came from which."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from talker.text import context, numbers
+from talker.text.atoms import Atom, atoms
+from talker.text.names import RAW
+from talker.text.rules import PAUSE_MARK
+from talker.text.words import WordReader
+
+__all__ = ["PAUSE_MARK", "Normalizer", "Written"]
+
+_BREAKING = frozenset(",.;:!?()[]{}")
+_DASHES = re.compile(r"-+")
+_PARTS = re.compile(r"([,;:!?()\[\]{}\"<>|]+|\.{2,}|--+|(?<=[a-z])\.(?=[A-Z][a-z]))")
+_SHOUTED_SHARE = 0.6
+_SHOUTED_LETTERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A word as written, how it is said, and whether a phrase ends with it.
+
+    `spoken` holds words of the lexicon and PAUSE_MARK; it is never empty.
+    """
+
+    text: str
+    spoken: tuple[str, ...]
+    pause: bool
+
+
+@dataclass(slots=True)
+class _Group:
+    """Written tokens that are said together, `first` to `last`."""
+
+    first: int
+    last: int
+    spoken: list[str] = field(default_factory=list)
+    pause: bool = False
+
+
+class Normalizer:
+    """Stateless; `knows` says whether a lower-case word is on record."""
+
+    def __init__(self, knows: Callable[[str], bool]) -> None:
+        self._reader = WordReader(knows)
+
+    def words(self, text: str) -> list[Written]:
+        """What is said, in order. Tokens with nothing to say (emoji, lone marks) are left out.
+
+        Never raises; takes time linear in the length of the text.
+        """
+        tokens = text.split()
+        found = atoms(tokens)
+        shouting = _is_shouted(found)
+        groups: list[_Group] = []
+        for index, atom in enumerate(found):
+            if not groups or atom.first > groups[-1].last:
+                groups.append(_Group(atom.first, atom.last))
+            group = groups[-1]
+            group.last = max(group.last, atom.last)
+            if atom.said is None:
+                self._bare(found, index, shouting, group)
+            else:
+                group.spoken += self._expanded(atom.said)
+                group.pause = False
+        return list(_written(tokens, groups))
+
+    def _bare(self, found: Sequence[Atom], index: int, shouting: bool, group: _Group) -> None:
+        atom = found[index]
+        words = context.reading(found, index)
+        tail = atom.tail
+        if tail.startswith(".") and context.dot_belongs(found, index, words):
+            tail = tail[1:]
+        group.spoken += self._read(atom.core, shouting) if words is None else words
+        standing_dash = not words and _DASHES.fullmatch(atom.text) is not None
+        group.pause = standing_dash or not _BREAKING.isdisjoint(tail)
+
+    def _read(self, core: str, shouting: bool) -> list[str]:
+        words: list[str] = []
+        for number, part in enumerate(_PARTS.split(core)):
+            if number % 2:
+                words.append(PAUSE_MARK)
+            else:
+                words += self._reader.read(part, shouting)
+        return words
+
+    def _expanded(self, said: Sequence[str]) -> Iterator[str]:
+        for word in said:
+            if not word.startswith(RAW):
+                yield word
+            elif word[1:].isdigit():
+                yield from numbers.label(word[1:])
+            else:
+                yield from self._reader.read(word[1:])
+
+
+def _is_shouted(found: Sequence[Atom]) -> bool:
+    """Whether capitals are the rule in a text, and so say nothing about a single word."""
+    letters = capitals = words = 0
+    for atom in found:
+        if atom.said is None and atom.core:
+            letters += sum(map(str.isalpha, atom.core))
+            capitals += sum(map(str.isupper, atom.core))
+            words += 1
+    return words > 1 and letters >= _SHOUTED_LETTERS and capitals > _SHOUTED_SHARE * letters
+
+
+def _written(tokens: Sequence[str], groups: Sequence[_Group]) -> Iterator[Written]:
+    """Groups with something to say; a mark standing alone breaks the phrase before it."""
+    for index, group in enumerate(groups):
+        if all(word == PAUSE_MARK for word in group.spoken):
+            continue
+        following = groups[index + 1] if index + 1 < len(groups) else None
+        mark_follows = following is not None and following.pause and not following.spoken
+        pause = group.pause or mark_follows
+        text = " ".join(tokens[group.first : group.last + 1])
+        yield Written(text, tuple(group.spoken), pause)

@@ -1,0 +1,17 @@
+"""Compact notation for the word tables of this package."""
+
+
+def table(text: str) -> dict[str, str]:
+    """ "Mr: mister, Mrs: missus" as a dictionary; line breaks count as white space."""
+    entries = (" ".join(entry.split()).partition(": ") for entry in text.split(","))
+    return {key: value for key, _, value in entries if key}
+
+
+def listing(text: str) -> list[str]:
+    """The words of a text."""
+    return text.split()
+
+
+def collection(text: str) -> frozenset[str]:
+    """The distinct words of a text."""
+    return frozenset(text.split())
