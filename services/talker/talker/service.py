@@ -18,19 +18,23 @@ from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import CodecChunk, End, SpeechRequest, Tensor, TextPiece
+from ttscommon.metrics import Metrics
 from ttscommon.replicas import Model, Replica
 from ttscommon.service import Service
 from ttscommon.worker import Job, Worker
 
 _DRAIN_RESERVE_S: Final = 2.0
+_HEARTBEAT_LIMIT_S: Final = 30.0
+_WARM_UP_TEXT: Final = "Nobody hears this first sentence, and that is its use."
 
 log_ = structlog.get_logger(__name__)
 
 
 async def serve(service: Service, settings: TalkerSettings) -> None:
     """Run a talker until the service stops."""
+    loop = asyncio.get_running_loop()
     model, caches = await asyncio.to_thread(_load, settings)
-    service.watch("engine", 30.0)
+    service.watch("engine", _HEARTBEAT_LIMIT_S)
     engine = Engine(
         model,
         caches,
@@ -41,6 +45,7 @@ async def serve(service: Service, settings: TalkerSettings) -> None:
         limits=Limits(settings.batch_streams, settings.batch_positions),
         policy=POLICIES[settings.policy],
         beat=lambda: service.heartbeat("engine"),
+        died=lambda: loop.call_soon_threadsafe(service.stop),
     )
     engine.start()
     bus = await Bus.connect(settings.bus, "talker")
@@ -61,8 +66,11 @@ async def serve(service: Service, settings: TalkerSettings) -> None:
         service.announce()
         await worker.run(service.stopping, max(0.0, settings.drain_s - _DRAIN_RESERVE_S))
     finally:
-        engine.stop()
+        service.unwatch("engine")
+        await asyncio.to_thread(engine.stop)
         await bus.close()
+    if engine.error is not None:
+        raise engine.error
 
 
 def _load(settings: TalkerSettings) -> tuple[TalkerModel, Caches | None]:
@@ -76,8 +84,29 @@ def _load(settings: TalkerSettings) -> tuple[TalkerModel, Caches | None]:
     from talker.models import load
 
     torch.set_num_threads(settings.threads)
-    model = load("cantor", settings.model, settings.voice_dir)
-    return model, PagedCaches(model.spec.caches, settings.kv_blocks)
+    model = load(settings.family, settings.model, settings.voice_dir)
+    caches = PagedCaches(model.spec.caches, settings.kv_blocks)
+    _warm_up(model, caches, settings.kv_blocks)
+    return model, caches
+
+
+def _warm_up(model: TalkerModel, caches: Caches, blocks: int) -> None:
+    """Speak a sentence to nobody, so that no listener pays for what happens only once."""
+    engine = Engine(model, caches, blocks=blocks, slots=1, metrics=Metrics())
+    over: list[Event] = []
+    request = SpeechRequest("warm-up", model.spec.name, model.spec.voices[0].id, _WARM_UP_TEXT)
+
+    def listen(event: Event) -> None:
+        if isinstance(event, ChunkReady):
+            engine.acknowledge("warm-up")
+        else:
+            over.append(event)
+
+    engine.open(request, None, listen)
+    while not over:
+        engine.step()
+    if isinstance(over[0], Failed):
+        raise over[0].error
 
 
 def _report(

@@ -15,6 +15,7 @@ class TalkerSettings(ServiceSettings):
     """Read from ANTIPHON_... variables; see ServiceSettings."""
 
     engine: Literal["torch", "fake"] = "torch"
+    family: str = "cantor"
     model: str = Field(default="cantor", pattern=r"^[A-Za-z0-9_-]{1,64}$")
     voice_dir: Path = Path("voices/cantor")
     slots: int = Field(default=32, ge=1, le=4096)

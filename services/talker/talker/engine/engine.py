@@ -100,6 +100,7 @@ class Engine:
         limits: Limits = _LIMITS,
         policy: Policy = online,
         beat: Callable[[], None] = lambda: None,
+        died: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._model = model
@@ -111,6 +112,8 @@ class Engine:
         self._limits = limits
         self._policy = policy
         self._beat = beat
+        self._died = died
+        self.error: Exception | None = None
         self._clock = clock
         self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self.streams: dict[Hashable, _Stream] = {}
@@ -159,9 +162,14 @@ class Engine:
         self._commands.put(lambda: self._cancel(request_id, then))
 
     def _run(self) -> None:
-        while self._running:
-            self._beat()
-            self.step()
+        try:
+            while self._running:
+                self._beat()
+                self.step()
+        except Exception as error:
+            log_.exception("engine.died")
+            self.error = error
+            self._died()
 
     def step(self) -> None:
         """One iteration; sleeps when there is nothing to do."""

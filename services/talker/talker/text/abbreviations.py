@@ -24,7 +24,7 @@ WORDS = table(
     YAML: yaml, kubectl: cube control, ChatGPT: chat g p t, api: _a p i, apis: _a p i 's,
     usb: u s b, url: u r l, urls: u r l 's, cpu: c p u, gpu: g p u, gui: gooey, ai: _a i,
     uk: u k, usa: u s _a, sql: sequel, html: h t m l, faq: f _a q, diy: d i y, ceo: c e o,
-    eta: e t _a, ipo: i p o
+    eta: e t _a, ipo: i p o, omg: o m g
     """
 )
 # Said in full only when a full stop follows, because the bare letters are words too.
@@ -50,7 +50,7 @@ DOTTED = table(
 # Those of DOTTED that end a sentence as often; they need a number or a capital behind them.
 ALSO_WORDS = collection(
     """
-    No no Sun Sat Mar Wed Fri Mon Jan p ed fig figs Ill Mass Wash Tex Ct Pl Co min max est temp
+    No no Sun Sat Mar Wed Fri Mon Jan p ed fig figs Ill Mass Wash Tex Ct Pl min max est temp
     ext sec Sec ch Ch Mt Sq pp misc
     """
 )
@@ -94,7 +94,7 @@ RULERS = collection(
 )
 SECTIONS = collection(
     """
-    section chapter part phase verse scene act book volume war stage level article  appendix
+    vol section chapter part phase verse scene act book volume war stage level article  appendix
     title figure table division apollo bowl rocky episode season mark  annex
     """
 )

@@ -37,7 +37,7 @@ def neighbour(atoms: Sequence[Atom], index: int) -> Atom:
 def reading(atoms: Sequence[Atom], index: int) -> list[str] | None:
     """Spoken words of a bare atom where its neighbours decide, else None."""
     atom = atoms[index]
-    if not atom.core:
+    if not atom.core or atom.text in ("w/", "W/"):
         return _sign(atoms, index)
     if len(atom.core) == 1 and atom.core in "Aa":
         return _letter_a(atoms, index)
@@ -54,10 +54,14 @@ def _sign(atoms: Sequence[Atom], index: int) -> list[str]:
     glued = before.last == atoms[index].first == after.first
     if glued and before.numeric and after.numeric and text in ("-", ":"):
         return ["to"]
+    if glued and text == "/":
+        return ["slash"] if before.numeric and after.numeric else []
     if before.numeric and after.numeric and text in _SIGNS_BETWEEN_NUMBERS:
         return _SIGNS_BETWEEN_NUMBERS[text]
     if after.numeric and text in _SIGNS_BEFORE_NUMBERS:
         return _SIGNS_BEFORE_NUMBERS[text]
+    if text in ("w/", "W/"):
+        return ["with"]
     between = before is not NOTHING and after is not NOTHING
     return [_SIGNS[text]] if text in _SIGNS and (between or text == "%") else []
 
@@ -76,9 +80,9 @@ def _title(atoms: Sequence[Atom], index: int) -> list[str] | None:
     if title is None:
         return None
     named = after.core[:1].isupper() or atom.core in ("Jr", "Sr")
-    if (atom.core in _ALWAYS_TITLES or atom.tail.startswith(".")) and named:
-        return [title]
-    return None
+    dotted = atom.tail.startswith(".")
+    always = atom.core in _ALWAYS_TITLES
+    return [title] if (always and dotted) or (named and (always or dotted)) else None
 
 
 def _saint_or_street(atoms: Sequence[Atom], index: int) -> list[str] | None:
@@ -97,7 +101,7 @@ def _saint_or_street(atoms: Sequence[Atom], index: int) -> list[str] | None:
 def _roman(atoms: Sequence[Atom], index: int) -> list[str] | None:
     atom, before = atoms[index], neighbour(atoms, index - 1)
     core = atom.core
-    if not core.isupper() or before.tail or not numbers.is_roman(core):
+    if not core.isupper() or before.tail.strip(".") or not numbers.is_roman(core):
         return None
     value = str(numbers.roman(core))
     name, ruler = before.core.lower(), neighbour(atoms, index - 2).core.lower()
@@ -144,4 +148,8 @@ def dot_belongs(atoms: Sequence[Atom], index: int, words: Sequence[str] | None) 
     core = atoms[index].core
     if words is not None:
         return core in abbreviations.TITLES or core in abbreviations.DOTTED or len(core) == 2
-    return "." in core or core in ("vs", "etc", "approx") or (len(core) == 1 and core.isupper())
+    return (
+        "." in core
+        or core in ("vs", "etc", "approx", "Vol", "vol")
+        or (len(core) == 1 and core.isupper())
+    )

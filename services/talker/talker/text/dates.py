@@ -56,6 +56,10 @@ def _numeric(match: re.Match[str]) -> list[str]:
     return [_MONTHS[month - 1], *_day(day), *numbers.year(year)]
 
 
+def _slash_date(match: re.Match[str]) -> list[str]:
+    return [_MONTHS[int(match["month"]) - 1], *_day(match["day"])]
+
+
 def _digit_groups(match: re.Match[str]) -> list[str]:
     words: list[str] = []
     for group in re.findall(r"\d+", match[0]):
@@ -104,6 +108,8 @@ def _year(match: re.Match[str]) -> list[str]:
 
 DATES: tuple[Rule, ...] = (
     rule(rf"{_EDGE}(?P<year>[12]\d\d\d)-(?P<month>0\d|1[0-2])-(?P<day>[0-3]\d)(?![\w-])", _numeric),
+    rule(rf"{_EDGE}(?P<year>[12]\d\d\d)/(?P<month>[01]?\d)/(?P<day>[0-3]?\d)(?![\w/-])", _numeric),
+    rule(rf"{_EDGE}(?P<month>[1-9]|1[0-2])/(?P<day>1[3-9]|2\d|3[01])(?![\w/-])", _slash_date),
     rule(
         rf"{_EDGE}(?P<month>[01]?\d)/(?P<day>[0-3]?\d)/(?P<year>[12]\d\d\d|\d\d)(?![\w/-])",
         _numeric,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from talker.text.letters import LetterToPhone
+from talker.text.suffixes import derived
 from talker.text.tagger import Tagger
 
 FILE_NAME = "lexicon.json.gz"
@@ -24,9 +25,8 @@ class LexiconError(ValueError):
 class Lexicon:
     """Phones with stress digits ("hh ax0 l ow1") of any word.
 
-    Looked up in this order: entries by part of speech, entries, letter-to-phone trees. The last
-    are remembered, up to a limit. Not shared between threads that write: lookups only add to a
-    dictionary, which is safe under the interpreter's lock.
+    Looked up in this order: homographs by part of speech, entries, regular inflections of entries,
+    letter-to-phone trees. What was found is remembered, up to a limit.
     """
 
     def __init__(self, content: Mapping[str, Any]) -> None:
@@ -60,9 +60,14 @@ class Lexicon:
             return tuple((readings.get(tag) or next(iter(readings.values()))).split())
         phones = self._cache.get(word)
         if phones is None:
-            entry = self._words.get(word)
-            phones = tuple(entry.split()) if entry is not None else self._letters.phones(word)
+            phones = self._pronounce(word)
             if len(self._cache) >= _CACHE_LIMIT:
                 self._cache.clear()
             self._cache[word] = phones
         return phones
+
+    def _pronounce(self, word: str) -> Phones:
+        entry = self._words.get(word)
+        if entry is not None:
+            return tuple(entry.split())
+        return derived(word, self._words.get) or self._letters.phones(word)

@@ -59,6 +59,9 @@ _SPACED_UNITS = alternatives(
     [u for u in _UNITS if u not in ("in", "us", "A", "t", "mo", "s", "h", "N", "yr")]
 )
 _GLUED_UNITS = alternatives([u for u in _UNITS if u not in ("A", "us", "mo", "t")])
+_PER = (
+    "yr|year|mo|month|wk|week|day|hr|hour|h|min|minute|sec|second|s|person|night|kg|lb|mile|km|kWh"
+)
 _WHOLE = r"(?:\d{1,3}(?:,\d{3})++|\d++)"
 _NUMBER = rf"(?P<number>{_WHOLE}(?:\.\d++)?|\.\d++)"
 _SCALE = rf"(?: ?(?P<scale>{_SCALE_NAMES})\b| ?(?P<mark>{_SCALE_MARKS})\b)?"
@@ -131,6 +134,11 @@ def _measure(match: re.Match[str]) -> list[str]:
     return [*words, *unit(match["unit"], one=match["number"] == "1" and scale is None)]
 
 
+def _per(match: re.Match[str]) -> list[str]:
+    """What follows an amount: "$5/hr"."""
+    return ["per", *(unit(match["unit"], one=True) if match["unit"] in _UNITS else [match["unit"]])]
+
+
 def _measure_range(match: re.Match[str]) -> list[str]:
     return [*_range(match), *unit(match["unit"])]
 
@@ -166,7 +174,10 @@ def _fraction(match: re.Match[str]) -> list[str]:
 
 
 def _range(match: re.Match[str]) -> list[str]:
-    return [*numbers.decimal(match["low"]), "to", *numbers.decimal(match["high"])]
+    low, high = match["low"], match["high"]
+    falls = float(low.replace(",", "")) > float(high.replace(",", ""))
+    joint = "minus" if falls and " - " in match[0] else "to"
+    return [*numbers.decimal(low), joint, *numbers.decimal(high)]
 
 
 def _telephone(match: re.Match[str]) -> list[str]:
@@ -192,6 +203,12 @@ def _times(match: re.Match[str]) -> list[str]:
 
 def _spelled(match: re.Match[str]) -> list[str]:
     return numbers.digits(match["number"])
+
+
+def _code(match: re.Match[str]) -> list[str]:
+    """Four digits behind letters, as in "AA1234": "twelve thirty four"."""
+    first, second = match["number"][:2], match["number"][2:]
+    return [*numbers.cardinal(first), *numbers.cardinal(second)]
 
 
 def _room(match: re.Match[str]) -> list[str]:
@@ -233,12 +250,12 @@ LABELS: tuple[Rule, ...] = (
     ),
     rule(
         r"(?i:(?<=\bcode )|(?<=\bcode is )|(?<=\bpin )|(?<=\bpin is )|(?<=\bzip )|(?<=\bext\. )"
-        r"|(?<=\bextension ))(?P<number>\d{3,10})(?!\w|,\d)",
+        r"|(?<=\bextension )|(?<=, [A-Z]{2} ))(?P<number>\d{3,10})(?!\w|,\d)",
         _spelled,
     ),
     rule(
         r"(?i:(?<=\broom )|(?<=\bflight )|(?<=\broute )|(?<=\bhighway )|(?<=\bapartment )"
-        r"|(?<=\bsuite ))(?P<number>[1-9]\d{2,3})(?!\w|,\d)",
+        r"|(?<=\bsuite )|(?<=\bboeing ))(?P<number>[1-9]\d{2,3})(?!\w|,\d)",
         _room,
     ),
 )
@@ -267,10 +284,11 @@ AMOUNTS: tuple[Rule, ...] = (
     rule(rf"{_EDGE}{_PLAIN_RANGE} ?(?P<unit>{_SPACED_UNITS})(?![\w/])", _measure_range),
     rule(
         rf"{_EDGE}{_MINUS}{_NUMBER}(?: (?P<scale>{_SCALE_NAMES}))?"
-        rf"(?: (?P<unit>{_SPACED_UNITS}))(?![\w/']|\.\w)",
+        rf"(?: (?P<unit>{_SPACED_UNITS}|in(?=\.)))(?![\w/']|\.\w)(?:\.(?= [a-z0-9]))?",
         _measure,
     ),
     rule(rf"{_EDGE}{_MINUS}{_NUMBER}(?P<unit>{_GLUED_UNITS})(?![\w/'])", _measure),
+    rule(rf"(?<=\x00)/(?P<unit>{_PER})(?!\w)", _per),
 )
 NUMBERS: tuple[Rule, ...] = (
     rule(rf"{_EDGE}(?P<number>{_WHOLE})(?:st|nd|rd|th|ST|ND|RD|TH)\b", _ordinal),
@@ -282,8 +300,12 @@ NUMBERS: tuple[Rule, ...] = (
     ),
     rule(rf"(?<![\w.,/-]){_PLAIN_RANGE}(?![\w/-])", _range),
     rule(r"(?<![\w.])(?P<number>\d{1,4}(?:\.\d{1,4}){2,6})(?!\w)", _dotted),
+    rule(r"(?<![\w.,-])(?P<number>[1-9]11)(?![\w,.-])", _spelled),
     rule(rf"{_EDGE}(?P<number>[248])K(?!\w)", _picture_width),
-    rule(rf"{_EDGE}{_MINUS}{_NUMBER}(?P<mark>k|K|M|bn)(?!\w)", _scaled_number),
-    rule(rf"{_EDGE}{_NUMBER} ?x(?= ?\d|\W|$)", _times),
+    rule(
+        rf"{_EDGE}{_MINUS}(?P<number>\d{{1,3}}(?:\.\d+)?)(?P<mark>k|K|M|bn)(?!\w)", _scaled_number
+    ),
+    rule(rf"{_EDGE}{_NUMBER} ?x(?= ?\d| [a-z]{{2}}|[,.;!?]|$)", _times),
+    rule(r"(?<=[A-Za-z])(?P<number>[1-9]\d[1-9]\d)(?![\w.])", _code),
     rule(rf"{_MINUS}{_NUMBER}", _plain),
 )

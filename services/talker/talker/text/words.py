@@ -59,7 +59,7 @@ class WordReader:
         while "'" in text and not self._knows(text.lower()):
             ending = _ENDING.search(text.lower())
             if ending is None:
-                text = text.replace("'", "")
+                text = _without_apostrophes(text)
             else:
                 endings.append(ending[0])
                 text = text[: ending.start()]
@@ -112,6 +112,11 @@ class WordReader:
         if len(lower) > _LONGEST_WORD:
             return [lower[i : i + 20] for i in range(0, len(lower), 20)]
         return [lower] if speakable(lower) else spell(lower)
+
+
+def _without_apostrophes(text: str) -> str:
+    """The lexicon has "dont" for "don't"; the capital in "O'Neil" begins no new word."""
+    return text.replace("'", "") if text.isupper() else text.replace("'", "").capitalize()
 
 
 def speakable(lower: str) -> bool:

@@ -1,0 +1,141 @@
+"""The stack adds nothing and loses nothing: streamed audio equals offline synthesis."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from talker.engine.engine import ChunkReady, Engine, Event
+from talker.engine.kv import PagedCaches
+from talker.models import load as load_talker
+from talker.models.base import Arrays, TalkerModel, concatenate
+from ttscommon.bus import Bus
+from ttscommon.messages import CodecChunk, SpeechRequest
+from ttscommon.metrics import Metrics
+from ttscommon.subjects import CODES
+from vocoder.codecs import load as load_codec
+from vocoder.codecs.base import Work
+from vocoder.pcm import to_pcm
+
+VOICE_DIR = Path(__file__).parents[2] / "voices" / "cantor"
+VOICES = ("slt", "rms", "awb")
+BLOCKS = 256
+SENTENCES = (
+    "Good morning, everyone.",
+    "Where did you put the keys?",
+    "It costs twelve dollars and fifty cents.",
+    "Please turn left at the next corner.",
+    "The meeting was moved to Thursday at 3:30 pm.",
+    "Call me back when you have a minute, will you?",
+    "Nobody knew what to say after that.",
+    "There are 365 days in a year, and 366 in a leap year.",
+    "She opened the window and looked out at the quiet street below.",
+    "If it rains tomorrow, we will stay at home and read.",
+    "Dr. Smith lives at 42 Park Street, next to the old mill.",
+    "The train to the north leaves from platform nine in five minutes.",
+    "He bought bread, milk, two apples, and a newspaper on his way back.",
+    "I have never seen so many birds in one place before.",
+    "Although the road was long and the night was cold, they kept walking until they saw a light.",
+    "What would you do if you had one more hour every day?",
+    "The children were playing in the garden while their grandmother slept in the shade of the tree.",
+    "Music, she said, is not in the notes, but in the silence between them.",
+    "On the first day of spring the whole village went down to the river, sang the old songs, "
+    "and waited for the boats to come home with the evening tide.",
+    "When the last of the guests had left and the candles were burning low, the old man sat "
+    "down by the fire, took a letter out of his pocket, and read it slowly, word by word, as "
+    "if he were hearing the voice of a friend who had been away for many years.",
+)
+
+
+@dataclass(frozen=True)
+class Offline:
+    """One request synthesised without a stack: frames and [samples] int16."""
+
+    arrays: Arrays
+    pcm: npt.NDArray[np.int16]
+
+
+class Reference:
+    """The same models in this process, one request at a time, one shot."""
+
+    def __init__(self) -> None:
+        torch.set_num_threads(1)
+        self._talker: TalkerModel = load_talker("cantor", "cantor", VOICE_DIR)
+        self._codec = load_codec("cantor", "cantor", VOICE_DIR)
+
+    def speak(self, request: SpeechRequest) -> Offline:
+        caches = PagedCaches(self._talker.spec.caches, BLOCKS)
+        engine = Engine(self._talker, caches, blocks=BLOCKS, slots=1, metrics=Metrics())
+        chunks: list[Arrays] = []
+        over: list[Event] = []
+
+        def listen(event: Event) -> None:
+            if isinstance(event, ChunkReady):
+                chunks.append(event.arrays)
+                engine.acknowledge(request.request_id)
+            else:
+                over.append(event)
+
+        engine.open(request, None, listen)
+        while not over:
+            engine.step()
+        arrays = concatenate(chunks)
+        state = self._codec.open(request.seed, request.voice)
+        (samples,) = self._codec.decode([Work(state, arrays["codes"], final=True)])
+        return Offline(arrays, to_pcm(samples))
+
+
+@pytest.fixture(scope="module")
+def reference() -> Reference:
+    return Reference()
+
+
+async def streamed(client: httpx.AsyncClient, index: int) -> tuple[str, npt.NDArray[np.int16]]:
+    body = {
+        "input": SENTENCES[index],
+        "voice": VOICES[index % 3],
+        "seed": index,
+        "response_format": "pcm",
+        "stream": True,
+    }
+    response = await client.post("/v1/audio/speech", json=body)
+    assert response.status_code == 200, response.text
+    return response.headers["x-request-id"], np.frombuffer(response.content, "<i2")
+
+
+async def frames(bus: Bus, request_id: str) -> npt.NDArray[Any]:
+    """The request's codec frames as the log holds them."""
+    async with asyncio.timeout(30), bus.reader(CODES, request_id) as reader:
+        chunks = [r.tensors["codes"].array() async for r in reader if isinstance(r, CodecChunk)]
+    return np.concatenate(chunks)
+
+
+async def check(bus: Bus, reference: Reference, index: int, request_id: str, pcm: Any) -> None:
+    request = SpeechRequest("offline", "cantor", VOICES[index % 3], SENTENCES[index], seed=index)
+    offline = await asyncio.to_thread(reference.speak, request)
+    np.testing.assert_array_equal(await frames(bus, request_id), offline.arrays["codes"])
+    assert len(pcm) == len(offline.pcm)
+    difference = np.abs(pcm.astype(np.int32) - offline.pcm.astype(np.int32))
+    assert difference.max() <= 1, (index, int(difference.max()))
+
+
+async def test_twenty_sentences_alone_and_among_sixteen_equal_offline_synthesis(
+    stack: Any, reference: Reference
+) -> None:
+    bus = await Bus.connect(stack.bus, "parity")
+    try:
+        async with httpx.AsyncClient(base_url=stack.url, timeout=120) as client:
+            alone = [await streamed(client, index) for index in range(4)]
+            together = await asyncio.gather(*(streamed(client, i) for i in range(4, 20)))
+        for index, (request_id, pcm) in enumerate([*alone, *together]):
+            await check(bus, reference, index, request_id, pcm)
+    finally:
+        await bus.close()
