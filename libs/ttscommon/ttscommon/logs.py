@@ -9,7 +9,7 @@ from typing import Final, Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-_NOISY: Final = ("httpx", "httpcore", "uvicorn.access")
+_NOISY: Final = ("httpx", "httpcore", "uvicorn.access", "uvicorn.error", "websockets")
 
 
 def configure(

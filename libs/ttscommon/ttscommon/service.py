@@ -141,19 +141,21 @@ class Service:
         stopping = asyncio.create_task(self.stopping.wait())
         await asyncio.wait((self._main, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not self._main.done():
+        # Who has taken no work yet has none to finish, and may be waiting for a broker for ever.
+        if not self._main.done() and self._announced:
             await asyncio.wait((self._main,), timeout=self.settings.drain_s)
+            if not self._main.done():
+                log_.warning("service.drain_timed_out", drain_s=self.settings.drain_s)
         if not self._main.done():
-            log_.warning("service.drain_timed_out", drain_s=self.settings.drain_s)
             self._main.cancel()
             await asyncio.wait((self._main,))
         return self._outcome(self._main)
 
     def _outcome(self, main: asyncio.Task[None]) -> int:
-        if main.cancelled():
+        if main.cancelled() and self._announced:
             log_.warning("service.stopped", drained=False)
             return _EXIT_FAILED
-        error = main.exception()
+        error = None if main.cancelled() else main.exception()
         if error is not None:
             log_.error("service.failed", error=str(error), exc_info=error)
             return _EXIT_FAILED

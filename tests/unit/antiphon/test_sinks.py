@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.sinks import NoPlayer, Player, RawOutput, WavFile, sinks
+from antiphon.sinks import NoPlayer, Player, PlayerFailed, RawOutput, WavFile, sinks
 
 PCM = bytes(range(256)) * 4
 
@@ -68,9 +68,22 @@ def test_a_player_that_quits_does_not_stop_the_speech(
     sink.close()
 
 
+def test_a_player_that_cannot_play_is_quoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "aplay"
+    script.write_text("#!/bin/sh\necho no card >&2\nexit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    sink = Player()
+    sink.open(16_000)
+    with pytest.raises(PlayerFailed, match="aplay could not play: no card"):
+        sink.close()
+
+
 def test_the_output_chooses_the_sinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert [type(sink) for sink in sinks("-", play=False)] == [RawOutput]
     assert [type(sink) for sink in sinks(str(tmp_path / "a.wav"), play=False)] == [WavFile]
-    with pytest.raises(NoPlayer, match="-o out.wav"):
+    with pytest.raises(NoPlayer, match=r"-o out\.wav"):
         sinks(None, play=False)

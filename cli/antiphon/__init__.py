@@ -1,0 +1,1 @@
+"""The antiphon command: run the stack on this machine, speak, list voices, measure."""

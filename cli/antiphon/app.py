@@ -1,0 +1,175 @@
+"""The `antiphon` command."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from antiphon import client, sinks
+from antiphon import say as say_command
+from antiphon import up as up_command
+from antiphon.stack import StackConfig
+from ttscommon.settings import PREFIX
+
+app = typer.Typer(
+    help="Streaming text-to-speech on this machine.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_show_locals=False,
+    add_completion=False,
+)
+
+_URL = typer.Option("--url", envvar="ANTIPHON_URL", help="Where the gateway listens.")
+_DEFAULT_URL = "http://127.0.0.1:8000"
+_STAGES = ("gateway", "talker", "vocoder")
+
+
+class Engine(StrEnum):
+    """What computes: the voice, or a fake that speaks the protocol at calibrated speed."""
+
+    torch = "torch"
+    fake = "fake"
+
+
+class LogLevel(StrEnum):
+    """The least level shown."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+@app.callback()
+def _root() -> None:
+    """Streaming text-to-speech on this machine."""
+
+
+@app.command()
+def up(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="HTTP port; 0 takes a free one.")
+    ] = 8000,
+    host: Annotated[str, typer.Option(help="Address the gateway listens on.")] = "127.0.0.1",
+    engine: Annotated[
+        Engine, typer.Option(help="Real voice, or a fake without torch.")
+    ] = Engine.torch,
+    talkers: Annotated[int, typer.Option(min=1, max=64, help="Talker processes.")] = 1,
+    vocoders: Annotated[int, typer.Option(min=1, max=64, help="Vocoder processes.")] = 1,
+    brokers: Annotated[int, typer.Option(help="1, or 3 for a local cluster with replicas.")] = 1,
+    broker_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Broker port; 0: a free one.")
+    ] = 0,
+    store: Annotated[Path | None, typer.Option(help="Keep the broker's files here.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="STAGE.NAME=VALUE", help="A service's setting; repeatable."),
+    ] = None,
+    log_level: Annotated[LogLevel, typer.Option(help="Least level shown.")] = LogLevel.info,
+    json_log: Annotated[bool, typer.Option("--json", help="Log as the services write it.")] = False,
+) -> None:
+    """Run broker, gateway, talkers and vocoders, supervised, with one log."""
+    if brokers not in (1, 3):
+        raise typer.BadParameter("1 or 3", param_hint="--brokers")
+    config = StackConfig(
+        host=host,
+        port=port,
+        broker_port=broker_port,
+        brokers=3 if brokers == 3 else 1,
+        talkers=talkers,
+        vocoders=vocoders,
+        engine=engine.value,
+        log_level=log_level.value,
+        store=store,
+        environ=_stage_settings(set_ or []),
+    )
+    raise typer.Exit(up_command.run(config, Console(), raw=json_log))
+
+
+@app.command()
+def say(
+    text: Annotated[
+        str | None, typer.Argument(help="What to say; standard input, as it comes, if not given.")
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="A WAV file, or - for raw s16le.")
+    ] = None,
+    voice: Annotated[str | None, typer.Option(help="See `antiphon voices`.")] = None,
+    model: Annotated[str, typer.Option(help="A model's name.")] = "default",
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed, the same sound.")] = None,
+    sample_rate: Annotated[
+        int | None, typer.Option(help="Hz; the voice's own if not given.")
+    ] = None,
+    play: Annotated[bool, typer.Option("--play", help="Play it even though -o is given.")] = False,
+    url: Annotated[str, _URL] = _DEFAULT_URL,
+) -> None:
+    """Speak a text and show how fast it came."""
+    console = Console(stderr=True)
+    if text is None and sys.stdin.isatty():
+        console.print("[dim]type, and end with Ctrl-D[/]")
+    source = say_command.from_stdin() if text in (None, "-") else say_command.whole(str(text))
+    options = client.SpeechOptions(model, voice, seed, sample_rate)
+    try:
+        asyncio.run(say_command.run(url, source, options, sinks.sinks(output, play), console))
+    except (client.GatewayError, sinks.NoPlayer, sinks.PlayerFailed, OSError) as error:
+        console.print(f"[bold red]antiphon say:[/] {error}", highlight=False)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+@app.command()
+def voices(url: Annotated[str, _URL] = _DEFAULT_URL) -> None:
+    """List the voices that can speak now."""
+    console = Console()
+    try:
+        found = asyncio.run(client.voices(url))
+    except client.GatewayError as error:
+        console.print(f"[bold red]antiphon voices:[/] {error}", highlight=False)
+        raise typer.Exit(1) from error
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 3, 0, 0))
+    for column in ("voice", "name", "language"):
+        table.add_column(column, style="bold cyan" if column == "voice" else "")
+    for voice in found:
+        table.add_row(voice.id, voice.name, voice.language)
+    console.print(table)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def bench(context: typer.Context) -> None:
+    """Measure a streaming speech server as its listeners hear it."""
+    try:
+        from antiphon_bench.cli import app as bench_app
+    except ImportError as error:
+        message = "[bold red]antiphon bench:[/] needs the bench package (`pip install ./bench`)"
+        Console(stderr=True).print(message, highlight=False)
+        raise typer.Exit(1) from error
+    bench_app(context.args, prog_name="antiphon bench")
+
+
+def _stage_settings(assignments: list[str]) -> dict[str, dict[str, str]]:
+    """`talker.slots=8` as the environment of the talkers."""
+    environ: dict[str, dict[str, str]] = {stage: {} for stage in _STAGES}
+    for assignment in assignments:
+        path, equals, value = assignment.partition("=")
+        stage, _, name = path.partition(".")
+        if not equals or not name or stage not in _STAGES:
+            hint = f"{assignment!r} is not STAGE.NAME=VALUE with one of {', '.join(_STAGES)}"
+            raise typer.BadParameter(hint, param_hint="--set")
+        environ[stage][PREFIX + name.upper()] = value
+    return environ
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()

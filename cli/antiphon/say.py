@@ -1,0 +1,156 @@
+"""`antiphon say`: speak, show how it went."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import queue
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import numpy as np
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from antiphon.account import ListenerAccount
+from antiphon.client import Audio, Event, Finished, SpeechOptions, Started, speak
+from antiphon.sinks import Sink
+
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+_BAR_S: Final = 0.08
+_FLOOR_DB: Final = -50.0
+_READ_BYTES: Final = 4096
+
+
+class Meter:
+    """The loudness of what came so far, one bar for every 80 ms."""
+
+    def __init__(self) -> None:
+        self._bars: list[str] = []
+        self._rest = b""
+
+    def feed(self, pcm: bytes, sample_rate: int) -> None:
+        """Take s16le samples."""
+        step = int(_BAR_S * sample_rate) * 2
+        data = self._rest + pcm
+        whole = len(data) - len(data) % step
+        self._rest = data[whole:]
+        for start in range(0, whole, step):
+            self._bars.append(_bar(data[start : start + step]))
+
+    def __str__(self) -> str:
+        return "".join(self._bars)
+
+
+def _bar(pcm: bytes) -> str:
+    samples = np.frombuffer(pcm, "<i2").astype(np.float64) / 32768
+    level_db = 10 * np.log10(np.mean(samples**2) + 1e-10)
+    height = (level_db - _FLOOR_DB) / -_FLOOR_DB * 1.3
+    return _BARS[int(np.clip(height, 0, 1) * (len(_BARS) - 1))]
+
+
+async def run(
+    url: str,
+    text: AsyncIterator[str],
+    options: SpeechOptions,
+    sinks: Sequence[Sink],
+    console: Console,
+) -> ListenerAccount:
+    """Speak `text` into the sinks; raises GatewayError."""
+    account = ListenerAccount(time.monotonic())
+    meter = Meter()
+    outbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+    writing = asyncio.create_task(asyncio.to_thread(_drain, outbox, sinks))
+    started: Started | None = None
+    try:
+        with Live(console=console, refresh_per_second=12, transient=True) as live:
+            async for event in speak(url, _timed(text, account), options):
+                outbox.put(event)
+                match event:
+                    case Started():
+                        started = event
+                        account.sample_rate = event.sample_rate
+                    case Audio(pcm):
+                        account.hear(pcm, time.monotonic())
+                        meter.feed(pcm, account.sample_rate)
+                        live.update(_progress(meter, account, console.width))
+                    case Finished():
+                        break
+        console.print(_summary(meter, account, started), highlight=False)
+    finally:
+        outbox.put(None)
+        await writing
+    return account
+
+
+def _drain(outbox: queue.SimpleQueue[Event | None], sinks: Sequence[Sink]) -> None:
+    """Write in a thread of its own: a player blocks, and the measurement must not."""
+    try:
+        while (event := outbox.get()) is not None:
+            for sink in sinks:
+                if isinstance(event, Started):
+                    sink.open(event.sample_rate)
+                elif isinstance(event, Audio):
+                    sink.write(event.pcm)
+    finally:
+        for sink in sinks:
+            sink.close()
+
+
+async def _timed(text: AsyncIterator[str], account: ListenerAccount) -> AsyncIterator[str]:
+    """Start the clock when the first text leaves, not when the command did."""
+    first = True
+    async for piece in text:
+        if first:
+            account.asked_s = time.monotonic()
+            first = False
+        yield piece
+
+
+def _progress(meter: Meter, account: ListenerAccount, width: int) -> Text:
+    return Text.assemble(
+        (f"{account.audio_s:6.2f} s ", "dim"), (str(meter)[-(width - 12) :], "cyan")
+    )
+
+
+def _summary(meter: Meter, account: ListenerAccount, started: Started | None) -> Text:
+    if started is None or account.ttfp_s is None or account.realtime_factor is None:
+        return Text("nothing was said", style="yellow")
+    facts = [
+        ("first sound", f"{account.ttfp_s * 1e3:.0f} ms"),
+        ("audio", f"{account.audio_s:.2f} s"),
+        ("realtime factor", f"{account.realtime_factor:.2f}"),
+        ("least slack", _milliseconds(account.least_slack_s)),
+    ]
+    if account.gaps_s > 0:
+        facts.insert(4, ("gaps", _milliseconds(account.gaps_s)))
+    text = Text()
+    for name, value in facts:
+        text.append(f"{name} ", style="dim")
+        style = "red" if name == "gaps" else "bold" if name == "first sound" else ""
+        text.append(f"{value}   ", style=style)
+    origin = f"voice {started.voice}, seed {started.seed}, request {started.request_id}"
+    return Text.assemble((f"{meter}\n", "cyan"), text, "\n", (origin, "dim"))
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1e3:.0f} ms"
+
+
+async def whole(text: str) -> AsyncIterator[str]:
+    """A text that is known already."""
+    yield text
+
+
+async def from_stdin() -> AsyncIterator[str]:
+    """Standard input as it comes, so that `llm | antiphon say` speaks while the model writes."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    while data := await asyncio.to_thread(os.read, sys.stdin.fileno(), _READ_BYTES):
+        if piece := decoder.decode(data):
+            yield piece
+    if rest := decoder.decode(b"", final=True):
+        yield rest

@@ -1,0 +1,300 @@
+"""Broker, gateway, talkers and vocoders on this machine, started in order and kept alive."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+import structlog
+
+from antiphon.stack.broker import BrokerProgram, Credentials
+from antiphon.stack.child import Child, ChildFailed, Command, Ports
+from ttscommon.settings import PREFIX, BusSettings
+
+Engine = Literal["torch", "fake"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+# The default voice lies in the repository, whichever folder the command is given in.
+DEFAULT_VOICE_DIR: Final = Path(__file__).resolve().parents[3] / "voices" / "cantor"
+
+_PINNED: Final = {"http": "PORT", "admin": "ADMIN_PORT"}
+
+# One process of an engine uses one core; more threads would only make the streams of one
+# process slower whenever another process wants the same core.
+_ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+log_ = structlog.get_logger(__name__)
+
+
+class StackFailed(Exception):
+    """The stack cannot run; the text is for the person who started it."""
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    """What to run. A port of 0 takes a free one; `store` None is a folder that ends with us.
+
+    With no gateway, talkers or vocoders it is a broker alone.
+    `environ` holds further settings per stage ("gateway", "talker", "vocoder").
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    broker_port: int = 0
+    brokers: Literal[1, 3] = 1
+    gateways: Literal[0, 1] = 1
+    talkers: int = 1
+    vocoders: int = 1
+    engine: Engine = "torch"
+    voice_dir: Path = DEFAULT_VOICE_DIR
+    log_level: LogLevel = "info"
+    store: Path | None = None
+    start_timeout_s: float = 120.0
+    grace_s: float = 5.0
+    environ: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ServiceProgram:
+    """`python -m <module>` with settings in the environment and ports in a file."""
+
+    name: str
+    module: str
+    folder: Path
+    environ: Mapping[str, str]
+
+    @property
+    def _port_file(self) -> Path:
+        return self.folder / f"{self.name}.json"
+
+    def command(self, ports: Ports) -> Command:
+        """A restart binds the ports of the life before, so that clients find it again."""
+        self._port_file.unlink(missing_ok=True)
+        pinned = {PREFIX + _PINNED[name]: str(port) for name, port in ports.items()}
+        environ = {**self.environ, **pinned, f"{PREFIX}PORT_FILE": str(self._port_file)}
+        return Command((sys.executable, "-m", self.module), environ)
+
+    def bound(self, pid: int) -> Ports | None:
+        """The service writes its port file when it takes work."""
+        try:
+            ports = json.loads(self._port_file.read_text())
+        except (OSError, ValueError):
+            return None
+        return {name: int(port) for name, port in ports.items() if name in _PINNED}
+
+
+class LocalStack:
+    """The whole stack as an async context manager: inside, it is ready; after, nothing is left."""
+
+    def __init__(
+        self, config: StackConfig, on_line: Callable[[str, str], None] = lambda name, line: None
+    ) -> None:
+        self.config = config
+        self.children: dict[str, Child] = {}
+        self._credentials = Credentials()
+        self._on_line = on_line
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._cleanup = ExitStack()
+
+    @property
+    def bus(self) -> BusSettings:
+        """How to reach the broker of this stack."""
+        ports = [child.ports["nats"] for name, child in self.children.items() if _is_broker(name)]
+        return BusSettings(
+            urls=tuple(f"nats://127.0.0.1:{port}" for port in ports),
+            user=self._credentials.user,
+            password=self._credentials.password,
+            system_user=self._credentials.system_user,
+            system_password=self._credentials.system_password,
+            replicas=self.config.brokers,
+        )
+
+    @property
+    def url(self) -> str:
+        """Where the gateway listens, e.g. http://127.0.0.1:8000."""
+        return f"http://{self.config.host}:{self.children['gateway'].ports['http']}"
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Start the brokers, then all services at once; raises StackFailed."""
+        if self.config.port and self.config.gateways:
+            _require_free(self.config.host, self.config.port)
+        folder = self._folder()
+        for broker in self._brokers(folder):
+            self._spawn(Child(broker, self._on_line))
+        await self._until_ready(list(self.children.values()))
+        services = [Child(program, self._on_line) for program in self._services(folder)]
+        for child in services:
+            self._spawn(child)
+        await self._until_ready(services)
+
+    async def wait(self) -> None:
+        """Run until a child cannot be kept alive; raises StackFailed then."""
+        await self._guard(asyncio.Event().wait())
+
+    async def stop(self) -> None:
+        """Stop in the order in which work flows, so that what is in work can finish."""
+        for stage in (("gateway",), ("talker", "vocoder"), ("broker",)):
+            stopping = [c for n, c in self.children.items() if n.split("-")[0] in stage]
+            await asyncio.gather(*(child.stop(self.config.grace_s) for child in stopping))
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._cleanup.close()
+
+    def kill(self) -> None:
+        """End every process at once, for somebody who does not want to wait."""
+        for child in self.children.values():
+            child.kill()
+
+    def _folder(self) -> Path:
+        if self.config.store is not None:
+            folder = self.config.store.resolve()
+            folder.mkdir(parents=True, exist_ok=True)
+            self._cleanup.enter_context(_sole_use(folder))
+            return folder
+        folder = Path(tempfile.mkdtemp(prefix="antiphon-"))
+        self._cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
+    def _brokers(self, folder: Path) -> list[BrokerProgram]:
+        count = self.config.brokers
+        if count == 1:
+            port = self.config.broker_port
+            return [BrokerProgram("broker", folder / "broker", self._credentials, port)]
+        routes = _free_ports(count)
+        return [
+            BrokerProgram(
+                name=f"broker-{number}",
+                folder=folder / f"broker-{number}",
+                credentials=self._credentials,
+                port=self.config.broker_port and self.config.broker_port + number - 1,
+                route_port=route,
+                routes=routes,
+            )
+            for number, route in enumerate(routes, start=1)
+        ]
+
+    def _services(self, folder: Path) -> list[ServiceProgram]:
+        config = self.config
+        gateway = {f"{PREFIX}HOST": config.host, f"{PREFIX}PORT": str(config.port)}
+        engine = {
+            f"{PREFIX}ENGINE": config.engine,
+            f"{PREFIX}VOICE_DIR": str(config.voice_dir),
+            **_ONE_THREAD,
+        }
+        programs = [self._service("gateway", "gateway", folder, gateway)] * config.gateways
+        for stage, count in (("talker", config.talkers), ("vocoder", config.vocoders)):
+            names = [f"{stage}-{number}" for number in range(1, count + 1)]
+            programs += [self._service(stage, name, folder, engine) for name in names]
+        return programs
+
+    def _service(
+        self, stage: str, name: str, folder: Path, environ: Mapping[str, str]
+    ) -> ServiceProgram:
+        common = {
+            f"{PREFIX}LOG_LEVEL": self.config.log_level,
+            f"{PREFIX}LOG_FORMAT": "json",
+            "PYTHONUNBUFFERED": "1",
+        }
+        own = self.config.environ.get(stage, {})
+        every = {**common, **_bus_environ(self.bus), **environ, **own}
+        return ServiceProgram(name, stage, folder, every)
+
+    def _spawn(self, child: Child) -> None:
+        self.children[child.name] = child
+        self._tasks[child.name] = asyncio.create_task(child.supervise(), name=child.name)
+
+    async def _until_ready(self, children: list[Child]) -> None:
+        everyone = asyncio.gather(*(child.ready.wait() for child in children))
+        try:
+            async with asyncio.timeout(self.config.start_timeout_s):
+                await self._guard(everyone)
+        except TimeoutError as error:
+            late = ", ".join(child.name for child in children if not child.ready.is_set())
+            raise StackFailed(
+                f"not ready after {self.config.start_timeout_s:.0f} s: {late}"
+            ) from error
+
+    async def _guard(self, work: Coroutine[Any, Any, Any] | asyncio.Future[Any]) -> None:
+        """Wait for `work`, or fail with the first child whose supervision ends in failure."""
+        waiting = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait(
+                (waiting, *self._tasks.values()), return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in self._tasks.values():
+                if task.done() and not task.cancelled() and (error := task.exception()):
+                    raise StackFailed(_explain(error)) from error
+        finally:
+            waiting.cancel()
+
+
+def _is_broker(name: str) -> bool:
+    return name.split("-")[0] == "broker"
+
+
+def _bus_environ(bus: BusSettings) -> dict[str, str]:
+    values = {**bus.model_dump(exclude_defaults=True), "urls": ",".join(bus.urls)}
+    return {f"{PREFIX}BUS__{name.upper()}": str(value) for name, value in values.items()}
+
+
+def _explain(error: BaseException) -> str:
+    if isinstance(error, ChildFailed):
+        return "\n".join([str(error), *(f"  {line}" for line in error.tail)])
+    return str(error) or type(error).__name__
+
+
+@contextmanager
+def _sole_use(folder: Path) -> Iterator[None]:
+    """Two brokers over one store would ruin it; raises StackFailed."""
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StackFailed(f"{folder} is in use by another stack") from error
+        yield
+
+
+def _require_free(host: str, port: int) -> None:
+    """Say in words that a port is taken, before anything is started."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise StackFailed(f"cannot listen on {host}:{port}: {error.strerror}") from error
+
+
+def _free_ports(count: int) -> tuple[int, ...]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return tuple(each.getsockname()[1] for each in sockets)

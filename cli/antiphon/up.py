@@ -1,0 +1,91 @@
+"""`antiphon up`: the local stack in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+from rich.console import Console
+from structlog.typing import WrappedLogger
+
+from antiphon.stack import LocalStack, StackConfig, StackFailed
+from antiphon.stack.broker import BrokerMissing
+from antiphon.stack.child import Child
+from antiphon.stack.logview import LogView
+
+_EXIT_OK = 0
+_EXIT_FAILED = 1
+
+
+def run(config: StackConfig, console: Console, *, raw: bool) -> int:
+    """Run until Ctrl-C or SIGTERM; returns the exit status."""
+    view = LogView(console, config.log_level, raw=raw)
+    _log_through(view)
+    try:
+        return asyncio.run(_run(config, console, view))
+    except (StackFailed, BrokerMissing) as error:
+        console.print(f"[bold red]antiphon up:[/] {error}", highlight=False)
+        return _EXIT_FAILED
+
+
+async def _run(config: StackConfig, console: Console, view: LogView) -> int:
+    stack = LocalStack(config, view.line)
+    me = asyncio.current_task()
+    assert me is not None
+    interrupted = 0
+
+    def interrupt() -> None:
+        nonlocal interrupted
+        interrupted += 1
+        if interrupted > 1:
+            stack.kill()
+        else:
+            console.print("\n[dim]stopping; once more to stop at once[/]")
+            me.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        async with stack:
+            console.print(_banner(stack), highlight=False, soft_wrap=True)
+            await stack.wait()
+    except asyncio.CancelledError:
+        if not interrupted:
+            raise
+    return _EXIT_OK
+
+
+def _banner(stack: LocalStack) -> str:
+    speech = f"{stack.url}/v1/audio/speech"
+    body = """-H content-type:application/json -d '{"input": "Hello, world."}'"""
+    rows = [
+        ("listen", f"[bold cyan]{stack.url}[/]"),
+        ("speak", f'antiphon say --url {stack.url} "Hello, world."'),
+        ("curl", f"curl -s {speech} {body} -o hello.wav"),
+        ("stop", f"Ctrl-C [dim]or kill {os.getpid()}[/]"),
+    ]
+    processes = [
+        (name, f"[dim]pid {child.pid}, {_ports(child)}[/]")
+        for name, child in stack.children.items()
+    ]
+    lines = [f"  [dim]{name:<10}[/] {text}" for name, text in (*rows, ("", ""), *processes)]
+    return "\n".join(["", "  [bold]Antiphon is up[/]", "", *lines, ""])
+
+
+def _ports(child: Child) -> str:
+    return ", ".join(f"{name} {number}" for name, number in sorted(child.ports.items()))
+
+
+def _log_through(view: LogView) -> None:
+    """Show the supervisor's own events between its children's."""
+
+    def show(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
+        view.event("antiphon", event)
+        raise structlog.DropEvent
+
+    structlog.configure(processors=[structlog.processors.add_log_level, show])

@@ -1,0 +1,75 @@
+"""The command line itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from antiphon import up
+from antiphon.app import app
+from antiphon.stack import StackConfig
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[StackConfig]:
+    """The configurations that `up` was to run."""
+    configs: list[StackConfig] = []
+
+    def run(config: StackConfig, *_: Any, **__: Any) -> int:
+        configs.append(config)
+        return 0
+
+    monkeypatch.setattr(up, "run", run)
+    return configs
+
+
+def test_up_runs_the_default_stack(started: list[StackConfig]) -> None:
+    assert runner.invoke(app, ["up"]).exit_code == 0
+    assert started[0].port == 8000
+    assert started[0].engine == "torch"
+    assert started[0].voice_dir.is_dir()
+
+
+def test_up_passes_settings_to_their_stage_only(started: list[StackConfig]) -> None:
+    arguments = ["up", "--set", "talker.slots=8", "--set", "gateway.max_text_chars=100"]
+    assert runner.invoke(app, arguments).exit_code == 0
+    assert started[0].environ == {
+        "gateway": {"ANTIPHON_MAX_TEXT_CHARS": "100"},
+        "talker": {"ANTIPHON_SLOTS": "8"},
+        "vocoder": {},
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--set", "slots=8"],
+        ["--set", "singer.slots=8"],
+        ["--set", "talker.slots"],
+        ["--brokers", "2"],
+        ["--port", "70000"],
+        ["--talkers", "0"],
+        ["--engine", "steam"],
+    ],
+)
+def test_up_refuses_what_makes_no_sense(started: list[StackConfig], arguments: list[str]) -> None:
+    assert runner.invoke(app, ["up", *arguments]).exit_code == 2
+    assert started == []
+
+
+def test_say_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
+    output = str(tmp_path / "a.wav")
+    result = runner.invoke(app, ["say", "Hello.", "-o", output, "--url", "http://127.0.0.1:1"])
+    assert result.exit_code == 1
+    assert "antiphon up" in result.output
+
+
+def test_voices_without_a_stack_says_how_to_start_one() -> None:
+    result = runner.invoke(app, ["voices", "--url", "http://127.0.0.1:1"])
+    assert result.exit_code == 1
+    assert "antiphon up" in result.output

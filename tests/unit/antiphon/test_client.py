@@ -1,0 +1,144 @@
+"""The client against a small server that speaks the protocol of docs/protocol.md."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from websockets.asyncio.server import ServerConnection, serve
+
+from antiphon.client import Audio, Finished, GatewayError, SpeechOptions, Started, speak, voices
+from antiphon.say import from_stdin, whole
+
+START = {
+    "type": "audio.start",
+    "request_id": "r1",
+    "format": "pcm_s16le",
+    "sample_rate": 16_000,
+    "channels": 1,
+    "model": "cantor",
+    "voice": "slt",
+    "seed": 7,
+}
+DONE = {"type": "audio.done", "request_id": "r1", "outcome": "ok", "samples": 2}
+REFUSAL = {
+    "type": "error",
+    "request_id": None,
+    "error": {"message": "there is no voice 'hal'", "type": "x", "param": "voice", "code": "y"},
+}
+
+Handler = Callable[[ServerConnection], Awaitable[None]]
+
+
+@asynccontextmanager
+async def server(handler: Handler) -> AsyncIterator[str]:
+    async with serve(handler, "127.0.0.1", 0) as running:
+        port = next(iter(running.sockets)).getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+
+
+async def received_until_done(socket: ServerConnection) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    async for frame in socket:
+        messages.append(json.loads(frame))
+        if messages[-1]["type"] == "input.done":
+            break
+    return messages
+
+
+async def test_text_goes_piece_by_piece_and_audio_comes_back() -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def handler(socket: ServerConnection) -> None:
+        seen.extend(await received_until_done(socket))
+        await socket.send(json.dumps({"type": "session.created"}))
+        await socket.send(json.dumps(START))
+        await socket.send(b"\1\0\2\0")
+        await socket.send(json.dumps({"type": "audio.words", "words": []}))
+        await socket.send(json.dumps(DONE))
+
+    async def text() -> AsyncIterator[str]:
+        yield "The tide "
+        yield "comes in."
+
+    async with server(handler) as url:
+        options = SpeechOptions(voice="slt", seed=7)
+        events = [event async for event in speak(url, text(), options)]
+    assert seen == [
+        {"type": "session.config", "model": "default", "voice": "slt", "seed": 7},
+        {"type": "input.text", "text": "The tide "},
+        {"type": "input.text", "text": "comes in."},
+        {"type": "input.done"},
+    ]
+    assert events == [
+        Started("r1", 16_000, "slt", 7),
+        Audio(b"\1\0\2\0"),
+        Finished("ok", DONE),
+    ]
+
+
+async def test_audio_arrives_while_text_is_still_being_written() -> None:
+    async def handler(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.recv()
+        await socket.send(json.dumps(START))
+        await socket.send(b"\1\0")
+        await received_until_done(socket)
+        await socket.send(json.dumps(DONE))
+
+    heard = asyncio.Event()
+
+    async def text() -> AsyncIterator[str]:
+        yield "First."
+        await heard.wait()
+        yield "Second."
+
+    async with server(handler) as url, asyncio.timeout(10):
+        async for event in speak(url, text(), SpeechOptions()):
+            if isinstance(event, Audio):
+                heard.set()
+
+
+async def test_a_refusal_is_said_in_the_servers_words() -> None:
+    async def handler(socket: ServerConnection) -> None:
+        await socket.send(json.dumps(REFUSAL))
+
+    async with server(handler) as url:
+        with pytest.raises(GatewayError, match="there is no voice 'hal'"):
+            async for _ in speak(url, whole("Hello."), SpeechOptions(voice="hal")):
+                pass
+
+
+async def test_a_connection_that_ends_early_is_an_error() -> None:
+    async def handler(socket: ServerConnection) -> None:
+        await socket.send(json.dumps(START))
+        await socket.close(1011, "out of breath")
+
+    async with server(handler) as url:
+        with pytest.raises(GatewayError, match="ended early"):
+            async for _ in speak(url, whole("Hello."), SpeechOptions()):
+                pass
+
+
+async def test_nobody_there_is_said_with_what_to_do() -> None:
+    with pytest.raises(GatewayError, match="antiphon up"):
+        async for _ in speak("http://127.0.0.1:1", whole("Hello."), SpeechOptions()):
+            pass
+    with pytest.raises(GatewayError, match="antiphon up"):
+        await voices("http://127.0.0.1:1")
+
+
+async def test_standard_input_is_decoded_across_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = iter([b"caf\xc3", b"\xa9 au", b" lait\xe2", b""])
+    monkeypatch.setattr("os.read", lambda fd, size: next(reads))
+    monkeypatch.setattr("sys.stdin", type("Stdin", (), {"fileno": lambda self: 0})())
+    assert [piece async for piece in from_stdin()] == [
+        "caf",
+        "é au",
+        " lait",
+        "\N{REPLACEMENT CHARACTER}",
+    ]

@@ -1,0 +1,93 @@
+"""What `antiphon say` shows, and where the sound goes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from antiphon import say
+from antiphon.client import Audio, Event, Finished, Started
+from antiphon.say import Meter
+
+RATE = 16_000
+TONE = (8000 * np.sin(np.arange(RATE) * 0.1)).astype("<i2").tobytes()
+
+
+class Memory:
+    """A sink that remembers."""
+
+    def __init__(self) -> None:
+        self.rate = 0
+        self.pcm = b""
+        self.closed = False
+
+    def open(self, sample_rate: int) -> None:
+        self.rate = sample_rate
+
+    def write(self, pcm: bytes) -> None:
+        self.pcm += pcm
+
+    def close(self) -> None:
+        self.closed = True
+
+
+async def said(monkeypatch: pytest.MonkeyPatch, *events: Event) -> tuple[str, Memory]:
+    async def answer(*_: Any) -> AsyncIterator[Event]:
+        for event in events:
+            yield event
+
+    monkeypatch.setattr(say, "speak", answer)
+    output, sink = io.StringIO(), Memory()
+    console = Console(file=output, width=100)
+    await say.run("http://x", say.whole("Hello."), say.SpeechOptions(), [sink], console)
+    return output.getvalue(), sink
+
+
+async def test_the_sound_goes_to_the_sink_and_the_figures_to_the_screen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = Started("r1", RATE, "slt", 7)
+    text, sink = await said(
+        monkeypatch, started, Audio(TONE), Audio(TONE), Finished("ok", {"samples": 2 * RATE})
+    )
+    assert (sink.rate, sink.pcm, sink.closed) == (RATE, TONE * 2, True)
+    for part in ("first sound", "audio 2.00 s", "realtime factor", "voice slt, seed 7"):
+        assert part in text
+
+
+async def test_silence_is_said_to_be_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, sink = await said(monkeypatch, Finished("cancelled", {}))
+    assert "nothing was said" in text
+    assert sink.closed
+
+
+async def test_a_sink_that_fails_is_an_error_and_the_others_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(_: Memory, pcm: bytes) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Memory, "write", full)
+    with pytest.raises(OSError, match="disk full"):
+        await said(monkeypatch, Started("r1", RATE, "slt", 7), Audio(TONE), Finished("ok", {}))
+
+
+def test_the_meter_does_not_depend_on_how_the_sound_is_cut() -> None:
+    whole, cut = Meter(), Meter()
+    whole.feed(TONE, RATE)
+    for start in range(0, len(TONE), 998):
+        cut.feed(TONE[start : start + 998], RATE)
+    assert str(whole) == str(cut)
+    assert len(str(whole)) == 12
+
+
+def test_silence_is_an_empty_bar_and_loud_a_full_one() -> None:
+    meter = Meter()
+    meter.feed(bytes(2560), RATE)
+    meter.feed(np.full(1280, 30_000, "<i2").tobytes(), RATE)
+    assert str(meter) == " █"

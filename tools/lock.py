@@ -1,0 +1,80 @@
+"""Write the requirements files: every package of every dependency, at one exact version.
+
+    python tools/lock.py
+
+Resolves with pip what the packages' pyproject.toml files ask for; run it after changing them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+SERVE: Final = (
+    "libs/ttscommon",
+    "services/gateway",
+    "services/talker",
+    "services/vocoder",
+    "cli",
+)
+DEVELOP: Final = ("bench",)
+TRAIN: Final = ("training",)
+TOOLS: Final = (
+    "pytest==9.2.0",
+    "pytest-asyncio==1.5.0",
+    "hypothesis==6.170.15",
+    "mypy==2.4.1",
+    "ruff==0.17.5",
+)
+BUILD: Final = ("setuptools==84.2.1",)
+
+
+def main() -> None:
+    """Resolve the three sets, each on top of the one before, and write what it adds."""
+    serve = resolve([*asked(SERVE), *BUILD])
+    write("requirements.txt", "What `make serve` installs.", serve)
+    develop = resolve([*serve, *asked(DEVELOP), *TOOLS])
+    extra = [pin for pin in develop if pin not in serve]
+    write("requirements-dev.txt", "On top of requirements.txt, for `make check test bench`.", extra)
+    train = resolve([*develop, *asked(TRAIN)])
+    extra = [pin for pin in train if pin not in develop]
+    write("training/requirements.txt", "On top of both, for `make voice voice-eval`.", extra)
+
+
+def asked(packages: tuple[str, ...]) -> list[str]:
+    """The dependencies that the packages name, our own left out."""
+    found: list[str] = []
+    for package in packages:
+        project = tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]
+        found += [name for name in project["dependencies"] if not name.startswith("antiphon-")]
+    return sorted(set(found))
+
+
+def resolve(requirements: list[str]) -> list[str]:
+    """Everything that pip would install for them, as exact pins."""
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as report:
+        command = [sys.executable, "-m", "pip", "install", "-qq", "--dry-run"]
+        subprocess.run(
+            [*command, "--ignore-installed", "--report", report.name, *requirements], check=True
+        )
+        installed = json.load(report)["install"]
+    pins = {item["metadata"]["name"].lower(): item["metadata"]["version"] for item in installed}
+    # A local version such as +cpu belongs to one index; the public one has the plain version.
+    return sorted(f"{name}=={version.split('+')[0]}" for name, version in pins.items())
+
+
+def write(path: str, purpose: str, pins: list[str]) -> None:
+    """One pin a line."""
+    head = f"# {purpose} Written by tools/lock.py.\n"
+    (ROOT / path).write_text(head + "".join(f"{pin}\n" for pin in pins))
+    print(f"{path}: {len(pins)}")
+
+
+if __name__ == "__main__":
+    main()
