@@ -1,0 +1,1 @@
+"""Antiphon gateway: HTTP and WebSocket in, streamed audio out."""

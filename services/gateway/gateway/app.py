@@ -1,0 +1,126 @@
+"""The application: routes, sessions, and the one edge where failures become responses."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from fastapi import FastAPI, Request, WebSocket
+from fastapi.responses import JSONResponse
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway import errors, rest
+from gateway.admission import Admission
+from gateway.catalogue import Catalogue
+from gateway.errors import NotFound, SynthesisFailed
+from gateway.front import Front, new_request_id
+from gateway.session import Session
+from gateway.settings import GatewaySettings
+from gateway.speech import Backstage
+from ttscommon.bus import Bus
+from ttscommon.errors import AntiphonError, BadRequest
+from ttscommon.metrics import Metrics
+
+STREAM_PATH: Final = "/v1/audio/speech/stream"
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass
+class Gateway:
+    """One gateway: the ASGI application and what runs behind it."""
+
+    app: FastAPI
+    front: Front
+    sessions: set[Session] = field(default_factory=set)
+
+    async def run(self) -> None:
+        """Keep the catalogue fresh, for ever."""
+        await self.front.catalogue.run()
+
+    async def drain(self) -> None:
+        """Refuse new requests; return when the running ones have ended."""
+        self.front.backstage.admission.draining = True
+        for session in list(self.sessions):
+            session.drain()
+        await asyncio.gather(*(session.ended.wait() for session in self.sessions))
+        await self.front.backstage.admission.idle.wait()
+        await asyncio.gather(*self.front.backstage.chores, return_exceptions=True)
+
+
+def create_gateway(settings: GatewaySettings, bus: Bus, metrics: Metrics) -> Gateway:
+    """Build a gateway on a connected bus; reads no environment and starts nothing."""
+    catalogue = Catalogue(bus, settings.default_model)
+    admission = Admission(settings, catalogue, metrics)
+    front = Front(settings, catalogue, Backstage(settings, bus, admission, metrics))
+    app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)
+    app.state.front = front
+    gateway = Gateway(app, front)
+    app.include_router(rest.router)
+    app.add_middleware(RequestIds)
+    app.add_exception_handler(AntiphonError, _on_error)
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(Exception, _on_fault)
+
+    @app.websocket(STREAM_PATH)
+    async def stream(socket: WebSocket) -> None:
+        session = Session(socket, front)
+        gateway.sessions.add(session)
+        if admission.draining:
+            session.drain()
+        try:
+            await session.run()
+        finally:
+            session.ended.set()
+            gateway.sessions.discard(session)
+
+    return gateway
+
+
+class RequestIds:
+    """Names every HTTP request; a spoken one goes by the same id on the bus."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = new_request_id()
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def named(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+            await send(message)
+
+        await self._app(scope, receive, named)
+
+
+async def _on_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, AntiphonError)
+    return _response(error, errors.edge(error).status)
+
+
+async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    kind = NotFound if error.status_code == 404 else BadRequest
+    failure = kind(f"{request.method} {request.url.path}: {error.detail}")
+    return _response(failure, error.status_code, dict(error.headers or {}))
+
+
+async def _on_fault(request: Request, error: Exception) -> JSONResponse:
+    log_.error("request.fault", path=request.url.path, exc_info=error)
+    return _response(SynthesisFailed("internal error"), 500)
+
+
+def _response(
+    error: AntiphonError, status: int, extra: dict[str, Any] | None = None
+) -> JSONResponse:
+    headers = {**errors.headers(error), **(extra or {})}
+    return JSONResponse({"error": errors.body(error)}, status, headers)

@@ -1,0 +1,122 @@
+"""What the live workers can speak: models, voices, capacity, as they report it themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import structlog
+
+from gateway.errors import Unavailable
+from gateway.schema import DEFAULT
+from ttscommon import subjects
+from ttscommon.bus import Bus
+from ttscommon.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
+from ttscommon.replicas import Model, Replica, Voice
+
+_POLL_S: Final = 1.0
+_LOOK_AGAIN_S: Final = 0.2
+
+log_ = structlog.get_logger(__name__)
+
+StageName = Literal["talker", "vocoder"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The replicas that lived at the last look. Pure; every question to it is a method."""
+
+    replicas: tuple[Replica, ...] = ()
+
+    def models(self) -> dict[str, Model]:
+        """By name, everything that a talker serves; voices come from whoever lists them."""
+        found: dict[str, Model] = {}
+        for replica in self._serving("talker"):
+            for model in replica.models:
+                found.setdefault(model.name, model)
+        return dict(sorted(found.items()))
+
+    def live(self, stage: StageName, model: str) -> list[Replica]:
+        """The replicas of `stage` that take jobs of `model`."""
+        return [r for r in self._serving(stage) if any(m.name == model for m in r.models)]
+
+    def model(self, name: str, preferred: str) -> Model:
+        """The model called `name`, or the default one; raises UnknownModel or Unavailable."""
+        models = self.models()
+        if not models:
+            raise Unavailable("no talker is running: nothing can be spoken yet")
+        if name == DEFAULT:
+            return models.get(preferred) or next(iter(models.values()))
+        if name not in models:
+            known = ", ".join(models)
+            raise UnknownModel(f"there is no model '{name}'; try {known}", param="model")
+        return models[name]
+
+    def _serving(self, stage: StageName) -> Iterable[Replica]:
+        return (r for r in self.replicas if r.stage == stage and not r.draining)
+
+
+def voice_of(model: Model, voice_id: str) -> Voice:
+    """The voice called `voice_id`, or the model's first; raises UnknownVoice."""
+    for voice in model.voices:
+        if voice_id in (DEFAULT, voice.id):
+            return voice
+    known = ", ".join(voice.id for voice in model.voices) or "none"
+    raise UnknownVoice(f"there is no voice '{voice_id}'; try {known}", param="voice")
+
+
+class Catalogue:
+    """Keeps a snapshot fresh. While the broker is away the last one stands."""
+
+    def __init__(self, bus: Bus, default_model: str) -> None:
+        self._bus = bus
+        self._default_model = default_model
+        self._looked_s = 0.0
+        self.snapshot = Snapshot()
+
+    async def run(self) -> None:
+        """Refresh for ever."""
+        while True:
+            await self.refresh()
+            await asyncio.sleep(_POLL_S)
+
+    async def resolve(self, model: str, voice: str) -> tuple[Model, Voice]:
+        """What a client's names mean; looks again before saying no.
+
+        Raises UnknownModel, UnknownVoice or Unavailable.
+        """
+        try:
+            return self._resolve(model, voice)
+        except (UnknownModel, UnknownVoice, Unavailable):
+            if time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
+                raise
+        await self.refresh()
+        return self._resolve(model, voice)
+
+    def _resolve(self, model: str, voice: str) -> tuple[Model, Voice]:
+        found = self.snapshot.model(model, self._default_model)
+        if not self.snapshot.live("vocoder", found.name):
+            raise Unavailable(f"no live vocoder serves '{found.name}'", param="model")
+        return found, voice_of(found, voice)
+
+    async def refresh(self) -> None:
+        """Look now."""
+        self._looked_s = time.monotonic()
+        try:
+            entries = await self._bus.kv_all(subjects.REPLICAS)
+        except BusUnavailable as error:
+            log_.debug("catalogue.stale", error=error.message)
+            return
+        replicas = [replica for value in entries.values() if (replica := _parse(value))]
+        self.snapshot = Snapshot(tuple(sorted(replicas, key=lambda r: r.worker_id)))
+
+
+def _parse(value: bytes) -> Replica | None:
+    try:
+        return Replica.decode(value)
+    except MalformedMessage as error:
+        log_.warning("catalogue.malformed", error=error.message)
+        return None

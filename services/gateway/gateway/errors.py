@@ -1,0 +1,203 @@
+"""The one edge where typed failures become what a client sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from ttscommon.errors import (
+    AntiphonError,
+    BadRequest,
+    BusUnavailable,
+    NothingToSay,
+    Overloaded,
+    TextTooLong,
+    UnknownModel,
+    UnknownVoice,
+)
+from ttscommon.messages import End
+
+
+class InvalidJson(BadRequest):
+    """The message is not a JSON object."""
+
+    code = "invalid_json"
+
+
+class BinaryMessage(BadRequest):
+    """A binary frame where text belongs."""
+
+    code = "binary_message"
+
+
+class MessageTooBig(BadRequest):
+    """The message is over the size limit."""
+
+    code = "message_too_big"
+
+
+class WrongOrder(BadRequest):
+    """A message that makes no sense in the session's present state."""
+
+    code = "wrong_order"
+
+
+class Unsupported(BadRequest):
+    """A known wish that this server does not grant."""
+
+    code = "unsupported"
+
+
+class NotFound(BadRequest):
+    """No such path."""
+
+    code = "not_found"
+
+
+class Unavailable(AntiphonError):
+    """No live worker can do this now."""
+
+    code = "unavailable"
+
+
+class Draining(AntiphonError):
+    """This gateway is shutting down."""
+
+    code = "draining"
+
+
+class SynthesisTimeout(AntiphonError):
+    """The stages sent nothing for too long."""
+
+    code = "timeout"
+
+
+class InputTimeout(AntiphonError):
+    """The client never finished a request's text."""
+
+    code = "input_timeout"
+
+
+class IdleTimeout(AntiphonError):
+    """Nothing happened on a session for too long."""
+
+    code = "idle_timeout"
+
+
+class ClientTooSlow(AntiphonError):
+    """The client does not take what it asked for."""
+
+    code = "client_too_slow"
+
+
+class SynthesisFailed(AntiphonError):
+    """A stage gave the request up."""
+
+    code = "internal"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """How a code looks from outside; `close` is None where a socket survives it."""
+
+    status: int
+    type: str
+    close: int | None = None
+
+
+_INVALID: Final = "invalid_request_error"
+_SERVER: Final = "server_error"
+_INTERNAL: Final = Edge(500, _SERVER)
+
+EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
+    {
+        "bad_request": Edge(400, _INVALID),
+        "invalid_json": Edge(400, _INVALID, 1008),
+        "binary_message": Edge(400, _INVALID, 1008),
+        "message_too_big": Edge(413, _INVALID, 1009),
+        "wrong_order": Edge(400, _INVALID),
+        "unsupported": Edge(400, _INVALID),
+        "not_found": Edge(404, _INVALID),
+        "nothing_to_say": Edge(400, _INVALID),
+        "text_too_long": Edge(400, _INVALID),
+        "unknown_voice": Edge(400, _INVALID),
+        "unknown_model": Edge(404, _INVALID),
+        "overloaded": Edge(429, "rate_limit_error", 1013),
+        "unavailable": Edge(503, _SERVER, 1013),
+        "bus_unavailable": Edge(503, _SERVER, 1013),
+        "draining": Edge(503, _SERVER, 1012),
+        "timeout": Edge(504, _SERVER),
+        "input_timeout": Edge(400, _INVALID),
+        "idle_timeout": Edge(400, _INVALID, 1008),
+        "client_too_slow": Edge(400, _INVALID, 1008),
+        "internal": _INTERNAL,
+    }
+)
+
+_REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType(
+    {
+        kind.code: kind
+        for kind in (
+            BadRequest, NothingToSay, UnknownVoice, UnknownModel, TextTooLong, BusUnavailable,
+            Unavailable, SynthesisTimeout,
+        )
+    }
+)  # fmt: skip
+
+
+def edge(error: AntiphonError) -> Edge:
+    """How `error` looks from outside; a code nobody planned for is a fault of ours."""
+    return EDGES.get(error.code, _INTERNAL)
+
+
+def body(error: AntiphonError) -> dict[str, Any]:
+    """OpenAI's error object."""
+    known = error.code in EDGES
+    return {
+        "message": error.message if known else "internal error",
+        "type": edge(error).type,
+        "param": error.param,
+        "code": error.code if known else "internal",
+    }
+
+
+def headers(error: AntiphonError) -> dict[str, str]:
+    """What an HTTP response to `error` carries besides its body."""
+    if isinstance(error, Overloaded):
+        return {"retry-after": str(max(1, round(error.retry_after_s)))}
+    return {"retry-after": "1"} if edge(error).status == 503 else {}
+
+
+def from_end(end: End) -> AntiphonError:
+    """The failure a stage reported in a request's End."""
+    if end.code == Overloaded.code:
+        return Overloaded(end.message or "there is no room now")
+    kind = _REPORTED_BY_STAGES.get(end.code, SynthesisFailed)
+    return kind(end.message or "synthesis failed", param=end.param)
+
+
+def from_validation(error: ValidationError, *, tagged: bool = False) -> BadRequest:
+    """The first thing pydantic found wrong, in OpenAI's terms.
+
+    `tagged`: it was a tagged union, which puts the tag in front of the field's own name.
+    """
+    first = error.errors(include_url=False, include_context=False)[0]
+    path = first["loc"][1:] if tagged else first["loc"]
+    param = ".".join(map(str, path)) or None
+    match first["type"]:
+        case "json_invalid":
+            return InvalidJson("the body is not valid JSON")
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return InvalidJson("a JSON object is expected")
+        case "missing" | "union_tag_not_found":
+            param = param or "type"
+            return BadRequest(f"'{param}' is required", param=param)
+        case "union_tag_invalid":
+            return BadRequest("unknown message type", param="type")
+        case "extra_forbidden":
+            return BadRequest(f"unknown field '{param}'", param=param)
+    return BadRequest(f"'{param}': {first['msg']}", param=param)

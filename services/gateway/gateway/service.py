@@ -1,0 +1,106 @@
+"""The gateway as a process: bus, HTTP server, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+import uvicorn
+
+from gateway.app import Gateway, create_gateway
+from gateway.settings import GatewaySettings
+from ttscommon.bus import Bus
+from ttscommon.reaper import Reaper
+from ttscommon.service import Service
+
+_BACKLOG: Final = 2048
+_HEARTBEAT_S: Final = 1.0
+_LOOP: Final = "event-loop"
+
+
+async def serve(service: Service, settings: GatewaySettings) -> None:
+    """Run until `service.stopping`, then finish what is being spoken."""
+    listener = listen(settings)
+    bus = await Bus.connect(settings.bus, "gateway")
+    gateway = create_gateway(settings, bus, service.metrics)
+    http_server = server(gateway, settings)
+    duties = []
+    try:
+        await bus.ensure()
+        await gateway.front.catalogue.refresh()
+        service.ready_when("bus", lambda: bus.connected)
+        service.watch(_LOOP)
+        duties = [
+            asyncio.create_task(gateway.run(), name="catalogue"),
+            asyncio.create_task(_beat(service), name="heartbeat"),
+            asyncio.create_task(Reaper(bus, settings.bus).run(), name="reaper"),
+            asyncio.create_task(http_server.serve(sockets=[listener]), name="http"),
+        ]
+        service.announce(http=listener.getsockname()[1])
+        await service.stopping.wait()
+        await gateway.drain()
+    finally:
+        http_server.should_exit = True
+        if duties:
+            await duties.pop()
+        for duty in duties:
+            duty.cancel()
+        await asyncio.gather(*duties, return_exceptions=True)
+        await bus.close()
+
+
+def listen(settings: GatewaySettings) -> socket.socket:
+    """The bound listening socket; raises OSError."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # A client that stopped reading keeps its connection open for ever otherwise: closing one
+        # waits for its buffer to empty. Accepted sockets inherit the option.
+        limit_ms = int(settings.slow_client_timeout_s * 1000)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener
+
+
+def server(gateway: Gateway, settings: GatewaySettings) -> uvicorn.Server:
+    """uvicorn without its own logging, signals or compression."""
+    config = uvicorn.Config(
+        gateway.app,
+        loop="none",
+        http="httptools",
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,
+        # Above our own limit, so that a message somewhat too big gets a typed answer.
+        ws_max_size=max(1 << 20, 2 * settings.max_message_bytes),
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    return _Server(config)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn that leaves signals to the service."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _beat(service: Service) -> None:
+    while True:
+        service.heartbeat(_LOOP)
+        await asyncio.sleep(_HEARTBEAT_S)

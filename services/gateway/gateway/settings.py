@@ -1,0 +1,30 @@
+"""The gateway's settings."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ttscommon.settings import ServiceSettings
+
+
+class GatewaySettings(ServiceSettings):
+    """Read from ANTIPHON_...; see ServiceSettings for what every service has."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+    default_model: str = "cantor"
+
+    max_text_chars: int = Field(default=10_000, ge=1, le=20_000)
+    max_body_bytes: int = Field(default=1 << 20, ge=1024)
+    max_message_bytes: int = Field(default=256 << 10, ge=1024, le=1 << 20)
+    max_queued_requests: int = Field(default=16, ge=1)
+    max_streams: int = Field(default=1000, ge=1)
+
+    first_audio_timeout_s: float = Field(default=10.0, gt=0)
+    stall_timeout_s: float = Field(default=30.0, gt=0)
+    input_timeout_s: float = Field(default=60.0, gt=0)
+    idle_timeout_s: float = Field(default=300.0, gt=0)
+    coalesce_s: float = Field(default=0.002, ge=0, le=0.1)
+
+    send_buffer_bytes: int = Field(default=1 << 20, ge=4096)
+    slow_client_timeout_s: float = Field(default=10.0, gt=0)

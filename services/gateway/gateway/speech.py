@@ -1,0 +1,247 @@
+"""One request from its submission to its one end, however it is delivered to the client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+import structlog
+
+from gateway import errors
+from gateway.admission import Admission
+from gateway.errors import InputTimeout, SynthesisTimeout
+from gateway.playback import PlaybackAccount
+from gateway.settings import GatewaySettings
+from ttscommon import subjects
+from ttscommon.bus import Bus, LogReader
+from ttscommon.errors import AntiphonError
+from ttscommon.messages import AudioChunk, End, Playback, SpeechRequest, TextPiece
+from ttscommon.metrics import Metrics
+from ttscommon.subjects import AUDIO, TALKER, TEXT
+
+_LOOK_AGAIN_S: Final = 1.0
+_REPORT_EVERY_S: Final = 1.0
+
+log_ = structlog.get_logger(__name__)
+
+
+class LateText:
+    """The text that follows a SpeechRequest's own, on its way from client to talker."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[str] = deque()
+        self._changed = asyncio.Event()
+        self.complete = False
+        self.touched_s = time.monotonic()
+
+    def push(self, text: str) -> None:
+        if text:
+            self._pieces.append(text)
+        self._touch()
+
+    def finish(self) -> None:
+        self.complete = True
+        self._touch()
+
+    async def next(self) -> str | None:
+        """What has come since the last call, as one piece; None at the end."""
+        while not self._pieces:
+            if self.complete:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        return text
+
+    def _touch(self) -> None:
+        self.touched_s = time.monotonic()
+        self._changed.set()
+
+
+@dataclass(frozen=True)
+class Backstage:
+    """What every request needs of the gateway it runs in."""
+
+    settings: GatewaySettings
+    bus: Bus
+    admission: Admission
+    metrics: Metrics
+    chores: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def cancel(self, request_id: str, reason: str) -> None:
+        """Tell the stages, without waiting for the broker and whatever happens to the caller."""
+        chore = asyncio.create_task(self.bus.cancel(request_id, reason))
+        self.chores.add(chore)
+        chore.add_done_callback(self.chores.discard)
+
+
+class Speech:
+    """A running request: an async context manager and an iterator over its AudioChunks.
+
+    Entering submits it; the iterator stops after an `ok` End and raises a typed error after any
+    other. Leaving before the end cancels both stages. `handed` must be called for everything
+    that was given to the listener: the account, the metrics and the stages' deadlines follow it.
+    """
+
+    def __init__(
+        self, backstage: Backstage, request: SpeechRequest, late_text: LateText | None = None
+    ) -> None:
+        self.request = request
+        self.account: PlaybackAccount | None = None
+        self.outcome: str = "cancelled"
+        self.ttfp_s: float | None = None
+        self._backstage = backstage
+        self._late_text = late_text
+        self._stack = AsyncExitStack()
+        self._writer: asyncio.Task[None] | None = None
+        self._ended = False
+        self._accepted_s = self._last_s = time.monotonic()
+        self._reported_s = 0.0
+
+    @property
+    def request_id(self) -> str:
+        return self.request.request_id
+
+    async def __aenter__(self) -> Self:
+        """Raises Overloaded, Unavailable, Draining or BusUnavailable."""
+        async with AsyncExitStack() as stack:
+            stack.enter_context(self._backstage.admission.stream(self.request))
+            bus = self._backstage.bus
+            self._reader: LogReader = await stack.enter_async_context(
+                bus.reader(AUDIO, self.request_id)
+            )
+            stack.callback(self._settle)
+            self.outcome = "error"
+            await bus.submit(TALKER, self.request)
+            self.outcome = "cancelled"
+            if self._late_text is not None:
+                self._writer = asyncio.create_task(self._write_text(self._late_text))
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            self.outcome = "error"
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
+        await self._stack.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AudioChunk:
+        record = await self._next_record()
+        self._last_s = time.monotonic()
+        if isinstance(record, End):
+            self._ended = True
+            if record.outcome == "ok":
+                self.outcome = "ok"
+                raise StopAsyncIteration
+            if record.outcome == "cancelled":
+                raise errors.SynthesisFailed("the request was cancelled behind the gateway")
+            raise errors.from_end(record)
+        assert isinstance(record, AudioChunk)
+        return record
+
+    async def handed(self, samples: int, sample_rate: int) -> None:
+        """`samples` were just given to the listener's connection."""
+        now = time.monotonic()
+        if self.account is None:
+            self.account = PlaybackAccount(sample_rate)
+            self.ttfp_s = now - self._accepted_s
+            self._backstage.metrics.ttfp.labels("gateway").observe(self.ttfp_s)
+        arrival = self.account.feed(samples, now)
+        metrics = self._backstage.metrics
+        metrics.chunks.labels(str(arrival.viable).lower()).inc()
+        if arrival.slack_s is not None:
+            metrics.slack.labels("gateway").observe(arrival.slack_s)
+        if arrival.underrun_s > 0:
+            metrics.underrun.inc(arrival.underrun_s)
+        if arrival.underrun_s > 0 or now - self._reported_s >= _REPORT_EVERY_S:
+            self._reported_s = now
+            await self._report_playback(self.account.position_s(now))
+
+    def played_s(self) -> float:
+        """How far a listener who plays at once has heard."""
+        return self.account.position_s(time.monotonic()) if self.account else 0.0
+
+    async def _report_playback(self, position_s: float) -> None:
+        subject = subjects.playback(self.request_id)
+        await self._backstage.bus.send(subject, Playback(self.request_id, position_s))
+
+    async def _next_record(self) -> object:
+        while True:
+            patience = self._patience_s()
+            if patience <= 0:
+                raise self._impatience()
+            try:
+                # While text is still coming the limit moves, so look again now and then.
+                async with asyncio.timeout(min(patience, _LOOK_AGAIN_S)):
+                    return await anext(self._reader)
+            except TimeoutError:
+                self._check_writer()
+
+    def _patience_s(self) -> float:
+        """How much longer to wait for the next record."""
+        settings, text = self._backstage.settings, self._late_text
+        now = time.monotonic()
+        if text is not None and not text.complete:
+            return text.touched_s + settings.input_timeout_s - now
+        first = self.account is None and self._last_s == self._accepted_s
+        limit = settings.first_audio_timeout_s if first else settings.stall_timeout_s
+        since = max(self._last_s, text.touched_s) if text is not None else self._last_s
+        return since + limit - now
+
+    def _impatience(self) -> AntiphonError:
+        settings = self._backstage.settings
+        if self._late_text is not None and not self._late_text.complete:
+            return InputTimeout(f"no text came for {settings.input_timeout_s:g} s")
+        if self._last_s == self._accepted_s:
+            return SynthesisTimeout(f"no audio came in {settings.first_audio_timeout_s:g} s")
+        return SynthesisTimeout(f"no more audio came for {settings.stall_timeout_s:g} s")
+
+    async def _write_text(self, text: LateText) -> None:
+        writer = await self._backstage.bus.writer(TEXT, self.request_id, epoch=1)
+        try:
+            while (piece := await text.next()) is not None:
+                await writer.put(TextPiece(self.request_id, writer.position, piece))
+            await writer.end(End(self.request_id, writer.position, "ok"))
+            await writer.close()
+        finally:
+            await writer.release()
+
+    def _check_writer(self) -> None:
+        if self._writer is not None and self._writer.done():
+            self._writer.result()
+
+    def _settle(self) -> None:
+        """The request is over for this gateway: free the stages if need be, and count it."""
+        if not self._ended:
+            self._backstage.cancel(self.request_id, self.outcome)
+        viable = self.account is None or self.account.viable
+        metrics = self._backstage.metrics
+        metrics.streams.labels(self.outcome, str(viable).lower()).inc()
+        took_s = self._last_s - self._accepted_s
+        if self._ended and self.account is not None and self._late_text is None:
+            metrics.rtf.observe(took_s / self.account.duration_s)
+        log_.info(
+            "request.ended",
+            request_id=self.request_id,
+            outcome=self.outcome,
+            viable=viable,
+            took_s=round(took_s, 4),
+            ttfp_s=self.ttfp_s and round(self.ttfp_s, 4),
+            duration_s=self.account and round(self.account.duration_s, 3),
+        )

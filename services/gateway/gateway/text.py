@@ -1,0 +1,96 @@
+"""Text as it may enter a model: NFC, without control characters, within the limits."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from ttscommon.errors import NothingToSay, TextTooLong
+
+_SPACES: Final = frozenset("\t\n\v\f\r\x85\u2028\u2029")
+_DROPPED: Final = frozenset({"Cc", "Cs", "Co", "Cn"})
+_INVISIBLE: Final = frozenset("\ufeff\u200b\u2060\u00ad\u200e\u200f\u202a\u202b\u202c\u202d\u202e")
+_SPOKEN_KINDS: Final = frozenset({"Sc", "Sm"})
+_SPOKEN_MARKS: Final = frozenset("%&@#")
+
+_CLOSED: Final = frozenset(" \t\n\r.,;:!?\"')]}-0123456789")
+_HANGUL_JOINING: Final = frozenset(map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))))
+_COMPOSING: Final = _HANGUL_JOINING | {
+    chr(int(parts[1], 16))
+    for parts in (unicodedata.decomposition(chr(code)).split() for code in range(0xC0, 0x12000))
+    if len(parts) == 2 and not parts[0].startswith("<")
+}
+
+
+def clean(text: str, max_chars: int) -> str:
+    """The whole of a request's text; raises TextTooLong or NothingToSay."""
+    if len(text) > max_chars:
+        raise too_long(len(text), max_chars)
+    cleaned = _normalize(text).strip()
+    if not speakable(cleaned):
+        raise NothingToSay("there is nothing to say in the text", param="input")
+    return cleaned
+
+
+def speakable(text: str) -> bool:
+    """Whether anything in `text` could have a sound; emoji and punctuation have none."""
+    return any(_has_sound(char) for char in text)
+
+
+def too_long(chars: int, max_chars: int) -> TextTooLong:
+    return TextTooLong(
+        f"the text has {chars} characters or more, at most {max_chars} are allowed", param="input"
+    )
+
+
+class TextCleaner:
+    """`clean` for text that arrives in pieces: the result does not depend on where it was cut.
+
+    A last character that the next piece could still combine with is held back until then.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str, *, final: bool = False) -> str:
+        """Take a piece; returns the cleaned text that is certain now."""
+        text = self._held + piece
+        cut = len(text) if final else _certain(text)
+        self._held = text[cut:]
+        return _normalize(text[:cut])
+
+
+def _certain(text: str) -> int:
+    """How many characters of `text` no following one can change."""
+    cut = len(text) - 1
+    while cut > 0 and _joins(text[cut]):
+        cut -= 1
+    if cut == len(text) - 1 and text[cut:] in _CLOSED:
+        return len(text)
+    return max(0, cut)
+
+
+def _joins(char: str) -> bool:
+    """Whether `char` may change with what stands before it."""
+    low_surrogate = "\udc00" <= char <= "\udfff"
+    return bool(unicodedata.combining(char)) or low_surrogate or char in _COMPOSING
+
+
+def _normalize(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    return unicodedata.normalize("NFC", "".join(map(_keep, joined)))
+
+
+def _keep(char: str) -> str:
+    if char in _SPACES:
+        return " "
+    if char in _INVISIBLE or unicodedata.category(char) in _DROPPED:
+        return ""
+    return char
+
+
+def _has_sound(char: str) -> bool:
+    kind = unicodedata.category(char)
+    return kind[0] in "LN" or kind in _SPOKEN_KINDS or char in _SPOKEN_MARKS

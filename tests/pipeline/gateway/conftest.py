@@ -1,0 +1,231 @@
+"""A gateway over a real broker, with one small stage behind it that stands for both."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+from antiphon.stack import LocalStack
+from gateway.app import STREAM_PATH, Gateway, create_gateway
+from gateway.service import listen, server
+from gateway.settings import GatewaySettings
+from ttscommon import subjects
+from ttscommon.bus import Bus, LogWriter
+from ttscommon.messages import AudioChunk, End, Message, Playback, Tensor, TextPiece, WordTime
+from ttscommon.metrics import Metrics
+from ttscommon.replicas import Model, Replica, Voice
+from ttscommon.subjects import AUDIO, TEXT, Stage
+from ttscommon.worker import Job, Worker
+
+RATE = 16_000
+SAMPLES_PER_CHAR = 160
+MODEL = Model(
+    "cantor",
+    "cantor",
+    RATE,
+    25.0,
+    (Voice("slt", "Slt", "en-US"), Voice("awb", "Awb", "en-GB")),
+)
+
+Script = Callable[["Performance"], Awaitable[None]]
+
+
+def sound_of(text: str, seed: int = 0) -> np.ndarray[Any, np.dtype[np.int16]]:
+    """What the stage says: every character is a stretch of samples of its own."""
+    codes = np.array([(ord(char) + seed) % 30_000 + 1 for char in text], np.int16)
+    return np.repeat(codes, SAMPLES_PER_CHAR)
+
+
+@dataclass
+class Performance:
+    """One job on the stage, and the verbs of a script."""
+
+    bus: Bus
+    job: Job
+    writer: LogWriter
+    playback: list[float] = field(default_factory=list)
+
+    async def text(self) -> AsyncIterator[str]:
+        """The request's text, piece by piece, as it comes."""
+        yield self.job.request.text
+        if not self.job.request.text_final:
+            async with self.bus.reader(TEXT, self.job.request_id) as reader:
+                async for record in reader:
+                    if isinstance(record, TextPiece):
+                        yield record.text
+
+    async def say(self, text: str, word: bool = False) -> None:
+        pcm = sound_of(text, self.job.request.seed)
+        start = self.writer.position
+        words = (WordTime(text, start / RATE, (start + len(pcm)) / RATE),) if word else ()
+        chunk = AudioChunk(self.job.request_id, start, RATE, Tensor.of(pcm), words)
+        await self.writer.put(chunk)
+
+    async def end(self, outcome: Any = "ok", code: str = "", message: str = "") -> None:
+        end = End(self.job.request_id, self.writer.position, outcome, code, message)
+        await self.writer.end(end)
+
+
+async def recite(performance: Performance) -> None:
+    """Say every piece of text as one chunk and one word."""
+    async for piece in performance.text():
+        if piece:
+            await performance.say(piece, word=True)
+    await performance.end()
+
+
+@dataclass
+class FakeStage:
+    """Takes the talker's jobs and writes the vocoder's log, by a script the test chooses."""
+
+    bus: Bus
+    script: Script = recite
+    jobs: list[Job] = field(default_factory=list)
+    performances: list[Performance] = field(default_factory=list)
+    cancelled: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    async def handle(self, job: Job) -> None:
+        self.jobs.append(job)
+        writer = await self.bus.writer(AUDIO, job.request_id, job.epoch)
+        performance = Performance(self.bus, job, writer)
+        self.performances.append(performance)
+        subject = subjects.playback(job.request_id)
+
+        def heard(message: Message) -> None:
+            if isinstance(message, Playback):
+                performance.playback.append(message.position_s)
+
+        subscription = await self.bus.listen(subject, heard)
+        acting = asyncio.create_task(self.script(performance))  # type: ignore[arg-type]
+        cancelling = asyncio.create_task(job.cancelled.wait())
+        await asyncio.wait((acting, cancelling), return_when=asyncio.FIRST_COMPLETED)
+        if not acting.done():
+            acting.cancel()
+            await asyncio.gather(acting, return_exceptions=True)
+            await performance.end("cancelled")
+        cancelling.cancel()
+        await writer.close()
+        await self.bus.unsubscribe(subscription)
+        if job.cancelled.is_set():
+            self.cancelled_event(job.request_id).set()
+
+    def cancelled_event(self, request_id: str) -> asyncio.Event:
+        return self.cancelled.setdefault(request_id, asyncio.Event())
+
+    def report(self, stage: str = "talker") -> Replica:
+        return Replica(f"{self.bus.worker_id}-{stage}", stage, (MODEL,), 64, 64)  # type: ignore[arg-type]
+
+
+@dataclass
+class Stand:
+    """What a test talks to."""
+
+    url: str
+    gateway: Gateway
+    stage: FakeStage
+    metrics: Metrics
+    http: httpx.AsyncClient
+
+    def socket(self, **options: Any) -> connect:
+        return connect(self.url.replace("http", "ws") + STREAM_PATH, **options)
+
+    @contextlib.asynccontextmanager
+    async def session(self, **config: Any) -> AsyncIterator[ClientConnection]:
+        """A configured socket."""
+        async with self.socket() as socket:
+            await send(socket, "session.config", **config)
+            created = await receive(socket)
+            assert created["type"] == "session.created"
+            yield socket
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+async def send(socket: ClientConnection, kind: str, **fields: Any) -> None:
+    await socket.send(json.dumps({"type": kind, **fields}))
+
+
+async def receive(socket: ClientConnection) -> dict[str, Any]:
+    """The next message, audio as {"type": "pcm", "data": ...}."""
+    async with asyncio.timeout(10):
+        message = await socket.recv()
+    if isinstance(message, bytes):
+        return {"type": "pcm", "data": message}
+    parsed: dict[str, Any] = json.loads(message)
+    return parsed
+
+
+async def receive_until(socket: ClientConnection, *kinds: str) -> list[dict[str, Any]]:
+    """Every message up to and with the first of `kinds`."""
+    messages = [await receive(socket)]
+    while messages[-1]["type"] not in kinds:
+        messages.append(await receive(socket))
+    return messages
+
+
+def pcm_of(messages: list[dict[str, Any]]) -> np.ndarray[Any, np.dtype[np.int16]]:
+    data = b"".join(m["data"] for m in messages if m["type"] == "pcm")
+    return np.frombuffer(data, "<i2")
+
+
+@pytest.fixture
+def settings(request: pytest.FixtureRequest) -> GatewaySettings:
+    """Parametrise indirectly to change what a test needs otherwise."""
+    return GatewaySettings(**{"port": 0, **getattr(request, "param", {})})
+
+
+@pytest.fixture
+async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[Stand]:
+    bus = await Bus.connect(broker.bus, "stage")
+    await bus.ensure()
+    stage = FakeStage(bus)
+    metrics = Metrics()
+    stopping = asyncio.Event()
+    both = Stage("talker", "talk", AUDIO)
+    worker = Worker(bus, both, ["cantor"], 64, stage.handle, stage.report, metrics)
+    working = asyncio.create_task(worker.run(stopping, drain_s=0.1))
+    await bus.kv_put(subjects.REPLICAS, bus.worker_id, stage.report().encode())
+    vocoder = stage.report("vocoder")
+    await bus.kv_put(subjects.REPLICAS, vocoder.worker_id, vocoder.encode())
+
+    front_bus = await Bus.connect(broker.bus, "gateway")
+    gateway = create_gateway(settings, front_bus, metrics)
+    await gateway.front.catalogue.refresh()
+    listener = listen(settings)
+    http_server = server(gateway, settings)
+    serving = asyncio.create_task(http_server.serve(sockets=[listener]))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+        yield Stand(url, gateway, stage, metrics, http)
+    http_server.should_exit = True
+    await serving
+    await asyncio.gather(*gateway.front.backstage.chores, return_exceptions=True)
+    stopping.set()
+    await working
+    await front_bus.close()
+    await bus.close()
+
+
+@pytest.fixture
+def talk() -> Any:
+    """The verbs of this folder's tests, which cannot import a conftest."""
+
+    class Talk:
+        send = staticmethod(send)
+        receive = staticmethod(receive)
+        until = staticmethod(receive_until)
+        pcm = staticmethod(pcm_of)
+        sound = staticmethod(sound_of)
+        recite = staticmethod(recite)
+
+    return Talk

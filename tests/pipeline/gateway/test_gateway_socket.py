@@ -1,0 +1,356 @@
+"""The WebSocket, over a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+TEXT = "The tide is coming in."
+
+
+async def hold(performance: Any) -> None:
+    """Say something and go on for ever."""
+    await performance.say("first")
+    await asyncio.Event().wait()
+
+
+async def test_a_request_typed_at_once(stand: Any, talk: Any) -> None:
+    async with stand.session(voice="awb", seed=4) as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        await talk.send(socket, "input.done")
+        messages = await talk.until(socket, "audio.done")
+    start, done = messages[0], messages[-1]
+    assert (start["type"], start["sample_rate"], start["voice"]) == ("audio.start", 16_000, "awb")
+    assert np.array_equal(talk.pcm(messages), talk.sound(TEXT, seed=4))
+    assert (done["outcome"], done["samples"]) == ("ok", len(talk.sound(TEXT)))
+    assert done["request_id"] == start["request_id"] == stand.stage.jobs[0].request_id
+    assert done["ttfp_s"] > 0
+    assert stand.stage.jobs[0].request.text_final
+
+
+async def test_words_arrive_one_by_one_and_are_spoken_meanwhile(stand: Any, talk: Any) -> None:
+    async with stand.session(seed=0) as socket:
+        await talk.send(socket, "input.text", text="The tide ")
+        first = await talk.until(socket, "pcm")
+        assert np.array_equal(talk.pcm(first), talk.sound("The tide "))
+        assert [m["words"][0]["word"] for m in first if m["type"] == "audio.words"] == ["The tide "]
+        await talk.send(socket, "input.text", text="comes.")
+        await talk.send(socket, "input.done")
+        rest = await talk.until(socket, "audio.done")
+    assert np.array_equal(talk.pcm(first + rest), talk.sound("The tide comes."))
+    assert rest[-1]["words"] >= 2
+
+
+async def test_requests_are_spoken_in_order_while_more_is_typed(stand: Any, talk: Any) -> None:
+    async with stand.session(seed=0) as socket:
+        for text in ("one", "two", "three"):
+            await talk.send(socket, "input.text", text=text)
+            await talk.send(socket, "input.done")
+        for text in ("one", "two", "three"):
+            messages = await talk.until(socket, "audio.done")
+            assert np.array_equal(talk.pcm(messages), talk.sound(text))
+        await talk.send(socket, "session.close")
+        done = await talk.receive(socket)
+        assert done["type"] == "session.done"
+        assert done["requests"] == 3
+        assert done["samples"] == len(talk.sound("onetwothree"))
+        with pytest.raises(ConnectionClosed):
+            await socket.recv()
+        assert socket.close_code == 1000
+
+
+async def test_session_close_finishes_what_was_asked_for(stand: Any, talk: Any) -> None:
+    async with stand.session(seed=0) as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        await talk.send(socket, "session.close")
+        messages = await talk.until(socket, "session.done")
+    assert np.array_equal(talk.pcm(messages), talk.sound(TEXT))
+
+
+async def test_the_configuration_may_change_between_requests(stand: Any, talk: Any) -> None:
+    async with stand.session(voice="slt") as socket:
+        await talk.send(socket, "session.config", voice="awb")
+        assert (await talk.receive(socket))["type"] == "session.updated"
+        await talk.send(socket, "input.text", text="one")
+        await talk.send(socket, "session.config", voice="slt")
+        await talk.send(socket, "input.done")
+        messages = await talk.until(socket, "audio.done")
+    assert [m["error"]["code"] for m in messages if m["type"] == "error"] == ["wrong_order"]
+    assert messages[-1]["outcome"] == "ok"
+    assert stand.stage.jobs[0].request.voice == "awb"
+
+
+async def test_cancel_stops_everything_and_says_how_far_it_was_heard(stand: Any, talk: Any) -> None:
+    stand.stage.script = hold
+    async with stand.session() as socket:
+        for _ in range(2):
+            await talk.send(socket, "input.text", text=TEXT)
+            await talk.send(socket, "input.done")
+        messages = await talk.until(socket, "pcm")
+        await talk.send(socket, "cancel")
+        first, second = await talk.receive(socket), await talk.receive(socket)
+        assert first["outcome"] == second["outcome"] == "cancelled"
+        assert first["request_id"] == messages[0]["request_id"]
+        assert 0 <= first["played_s"] <= first["duration_s"] == 0.05
+        assert second["samples"] == 0
+        async with asyncio.timeout(0.5):
+            await stand.stage.cancelled_event(first["request_id"]).wait()
+        stand.stage.script = talk.recite
+        await talk.send(socket, "input.text", text="Go on.")
+        await talk.send(socket, "input.done")
+        assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
+    assert len(stand.stage.jobs) == 2
+
+
+async def test_cancel_while_typing_ignores_the_rest_of_that_text(stand: Any, talk: Any) -> None:
+    async with stand.session(seed=0) as socket:
+        await talk.send(socket, "input.text", text="Never ")
+        await talk.until(socket, "pcm")
+        await talk.send(socket, "cancel")
+        await talk.send(socket, "input.text", text="mind.")
+        await talk.send(socket, "input.done")
+        assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "cancelled"
+        await talk.send(socket, "input.text", text="next")
+        await talk.send(socket, "input.done")
+        messages = await talk.until(socket, "audio.done")
+        assert np.array_equal(talk.pcm(messages), talk.sound("next"))
+
+
+async def test_a_disconnect_cancels_at_once(stand: Any, talk: Any) -> None:
+    stand.stage.script = hold
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        request_id = (await talk.receive(socket))["request_id"]
+    async with asyncio.timeout(0.5):
+        await stand.stage.cancelled_event(request_id).wait()
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ('{"type": "input.text", "text": "early"}', "wrong_order"),
+        ('{"type": "input.done"}', "wrong_order"),
+        ('{"type": "session.config", "voice": "hal"}', "unknown_voice"),
+        ('{"type": "session.config", "model": "nobody"}', "unknown_model"),
+        ('{"type": "session.config", "response_format": "mp3"}', "unsupported"),
+        ('{"type": "session.config", "flavour": "mint"}', "bad_request"),
+        ('{"type": "session.config", "seed": "x"}', "bad_request"),
+        ('{"type": "sing"}', "bad_request"),
+        ('{"text": "no type"}', "bad_request"),
+        ('{"type": "input.text"}', "bad_request"),
+    ],
+)
+async def test_a_mistake_is_named_and_survived(
+    stand: Any, talk: Any, message: str, code: str
+) -> None:
+    async with stand.socket() as socket:
+        await socket.send(message)
+        error = await talk.receive(socket)
+        assert (error["type"], error["error"]["code"]) == ("error", code)
+        await talk.send(socket, "session.config")
+        assert (await talk.receive(socket))["type"] == "session.created"
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "close"),
+    [
+        ("{", "invalid_json", 1008),
+        ("[1, 2]", "invalid_json", 1008),
+        (b"\x00\x01", "binary_message", 1008),
+        (json.dumps({"type": "input.text", "text": "a" * 300_000}), "message_too_big", 1009),
+    ],
+)
+async def test_a_broken_client_is_told_and_let_go(
+    stand: Any, talk: Any, message: str | bytes, code: str, close: int
+) -> None:
+    async with stand.session() as socket:
+        await socket.send(message)
+        error = await talk.receive(socket)
+        assert error["error"]["code"] == code
+        with pytest.raises(ConnectionClosed):
+            await socket.recv()
+        assert socket.close_code == close
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "\x00\x07", "😀🎉", "..."])
+async def test_nothing_to_say_ends_only_that_request(stand: Any, talk: Any, text: str) -> None:
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text=text)
+        await talk.send(socket, "input.done")
+        error = await talk.receive(socket)
+        assert error["error"]["code"] == "nothing_to_say"
+        assert error["request_id"]
+        await talk.send(socket, "input.text", text=TEXT)
+        await talk.send(socket, "input.done")
+        assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("settings", [{"max_text_chars": 100}], indirect=True)
+@pytest.mark.parametrize("pieces", [["abcd " * 24], ["abcd " * 18, "more " * 4]])
+async def test_too_much_text_ends_only_that_request(
+    stand: Any, talk: Any, pieces: list[str]
+) -> None:
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text=pieces[0])
+        for piece in pieces[1:]:
+            await talk.until(socket, "pcm")
+            await talk.send(socket, "input.text", text=piece)
+        await talk.send(socket, "input.text", text="ignored")
+        await talk.send(socket, "input.done")
+        error = (await talk.until(socket, "error", "audio.done"))[-1]
+        assert error["error"]["code"] == "text_too_long"
+        for job in stand.stage.jobs:
+            async with asyncio.timeout(0.5):
+                await stand.stage.cancelled_event(job.request_id).wait()
+        await talk.send(socket, "input.text", text="short")
+        await talk.send(socket, "input.done")
+        assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
+
+
+async def test_a_failing_stage_ends_only_that_request(stand: Any, talk: Any) -> None:
+    async def script(performance: Any) -> None:
+        await performance.say("first")
+        await performance.end("error", "internal", "out of notes")
+
+    stand.stage.script = script
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        await talk.send(socket, "input.done")
+        messages = await talk.until(socket, "error", "audio.done")
+        assert messages[-1]["error"]["code"] == "internal"
+        assert messages[-1]["request_id"] == messages[0]["request_id"]
+        stand.stage.script = talk.recite
+        await talk.send(socket, "input.text", text=TEXT)
+        await talk.send(socket, "input.done")
+        assert (await talk.until(socket, "audio.done"))[-1]["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("settings", [{"stall_timeout_s": 0.2}], indirect=True)
+async def test_a_stage_that_stalls_is_given_up(stand: Any, talk: Any) -> None:
+    stand.stage.script = hold
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        await talk.send(socket, "input.done")
+        messages = await talk.until(socket, "error", "audio.done")
+        assert messages[-1]["error"]["code"] == "timeout"
+        async with asyncio.timeout(0.5):
+            await stand.stage.cancelled_event(messages[-1]["request_id"]).wait()
+
+
+@pytest.mark.parametrize("settings", [{"input_timeout_s": 0.2}], indirect=True)
+async def test_text_that_never_ends_is_given_up(stand: Any, talk: Any) -> None:
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        messages = await talk.until(socket, "error", "audio.done")
+        assert messages[-1]["error"]["code"] == "input_timeout"
+
+
+@pytest.mark.parametrize("settings", [{"idle_timeout_s": 0.2}], indirect=True)
+async def test_an_idle_session_is_closed(stand: Any, talk: Any) -> None:
+    async with stand.session() as socket:
+        assert (await talk.receive(socket))["error"]["code"] == "idle_timeout"
+        with pytest.raises(ConnectionClosed):
+            await socket.recv()
+        assert socket.close_code == 1008
+
+
+@pytest.mark.parametrize("settings", [{"max_streams": 1}], indirect=True)
+async def test_a_full_gateway_closes_with_try_again_later(stand: Any, talk: Any) -> None:
+    stand.stage.script = hold
+    async with stand.session() as holder:
+        await talk.send(holder, "input.text", text=TEXT)
+        await talk.until(holder, "pcm")
+        async with stand.session() as socket:
+            await talk.send(socket, "input.text", text=TEXT)
+            assert (await talk.receive(socket))["error"]["code"] == "overloaded"
+            with pytest.raises(ConnectionClosed):
+                await socket.recv()
+            assert socket.close_code == 1013
+
+
+async def test_draining_finishes_the_sentence_and_sends_the_client_on(
+    stand: Any, talk: Any
+) -> None:
+    go = asyncio.Event()
+
+    async def script(performance: Any) -> None:
+        await performance.say("first")
+        await go.wait()
+        await performance.say("second")
+        await performance.end()
+
+    stand.stage.script = script
+    async with stand.session(seed=0) as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        await talk.send(socket, "input.done")
+        messages = await talk.until(socket, "pcm")
+        draining = asyncio.create_task(stand.gateway.drain())
+        refused = await stand.http.post("/v1/audio/speech", json={"input": TEXT})
+        assert refused.json()["error"]["code"] == "draining"
+        go.set()
+        messages += await talk.until(socket, "error")
+        assert np.array_equal(talk.pcm(messages), talk.sound("firstsecond"))
+        assert messages[-2]["outcome"] == "ok"
+        assert messages[-1]["error"]["code"] == "draining"
+        with pytest.raises(ConnectionClosed):
+            await socket.recv()
+        assert socket.close_code == 1012
+        await draining
+
+
+@pytest.mark.parametrize(
+    "settings", [{"slow_client_timeout_s": 0.5, "send_buffer_bytes": 65536}], indirect=True
+)
+async def test_a_client_that_does_not_read_is_cut_off_alone(stand: Any, talk: Any) -> None:
+    long = "a" * 90
+
+    async def flood(performance: Any) -> None:
+        if performance.job.request.text.startswith("short"):
+            await talk.recite(performance)
+            return
+        for _ in range(2000):
+            await performance.say(long)
+        await performance.end()
+
+    stand.stage.script = flood
+    async with stand.socket(max_queue=1) as deaf, stand.session() as well:
+        await talk.send(deaf, "session.config")
+        await talk.send(deaf, "input.text", text="a flood")
+        await talk.send(deaf, "input.done")
+        gateway = stand.gateway
+        async with asyncio.timeout(10):
+            while len(gateway.sessions) == 2:
+                await talk.send(well, "input.text", text="short")
+                await talk.send(well, "input.done")
+                assert (await talk.until(well, "audio.done"))[-1]["outcome"] == "ok"
+        assert stand.metric("tts_active_streams", stage="gateway") == 0
+        async with asyncio.timeout(0.5):
+            await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
+        deaf.transport.abort()
+
+
+async def test_a_client_that_reads_slowly_still_gets_everything(stand: Any, talk: Any) -> None:
+    count = 400
+
+    async def flood(performance: Any) -> None:
+        for _ in range(count):
+            await performance.say("a" * 90)
+        await performance.end()
+
+    stand.stage.script = flood
+    samples = 0
+    async with stand.session(seed=0) as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        await talk.send(socket, "input.done")
+        while True:
+            message = await talk.receive(socket)
+            if message["type"] == "audio.done":
+                break
+            samples += len(message.get("data", b"")) // 2
+            await asyncio.sleep(0.001)  # the slow client
+    assert samples == message["samples"] == count * 90 * 160

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+
+from gateway.catalogue import Snapshot, voice_of
+from gateway.errors import Unavailable
+from ttscommon.errors import UnknownModel, UnknownVoice
+from ttscommon.replicas import Model, Replica, Voice
+
+VOICES = (Voice("slt", "Slt", "en-US"), Voice("awb", "Awb", "en-GB"))
+
+
+def replica(stage: Literal["talker", "vocoder"], *names: str, **fields: Any) -> Replica:
+    models = tuple(Model(name, name, 16_000, 25.0, VOICES) for name in names)
+    return Replica(f"{stage}-1", stage, models, 8, 8, **fields)
+
+
+def test_models_are_what_talkers_serve() -> None:
+    snapshot = Snapshot((replica("talker", "b", "a"), replica("vocoder", "c")))
+    assert list(snapshot.models()) == ["a", "b"]
+
+
+def test_default_is_the_preferred_model_if_it_lives() -> None:
+    snapshot = Snapshot((replica("talker", "a", "cantor"),))
+    assert snapshot.model("default", "cantor").name == "cantor"
+    assert snapshot.model("default", "gone").name == "a"
+
+
+def test_a_draining_replica_takes_nothing_new() -> None:
+    snapshot = Snapshot((replica("talker", "a", draining=True),))
+    with pytest.raises(Unavailable):
+        snapshot.model("a", "a")
+    assert snapshot.live("talker", "a") == []
+
+
+def test_an_unknown_model_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(UnknownModel, match="cantor"):
+        Snapshot((replica("talker", "cantor"),)).model("nobody", "cantor")
+
+
+def test_a_voice_is_found_by_id_or_is_the_first() -> None:
+    model = replica("talker", "a").models[0]
+    assert voice_of(model, "awb").id == "awb"
+    assert voice_of(model, "default").id == "slt"
+    with pytest.raises(UnknownVoice, match="slt, awb"):
+        voice_of(model, "hal")
