@@ -1,0 +1,1 @@
+"""Antiphon vocoder: codec frames to sound, exact carried state per stream."""

@@ -1,0 +1,109 @@
+"""Which streams decode next, and how many frames of each: earliest playback deadline first.
+
+After its first chunk a listener gains nothing from speed, only from never running dry
+(VoxServe, section 3.2), so the moment a listener runs dry is the only rank there is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A stream with something to decode: `frames` waiting, or only its tail (`final`, none).
+
+    `startup` streams have sent nothing yet; the listeners of the others run dry at `deadline_s`.
+    `passed_over` counts the steps it was ready for and not chosen.
+    """
+
+    key: Hashable
+    frames: int
+    startup: bool
+    deadline_s: float
+    arrived_s: float = 0.0
+    passed_over: int = 0
+    priority: int = 5
+
+    def __post_init__(self) -> None:
+        if self.frames < 0 or self.passed_over < 0:
+            raise ValueError("frames and passed_over are not negative")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one step may hold, so that it stays short whatever waits.
+
+    `frames` bounds streams x longest piece, which is what a padded batch costs. A longer chunk is
+    decoded in pieces of at most `stream_frames`. `startup_share` of the room goes to startup
+    streams before anyone else; whoever was passed over `patience` times goes before all.
+    """
+
+    streams: int = 16
+    frames: int = 32
+    stream_frames: int = 16
+    startup_share: float = 0.5
+    patience: int = 16
+
+    def __post_init__(self) -> None:
+        if min(self.streams, self.frames, self.stream_frames, self.patience) < 1:
+            raise ValueError("a step has room for something")
+        if not 0.0 < self.startup_share <= 1.0:
+            raise ValueError("startup_share is in (0, 1]")
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Decode `frames` frames of the stream `key` in this step."""
+
+    key: Hashable
+    frames: int
+
+
+def schedule(ready: Sequence[Ready], limits: Limits) -> list[Pick]:
+    """The step's batch, most urgent first; never empty if anything is ready."""
+    return _fill(_ranked(ready, limits), limits)
+
+
+def _ranked(ready: Sequence[Ready], limits: Limits) -> list[Ready]:
+    starved = [r for r in ready if r.passed_over >= limits.patience]
+    rest = [r for r in ready if r.passed_over < limits.patience]
+    starting = [r for r in rest if r.startup]
+    steady = [r for r in rest if not r.startup]
+    starved.sort(key=lambda r: (-r.passed_over, r.arrived_s))
+    starting.sort(key=lambda r: (-r.priority, r.arrived_s))
+    steady.sort(key=lambda r: (r.deadline_s, r.arrived_s))
+    share = _share(starting, limits) if steady else len(starting)
+    return [*starved, *starting[:share], *steady, *starting[share:]]
+
+
+def _share(starting: Sequence[Ready], limits: Limits) -> int:
+    """How many startup streams go first: bounded in streams and in frames alike."""
+    room = math.floor(limits.frames * limits.startup_share)
+    most = max(1, math.floor(limits.streams * limits.startup_share))
+    longest = 0
+    for count, stream in enumerate(starting[:most]):
+        longest = max(longest, min(stream.frames, limits.stream_frames))
+        if count and (count + 1) * longest > room:
+            return count
+    return min(most, len(starting))
+
+
+def _fill(order: Sequence[Ready], limits: Limits) -> list[Pick]:
+    """Take in order while there is room. A longer piece is cut to what the batch has room for."""
+    picks: list[Pick] = []
+    longest = 0
+    for stream in order:
+        if len(picks) == limits.streams:
+            break
+        room = limits.frames // (len(picks) + 1)
+        if longest > room:
+            break
+        frames = min(stream.frames, limits.stream_frames, room)
+        if frames == 0 and stream.frames:
+            break
+        picks.append(Pick(stream.key, frames))
+        longest = max(longest, frames)
+    return picks

@@ -1,0 +1,182 @@
+"""One request on its way from the codec log, through the engine, into the audio log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import structlog
+
+from ttscommon import subjects
+from ttscommon.bus import Bus, LogWriter
+from ttscommon.errors import AntiphonError
+from ttscommon.messages import AudioChunk, Chunk, CodecChunk, End, Outcome, Tensor, WordTime
+from ttscommon.worker import Job
+from vocoder.engine.engine import Engine, Stopped
+from vocoder.engine.stream import Event, Failed, Finished, Piece
+
+_FREE_TIMEOUT_S: Final = 30.0
+
+log_ = structlog.get_logger(__name__)
+
+
+class Words:
+    """Word times on their way to the listener: each once, whoever sent the ones before."""
+
+    def __init__(self, restored: Sequence[Chunk] = ()) -> None:
+        self._waiting: list[WordTime] = []
+        self._last = (-1.0, -1.0)
+        for chunk in restored:
+            if isinstance(chunk, AudioChunk) and chunk.words:
+                self._last = _times(chunk.words[-1])
+
+    def add(self, words: Sequence[WordTime]) -> None:
+        """Take words in order of time; those at or before the last one are known already."""
+        for word in words:
+            if _times(word) > self._last:
+                self._last = _times(word)
+                self._waiting.append(word)
+
+    def take(self) -> tuple[WordTime, ...]:
+        """Whatever waits: words may run ahead of their audio, and never behind it."""
+        words, self._waiting = tuple(self._waiting), []
+        return words
+
+
+class Sounding:
+    """Runs one job from where its audio log ends to its End."""
+
+    def __init__(
+        self, bus: Bus, engine: Engine, job: Job, writer: LogWriter, codes_timeout_s: float
+    ) -> None:
+        self._bus = bus
+        self._engine = engine
+        self._job = job
+        self._writer = writer
+        self._codes_timeout_s = codes_timeout_s
+        self._words = Words(writer.restored)
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._codes_end: End | None = None
+        self._holds_slot = True
+
+    async def run(self) -> None:
+        """Sound everything and write the End; leaves no slot behind, whatever happens."""
+        job, loop = self._job, asyncio.get_running_loop()
+        job.on_playback = lambda start_s: self._engine.playback(job.request_id, start_s)
+        self._engine.open(
+            job.request,
+            lambda event: loop.call_soon_threadsafe(self._events.put_nowait, event),
+            skip=self._writer.position,
+        )
+        if job.playback_start_s is not None:
+            job.on_playback(job.playback_start_s)
+        try:
+            end = await self._outcome()
+        finally:
+            job.on_playback = None
+            await self._free()
+        await self._writer.end(end)
+
+    async def _outcome(self) -> End:
+        """Work until the request is cancelled, sounded or failed, whichever is first."""
+        cancelled = asyncio.create_task(self._job.cancelled.wait())
+        reading = asyncio.create_task(self._read(), name=f"codes-{self._job.request_id}")
+        writing = asyncio.create_task(self._write(), name=f"audio-{self._job.request_id}")
+        waiting: set[asyncio.Task[Any]] = {cancelled, reading, writing}
+        try:
+            while True:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if cancelled in done:
+                    return self._end("cancelled", "cancelled", "cancelled")
+                if writing in done:
+                    return writing.result()
+                if reading in done and (end := reading.result()) is not None:
+                    return end
+        finally:
+            for task in (cancelled, reading, writing):
+                task.cancel()
+            await asyncio.gather(cancelled, reading, writing, return_exceptions=True)
+
+    async def _read(self) -> End | None:
+        """Feed the engine all codes. Returns an End only if what waits is not worth sounding."""
+        request_id = self._job.request_id
+        async with self._bus.reader(subjects.CODES, request_id) as reader:
+            while True:
+                try:
+                    async with asyncio.timeout(self._codes_timeout_s):
+                        record = await anext(reader)
+                except TimeoutError:
+                    return self._end("error", "internal", "the codes stopped coming")
+                if isinstance(record, End):
+                    break
+                if not isinstance(record, CodecChunk) or "codes" not in record.tensors:
+                    return self._end("error", "malformed_message", "a chunk without codes")
+                self._words.add(record.words)
+                self._engine.feed(request_id, record.tensors["codes"].array())
+        if record.outcome == "cancelled":
+            return self._end("cancelled", record.code, record.message)
+        self._codes_end = record
+        self._engine.finish(request_id)
+        return None
+
+    async def _write(self) -> End:
+        """Put pieces as they come, and return the End that fits how the stream ended."""
+        while True:
+            match await self._events.get():
+                case Piece(pcm):
+                    await self._writer.put(self._chunk(pcm))
+                case Finished():
+                    self._holds_slot = False
+                    return self._relayed()
+                case Failed(error):
+                    self._holds_slot = False
+                    return self._failure(error)
+
+    def _chunk(self, pcm: npt.NDArray[np.int16]) -> AudioChunk:
+        return AudioChunk(
+            self._job.request_id,
+            self._writer.position,
+            self._engine.spec.sample_rate,
+            Tensor.of(pcm),
+            self._words.take(),
+        )
+
+    def _relayed(self) -> End:
+        """The talker's End, at the end of the audio."""
+        end = self._codes_end
+        if end is None:
+            raise AssertionError("the engine finished a stream whose codes had not ended")
+        return self._end(end.outcome, end.code, end.message, end.param)
+
+    def _failure(self, error: Exception) -> End:
+        """The End for what went wrong; a stopped engine is no fault of the request: raised."""
+        if isinstance(error, Stopped):
+            raise error
+        if isinstance(error, AntiphonError):
+            return self._end("error", error.code, error.message, error.param)
+        log_.error("stream.failed", request_id=self._job.request_id, exc_info=error)
+        return self._end("error", "internal", "synthesis failed")
+
+    def _end(
+        self, outcome: Outcome, code: str = "", message: str = "", param: str | None = None
+    ) -> End:
+        return End(self._job.request_id, self._writer.position, outcome, code, message, param)
+
+    async def _free(self) -> None:
+        """Give the slot back, and wait until the engine has done so."""
+        if self._holds_slot:
+            loop = asyncio.get_running_loop()
+            freed = asyncio.Event()
+            self._engine.cancel(self._job.request_id, lambda: loop.call_soon_threadsafe(freed.set))
+            await asyncio.wait_for(freed.wait(), _FREE_TIMEOUT_S)
+        if self._job.cancelled.is_set():
+            elapsed_s = time.monotonic() - self._job.cancelled_s
+            self._engine.metrics.cancel_latency.labels("vocoder").observe(elapsed_s)
+
+
+def _times(word: WordTime) -> tuple[float, float]:
+    return word.start_s, word.end_s

@@ -1,0 +1,132 @@
+"""The default voice's codec in the engine's hands, on random weights: exactness is the same."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ttscommon.errors import UnknownVoice
+from ttscommon.messages import SpeechRequest
+from ttscommon.metrics import Metrics
+from ttscommon.replicas import Voice
+from vocoder.codecs.base import Codes, Samples, Work
+from vocoder.codecs.cantor import Cantor
+from vocoder.codecs.cantor_net import CantorDecoder
+from vocoder.engine.engine import Engine
+from vocoder.engine.stream import Event, Finished, Piece
+from vocoder.pcm import to_pcm
+
+FRAMES = 30
+STEP = 1 / 32768
+
+
+@cache
+def codec() -> Cantor:
+    """Loud and voiced all along: long voiced stretches are where phases could drift apart."""
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    decoder = CantorDecoder()
+    torch.nn.init.normal_(decoder.codes)
+    with torch.no_grad():
+        decoder.pitch_head.bias[1] += 3
+    return Cantor("cantor", decoder, (Voice("slt", "SLT", "en"),))
+
+
+@cache
+def sequence(seed: int) -> Codes:
+    return np.random.default_rng(seed).integers(0, 512, (FRAMES, 4)).astype(np.int16)
+
+
+@cache
+def offline(seed: int) -> Samples:
+    """One shot, without the engine, the adapter or any state."""
+    with torch.inference_mode():
+        codes = torch.from_numpy(sequence(seed).astype(np.int64))[None]
+        return codec()._decoder(codes, seed=seed)[0].numpy()
+
+
+# Each round decodes some streams, each by some number of frames, perhaps none.
+rounds_ = st.lists(
+    st.dictionaries(st.integers(0, 4), st.integers(0, 12), min_size=1), min_size=1, max_size=8
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(rounds_)
+def test_samples_do_not_depend_on_cuts_or_company(rounds: list[dict[int, int]]) -> None:
+    states = {seed: codec().open(seed, "slt") for seed in range(5)}
+    done = dict.fromkeys(states, 0)
+    heard: defaultdict[int, list[Samples]] = defaultdict(list)
+    last = dict.fromkeys(states, FRAMES)
+    for wanted in [*rounds, last]:
+        chosen = {
+            seed: min(frames, FRAMES - done[seed])
+            for seed, frames in wanted.items()
+            if wanted is last or done[seed] + frames < FRAMES
+        }
+        if not chosen:
+            continue
+        batch = [
+            Work(states[seed], sequence(seed)[done[seed] : done[seed] + frames], wanted is last)
+            for seed, frames in chosen.items()
+        ]
+        for (seed, frames), piece in zip(chosen.items(), codec().decode(batch), strict=True):
+            done[seed] += frames
+            heard[seed].append(piece)
+            so_far = sum(map(len, heard[seed]))
+            assert so_far == codec().spec.samples(done[seed], final=wanted is last)
+    for seed, pieces in heard.items():
+        np.testing.assert_allclose(np.concatenate(pieces), offline(seed), rtol=0, atol=STEP / 4)
+
+
+def test_a_tail_may_come_without_frames() -> None:
+    state = codec().open(0, "slt")
+    (body,) = codec().decode([Work(state, sequence(0), final=False)])
+    (tail,) = codec().decode([Work(state, sequence(0)[:0], final=True)])
+    assert len(tail) == codec().spec.tail_samples
+    np.testing.assert_allclose(np.concatenate([body, tail]), offline(0), rtol=0, atol=STEP / 4)
+
+
+def test_the_engine_adds_and_loses_nothing_among_concurrent_streams() -> None:
+    engine = Engine(codec(), slots=6, metrics=Metrics())
+    heard: defaultdict[int, list[int]] = defaultdict(list)
+    ended = {seed: threading.Event() for seed in range(6)}
+
+    def listener(seed: int, event: Event) -> None:
+        if isinstance(event, Piece):
+            heard[seed].extend(event.pcm.tolist())
+        else:
+            assert isinstance(event, Finished)
+            ended[seed].set()
+
+    engine.start()
+    for seed in ended:
+        request = SpeechRequest(f"r{seed}", "cantor", "slt", "text", seed=seed)
+        engine.open(request, lambda event, seed=seed: listener(seed, event))
+    for start in range(0, FRAMES, 7):
+        for seed in ended:
+            engine.feed(f"r{seed}", sequence(seed)[start : start + 7])
+    for seed in ended:
+        engine.finish(f"r{seed}")
+    assert all(event.wait(30) for event in ended.values())
+    engine.stop()
+    assert engine.idle
+    for seed in ended:
+        difference = np.array(heard[seed]) - to_pcm(offline(seed))
+        assert np.abs(difference).max() <= 1
+
+
+def test_every_shape_can_be_warmed_up() -> None:
+    codec().warm_up([(1, 1), (1, 16), (4, 2)])
+
+
+def test_an_unknown_voice_is_refused() -> None:
+    with pytest.raises(UnknownVoice):
+        codec().open(0, "nobody")

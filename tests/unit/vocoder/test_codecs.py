@@ -1,0 +1,92 @@
+"""Codecs found and loaded by what a voice folder says of itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from ttscommon.errors import UnknownModel
+from ttscommon.voice import VoiceError, sha256_of
+from vocoder.codecs import load
+from vocoder.codecs.base import CodecSpec, Work
+from vocoder.codecs.cantor_net import CantorCodecConfig, CantorDecoder
+
+SMALL = CantorCodecConfig(
+    decoder_dim=16, decoder_layers=1, vocoder_dim=16, vocoder_layers=1, code_dim=8
+)
+
+
+def voice_folder(path: Path, **changes: Any) -> Path:
+    """A voice of small random networks, complete and with the right hashes."""
+    torch.manual_seed(0)
+    decoder = CantorDecoder(SMALL)
+    save_file(decoder.state_dict(), path / "vocoder.safetensors")
+    save_file({"nothing": torch.zeros(1)}, path / "talker.safetensors")
+    weights = {
+        part: {"file": name, "sha256": sha256_of(path / name)}
+        for part, name in (("talker", "talker.safetensors"), ("vocoder", "vocoder.safetensors"))
+    }
+    config = {
+        "format": 1,
+        "name": "small",
+        "family": "cantor",
+        "sample_rate": 16_000,
+        "frame_rate_hz": 25.0,
+        "codebooks": 4,
+        "voices": [{"id": "slt", "name": "SLT", "language": "en"}],
+        "codec": dataclasses.asdict(SMALL),
+        "weights": weights,
+    }
+    (path / "config.json").write_text(json.dumps(config | changes))
+    return path
+
+
+def test_a_voice_folder_becomes_a_codec(tmp_path: Path) -> None:
+    codec = load("served-name", voice_folder(tmp_path))
+    assert (codec.spec.name, codec.spec.family, codec.spec.frame_rate_hz) == (
+        "served-name",
+        "cantor",
+        25.0,
+    )
+    assert [voice.id for voice in codec.spec.voices] == ["slt"]
+    codes = np.ones((3, 4), np.int16)
+    (samples,) = codec.decode([Work(codec.open(1, "slt"), codes, final=True)])
+    assert len(samples) == codec.spec.samples(3, final=True) == 3 * 640
+
+
+def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel):
+        load("m", voice_folder(tmp_path, family="nothing"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"codec": dataclasses.asdict(dataclasses.replace(SMALL, vocoder_dim=24))},
+        {"sample_rate": 24_000},
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(VoiceError):
+        load("m", voice_folder(tmp_path, **changes))
+
+
+def test_the_tail_is_owed_until_the_final_frame() -> None:
+    spec = CodecSpec("m", "f", 16_000, 640, 4, 512, tail_samples=352)
+    assert spec.samples(0, final=False) == 0
+    assert spec.samples(2, final=False) == 2 * 640 - 352
+    assert spec.samples(2, final=True) == 2 * 640
+
+
+@pytest.mark.parametrize("bad", [{"sample_rate": 0}, {"codebooks": 0}, {"tail_samples": 640}])
+def test_a_spec_that_makes_no_sense_is_refused(bad: dict[str, int]) -> None:
+    fields = {"sample_rate": 16_000, "samples_per_frame": 640, "codebooks": 4, "codebook_size": 9}
+    with pytest.raises(ValueError):
+        CodecSpec("m", "f", **(fields | bad))

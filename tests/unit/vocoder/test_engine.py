@@ -1,0 +1,331 @@
+"""The engine on the fake codec, stepped by hand, with a clock that does not move by itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from ttscommon.errors import MalformedMessage, UnknownVoice
+from ttscommon.messages import SpeechRequest
+from ttscommon.metrics import Metrics
+from vocoder.codecs.base import Codes, Samples, Work
+from vocoder.codecs.fake import Curve, FakeCodec
+from vocoder.engine.engine import Engine, Stopped
+from vocoder.engine.scheduler import Limits
+from vocoder.engine.stream import Event, Failed, Finished, Piece
+from vocoder.pcm import to_pcm
+
+POISON = 511
+
+
+class Clock:
+    """Moves when told, and by 10 ms a decode."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class RecordingCodec(FakeCodec):
+    """Remembers batches, fails on poisoned codes, counts states."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__("fake", Curve(), lambda _: None)
+        self._clock_ = clock
+        self.batches: list[list[int]] = []
+        self.closed = 0
+
+    def decode(self, batch: Sequence[Work]) -> list[Samples]:
+        self._clock_.now += 0.01
+        if any((work.codes == POISON).any() for work in batch):
+            raise RuntimeError("poison")
+        self.batches.append([len(work.codes) for work in batch])
+        return super().decode(batch)
+
+    def close(self, state: object) -> None:
+        self.closed += 1
+
+
+@dataclass
+class Listener:
+    events: list[Event] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+
+    @property
+    def pcm(self) -> list[int]:
+        pieces = [event.pcm for event in self.events if isinstance(event, Piece)]
+        return np.concatenate(pieces).tolist() if pieces else []
+
+    @property
+    def error(self) -> Exception:
+        last = self.events[-1]
+        assert isinstance(last, Failed)
+        return last.error
+
+
+class Bench:
+    """An engine that is stepped by hand."""
+
+    def __init__(self, slots: int = 8, **limits: int) -> None:
+        self.clock = Clock()
+        self.codec = RecordingCodec(self.clock)
+        self.metrics = Metrics()
+        self.engine = Engine(
+            self.codec,
+            slots=slots,
+            metrics=self.metrics,
+            limits=Limits(**limits),
+            clock=self.clock,
+        )
+
+    def open(self, request_id: str, skip: int = 0, voice: str = "slt") -> Listener:
+        listener = Listener()
+        self.engine.open(request(request_id, voice), listener, skip=skip)
+        return listener
+
+    def steps(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.engine.cancel("nobody")  # a command, so that an idle step does not wait for one
+            self.engine.step()
+
+
+def request(request_id: str, voice: str = "slt") -> SpeechRequest:
+    return SpeechRequest(request_id, "fake", voice, "text", seed=7)
+
+
+def codes(frames: int, seed: int = 0) -> Codes:
+    return np.random.default_rng(seed).integers(0, 500, (frames, 4)).astype(np.int16)
+
+
+def offline(sequence: Codes) -> list[int]:
+    codec = FakeCodec("fake", Curve(), lambda _: None)
+    (samples,) = codec.decode([Work(codec.open(7, "slt"), sequence, final=True)])
+    return to_pcm(samples).tolist()
+
+
+def test_pieces_of_any_size_add_up_to_the_whole() -> None:
+    bench = Bench(stream_frames=3)
+    listener = bench.open("a")
+    sequence = codes(20)
+    for start, stop in ((0, 1), (1, 9), (9, 20)):
+        bench.engine.feed("a", sequence[start:stop])
+        bench.steps(2)
+    bench.engine.finish("a")
+    bench.steps(5)
+    assert listener.pcm == offline(sequence)
+    assert isinstance(listener.events[-1], Finished)
+    assert bench.engine.idle
+
+
+def test_streams_are_decoded_together() -> None:
+    bench = Bench()
+    for name in "abc":
+        bench.open(name)
+        bench.engine.feed(name, codes(2))
+    bench.steps()
+    assert bench.codec.batches == [[2, 2, 2]]
+
+
+def test_a_long_chunk_lets_others_in_between() -> None:
+    bench = Bench(stream_frames=4, frames=8)
+    bench.open("long")
+    bench.engine.feed("long", codes(100))
+    bench.steps(3)
+    late = bench.open("late")
+    bench.engine.feed("late", codes(2))
+    bench.steps()
+    assert late.pcm
+    assert max(sum(batch) for batch in bench.codec.batches) <= 8
+
+
+def test_what_a_predecessor_sent_is_decoded_and_not_sent_again() -> None:
+    sequence = codes(12)
+    for skip in (1, 640 - 352, 5000, 12 * 640 - 1, 12 * 640):
+        bench = Bench(stream_frames=5)
+        listener = bench.open("a", skip=skip)
+        bench.engine.feed("a", sequence)
+        bench.engine.finish("a")
+        bench.steps(6)
+        assert listener.pcm == offline(sequence)[skip:]
+        assert isinstance(listener.events[-1], Finished)
+
+
+def test_whoever_runs_dry_first_goes_first() -> None:
+    bench = Bench(streams=1)
+    listeners = {name: bench.open(name) for name in ("rich", "poor")}
+    for name in listeners:
+        bench.engine.feed(name, codes(2))
+    bench.steps(2)
+    bench.engine.playback("rich", bench.clock.now + 50.0)
+    bench.engine.playback("poor", bench.clock.now - 0.05)
+    before = {name: len(listener.events) for name, listener in listeners.items()}
+    for name in listeners:
+        bench.engine.feed(name, codes(2))
+    bench.steps()
+    assert len(listeners["poor"].events) == before["poor"] + 1
+    assert len(listeners["rich"].events) == before["rich"]
+
+
+def test_a_stream_without_frames_just_finishes() -> None:
+    bench = Bench()
+    listener = bench.open("a")
+    bench.engine.finish("a")
+    bench.steps()
+    assert [type(event) for event in listener.events] == [Finished]
+    assert bench.engine.idle
+
+
+def test_a_failing_stream_leaves_the_others_unharmed() -> None:
+    bench = Bench()
+    sequence = codes(4)
+    good, bad, fine = (bench.open(name) for name in ("good", "bad", "fine"))
+    bench.engine.feed("good", sequence)
+    bench.engine.feed("bad", np.full((3, 4), POISON, np.int16))
+    bench.engine.feed("fine", sequence)
+    for name in ("good", "bad", "fine"):
+        bench.engine.finish(name)
+    bench.steps(3)
+    assert str(bad.error) == "poison"
+    assert good.pcm == fine.pcm == offline(sequence)
+    assert bench.engine.idle
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        np.zeros((2, 3), np.int16),
+        np.zeros((0, 4), np.int16),
+        np.zeros(4, np.int16),
+        np.full((1, 4), 512, np.int16),
+        np.full((1, 4), -1, np.int16),
+        np.zeros((1, 4), np.float32),
+    ],
+)
+def test_codes_that_make_no_sense_end_their_stream_only(broken: Codes) -> None:
+    bench = Bench()
+    other, listener = bench.open("other"), bench.open("a")
+    bench.engine.feed("a", broken)
+    bench.engine.feed("other", codes(2))
+    bench.steps()
+    assert isinstance(listener.error, MalformedMessage)
+    assert other.pcm
+
+
+def test_a_codec_that_owes_samples_is_found_out() -> None:
+    bench = Bench()
+    listener = bench.open("a")
+    bench.codec.spec = bench.engine.spec
+    object.__setattr__(bench.engine.spec, "tail_samples", 351)
+    bench.engine.feed("a", codes(1))
+    bench.codec._tone = lambda state, codes, final: np.zeros(5, np.float32)  # type: ignore[method-assign]
+    bench.steps()
+    assert "instead of" in str(listener.error)
+
+
+def test_an_unknown_voice_is_the_requests_failure() -> None:
+    bench = Bench()
+    listener = bench.open("a", voice="nobody")
+    bench.steps()
+    assert isinstance(listener.error, UnknownVoice)
+    assert bench.engine.idle
+
+
+def test_no_more_streams_than_slots() -> None:
+    bench = Bench(slots=1)
+    bench.open("a")
+    second, again = bench.open("b"), bench.open("a")
+    bench.steps()
+    assert isinstance(second.events[-1], Failed)
+    assert isinstance(again.events[-1], Failed)
+    bench.engine.cancel("a")
+    bench.steps()
+    assert bench.engine.idle
+    assert bench.codec.closed == 1
+
+
+def test_a_cancelled_stream_is_free_at_once_and_says_nothing_more() -> None:
+    bench = Bench()
+    listener = bench.open("a")
+    bench.engine.feed("a", codes(50))
+    bench.steps()
+    heard, freed = len(listener.events), []
+    bench.engine.cancel("a", lambda: freed.append(bench.engine.idle))
+    bench.engine.feed("a", codes(5))
+    bench.steps(2)
+    assert freed == [True]
+    assert len(listener.events) == heard
+
+
+def test_a_listener_that_raises_loses_its_stream_only() -> None:
+    bench = Bench()
+    other = bench.open("other")
+
+    def gone(event: Event) -> None:
+        raise RuntimeError("event loop is closed")
+
+    bench.engine.open(request("gone"), gone)
+    for name in ("gone", "other"):
+        bench.engine.feed(name, codes(2))
+    bench.steps()
+    assert other.pcm
+    bench.engine.cancel("other")
+    bench.steps()
+    assert bench.engine.idle
+
+
+def test_steps_are_measured_by_shape() -> None:
+    bench = Bench()
+    for name in "ab":
+        bench.open(name)
+        bench.engine.feed(name, codes(3))
+    bench.steps()
+    assert bench.engine.step_table == {(2, 3): pytest.approx(0.01)}
+    assert bench.engine.step_seconds == {2: pytest.approx(0.01)}
+    sample = bench.metrics.registry.get_sample_value
+    assert sample("tts_stage_duration_seconds_count", {"stage": "vocoder"}) == 1
+    assert sample("tts_batch_size_sum", {"stage": "vocoder"}) == 2
+    assert sample("tts_active_streams", {"stage": "vocoder"}) == 2
+
+
+def test_the_thread_beats_and_stops() -> None:
+    beats = threading.Semaphore(0)
+    codec = RecordingCodec(Clock())
+    engine = Engine(codec, slots=2, metrics=Metrics(), beat=beats.release)
+    listener, done = Listener(), threading.Event()
+    engine.start()
+    assert beats.acquire(timeout=5)
+    engine.open(request("a"), lambda event: (listener(event), done.set()))
+    engine.feed("a", codes(2))
+    assert done.wait(5)
+    engine.stop()
+    assert isinstance(listener.error, Stopped)
+    assert engine.idle
+    with pytest.raises(Stopped):
+        engine.open(request("b"), listener)
+
+
+def test_an_engine_that_dies_says_so_and_lets_everybody_go() -> None:
+    class Unwell(RecordingCodec):
+        def close(self, state: object) -> None:
+            raise MemoryError("broken")
+
+    died = threading.Event()
+    engine = Engine(Unwell(Clock()), slots=2, metrics=Metrics(), died=died.set)
+    first, ended = Listener(), threading.Event()
+    engine.open(request("a"), first)
+    engine.open(request("b"), lambda event: (first(event), ended.set()))
+    engine.cancel("a")
+    engine.start()
+    assert died.wait(5)
+    assert isinstance(engine.error, MemoryError)
+    freed = threading.Event()
+    engine.cancel("b", freed.set)
+    assert freed.is_set()

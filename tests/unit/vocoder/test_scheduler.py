@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vocoder.engine.scheduler import Limits, Ready, schedule
+
+
+def steady(key: str, deadline_s: float, frames: int = 4, passed_over: int = 0) -> Ready:
+    return Ready(key, frames, startup=False, deadline_s=deadline_s, passed_over=passed_over)
+
+
+def starting(key: str, arrived_s: float = 0.0, frames: int = 2) -> Ready:
+    return Ready(key, frames, startup=True, deadline_s=arrived_s, arrived_s=arrived_s)
+
+
+def keys(ready: list[Ready], limits: Limits) -> list[object]:
+    return [pick.key for pick in schedule(ready, limits)]
+
+
+def test_whoever_runs_dry_first_is_decoded_first() -> None:
+    ready = [steady("late", 3.0), steady("soon", 1.0), steady("later", 4.0)]
+    assert keys(ready, Limits(streams=2)) == ["soon", "late"]
+
+
+def test_startup_goes_before_those_who_have_something_to_play() -> None:
+    assert keys([steady("old", 0.1), starting("new")], Limits(streams=2)) == ["new", "old"]
+
+
+def test_startup_takes_only_its_share_while_others_wait() -> None:
+    ready = [starting(f"new{i}", i) for i in range(4)] + [steady("old", 9.0)]
+    assert keys(ready, Limits(streams=4, startup_share=0.5)) == ["new0", "new1", "old", "new2"]
+
+
+def test_long_startup_chunks_do_not_take_more_frames_than_their_share() -> None:
+    ready = [starting(f"new{i}", i, frames=8) for i in range(4)] + [steady("old", 9.0)]
+    assert keys(ready, Limits(streams=16, frames=32))[:3] == ["new0", "new1", "old"]
+
+
+def test_startup_takes_everything_when_nobody_else_waits() -> None:
+    ready = [starting(f"new{i}", i) for i in range(4)]
+    assert len(schedule(ready, Limits(streams=4, frames=8))) == 4
+
+
+def test_earlier_arrivals_of_higher_priority_start_first() -> None:
+    ready = [starting("b", 2.0), starting("a", 1.0), replace(starting("vip", 3.0), priority=9)]
+    assert keys(ready, Limits()) == ["vip", "a", "b"]
+
+
+def test_a_long_chunk_is_cut_so_that_the_step_stays_short() -> None:
+    limits = Limits(frames=32, stream_frames=16)
+    (pick,) = schedule([steady("long", 1.0, frames=400)], limits)
+    assert pick.frames == 16
+
+
+def test_a_long_chunk_that_comes_late_is_cut_to_the_room_that_is_left() -> None:
+    ready = [starting("a"), starting("b"), steady("long", 1.0, frames=400)]
+    picks = schedule(ready, Limits(streams=8, frames=12, stream_frames=12))
+    assert [(pick.key, pick.frames) for pick in picks] == [("a", 2), ("b", 2), ("long", 4)]
+
+
+def test_a_tail_alone_is_work_of_no_frames() -> None:
+    (pick,) = schedule([steady("ending", 1.0, frames=0)], Limits())
+    assert pick.frames == 0
+
+
+def test_whoever_was_passed_over_long_enough_goes_before_all() -> None:
+    ready = [starting("new"), steady("soon", 0.0), steady("forgotten", 99.0, passed_over=5)]
+    assert keys(ready, Limits(streams=1, patience=5)) == ["forgotten"]
+
+
+@pytest.mark.parametrize("bad", [{"streams": 0}, {"frames": 0}, {"startup_share": 0.0}])
+def test_limits_without_room_are_refused(bad: dict[str, int]) -> None:
+    with pytest.raises(ValueError):
+        Limits(**bad)
+
+
+limits_ = st.builds(
+    Limits,
+    streams=st.integers(1, 8),
+    frames=st.integers(1, 40),
+    stream_frames=st.integers(1, 20),
+    startup_share=st.floats(0.01, 1.0),
+    patience=st.integers(1, 6),
+)
+ready_ = st.builds(
+    Ready,
+    key=st.integers(0, 10_000),
+    frames=st.integers(0, 60),
+    startup=st.booleans(),
+    deadline_s=st.floats(-5, 5),
+    arrived_s=st.floats(0, 5),
+    passed_over=st.integers(0, 10),
+    priority=st.integers(0, 9),
+)
+
+
+@given(st.lists(ready_, min_size=1, max_size=30, unique_by=lambda r: r.key), limits_)
+def test_a_step_is_never_empty_and_never_over_its_limits(
+    ready: list[Ready], limits: Limits
+) -> None:
+    picks = schedule(ready, limits)
+    by_key = {stream.key: stream for stream in ready}
+    assert 1 <= len(picks) <= limits.streams
+    assert len({pick.key for pick in picks}) == len(picks)
+    assert len(picks) * max(pick.frames for pick in picks) <= limits.frames
+    for pick in picks:
+        waiting = by_key[pick.key].frames
+        assert pick.frames <= min(waiting, limits.stream_frames)
+        assert pick.frames > 0 or waiting == 0, "a pick makes progress"
+
+
+@given(
+    limits=limits_,
+    rivals=st.lists(st.tuples(st.booleans(), st.integers(0, 60)), min_size=1, max_size=12),
+    frames=st.integers(0, 60),
+)
+def test_nobody_starves_whoever_keeps_coming(
+    limits: Limits, rivals: list[tuple[bool, int]], frames: int
+) -> None:
+    """Rivals are always ready and more urgent; the victim waits a bounded time all the same."""
+    victim = Ready("victim", frames, startup=False, deadline_s=1e9)
+    others = [
+        Ready(i, max(1, length), startup=startup, deadline_s=-1e9, arrived_s=-1.0)
+        for i, (startup, length) in enumerate(rivals)
+    ]
+    ready = [victim, *others]
+    for _ in range(limits.patience + len(ready)):
+        picked = {pick.key for pick in schedule(ready, limits)}
+        if "victim" in picked:
+            return
+        ready = [
+            replace(stream, passed_over=0 if stream.key in picked else stream.passed_over + 1)
+            for stream in ready
+        ]
+    raise AssertionError(f"not served in {limits.patience + len(others)} steps")

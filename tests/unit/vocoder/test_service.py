@@ -1,0 +1,323 @@
+"""The vocoder between a real broker's logs: codes in, audio out, whatever happens on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ttscommon.bus import Bus
+from ttscommon.errors import Fenced
+from ttscommon.messages import (
+    AudioChunk,
+    Cancel,
+    CodecChunk,
+    End,
+    Playback,
+    SpeechRequest,
+    Tensor,
+    WordTime,
+)
+from ttscommon.metrics import Metrics
+from ttscommon.service import Service
+from ttscommon.subjects import AUDIO, CODES, VOCODER
+from ttscommon.worker import Job
+from vocoder.codecs.base import Codes, Work
+from vocoder.codecs.fake import Curve, FakeCodec
+from vocoder.engine.engine import Engine
+from vocoder.pcm import to_pcm
+from vocoder.service import Vocoder, serve
+from vocoder.settings import VocoderSettings
+
+Connect = Callable[[], Awaitable[Bus]]
+
+
+@pytest.fixture
+async def connect(broker: Any) -> AsyncIterator[Connect]:
+    buses: list[Bus] = []
+
+    async def connect() -> Bus:
+        bus = await Bus.connect(broker.bus, "test")
+        await bus.ensure()
+        buses.append(bus)
+        return bus
+
+    yield connect
+    for bus in buses:
+        await bus.close()
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    engine = Engine(FakeCodec("m", Curve(0.0, 0.0, 0.0)), slots=8, metrics=Metrics())
+    engine.start()
+    yield engine
+    engine.stop()
+
+
+def request(request_id: str = "r1", voice: str = "slt") -> SpeechRequest:
+    return SpeechRequest(request_id, "m", voice, "text", seed=3, created_unix_s=time.time())
+
+
+def job(epoch: int = 1, **fields: str) -> Job:
+    return Job(request(**fields), epoch, message=None)  # type: ignore[arg-type]
+
+
+def codes(frames: int, seed: int = 0) -> Codes:
+    return np.random.default_rng(seed).integers(0, 512, (frames, 4)).astype(np.int16)
+
+
+def offline(sequence: Codes) -> list[int]:
+    codec = FakeCodec("m", Curve(), lambda _: None)
+    (samples,) = codec.decode([Work(codec.open(3, "slt"), sequence, final=True)])
+    return to_pcm(samples).tolist()
+
+
+def chunk(start: int, part: Codes, words: tuple[WordTime, ...] = ()) -> CodecChunk:
+    return CodecChunk("r1", start, {"codes": Tensor.of(part)}, words)
+
+
+async def write_codes(bus: Bus, sequence: Codes, *, step: int = 5, end: End | None = None) -> None:
+    """The talker's part, with one word a frame."""
+    writer = await bus.writer(CODES, "r1", 1)
+    for start in range(0, len(sequence), step):
+        part = sequence[start : start + step]
+        words = tuple(
+            WordTime(f"w{i}", i * 0.04, i * 0.04 + 0.04) for i in range(start, start + len(part))
+        )
+        await writer.put(chunk(start, part, words))
+    await writer.end(end or End("r1", len(sequence), "ok"))
+    await writer.close()
+
+
+async def hear(bus: Bus) -> tuple[list[int], list[str], End]:
+    """Everything the listener gets."""
+    samples: list[int] = []
+    words: list[str] = []
+    async with asyncio.timeout(15), bus.reader(AUDIO, "r1") as reader:
+        async for record in reader:
+            if isinstance(record, End):
+                return samples, words, record
+            assert isinstance(record, AudioChunk)
+            samples.extend(record.pcm.array().tolist())
+            words.extend(word.word for word in record.words)
+    raise AssertionError("the log had no End")
+
+
+async def test_codes_become_their_sound_and_words_come_along(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    sequence = codes(23)
+    hearing = asyncio.create_task(hear(bus))
+    work = asyncio.create_task(Vocoder(bus, engine, 10).handle(job()))
+    await write_codes(bus, sequence)
+    samples, words, end = await hearing
+    await asyncio.wait_for(work, 15)
+    assert samples == offline(sequence)
+    assert words == [f"w{i}" for i in range(23)]
+    assert (end.outcome, end.start) == ("ok", 23 * 640)
+    assert engine.idle
+
+
+@pytest.mark.parametrize("sent", [1, 640, 5 * 640 - 352, 4000, 23 * 640])
+async def test_a_successor_goes_on_with_the_next_sample(
+    connect: Connect, engine: Engine, sent: int
+) -> None:
+    bus = await connect()
+    sequence = codes(23)
+    await write_codes(bus, sequence)
+    whole = np.array(offline(sequence), np.int16)
+    known = (WordTime("w0", 0.0, 0.04), WordTime("w1", 0.04, 0.08))
+    dead = await bus.writer(AUDIO, "r1", 1)
+    await dead.put(AudioChunk("r1", 0, 16_000, Tensor.of(whole[:sent]), known))
+    await dead.close()
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
+    samples, words, end = await hear(bus)
+    assert samples == whole.tolist()
+    assert words == ([f"w{i}" for i in range(23)] if sent < len(whole) else ["w0", "w1"])
+    assert end.outcome == "ok"
+
+
+async def test_a_log_that_has_its_end_is_left_alone(connect: Connect, engine: Engine) -> None:
+    bus = await connect()
+    dead = await bus.writer(AUDIO, "r1", 1)
+    await dead.end(End("r1", 0, "cancelled"))
+    await dead.close()
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
+    assert (await hear(bus))[2].outcome == "cancelled"
+
+
+async def test_a_talkers_error_reaches_the_listener_after_its_audio(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    failure = End("r1", 4, "error", "unknown_voice", "there is no such voice", "voice")
+    await write_codes(bus, codes(4), end=failure)
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
+    samples, _, end = await hear(bus)
+    assert len(samples) == 4 * 640
+    assert (end.outcome, end.code, end.param) == ("error", "unknown_voice", "voice")
+
+
+async def test_a_request_without_a_frame_ends_as_its_codes_did(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    await write_codes(bus, codes(0), end=End("r1", 0, "error", "nothing_to_say", "nothing"))
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
+    assert (await hear(bus))[2].code == "nothing_to_say"
+    assert engine.idle
+
+
+async def test_cancelled_codes_end_the_audio_at_once(connect: Connect, engine: Engine) -> None:
+    bus = await connect()
+    await write_codes(bus, codes(4), end=End("r1", 4, "cancelled"))
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
+    assert (await hear(bus))[2].outcome == "cancelled"
+    assert engine.idle
+
+
+async def test_cancel_frees_the_slot_in_the_middle_of_a_sentence(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    talker = await bus.writer(CODES, "r1", 1)
+    await talker.put(chunk(0, codes(5)))
+    current = job()
+    work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
+    async with asyncio.timeout(10), bus.reader(AUDIO, "r1") as reader:
+        await anext(reader)
+        current.control(Cancel("r1"))
+        record = await anext(reader)
+    await asyncio.wait_for(work, 10)
+    await talker.close()
+    assert isinstance(record, End)
+    assert record.outcome == "cancelled"
+    assert engine.idle
+    count = "tts_cancel_latency_seconds_count"
+    assert engine.metrics.registry.get_sample_value(count, {"stage": "vocoder"}) == 1
+
+
+@pytest.mark.parametrize(
+    ("tensors", "code"),
+    [
+        ({"codes": Tensor.of(np.full((2, 4), 600, np.int16))}, "malformed_message"),
+        ({"codes": Tensor.of(np.zeros((2, 3), np.int16))}, "malformed_message"),
+        ({"latents": Tensor.of(np.zeros((2, 4), np.float32))}, "malformed_message"),
+    ],
+)
+async def test_codes_that_make_no_sense_end_in_an_error(
+    connect: Connect, engine: Engine, tensors: dict[str, Tensor], code: str
+) -> None:
+    bus = await connect()
+    talker = await bus.writer(CODES, "r1", 1)
+    await talker.put(CodecChunk("r1", 0, tensors))
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
+    await talker.close()
+    end = (await hear(bus))[2]
+    assert (end.outcome, end.code) == ("error", code)
+    assert engine.idle
+
+
+async def test_an_unknown_voice_is_a_typed_error(connect: Connect, engine: Engine) -> None:
+    bus = await connect()
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(voice="nobody")), 15)
+    assert (await hear(bus))[2].code == "unknown_voice"
+
+
+async def test_a_codec_that_breaks_is_an_internal_error(
+    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(engine._codec, "_tone", broken)
+    bus = await connect()
+    await write_codes(bus, codes(4))
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
+    end = (await hear(bus))[2]
+    assert (end.outcome, end.code) == ("error", "internal")
+    assert "secret" not in end.message
+    assert engine.idle
+
+
+async def test_codes_that_stay_away_for_good_give_the_slot_back(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    await asyncio.wait_for(Vocoder(bus, engine, 0.05).handle(job()), 15)
+    assert (await hear(bus))[2].code == "internal"
+    assert engine.idle
+
+
+async def test_a_superseded_vocoder_lets_go_and_keeps_no_slot(
+    connect: Connect, engine: Engine
+) -> None:
+    old, new = await connect(), await connect()
+    talker = await new.writer(CODES, "r1", 1)
+    await talker.put(chunk(0, codes(5)))
+    work = asyncio.create_task(Vocoder(old, engine, 10).handle(job()))
+    async with asyncio.timeout(10), new.reader(AUDIO, "r1") as reader:
+        await anext(reader)
+    successor = await new.writer(AUDIO, "r1", 2)
+    await talker.put(chunk(5, codes(5)))
+    await talker.end(End("r1", 10, "ok"))
+    with pytest.raises(Fenced):
+        await asyncio.wait_for(work, 10)
+    assert engine.idle
+    await successor.release()
+    await talker.close()
+
+
+async def test_a_stopped_engine_hands_the_request_on_instead_of_ending_it(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    talker = await bus.writer(CODES, "r1", 1)
+    await talker.put(chunk(0, codes(5)))
+    work = asyncio.create_task(Vocoder(bus, engine, 10).handle(job()))
+    async with asyncio.timeout(10), bus.reader(AUDIO, "r1") as reader:
+        await anext(reader)
+        await asyncio.to_thread(engine.stop)
+        with pytest.raises(Exception, match="stopped"):
+            await asyncio.wait_for(work, 10)
+    await talker.close()
+    successor = await bus.writer(AUDIO, "r1", 2)
+    assert not successor.ended
+    await successor.release()
+
+
+async def test_playback_reaches_the_engine(
+    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[float] = []
+    monkeypatch.setattr(engine, "playback", lambda _, start_s: told.append(start_s))
+    bus = await connect()
+    current = job()
+    current.control(Playback("r1", 2.0))
+    before = current.playback_start_s
+    work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
+    await write_codes(bus, codes(4))
+    await asyncio.wait_for(work, 15)
+    assert told == [before]
+
+
+async def test_the_service_works_through_jobs_and_drains(connect: Connect, broker: Any) -> None:
+    bus = await connect()
+    settings = VocoderSettings(engine="fake", model="m", bus=broker.bus, drain_s=10)
+    service = Service("vocoder", settings)
+    running = asyncio.create_task(service.run(lambda service: serve(service, settings)))
+    await bus.ensure_consumer(VOCODER, "m")
+    await bus.submit(VOCODER, request())
+    sequence = codes(30)
+    await write_codes(bus, sequence)
+    samples, _, end = await hear(bus)
+    assert samples == offline(sequence)
+    assert end.outcome == "ok"
+    service.stop()
+    assert await asyncio.wait_for(running, 15) == 0
