@@ -1,0 +1,110 @@
+"""Commands: measure one load, look for the goodput, draw what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from antiphon_bench import gallery, tables
+from antiphon_bench.config import Protocol, RunConfig, SweepConfig
+from antiphon_bench.options import Options, with_options
+from antiphon_bench.results import Summary
+from antiphon_bench.run import run as run_load
+from antiphon_bench.selftest import self_test as run_self_test
+from antiphon_bench.sweep import sweep as run_sweep
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Measure a streaming speech server as its listeners hear it.",
+)
+console = Console()
+
+Rate = Annotated[float | None, typer.Option(help="Open loop: requests each second.")]
+Concurrency = Annotated[int | None, typer.Option(help="Closed loop: users at once.")]
+Rates = Annotated[str, typer.Option(help="Measure just these loads, as 1,2,4.")]
+
+
+@app.command()
+@with_options
+def run(options: Options, rate: Rate = None, concurrency: Concurrency = None) -> None:
+    """Measure one load."""
+    try:
+        config = options.run_config(options.arrivals(rate, concurrency))
+    except ValidationError as error:
+        raise typer.BadParameter(str(error)) from error
+    with console.status(f"measuring for {config.warmup_s + config.duration_s:g} s"):
+        summary = run_load(config)
+    tables.show_run(console, summary)
+    console.print(f"[dim]{gallery.build([config.out], config.out)}[/dim]")
+
+
+@app.command()
+@with_options
+def sweep(
+    options: Options,
+    rates: Rates = "",
+    start: Annotated[float, typer.Option(help="First load of the climb.")] = 1.0,
+    factor: Annotated[float, typer.Option(help="Step of the climb.")] = 2.0,
+    ceiling: Annotated[float, typer.Option(help="Highest load to try.")] = 1024.0,
+    refine: Annotated[int, typer.Option(help="Bisections after the first failure.")] = 3,
+    ttfp_p95: Annotated[float, typer.Option(help="Target for the p95 of TTFP (s).")] = 0.5,
+    viable: Annotated[float, typer.Option(help="Target share of viable streams.")] = 0.999,
+    settle: Annotated[float, typer.Option(help="Pause between two loads (s).")] = 2.0,
+    closed: Annotated[bool, typer.Option("--closed", help="Loads are users, not rates.")] = False,
+) -> None:
+    """Find the goodput: the highest load that is prompt and without gaps."""
+    arrivals = options.arrivals(None if closed else 1.0, 1 if closed else None)
+    try:
+        config = SweepConfig(
+            run=options.run_config(arrivals),
+            rates=tuple(float(rate) for rate in rates.split(",") if rate),
+            start=start,
+            factor=factor,
+            ceiling=ceiling,
+            refine=refine,
+            ttfp_p95_s=ttfp_p95,
+            viable_share=viable,
+            settle_s=settle,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+    def report(summary: Summary, passed: bool) -> None:
+        console.print(tables.line(summary, passed))
+
+    found = run_sweep(config, report=report)
+    tables.show_sweep(console, found)
+    console.print(f"[dim]{gallery.build([options.out], options.out)}[/dim]")
+
+
+@app.command("self-test")
+def self_test(
+    streams: Annotated[int, typer.Option(help="Realtime streams at once.")] = 300,
+    protocol: Annotated[Protocol, typer.Option(help="http or ws.")] = "ws",
+    duration: Annotated[float, typer.Option(help="Measured (s).")] = 10.0,
+    processes: Annotated[int, typer.Option(help="Generator processes.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder for results.")] = Path("bench-self-test"),
+) -> None:
+    """Measure the generator itself against a server that only keeps time."""
+    config = RunConfig(
+        warmup_s=5.0, duration_s=duration, processes=processes, label="self-test", out=out
+    )
+    tables.show_run(console, run_self_test(config, streams, protocol))
+
+
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of runs or sweeps.")],
+    out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("bench-report"),
+) -> None:
+    """Draw what was measured; several sweeps side by side."""
+    try:
+        path = gallery.build(folders, out)
+    except FileNotFoundError as error:
+        raise typer.BadParameter(f"no results there: {error.filename}") from error
+    console.print(str(path))

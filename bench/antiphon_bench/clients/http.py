@@ -1,0 +1,88 @@
+"""Any OpenAI-compatible `POST /v1/audio/speech` that streams its response body."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import aiohttp
+
+from antiphon_bench.arrivals import Job
+from antiphon_bench.clients.base import Failure, Observation, SpeechClient, failure_of_status
+from antiphon_bench.wav import BadWav, WavStream
+
+_RATE_HEADERS = ("x-sample-rate", "x-audio-sample-rate", "sample-rate")
+
+
+class HttpClient(SpeechClient):
+    """One POST a request; every read that brings samples counts as a chunk."""
+
+    async def _speak(self, job: Job, seen: Observation) -> None:
+        body = {
+            "model": self.target.model,
+            "input": job.text,
+            "voice": job.voice,
+            "response_format": self.target.response_format,
+            "stream": True,
+        }
+        url = self.target.url.rstrip("/") + "/v1/audio/speech"
+        async with self.session.post(
+            url, json=self.merged(body), trace_request_ctx=seen
+        ) as response:
+            seen.started()
+            seen.request_id = response.headers.get("x-request-id")
+            if response.status != 200:
+                raise await _failure(response)
+            accept = self._acceptor(response.headers, seen)
+            async for data in response.content.iter_any():
+                accept(data)
+            seen.ended()
+            for name, duration_s in server_timing(response.headers).items():
+                seen.server[name] = duration_s
+
+    def _acceptor(self, headers: Mapping[str, str], seen: Observation) -> Callable[[bytes], None]:
+        if self.target.response_format == "pcm":
+            seen.format(pcm_rate(headers) or self.target.sample_rate)
+            return seen.audio
+        wav = WavStream()
+
+        def accept(data: bytes) -> None:
+            try:
+                pcm = wav.feed(data)
+            except BadWav as error:
+                raise Failure("protocol", str(error)) from error
+            if wav.layout is not None:
+                seen.format(wav.layout.sample_rate, wav.layout.channels)
+                if pcm:
+                    seen.audio(pcm)
+
+        return accept
+
+
+def pcm_rate(headers: Mapping[str, str]) -> int | None:
+    """Sample rate (hz) of headerless PCM, if the response names one."""
+    for name in _RATE_HEADERS:
+        if headers.get(name, "").isdigit():
+            return int(headers[name])
+    found = re.search(r"rate=(\d+)", headers.get("content-type", ""))
+    return int(found[1]) if found else None
+
+
+def server_timing(headers: Mapping[str, str]) -> dict[str, float]:
+    """Durations (s) of a W3C Server-Timing header: `queue;dur=1.5, talker;dur=20`."""
+    found = re.finditer(r"([\w.-]+)[^,]*?;\s*dur=\"?([\d.]+)\"?", headers.get("server-timing", ""))
+    return {f"{match[1]}_s": float(match[2]) / 1000.0 for match in found}
+
+
+async def _failure(response: aiohttp.ClientResponse) -> Failure:
+    raw = (await response.content.read(65_536)).decode("utf-8", "replace")
+    code, message = None, raw[:300]
+    try:
+        error: Any = json.loads(raw)["error"]
+        message = str(error["message"])
+        code = str(error["code"]) if error.get("code") is not None else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass  # not OpenAI's schema: the raw text says more than nothing
+    return failure_of_status(response.status, message, code)

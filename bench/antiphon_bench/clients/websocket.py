@@ -1,0 +1,108 @@
+"""Antiphon's `WS /v1/audio/speech/stream`: text in, whole or word by word; s16le PCM out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+
+from antiphon_bench.arrivals import Job
+from antiphon_bench.clients.base import Failure, Observation, SpeechClient
+
+_TRY_AGAIN_LATER = 1013
+_CLOSE_TIMEOUT = aiohttp.ClientWSTimeout(ws_close=1.0)
+
+
+class WebSocketClient(SpeechClient):
+    """One socket, one utterance; every binary message counts as a chunk."""
+
+    async def _speak(self, job: Job, seen: Observation) -> None:
+        url = self.target.url.rstrip("/") + "/v1/audio/speech/stream"
+        # Compressed audio frames would measure zlib.
+        async with self.session.ws_connect(
+            url, compress=0, max_msg_size=0, timeout=_CLOSE_TIMEOUT
+        ) as socket:
+            seen.connect_s = seen.now_s()
+            sender = asyncio.create_task(self._send(socket, job))
+            try:
+                await _receive(socket, seen)
+            finally:
+                sender.cancel()
+                await asyncio.gather(sender, return_exceptions=True)
+
+    async def _send(self, socket: aiohttp.ClientWebSocketResponse, job: Job) -> None:
+        config = {"type": "session.config", "model": self.target.model, "voice": job.voice}
+        await socket.send_json(self.merged(config))
+        for piece in _pieces(job.text, whole=not self.target.words_per_s):
+            await socket.send_json({"type": "input.text", "text": piece})
+            if self.target.words_per_s:
+                await asyncio.sleep(1.0 / self.target.words_per_s)
+        await socket.send_json({"type": "input.done"})
+
+
+def _pieces(text: str, *, whole: bool) -> list[str]:
+    if whole:
+        return [text]
+    words = text.split()
+    return [word + " " for word in words[:-1]] + words[-1:]
+
+
+async def _receive(socket: aiohttp.ClientWebSocketResponse, seen: Observation) -> None:
+    while True:
+        message = await socket.receive()
+        if message.type is aiohttp.WSMsgType.BINARY:
+            seen.audio(message.data)
+        elif message.type is aiohttp.WSMsgType.TEXT:
+            if _event(_parsed(message.data), seen):
+                return
+        elif message.type is aiohttp.WSMsgType.ERROR:
+            raise Failure("disconnected", str(message.data))
+        else:
+            raise _closed(socket.close_code)
+
+
+def _parsed(data: str) -> dict[str, Any]:
+    try:
+        event = json.loads(data)
+    except ValueError as error:
+        raise Failure("protocol", f"not JSON: {data[:80]}") from error
+    if not isinstance(event, dict):
+        raise Failure("protocol", "a message is an object")
+    return event
+
+
+def _event(event: dict[str, Any], seen: Observation) -> bool:
+    """Takes one control message; True at the end of the utterance."""
+    kind = event.get("type")
+    if kind == "audio.start":
+        seen.started()
+        seen.request_id = event.get("request_id")
+        seen.format(int(event["sample_rate"]))
+    elif kind == "audio.done":
+        seen.ended()
+        if event.get("outcome", "ok") != "ok":
+            raise Failure(f"ws_{event['outcome']}", "the request did not end well")
+        seen.breakdown(event)
+        _check_total(event.get("samples"), seen)
+        return True
+    elif kind == "error":
+        raise _refusal(event.get("error"))
+    return False
+
+
+def _check_total(samples: object, seen: Observation) -> None:
+    received = seen.account.samples if seen.account else 0
+    if isinstance(samples, int) and samples != received:
+        raise Failure("truncated", f"{received} samples of {samples} arrived")
+
+
+def _refusal(error: object) -> Failure:
+    fields = error if isinstance(error, dict) else {"message": str(error)}
+    code = fields.get("code") or fields.get("type") or "unknown"
+    return Failure(f"ws_{code}", str(fields.get("message")), refused=code == "overloaded")
+
+
+def _closed(code: int | None) -> Failure:
+    return Failure(f"ws_close_{code}", "closed before audio.done", refused=code == _TRY_AGAIN_LATER)

@@ -1,0 +1,86 @@
+"""Runs a load, in one process or several, and writes what was seen."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+
+import uvloop
+
+from antiphon_bench.config import Arrivals, Closed, Gamma, RunConfig
+from antiphon_bench.driver import Part, Share, drive
+from antiphon_bench.health import health
+from antiphon_bench.results import RequestResult, Summary, write_json, write_lines
+from antiphon_bench.stats import summarise
+
+_SPAWN_S = 3.0  # enough for an interpreter to start and import; all processes wait for it
+
+
+def run(config: RunConfig) -> Summary:
+    """Runs `config`, writes requests.jsonl and summary.json into its folder; blocks."""
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    parts = _one(config) if config.processes == 1 else _several(config)
+    results = sorted((r for part in parts for r in part.results), key=lambda r: r.started_s)
+    summary = summary_of(config, results, parts, started)
+    write_lines(config.out / "requests.jsonl", results)
+    write_json(config.out / "summary.json", summary)
+    return summary
+
+
+def summary_of(
+    config: RunConfig, results: list[RequestResult], parts: list[Part], started: str
+) -> Summary:
+    """The figures of a run whose parts are done."""
+    lags_s = [r.lag_s for r in results if r.measured]
+    return summarise(
+        results,
+        window=(config.warmup_s, config.warmup_s + config.duration_s),
+        generator=health([part.watch for part in parts], lags_s),
+        label=config.label,
+        url=config.target.url,
+        protocol=config.target.protocol,
+        arrivals=describe(config.arrivals),
+        rate=offered_rate(config.arrivals),
+        texts=config.texts,
+        seed=config.seed,
+        started=started,
+    )
+
+
+def describe(arrivals: Arrivals) -> str:
+    """The arrivals in words."""
+    if isinstance(arrivals, Closed):
+        what = "listening" if arrivals.listen else "back-to-back"
+        return f"closed loop, {arrivals.concurrency} {what} users"
+    if isinstance(arrivals, Gamma):
+        return f"gamma bursts (cv {arrivals.cv:g}), {arrivals.rate:g} requests/s"
+    return f"Poisson, {arrivals.rate:g} requests/s"
+
+
+def offered_rate(arrivals: Arrivals) -> float:
+    """Requests/s of an open loop, users of a closed one."""
+    return float(arrivals.concurrency) if isinstance(arrivals, Closed) else arrivals.rate
+
+
+def _one(config: RunConfig) -> list[Part]:
+    return [_part(config, Share(), time.time())]
+
+
+def _several(config: RunConfig) -> list[Part]:
+    begin = time.time() + _SPAWN_S
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(config.processes, mp_context=context) as pool:
+        shares = [Share(index, config.processes) for index in range(config.processes)]
+        futures = [pool.submit(_part, config, share, begin) for share in shares]
+        return [future.result() for future in futures]
+
+
+def _part(config: RunConfig, share: Share, begin: float) -> Part:
+    gc.collect()
+    gc.freeze()  # collecting start-up objects again and again would show as lag
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(drive(config, share=share, wait_s=lambda: begin - time.time()))

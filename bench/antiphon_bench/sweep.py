@@ -1,0 +1,93 @@
+"""Looks for the goodput of a server by measuring one load after another."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+
+from antiphon_bench.config import Closed, RunConfig, SweepConfig
+from antiphon_bench.results import Summary, Sweep, write_json
+from antiphon_bench.run import run
+from antiphon_bench.stats import meets, sweep_of
+
+
+class Search:
+    """Which rate to measure next: climb until one fails, then bisect between. Pure."""
+
+    def __init__(self, start: float, factor: float, ceiling: float, refine: int) -> None:
+        self._factor = factor
+        self._ceiling = ceiling
+        self._left = refine
+        self._next: float | None = start
+        self.passed: float | None = None
+        self.failed: float | None = None
+
+    def rate(self) -> float | None:
+        """The rate to measure now, or None when the search is over."""
+        return self._next
+
+    def record(self, passed: bool) -> None:
+        """Says how the rate of `rate()` went."""
+        if self._next is None:
+            raise RuntimeError("the search is over")
+        if passed:
+            self.passed = self._next
+        else:
+            self.failed = self._next
+        self._next = self._following()
+
+    def _following(self) -> float | None:
+        if self.failed is None:
+            rate = (self.passed or 0.0) * self._factor
+            return rate if rate <= self._ceiling else None
+        if not self._left:
+            return None
+        self._left -= 1
+        if self.passed is None:
+            return self.failed / self._factor
+        # Loads are compared as ratios, so the middle is the geometric one.
+        return math.sqrt(self.passed * self.failed)
+
+
+def at_rate(config: RunConfig, rate: float) -> RunConfig:
+    """The same run at another load, in its own folder."""
+    if isinstance(config.arrivals, Closed):
+        update: dict[str, float] = {"concurrency": max(1, round(rate))}
+    else:
+        update = {"rate": rate}
+    return config.model_copy(
+        update={
+            "arrivals": config.arrivals.model_copy(update=update),
+            "out": config.out / f"load-{rate:.3f}",
+        }
+    )
+
+
+def sweep(
+    config: SweepConfig,
+    *,
+    measure: Callable[[RunConfig], Summary] = run,
+    report: Callable[[Summary, bool], None] = lambda _summary, _passed: None,
+) -> Sweep:
+    """Measures every load, writes sweep.json after each and returns the whole; blocks."""
+    points: list[Summary] = []
+    targets = {"ttfp_p95_s": config.ttfp_p95_s, "viable_share": config.viable_share}
+
+    def point(rate: float) -> bool:
+        if points:
+            time.sleep(config.settle_s)  # the server's queues empty between two loads
+        points.append(measure(at_rate(config.run, rate)))
+        passed = meets(points[-1], **targets)
+        report(points[-1], passed)
+        write_json(config.run.out / "sweep.json", sweep_of(config.run.label, points, **targets))
+        return passed
+
+    if config.rates:
+        for fixed in config.rates:
+            point(fixed)
+    else:
+        search = Search(config.start, config.factor, config.ceiling, config.refine)
+        while (rate := search.rate()) is not None:
+            search.record(point(rate))
+    return sweep_of(config.run.label, points, **targets)

@@ -1,0 +1,106 @@
+from pathlib import Path
+
+import pytest
+
+from antiphon_bench.config import Closed, Poisson, RunConfig, SweepConfig
+from antiphon_bench.results import GeneratorHealth, RequestResult, Summary, read_sweep
+from antiphon_bench.run import offered_rate
+from antiphon_bench.stats import summarise
+from antiphon_bench.sweep import Search, at_rate, sweep
+
+
+def explore(search: Search, capacity: float) -> list[float]:
+    measured = []
+    while (rate := search.rate()) is not None:
+        measured.append(rate)
+        search.record(rate <= capacity)
+    return measured
+
+
+def test_a_search_climbs_then_bisects() -> None:
+    search = Search(start=1.0, factor=2.0, ceiling=1000.0, refine=3)
+    measured = explore(search, capacity=11.0)
+    assert measured[:5] == [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert measured[5] == pytest.approx(128**0.5)  # 11.3: too much
+    assert search.passed is not None
+    assert search.failed is not None
+    assert search.passed <= 11.0 < search.failed
+    assert search.failed / search.passed == pytest.approx(2.0 ** (1 / 8))
+
+
+def test_a_search_goes_down_when_the_start_is_too_much() -> None:
+    search = Search(start=8.0, factor=2.0, ceiling=1000.0, refine=3)
+    assert explore(search, capacity=3.0) == pytest.approx([8.0, 4.0, 2.0, 8**0.5])
+    assert search.passed == pytest.approx(8**0.5)
+
+
+def test_a_search_stops_at_the_ceiling() -> None:
+    search = Search(start=1.0, factor=4.0, ceiling=20.0, refine=3)
+    assert explore(search, capacity=1e9) == [1.0, 4.0, 16.0]
+    with pytest.raises(RuntimeError, match="over"):
+        search.record(True)
+
+
+def test_a_closed_loop_is_swept_by_its_users() -> None:
+    config = at_rate(RunConfig(arrivals=Closed(concurrency=1)), 12.4)
+    assert config.arrivals == Closed(concurrency=12)
+    assert at_rate(RunConfig(), 2.5).arrivals == Poisson(rate=2.5)
+
+
+def fake_measure(config: RunConfig) -> Summary:
+    """A server that is prompt up to 5 requests/s."""
+    rate = offered_rate(config.arrivals)
+    waited = 0.1 if rate <= 5.0 else 2.0
+    heard = RequestResult(
+        index=0,
+        scheduled_s=0.0,
+        lag_s=0.0,
+        measured=True,
+        text="A word.",
+        voice="slt",
+        outcome="ok",
+        e2e_s=3.0,
+        ttfp_s=waited,
+        chunks=2,
+        viable_chunks=2,
+        viable=True,
+    )
+    health = GeneratorHealth(
+        processes=1,
+        cpu_share=0.0,
+        loop_lag_p50_s=0.0,
+        loop_lag_p99_s=0.0,
+        loop_lag_max_s=0.0,
+        dispatch_lag_p99_s=0.0,
+        dispatch_lag_max_s=0.0,
+    )
+    return summarise(
+        [heard],
+        window=(0.0, 1.0),
+        generator=health,
+        label="fake",
+        url="http://fake",
+        protocol="http",
+        arrivals="Poisson",
+        rate=rate,
+        texts="short",
+        seed=0,
+        started="2026-01-01",
+    )
+
+
+def test_a_sweep_finds_the_goodput_and_keeps_every_point(tmp_path: Path) -> None:
+    config = SweepConfig(run=RunConfig(out=tmp_path), refine=2, settle_s=0.0)
+    seen: list[tuple[float, bool]] = []
+    found = sweep(config, measure=fake_measure, report=lambda s, ok: seen.append((s.rate, ok)))
+    assert [rate for rate, _ in seen[:4]] == [1.0, 2.0, 4.0, 8.0]
+    assert [ok for _, ok in seen[:4]] == [True, True, True, False]
+    assert found.goodput == pytest.approx(32**0.5 / 2**0.25)
+    assert read_sweep(tmp_path / "sweep.json") == found
+
+
+def test_fixed_rates_are_measured_as_given(tmp_path: Path) -> None:
+    config = SweepConfig(run=RunConfig(out=tmp_path), rates=(9.0, 3.0), settle_s=0.0)
+    found = sweep(config, measure=fake_measure)
+    assert [p.rate for p in found.points] == [3.0, 9.0]
+    assert found.goodput == 3.0
