@@ -56,7 +56,7 @@ def sample(
     """
     logits = _keep_top(logits.float(), top_k)
     scale = torch.tensor(temperature, dtype=torch.float32)[:, None]
-    gumbel = -torch.log(-torch.log(uniforms(keys, logits.shape[1]).double())).float()
+    gumbel = -torch.log(-torch.log(uniforms(keys, logits.shape[1])))
     return (logits + gumbel * scale).argmax(-1)
 
 

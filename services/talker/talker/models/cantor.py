@@ -317,37 +317,29 @@ class Cantor(TalkerModel):
 
     def _inputs(self, batch: Sequence[Slice]) -> tuple[Tensor, Tensor]:
         """Embeddings and positions of all tokens of the batch: [tokens, dim], [tokens]."""
-        parts: list[Tensor] = []
-        positions: list[Tensor] = []
+        frames = _FrameInputs(self._net.config.bos)
         for part in batch:
-            stream = _cantor(part.stream)
-            progress, plan = stream.progress, part.plan
-            assert progress is not None
-            first_frame = max(plan.start - progress.prompt, 0)
-            if plan.start == 0:
-                parts.append(self._prompt(stream, progress))
-            parts.append(self._frame_inputs(stream, progress, first_frame))
-            positions.append(torch.arange(plan.start, plan.end))
-        return torch.cat(parts), torch.cat(positions)
+            frames.add(_cantor(part.stream), part.plan)
+        embedded = frames.embed(self._net)
+        positions = torch.from_numpy(
+            np.concatenate([np.arange(part.plan.start, part.plan.end) for part in batch])
+        )
+        if all(part.plan.start for part in batch):
+            return embedded, positions
+        parts: list[Tensor] = []
+        for part, rows in zip(batch, embedded.split(frames.counts), strict=True):
+            if part.plan.start == 0:
+                parts.append(self._prompt(_cantor(part.stream)))
+            parts.append(rows)
+        return torch.cat(parts), positions
 
-    def _prompt(self, stream: CantorStream, progress: _Progress) -> Tensor:
+    def _prompt(self, stream: CantorStream) -> Tensor:
+        progress = stream.progress
+        assert progress is not None
         phones = slice(1, 1 + progress.phones)
         symbols = torch.from_numpy(progress.symbols[phones])
         flags = torch.from_numpy(progress.flags[phones])
         return self._net.embed_prompt(symbols, flags, torch.tensor(stream.speaker))
-
-    def _frame_inputs(self, stream: CantorStream, progress: _Progress, first: int) -> Tensor:
-        """Inputs of frames `first` .. the one to come."""
-        previous = [self._net.config.bos, *progress.codes][first:]
-        pointers = np.array(progress.pointers[first:])
-        around = pointers[:, None] + np.arange(CONTEXT)
-        return self._net.embed_frame(
-            torch.tensor(previous),
-            torch.from_numpy(progress.symbols[around]),
-            torch.from_numpy(progress.flags[around]),
-            torch.tensor(progress.held[first:]),
-            torch.full((len(previous),), stream.speaker),
-        )
 
     def _draw_advance(self, streams: Sequence[CantorStream], hidden: Tensor) -> Tensor:
         logits = self._net.advance_logits(hidden)
@@ -402,6 +394,42 @@ class Cantor(TalkerModel):
         residual = self._net.residuals(hidden, advance, code, pick)
         codes = torch.cat([code[:, None], residual], 1)[: len(frames)]
         return codes.numpy().astype(np.int16)
+
+
+class _FrameInputs:
+    """What the frames of a batch are told, collected over its streams and embedded at once."""
+
+    def __init__(self, bos: int) -> None:
+        self.counts: list[int] = []
+        self._bos = bos
+        self._previous: list[int] = []
+        self._held: list[int] = []
+        self._speakers: list[int] = []
+        self._symbols: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+        self._flags: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+
+    def add(self, stream: CantorStream, plan: Plan) -> None:
+        """The stream's frames from the plan's start to the one to come."""
+        progress = stream.progress
+        assert progress is not None
+        first = max(plan.start - progress.prompt, 0)
+        self._previous += progress.codes[first - 1 :] if first else [self._bos, *progress.codes]
+        self._held += progress.held[first:]
+        around = np.array(progress.pointers[first:])[:, None] + np.arange(CONTEXT)
+        self._symbols.append(progress.symbols[around])
+        self._flags.append(progress.flags[around])
+        self.counts.append(len(around))
+        self._speakers += [stream.speaker] * len(around)
+
+    def embed(self, net: CantorNet) -> Tensor:
+        """[frames, dim]."""
+        return net.embed_frame(
+            torch.tensor(self._previous),
+            torch.from_numpy(np.concatenate(self._symbols)),
+            torch.from_numpy(np.concatenate(self._flags)),
+            torch.tensor(self._held),
+            torch.tensor(self._speakers),
+        )
 
 
 def backbone_cache(net: CantorNet) -> CacheSpec:

@@ -300,7 +300,7 @@ NUMBERS: tuple[Rule, ...] = (
     ),
     rule(rf"(?<![\w.,/-]){_PLAIN_RANGE}(?![\w/-])", _range),
     rule(r"(?<![\w.])(?P<number>\d{1,4}(?:\.\d{1,4}){2,6})(?!\w)", _dotted),
-    rule(r"(?<![\w.,-])(?P<number>[1-9]11)(?![\w,.-])", _spelled),
+    rule(r"(?<![\w.,-])(?P<number>[1-9]11)(?!\w|[,.-]\d)", _spelled),
     rule(rf"{_EDGE}(?P<number>[248])K(?!\w)", _picture_width),
     rule(
         rf"{_EDGE}{_MINUS}(?P<number>\d{{1,3}}(?:\.\d+)?)(?P<mark>k|K|M|bn)(?!\w)", _scaled_number

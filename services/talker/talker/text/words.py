@@ -18,6 +18,7 @@ _VOWEL = re.compile(r"[aeiouy]")
 _UNSPEAKABLE = re.compile(r"[^aeiouy]{5}|^[^aeiouy]{4}")
 _SYLLABLES = re.compile(r"[^aeiouy][aeiouy][^aeiouy]{1,2}(?:[aeiouy][^aeiouy]?)?")
 _LONGEST_WORD = 60
+_MOST_ENDINGS = 2
 
 
 def letter(char: str) -> str:
@@ -58,7 +59,7 @@ class WordReader:
         endings: list[str] = []
         while "'" in text and not self._knows(text.lower()):
             ending = _ENDING.search(text.lower())
-            if ending is None:
+            if ending is None or len(endings) == _MOST_ENDINGS:
                 text = _without_apostrophes(text)
             else:
                 endings.append(ending[0])

@@ -1,0 +1,24 @@
+from pathlib import Path
+
+import pytest
+
+from talker.text.frontend import EnglishFrontend
+from talker.text.lexicon import Lexicon
+from talker.text.normalize import Normalizer
+
+VOICE = Path(__file__).parents[4] / "voices" / "cantor"
+
+
+@pytest.fixture(scope="session")
+def lexicon() -> Lexicon:
+    return Lexicon.load(VOICE)
+
+
+@pytest.fixture(scope="session")
+def normalizer(lexicon: Lexicon) -> Normalizer:
+    return Normalizer(lexicon.knows)
+
+
+@pytest.fixture(scope="session")
+def frontend() -> EnglishFrontend:
+    return EnglishFrontend.load(VOICE)

@@ -1,0 +1,73 @@
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from talker.text.frontend import EnglishFrontend, Word
+from talker.text.symbols import SYMBOL_IDS
+from ttscommon.errors import NothingToSay
+
+TEACHER = Path(__file__).parent / "teacher_phones.txt"
+
+
+def symbols(frontend: EnglishFrontend, text: str) -> str:
+    return " ".join(phone.symbol for phone in frontend.phones(text).phones)
+
+
+def test_phones_run_from_pause_to_pause(frontend: EnglishFrontend) -> None:
+    assert symbols(frontend, "The apple, please.") == ("pau dh iy0 ae1 p ax0 l pau p l iy1 z pau")
+
+
+def test_words_know_their_phones(frontend: EnglishFrontend) -> None:
+    utterance = frontend.phones("Two cats, 25!")
+    assert utterance.words == (Word("Two", 1, 3), Word("cats,", 3, 7), Word("25!", 8, 17))
+    for index, word in enumerate(utterance.words):
+        assert {phone.word for phone in utterance.phones[word.start : word.end]} == {index}
+
+
+def test_every_spoken_word_begins_with_an_initial_phone(frontend: EnglishFrontend) -> None:
+    initials = [phone.symbol for phone in frontend.phones("Rick's 25").phones if phone.initial]
+    assert initials == ["r", "t", "f"]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "🎉", "...", "你好"])
+def test_text_without_words_is_nothing_to_say(frontend: EnglishFrontend, text: str) -> None:
+    with pytest.raises(NothingToSay):
+        frontend.phones(text)
+
+
+def test_agrees_with_the_teacher(frontend: EnglishFrontend) -> None:
+    """The phones flite 2.2 itself used for these sentences: all but a few rare inflections."""
+    lines = TEACHER.read_text("utf-8").splitlines()
+    pairs = [line.split("\t") for line in lines]
+    same = [symbols(frontend, text) == phones for text, phones in pairs]
+    assert len(same) == 200
+    assert sum(same) >= 190
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=200))
+def test_any_text_has_phones_or_nothing_to_say(frontend: EnglishFrontend, text: str) -> None:
+    try:
+        utterance = frontend.phones(text)
+    except NothingToSay:
+        return
+    first, *_, last = utterance.phones
+    assert (first.symbol, last.symbol) == ("pau", "pau")
+    assert {phone.symbol for phone in utterance.phones} <= SYMBOL_IDS.keys()
+    owners = [phone.word for phone in utterance.phones if phone.word >= 0]
+    assert owners == sorted(owners)
+    assert all(word.start < word.end for word in utterance.words)
+
+
+def test_a_sentence_takes_less_than_a_millisecond(frontend: EnglishFrontend) -> None:
+    sentences = [line.split("\t")[0] for line in TEACHER.read_text("utf-8").splitlines()]
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        for sentence in sentences:
+            frontend.phones(sentence)
+        seconds.append((time.perf_counter() - started) / len(sentences))
+    assert min(seconds) < 1e-3
