@@ -89,6 +89,7 @@ async def test_sigterm_lets_main_finish_its_work() -> None:
     finished: list[str] = []
 
     async def main(service: Service) -> None:
+        service.announce()
         os.kill(os.getpid(), signal.SIGTERM)
         await service.stopping.wait()
         await asyncio.sleep(0)
@@ -102,16 +103,28 @@ async def test_main_that_does_not_finish_is_cancelled_after_the_drain_time() -> 
     service = make(drain_s=0.01)
 
     async def main(service: Service) -> None:
+        service.announce()
         service.stop()
         await asyncio.Event().wait()
 
     assert await service.run(main) == 1
 
 
+async def test_a_service_that_took_no_work_yet_stops_at_once() -> None:
+    service = make(drain_s=3600)
+
+    async def main(service: Service) -> None:
+        service.stop()
+        await asyncio.Event().wait()
+
+    assert await service.run(main) == 0
+
+
 async def test_a_second_signal_cuts_the_drain_short() -> None:
     service = make(drain_s=3600)
 
     async def main(service: Service) -> None:
+        service.announce()
         service.stop()
         asyncio.get_running_loop().call_soon(service.stop)
         await asyncio.Event().wait()

@@ -1,0 +1,1 @@
+"""How the default voice is made, end to end, by one command."""

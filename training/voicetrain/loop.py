@@ -1,0 +1,107 @@
+"""What every training stage shares: a time budget, a schedule, checkpoints that resume."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from voicetrain.progress import Progress
+
+Losses = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A stage's length and learning rate: warm up, then a cosine to `floor` of the peak.
+
+    budget_s: processor seconds of this process, so that a busy machine does not shorten training.
+    """
+
+    budget_s: float
+    peak: float
+    warmup_steps: int = 100
+    floor: float = 0.04
+    clip: float = 1.0
+    save_every_s: float = 120.0
+    report_every: int = 50
+
+    def rate(self, step: int, spent_s: float) -> float:
+        """The learning rate at a step, `spent_s` into the budget."""
+        part = min(1.0, spent_s / self.budget_s)
+        cosine = 0.5 * (1 + math.cos(math.pi * part))
+        warm = min(1.0, (step + 1) / self.warmup_steps)
+        return self.peak * warm * (cosine * (1 - self.floor) + self.floor)
+
+
+def _save(path: Path, content: dict[str, Any]) -> None:
+    temporary = path.with_suffix(".part")
+    torch.save(content, temporary)
+    temporary.rename(path)
+
+
+def train(
+    name: str,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    schedule: Schedule,
+    losses: Callable[[int], tuple[Tensor, Losses]],
+    checkpoint: Path,
+    validate: Callable[[], dict[str, float]] | None = None,
+) -> None:
+    """Train until the budget is spent; begin again from `checkpoint` when it exists.
+
+    losses(step): draws a batch and returns the loss to minimise and the parts to report.
+    """
+    step, spent = 0, 0.0
+    if checkpoint.exists():
+        saved = torch.load(checkpoint, weights_only=True)
+        model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        step, spent = saved["step"], saved["spent_s"]
+        torch.manual_seed(step)
+    progress = Progress(name, schedule.budget_s, checkpoint.with_suffix(".jsonl"))
+    last_save = spent
+
+    def save() -> None:
+        _save(
+            checkpoint,
+            {
+                "model": model.state_dict(),
+                "optimizer": optimizer.state_dict(),
+                "step": step,
+                "spent_s": spent,
+            },
+        )
+
+    model.train()
+    sums: dict[str, float] = {}
+    while spent < schedule.budget_s:
+        began = time.process_time()
+        for group in optimizer.param_groups:
+            group["lr"] = schedule.rate(step, spent) * group.get("scale", 1.0)
+        loss, parts = losses(step)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
+        optimizer.step()
+        step += 1
+        spent += time.process_time() - began
+        for key, value in parts.items():
+            sums[key] = sums.get(key, 0.0) + float(value.detach()) / schedule.report_every
+        if step % schedule.report_every == 0:
+            progress.report(spent, step=step, **sums)
+            sums = {}
+        if spent - last_save > schedule.save_every_s:
+            if validate is not None:
+                model.eval()
+                with torch.no_grad():
+                    progress.report(spent, step=step, **validate())
+                model.train()
+            save()
+            last_save = spent
+    save()
