@@ -201,3 +201,23 @@ async def test_a_job_is_queued_once_however_often_it_is_submitted(bus: Bus) -> N
         await bus.submit(TALKER, request)
     info = await bus.jetstream.stream_info(subjects.JOBS)
     assert info.state.messages == 1
+
+
+async def test_a_bucket_is_listed_whole_while_its_keys_are_renewed(bus: Bus, other: Bus) -> None:
+    keys = {f"worker-{i}" for i in range(8)}
+    for key in keys:
+        await bus.kv_put(subjects.REPLICAS, key, b"0")
+    done = asyncio.Event()
+
+    async def renew() -> None:
+        while not done.is_set():
+            for key in keys:
+                await other.kv_put(subjects.REPLICAS, key, b"1")
+
+    renewing = asyncio.create_task(renew())
+    for _ in range(100):
+        assert set(await bus.kv_all(subjects.REPLICAS)) == keys
+    done.set()
+    await renewing
+    await bus.kv_delete(subjects.REPLICAS, "worker-0")
+    assert set(await bus.kv_all(subjects.REPLICAS)) == keys - {"worker-0"}

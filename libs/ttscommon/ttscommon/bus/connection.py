@@ -216,16 +216,22 @@ class Bus:
             raise BusUnavailable(f"could not delete {bucket}/{key}") from error
 
     async def kv_all(self, bucket: str) -> dict[str, bytes]:
-        """Every key with its value; raises BusUnavailable."""
+        """Every key with its value, as of one moment; raises BusUnavailable.
+
+        The client library lists keys by a consumer, which may miss one that is renewed meanwhile.
+        """
+        prefix = f"$KV.{bucket}."
+        query = {"multi_last": [f"{prefix}>"]}
         try:
-            store = await self.bucket(bucket)
-            keys = await store.keys()
-        except nats.js.errors.NoKeysError:
-            return {}
+            await self.bucket(bucket)
+            found = await self.logs.direct_get(f"KV_{bucket}", query)
         except Unreachable as error:
             raise BusUnavailable(f"could not list {bucket}") from error
-        values = {key: await self.kv_get(bucket, key) for key in keys}
-        return {key: value for key, value in values.items() if value is not None}
+        return {
+            headers["Nats-Subject"].removeprefix(prefix): data
+            for headers, data in found
+            if "KV-Operation" not in headers and "Nats-Marker-Reason" not in headers
+        }
 
     def on_reconnect(self, hook: ReconnectHook) -> None:
         """Call `hook` after every reconnection until `off_reconnect`."""
@@ -281,7 +287,10 @@ class Bus:
         """The KV bucket, created if it is missing."""
         if bucket not in self._buckets:
             config = KeyValueConfig(
-                bucket=bucket, ttl=_BUCKET_TTL_S[bucket], replicas=self._settings.replicas
+                bucket=bucket,
+                ttl=_BUCKET_TTL_S[bucket],
+                replicas=self._settings.replicas,
+                direct=True,
             )
             self._buckets[bucket] = await self.jetstream.create_key_value(config)
         return self._buckets[bucket]

@@ -117,31 +117,40 @@ class LogStore:
                 await asyncio.sleep(random.uniform(0.02, 0.08))
 
     async def _read_batch(self, log: Log, request_id: str, after: int) -> list[Stored]:
-        inbox = self._client.new_inbox()
+        query = {"seq": after + 1, "next_by_subj": log.subject(request_id), "batch": _DIRECT_BATCH}
         found: list[Stored] = []
+        for headers, data in await self.direct_get(log.stream, query):
+            try:
+                record = decode_record(data)
+            except MalformedMessage as error:
+                log_.warning("log.malformed", request_id=request_id, error=error.message)
+                continue
+            sequence = int(headers["Nats-Sequence"])
+            found.append(Stored(sequence, record, headers.get("Nats-Msg-Id", "")))
+        return found
+
+    async def direct_get(
+        self, stream: str, query: dict[str, Any]
+    ) -> list[tuple[dict[str, str], bytes]]:
+        """Headers and data of every message a direct-get query finds on a stream.
+
+        Raises one of `Unreachable` if the broker does not answer in time.
+        """
+        found: list[tuple[dict[str, str], bytes]] = []
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         async def on_message(message: Msg) -> None:
             headers = message.headers or {}
-            if "Status" in headers or not headers:
-                if not done.done():
-                    done.set_result(None)
-                return
-            try:
-                record = decode_record(message.data)
-            except MalformedMessage as error:
-                log_.warning("log.malformed", request_id=request_id, error=error.message)
-                return
-            found.append(
-                Stored(int(headers["Nats-Sequence"]), record, headers.get("Nats-Msg-Id", ""))
-            )
+            if "Nats-Sequence" in headers:
+                found.append((headers, message.data))
+            elif not done.done():
+                done.set_result(None)
 
+        inbox = self._client.new_inbox()
         subscription = await self._client.subscribe(inbox, cb=on_message)
-        query = {"seq": after + 1, "next_by_subj": log.subject(request_id), "batch": _DIRECT_BATCH}
         try:
-            await self._client.publish(
-                f"$JS.API.DIRECT.GET.{log.stream}", json.dumps(query).encode(), reply=inbox
-            )
+            subject = f"$JS.API.DIRECT.GET.{stream}"
+            await self._client.publish(subject, json.dumps(query).encode(), reply=inbox)
             await asyncio.wait_for(done, self._timeout_s)
         finally:
             await _unsubscribe(subscription)

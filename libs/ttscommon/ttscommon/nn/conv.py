@@ -34,14 +34,14 @@ class ConvNeXt(nn.Module):
         """[batch, steps, size] -> [batch, steps, size], zeros before (and after) the input."""
         before = self.tail_size if self.causal else self.tail_size // 2
         padded = nn.functional.pad(x, (0, 0, before, self.tail_size - before))
-        return self._apply(x, padded)
+        return self._mixed(x, padded)
 
     def step(self, x: Tensor, lengths: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
         """Go on from a carried tail [batch, tail_size, size]. Returns output and new tail."""
         padded = torch.cat((tail, x), 1)
-        return self._apply(x, padded), tail_after(padded, lengths, self.tail_size)
+        return self._mixed(x, padded), tail_after(padded, lengths, self.tail_size)
 
-    def _apply(self, x: Tensor, padded: Tensor) -> Tensor:
+    def _mixed(self, x: Tensor, padded: Tensor) -> Tensor:
         mixed = self.depthwise(padded.transpose(1, 2)).transpose(1, 2)
         hidden = nn.functional.gelu(self.rise(self.norm(mixed)))
         return x + self.scale * self.fall(hidden)
