@@ -39,7 +39,7 @@ def main() -> None:
     """Resolve the three sets, each on top of the one before, and write what it adds."""
     serve = resolve([*asked(SERVE), *BUILD])
     write("requirements.txt", "What `make serve` installs.", serve)
-    develop = resolve([*serve, *asked(DEVELOP), *TOOLS])
+    develop = resolve([*serve, *optional(SERVE), *asked(DEVELOP), *TOOLS])
     extra = [pin for pin in develop if pin not in serve]
     write("requirements-dev.txt", "On top of requirements.txt, for `make check test bench`.", extra)
     train = resolve([*develop, *asked(TRAIN)])
@@ -53,6 +53,16 @@ def asked(packages: tuple[str, ...]) -> list[str]:
     for package in packages:
         project = tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]
         found += [name for name in project["dependencies"] if not name.startswith("antiphon-")]
+    return sorted(set(found))
+
+
+def optional(packages: tuple[str, ...]) -> list[str]:
+    """What the packages can use but do not need; the tests cover it."""
+    found: list[str] = []
+    for package in packages:
+        project = tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]
+        for extra in project.get("optional-dependencies", {}).values():
+            found += extra
     return sorted(set(found))
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
+import time
 from collections.abc import AsyncIterable, AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 import httpx
@@ -16,6 +19,14 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 _OPEN_TIMEOUT_S: Final = 10.0
 _MAX_FRAME_BYTES: Final = 16 << 20
+_BYTES_PER_SAMPLE: Final = 2
+_PATIENCE_S: Final = 30.0
+_FIRST_BACKOFF_S: Final = 0.05
+_LONGEST_BACKOFF_S: Final = 1.0
+# Close codes of a gateway that leaves, and errors that pass by themselves while we wait.
+_GOING_AWAY: Final = (1001, 1006, 1012)
+_LEAVING: Final = ("draining",)
+_PASSING: Final = ("draining", "bus_unavailable", "unavailable", "overloaded")
 
 
 class GatewayError(Exception):
@@ -44,7 +55,7 @@ class SpeechOptions:
         """The `session.config` message."""
         chosen = {"voice": self.voice, "seed": self.seed, "sample_rate": self.sample_rate}
         set_ = {name: value for name, value in chosen.items() if value is not None}
-        return {"type": "session.config", "model": self.model, **set_}
+        return {"type": "session.config", "model": self.model, "resumable": True, **set_}
 
 
 @dataclass(frozen=True)
@@ -79,25 +90,31 @@ async def speak(url: str, text: AsyncIterable[str], options: SpeechOptions) -> A
     """Send `text` as it comes and yield the answer as it comes; raises GatewayError.
 
     The stream is Started, any number of Audio, Finished; without Started if nothing was said.
+    A connection that breaks, or a gateway that shuts down, is not the end: the rest comes over
+    another connection, from the sample after the last one heard.
     """
-    try:
-        async with connect(
-            _socket_url(url), open_timeout=_OPEN_TIMEOUT_S, max_size=_MAX_FRAME_BYTES
-        ) as socket:
-            sender = asyncio.create_task(_send(socket, options, text))
+    async with _Script(text) as script:
+        talk = _Talk(script, options)
+        lost_s: float | None = None
+        delay_s = _FIRST_BACKOFF_S
+        while True:
+            heard = talk.heard_bytes
             try:
-                async for event in _events(socket):
-                    yield event
-            finally:
-                sender.cancel()
-                await asyncio.gather(sender, return_exceptions=True)
-    except ConnectionClosed as error:
-        reason = error.rcvd.reason if error.rcvd else ""
-        raise GatewayError(f"the connection ended early {reason}".rstrip()) from error
-    except InvalidHandshake as error:
-        raise GatewayError(f"{url} does not speak the protocol: {error}") from error
-    except OSError as error:
-        raise GatewayError(_nobody(url)) from error
+                async with connect(
+                    _socket_url(url), open_timeout=_OPEN_TIMEOUT_S, max_size=_MAX_FRAME_BYTES
+                ) as socket:
+                    async for event in talk.over(socket):
+                        yield event
+                    return
+            except (_Lost, ConnectionClosed, InvalidHandshake, OSError) as error:
+                if not _may_come_back(error, talk):
+                    raise _explained(error, url) from error
+                if lost_s is None or talk.heard_bytes > heard:
+                    lost_s, delay_s = time.monotonic(), _FIRST_BACKOFF_S
+                if time.monotonic() - lost_s > _PATIENCE_S:
+                    raise _explained(error, url) from error
+            await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
+            delay_s = min(2 * delay_s, _LONGEST_BACKOFF_S)
 
 
 async def voices(url: str) -> list[Voice]:
@@ -114,37 +131,162 @@ async def voices(url: str) -> list[Voice]:
     return [Voice(row["id"], row["name"], row["language"]) for row in rows]
 
 
-async def _events(socket: ClientConnection) -> AsyncIterator[Event]:
-    async for frame in socket:
-        if isinstance(frame, bytes):
-            yield Audio(frame)
-            continue
-        message = json.loads(frame)
-        match message["type"]:
-            case "audio.start":
-                yield Started(
-                    message["request_id"],
-                    message["sample_rate"],
-                    message["voice"],
-                    message["seed"],
+class _Lost(Exception):
+    """The gateway cannot go on with us, and another one may."""
+
+
+class _Script:
+    """The text, read once and remembered, so that another connection can be told it again."""
+
+    def __init__(self, text: AsyncIterable[str]) -> None:
+        self.pieces: list[str] = []
+        self.complete = False
+        self._text = text
+        self._changed = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def wait(self, count: int) -> None:
+        """Wait until there are more than `count` pieces or no more will come."""
+        while len(self.pieces) <= count and not self.complete:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def _read(self) -> None:
+        try:
+            async for piece in self._text:
+                self.pieces.append(piece)
+                self._changed.set()
+        finally:
+            self.complete = True
+            self._changed.set()
+
+
+class _Talk:
+    """What was said and heard so far, over however many connections."""
+
+    def __init__(self, script: _Script, options: SpeechOptions) -> None:
+        self.heard_bytes = 0
+        self.met = False
+        self._request_bytes = 0
+        self._first_piece = 0
+        self._script = script
+        self._options = options
+        self._told = 0
+        self._text_done = False
+        self._request_id: str | None = None
+        self._started = False
+
+    async def over(self, socket: ClientConnection) -> AsyncIterator[Event]:
+        """Begin, or go on, over a new connection; ends with Finished."""
+        if self._request_id is None:
+            self._told, self._text_done = self._first_piece, False
+        # What was being typed when a connection broke ends there; the rest is a second request.
+        second = self._told
+        awaited = 1 + (self._request_id is not None and not self._text_done)
+        sender = asyncio.create_task(self._send(socket))
+        try:
+            async for event in self._events(socket):
+                if isinstance(event, Finished):
+                    awaited -= 1
+                    self._request_id = None
+                    if awaited and event.outcome == "ok":
+                        self._first_piece = second
+                        continue
+                    yield event
+                    return
+                yield event
+        finally:
+            sender.cancel()
+            await asyncio.gather(sender, return_exceptions=True)
+
+    async def _send(self, socket: ClientConnection) -> None:
+        """Say it all. Why a connection closed meanwhile is for the reading side to tell."""
+        with contextlib.suppress(ConnectionClosed):
+            await _tell(socket, **self._options.config())
+            if self._request_id is not None:
+                heard = self._request_bytes // _BYTES_PER_SAMPLE
+                await _tell(
+                    socket, type="session.resume", request_id=self._request_id, from_sample=heard
                 )
-            case "audio.done":
-                yield Finished(message["outcome"], message)
-                return
-            case "error":
-                raise GatewayError(message["error"]["message"])
-            case _:
+            while not self._text_done:
+                await self._script.wait(self._told)
+                if self._told < len(self._script.pieces):
+                    await _tell(socket, type="input.text", text=self._script.pieces[self._told])
+                    self._told += 1
+                elif self._script.complete:
+                    await _tell(socket, type="input.done")
+                    self._text_done = True
+
+    async def _events(self, socket: ClientConnection) -> AsyncIterator[Event]:
+        async for frame in socket:
+            self.met = True
+            if isinstance(frame, bytes):
+                self.heard_bytes += len(frame)
+                self._request_bytes += len(frame)
+                yield Audio(frame)
                 continue
-    raise GatewayError("the connection ended early")
+            message = json.loads(frame)
+            match message["type"]:
+                case "audio.start":
+                    if (started := self._start(message)) is not None:
+                        yield started
+                case "audio.done":
+                    yield Finished(message["outcome"], message)
+                case "error":
+                    self._refused(message["error"])
+                case _:
+                    continue
+        raise _Lost("the connection ended early")
+
+    def _start(self, message: dict[str, Any]) -> Started | None:
+        """Once: neither a resumed request nor the second part of a text is news."""
+        if message["request_id"] != self._request_id:
+            self._request_id, self._request_bytes = message["request_id"], 0
+        if self._started:
+            return None
+        self._started = True
+        return Started(
+            message["request_id"], message["sample_rate"], message["voice"], message["seed"]
+        )
+
+    def _refused(self, error: dict[str, Any]) -> None:
+        if error.get("code") in (_PASSING if self._started else _LEAVING):
+            raise _Lost(error["message"])
+        raise GatewayError(error["message"])
 
 
-async def _send(socket: ClientConnection, options: SpeechOptions, text: AsyncIterable[str]) -> None:
-    """Say it all. Why a connection closed meanwhile is for the reading side to tell."""
-    with contextlib.suppress(ConnectionClosed):
-        await socket.send(json.dumps(options.config()))
-        async for piece in text:
-            await socket.send(json.dumps({"type": "input.text", "text": piece}))
-        await socket.send(json.dumps({"type": "input.done"}))
+async def _tell(socket: ClientConnection, **message: Any) -> None:
+    await socket.send(json.dumps(message))
+
+
+def _may_come_back(error: Exception, talk: _Talk) -> bool:
+    """Whether another connection has a chance; there must have been a gateway before."""
+    if isinstance(error, ConnectionClosed):
+        return error.rcvd is None or error.rcvd.code in _GOING_AWAY
+    return talk.met
+
+
+def _explained(error: Exception, url: str) -> GatewayError:
+    if isinstance(error, ConnectionClosed):
+        reason = error.rcvd.reason if error.rcvd else ""
+        return GatewayError(f"the connection ended early {reason}".rstrip())
+    if isinstance(error, InvalidHandshake):
+        return GatewayError(f"{url} does not speak the protocol: {error}")
+    if isinstance(error, OSError):
+        return GatewayError(_nobody(url))
+    return GatewayError(str(error))
 
 
 def _socket_url(url: str) -> str:

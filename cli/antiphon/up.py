@@ -28,7 +28,9 @@ def run(config: StackConfig, console: Console, *, raw: bool) -> int:
     try:
         return asyncio.run(_run(config, console, view))
     except (StackFailed, BrokerMissing) as error:
-        console.print(f"[bold red]antiphon up:[/] {error}", highlight=False)
+        # What a failed child said last stands in the log just above.
+        reason = str(error).splitlines()[0]
+        console.print(f"[bold red]antiphon up:[/] {reason}", highlight=False)
         return _EXIT_FAILED
 
 

@@ -45,7 +45,7 @@ SENTENCES = (
     "I have never seen so many birds in one place before.",
     "Although the road was long and the night was cold, they kept walking until they saw a light.",
     "What would you do if you had one more hour every day?",
-    "The children were playing in the garden while their grandmother slept in the shade of the tree.",
+    "The children were playing in the garden while their grandmother slept under the tree.",
     "Music, she said, is not in the notes, but in the silence between them.",
     "On the first day of spring the whole village went down to the river, sang the old songs, "
     "and waited for the boats to come home with the evening tide.",
@@ -68,8 +68,8 @@ class Reference:
 
     def __init__(self) -> None:
         torch.set_num_threads(1)
-        self._talker: TalkerModel = load_talker("cantor", "cantor", VOICE_DIR)
-        self._codec = load_codec("cantor", "cantor", VOICE_DIR)
+        self._talker: TalkerModel = load_talker("cantor", VOICE_DIR)
+        self._codec = load_codec("cantor", VOICE_DIR)
 
     def speak(self, request: SpeechRequest) -> Offline:
         caches = PagedCaches(self._talker.spec.caches, BLOCKS)

@@ -28,7 +28,7 @@ ALLOWED: Final = {
     "talker": {"ttscommon"},
     "vocoder": {"ttscommon"},
     "antiphon": {"ttscommon", "antiphon_bench"},
-    "antiphon_bench": {"ttscommon"},
+    "antiphon_bench": {"ttscommon", "talker", "vocoder"},
     "voicetrain": {"ttscommon", "talker", "vocoder"},
 }
 TORCH_FREE_MODULES: Final = (

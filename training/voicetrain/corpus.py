@@ -110,7 +110,8 @@ def contaminated(sentences: Iterable[str], evaluation: Iterable[str]) -> list[st
     bad = []
     for sentence in sentences:
         form = f" {normal_form(sentence)} "
-        if (form in everything and form.count(" ") >= 5) or any(target in form for target in targets if len(target) <= len(form)):
+        within = form.count(" ") >= 5 and form in everything
+        if within or any(target in form for target in targets):
             bad.append(sentence)
     return bad
 

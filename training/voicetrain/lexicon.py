@@ -200,7 +200,7 @@ def function_words(teacher: Teacher) -> dict[str, str]:
 def wordnet_words(folder: Path) -> set[str]:
     """Lower-case words of WordNet's synsets and, when seen twice or more, of its glosses.
 
-    Words in capitals are left out: those are spelled.
+    Words in capitals or without a vowel are left out: those are spelled.
     """
     words: set[str] = set()
     in_glosses: Counter[str] = Counter()
@@ -214,7 +214,7 @@ def wordnet_words(folder: Path) -> set[str]:
             words.update(w.lower() for w in lemmas if re.fullmatch(r"[A-Z]?[a-z]+", w))
             in_glosses.update(re.findall(r"\b[a-z]{3,}\b", gloss))
     seen = {word for word, count in in_glosses.items() if count > 1}
-    return {word for word in words if len(word) > 1} | seen
+    return {word for word in words | seen if len(word) > 1 and re.search("[aeiouy]", word)}
 
 
 def supplement(path: Path) -> dict[str, str]:

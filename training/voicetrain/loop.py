@@ -86,7 +86,7 @@ def train(
             group["lr"] = schedule.rate(step, spent) * group.get("scale", 1.0)
         loss, parts = losses(step)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), schedule.clip)
         optimizer.step()
         step += 1

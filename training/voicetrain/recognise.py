@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import jiwer
@@ -68,7 +68,7 @@ class ErrorRate:
 
     def rounded(self) -> dict[str, float]:
         """For reports."""
-        return {"value": round(self.value, 4), "low": round(self.low, 4), "high": round(self.high, 4)}
+        return {name: round(value, 4) for name, value in asdict(self).items()}
 
 
 def _rate(errors: Array, lengths: Array, seed: int = 0, draws: int = 1000) -> ErrorRate:

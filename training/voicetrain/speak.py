@@ -87,7 +87,9 @@ class Singer:
         net.backbone(prompt, torch.arange(count + 1), cache.attend)
         cache.length = count + 1
         pointer, held, code = [0], 0, torch.tensor(net.config.bos)
-        hiddens, advances, codes = [], [], []
+        hiddens: list[Tensor] = []
+        advances: list[Tensor] = []
+        codes: list[Tensor] = []
         cap = net.config.positions - count - 1
         while pointer[-1] < count and len(codes) < cap:
             around = slice(pointer[-1], pointer[-1] + CONTEXT)

@@ -70,7 +70,7 @@ def make_shard(job: Job) -> int:
     torch.set_num_threads(1)
     records = [_record(job.start + i, text) for i, text in enumerate(job.sentences)]
     kept = [record for record in records if record is not None]
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: dict[str, Any] = {
         name: np.concatenate([record[name] for record in kept])
         for name in ("mel", "hop_phone", "f0", "symbol", "flag", "audio")
     }

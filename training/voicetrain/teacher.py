@@ -94,8 +94,8 @@ class Flite:
         self._core = core
         self._voices = {}
         for name in VOICES:
-            library = ctypes.CDLL(f"libflite_cmu_us_{name}.so.1")
-            register = getattr(library, f"register_cmu_us_{name}")
+            voice = ctypes.CDLL(f"libflite_cmu_us_{name}.so.1")
+            register = getattr(voice, f"register_cmu_us_{name}")
             register.restype, register.argtypes = pointer, (pointer,)
             self._voices[name] = register(None)
 
@@ -153,9 +153,7 @@ class Flite:
             segment = core.item_next(segment)
         return phones, ends, words
 
-    def _pitch(
-        self, utterance: "ctypes._Pointer[_Utterance]", hops: int
-    ) -> NDArray[np.float32]:
+    def _pitch(self, utterance: "ctypes._Pointer[_Utterance]", hops: int) -> NDArray[np.float32]:
         value = self._core.feat_val(utterance.contents.features, b"param_track")
         track = self._core.val_track(value).contents
         values = np.array([track.frames[i][0] for i in range(track.num_frames)], np.float32)

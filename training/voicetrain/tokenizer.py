@@ -60,10 +60,8 @@ class Quantiser(nn.Module):
             rest = rest - entry
             if i == 0:
                 first = entry
-        shape = z.shape[:-1]
-        return Quantised(
-            (flat - rest).view(z.shape), first.view(z.shape), torch.stack(codes, -1).view(*shape, -1)
-        )
+        together = torch.stack(codes, -1).view(*z.shape[:-1], -1)
+        return Quantised((flat - rest).view(z.shape), first.view(z.shape), together)
 
     @torch.no_grad()
     def _begin(self, i: int, rest: Tensor) -> None:

@@ -254,6 +254,7 @@ class LocalStack:
                     raise StackFailed(_explain(error)) from error
         finally:
             waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
 
 
 def _is_broker(name: str) -> bool:

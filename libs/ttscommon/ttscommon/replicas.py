@@ -28,14 +28,22 @@ class Model(msgspec.Struct, frozen=True):
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """One worker's capacity. `step_s` maps a batch size to the median seconds of an engine step."""
+    """One worker's capacity, as of its last report.
+
+    batch: streams that one engine step may hold. queued: jobs of its stage that nobody has taken.
+    step_s: median seconds of an engine step by streams. frame_s: seconds a frame costs, in a talker
+    beside the step (rendering), in a vocoder in its best batches; 0 before anything was measured.
+    """
 
     worker_id: str
     stage: Literal["talker", "vocoder"]
     models: tuple[Model, ...]
     slots: int
     free: int
+    batch: int = 32
+    queued: int = 0
     step_s: dict[int, float] = {}
+    frame_s: float = 0.0
     draining: bool = False
 
     def encode(self) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from nats.js.api import (
     AckPolicy,
@@ -60,7 +60,7 @@ TOMBSTONES: Final = "tombstones"
 class Stage:
     """A kind of worker and the queue it takes its jobs from."""
 
-    name: str
+    name: Literal["talker", "vocoder"]
     queue: str
     writes: Log
 

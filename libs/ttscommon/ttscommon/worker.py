@@ -23,7 +23,7 @@ from ttscommon.replicas import Lease, Replica
 from ttscommon.subjects import Stage
 
 _HEARTBEAT_S: Final = 7.0
-_REPORT_S: Final = 2.0
+_REPORT_S: Final = 1.0
 _FETCH_S: Final = 5.0
 _MAX_EPOCHS: Final = 8
 
@@ -89,6 +89,7 @@ class Worker:
         self._slots = slots
         self._free = asyncio.Semaphore(slots)
         self.active: dict[str, Job] = {}
+        self.queued = 0
 
     @property
     def free(self) -> int:
@@ -103,7 +104,7 @@ class Worker:
         heart = asyncio.create_task(self._heartbeat_loop())
         reports = asyncio.create_task(self._report_loop())
         try:
-            await stopping.wait()
+            await _until(stopping, *duties, heart, reports)
         finally:
             await _stop(*duties)
             await self._drain(drain_s)
@@ -145,6 +146,7 @@ class Worker:
         control: Any = None
         try:
             if predecessor is not None and predecessor.task is not None:
+                log.warning("job.superseded")
                 predecessor.superseded = True  # its lease lapsed: this delivery owns the request
                 await _stop(predecessor.task)
             control = await self._bus.listen(subjects.control(job.request_id), job.control)
@@ -175,6 +177,7 @@ class Worker:
         waited = max(0.0, time.time() - job.request.created_unix_s)
         self._metrics.queue_wait.labels(self._stage.name).observe(waited)
         if job.epoch > 1:
+            log_.info("job.taken_over", request_id=job.request_id, epoch=job.epoch)
             self._metrics.recoveries.labels(self._stage.name).inc()
 
     async def _acknowledge(self, job: Job) -> None:
@@ -212,7 +215,7 @@ class Worker:
             self._stage.name,
             job.request_id,
             job.epoch,
-            job.message.reply,  # type: ignore[arg-type]
+            job.message.reply,
         )
         try:
             await self._bus.kv_put(subjects.LEASES, lease.key, lease.encode())
@@ -237,11 +240,23 @@ class Worker:
     async def _report_loop(self) -> None:
         while True:
             try:
+                self.queued = await self._waiting()
                 value = self._report().encode()
                 await self._bus.kv_put(subjects.REPLICAS, self._bus.worker_id, value)
             except BusUnavailable as error:
                 log_.debug("report.unwritten", error=error.message)
             await asyncio.sleep(_REPORT_S)
+
+    async def _waiting(self) -> int:
+        """Jobs of ours that nobody has taken; raises BusUnavailable."""
+        try:
+            infos = [
+                await self._bus.jetstream.consumer_info(subjects.JOBS, self._stage.durable(model))
+                for model in self._models
+            ]
+        except Unreachable as error:
+            raise BusUnavailable("the broker does not say how long the queue is") from error
+        return sum(info.num_pending or 0 for info in infos)
 
     async def _withdraw(self) -> None:
         try:
@@ -310,6 +325,17 @@ class JobFeed:
 
     async def _on_reconnect(self) -> None:
         self._reconnected.set()
+
+
+async def _until(stopping: asyncio.Event, *duties: asyncio.Task[None]) -> None:
+    """Wait for `stopping`. A duty ends only by failing, and a worker without it is no worker."""
+    stop = asyncio.create_task(stopping.wait())
+    try:
+        done, _ = await asyncio.wait({stop, *duties}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        stop.cancel()
 
 
 async def _stop(*tasks: asyncio.Task[Any]) -> None:

@@ -3,58 +3,170 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from gateway.catalogue import Catalogue
-from gateway.errors import Draining, Unavailable
+from gateway.errors import Draining, RateLimited, Unavailable
+from gateway.fairness import Shares, Standing
+from gateway.forecast import Forecast, forecast
+from gateway.keys import Allowance, KeyRing
 from gateway.settings import GatewaySettings
 from ttscommon.errors import AntiphonError, Overloaded
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 
+_BORROWED_PRIORITY: Final = 3
+_HOLD_WEIGHT: Final = 0.1
+_FIRST_HOLD_S: Final = 2.0
+_BIAS_HALF_LIFE_S: Final = 5.0
+_BIAS_MAX: Final = 4.0
+
+
+@dataclass
+class Grant:
+    """A place for one request. `priority` is what the stages are to give it."""
+
+    admission: Admission
+    tenant: str
+    priority: int
+    predicted_s: float | None
+
+    def spoke(self, ttfp_s: float) -> None:
+        """Its first sound came after `ttfp_s`: the next predictions learn from it."""
+        self.admission.learn(self.predicted_s, ttfp_s)
+
+    def text(self, characters: int) -> None:
+        """So much of its text came after the request itself."""
+        self.admission.charge(self.tenant, characters)
+
+
+@dataclass
+class Bias:
+    """How much longer first sounds take than predicted; forgotten with time."""
+
+    value: float = 1.0
+    at_s: float = 0.0
+
+    def now(self, now: float) -> float:
+        return 1.0 + (self.value - 1.0) * math.exp2((self.at_s - now) / _BIAS_HALF_LIFE_S)
+
+    def learn(self, ratio: float, now: float) -> None:
+        ratio = min(max(ratio, 1.0), _BIAS_MAX)
+        self.value = self.now(now) + 0.2 * (ratio - self.now(now))
+        self.at_s = now
+
 
 @dataclass
 class Admission:
-    """Counts the streams of this gateway and knows whether the stages behind it live."""
+    """Counts the streams of this gateway and predicts what the next one would get."""
 
     settings: GatewaySettings
     catalogue: Catalogue
     metrics: Metrics
-    streams: int = 0
+    keys: KeyRing = field(default_factory=KeyRing)
+    clock: Callable[[], float] = time.monotonic
     draining: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.idle.set()
+        tenants = self.keys.tenants
+        self._shares = Shares({name: tenant.weight for name, tenant in tenants.items()})
+        self._allowances = {name: Allowance(tenant) for name, tenant in tenants.items()}
+        self._hold_s = _FIRST_HOLD_S
+        self._bias = Bias()
+
+    @property
+    def streams(self) -> int:
+        """Streams in work at this gateway."""
+        return self._shares.total
 
     @contextmanager
-    def stream(self, request: SpeechRequest) -> Iterator[None]:
-        """Hold a place for `request`; raises what `admit` raises."""
+    def stream(self, request: SpeechRequest, *, resumed: bool = False) -> Iterator[Grant]:
+        """Hold a place for `request`; raises what `admit` raises.
+
+        One that is `resumed` was admitted before: it is only counted.
+        """
         try:
-            self.admit(request)
+            grant = self._known(request) if resumed else self.admit(request)
         except AntiphonError as error:
             self.metrics.refused.labels(error.code).inc()
             raise
-        self.streams += 1
+        began_s = self.clock()
+        self._shares.take(grant.tenant)
+        self.catalogue.own[request.model] += 1
         self.idle.clear()
         self.metrics.active.labels("gateway").inc()
         try:
-            yield
+            yield grant
         finally:
-            self.streams -= 1
+            self._shares.give_back(grant.tenant)
+            self.catalogue.own[request.model] -= 1
+            self._hold_s += _HOLD_WEIGHT * (self.clock() - began_s - self._hold_s)
             if not self.streams:
                 self.idle.set()
             self.metrics.active.labels("gateway").dec()
 
-    def admit(self, request: SpeechRequest) -> None:
-        """Raises Overloaded, Unavailable or Draining if `request` may not start now."""
+    def admit(self, request: SpeechRequest) -> Grant:
+        """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now."""
+        now = self.clock()
+        tenant = request.tenant
         if self.draining:
             raise Draining("this gateway is shutting down; connect again")
-        if self.streams >= self.settings.max_streams:
-            raise Overloaded(f"all {self.settings.max_streams} streams of this gateway are taken")
-        snapshot = self.catalogue.snapshot
-        for stage in ("talker", "vocoder"):
-            if not snapshot.live(stage, request.model):
-                raise Unavailable(f"no live {stage} serves '{request.model}'", param="model")
+        ahead = self._forecast(request.model)
+        self._check_limits(tenant, len(request.text), now)
+        capacity = min(self.settings.max_streams, self.streams + ahead.room)
+        standing = self._shares.judge(tenant, capacity, now)
+        predicted_s = self._check_prediction(ahead, standing, now)
+        self._allowances[tenant].request(len(request.text), now)
+        borrowed = standing is Standing.BORROWED
+        priority = min(request.priority, _BORROWED_PRIORITY) if borrowed else request.priority
+        return Grant(self, tenant, priority, predicted_s)
+
+    def _known(self, request: SpeechRequest) -> Grant:
+        if self.draining:
+            raise Draining("this gateway is shutting down; connect again")
+        return Grant(self, request.tenant, request.priority, None)
+
+    def learn(self, predicted_s: float | None, ttfp_s: float) -> None:
+        """Compare a prediction with what came of it."""
+        if predicted_s:
+            self._bias.learn(ttfp_s / predicted_s, self.clock())
+
+    def charge(self, tenant: str, characters: int) -> None:
+        self._allowances[tenant].text(characters, self.clock())
+
+    def _forecast(self, model: str) -> Forecast:
+        view = self.catalogue.capacity(model)
+        for stage, replicas in (("talker", view.talkers), ("vocoder", view.vocoders)):
+            if not replicas:
+                raise Unavailable(f"no live {stage} serves '{model}'", param="model")
+        return forecast(view, self._hold_s, self.settings.utilisation)
+
+    def _check_limits(self, tenant: str, characters: int, now: float) -> None:
+        limit = self.keys.tenants[tenant].streams
+        if limit is not None and self._shares.held[tenant] >= limit:
+            raise RateLimited(f"all {limit} streams of this key are in use", retry_after_s=1.0)
+        self._allowances[tenant].check(characters, now)
+
+    def _check_prediction(self, ahead: Forecast, standing: Standing, now: float) -> float | None:
+        retry_s = max(1.0, math.ceil(ahead.next_room_s))
+        if standing is Standing.OVER:
+            if ahead.room <= 0:
+                raise Overloaded("there is no room for another stream now", retry_after_s=retry_s)
+            raise Overloaded("this caller has its share of the streams", retry_after_s=retry_s)
+        if ahead.ttfp_s is None:
+            return None
+        predicted_s = ahead.ttfp_s * self._bias.now(now)
+        if predicted_s > self.settings.ttfp_target_s:
+            raise Overloaded(
+                f"the first sound would take {predicted_s:.2f} s, more than "
+                f"{self.settings.ttfp_target_s:g} s",
+                retry_after_s=retry_s,
+            )
+        return ahead.ttfp_s

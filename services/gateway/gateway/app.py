@@ -18,6 +18,7 @@ from gateway.admission import Admission
 from gateway.catalogue import Catalogue
 from gateway.errors import NotFound, SynthesisFailed
 from gateway.front import Front, new_request_id
+from gateway.keys import KeyRing
 from gateway.session import Session
 from gateway.settings import GatewaySettings
 from gateway.speech import Backstage
@@ -42,21 +43,35 @@ class Gateway:
         """Keep the catalogue fresh, for ever."""
         await self.front.catalogue.run()
 
-    async def drain(self) -> None:
-        """Refuse new requests; return when the running ones have ended."""
+    async def drain(self, grace_s: float | None = None) -> None:
+        """Refuse new requests; return when the running ones have ended or were handed over."""
         self.front.backstage.admission.draining = True
         for session in list(self.sessions):
             session.drain()
-        await asyncio.gather(*(session.ended.wait() for session in self.sessions))
+        await self._ended(grace_s)
+        for session in list(self.sessions):
+            session.hand_over()
+        await self._ended()
         await self.front.backstage.admission.idle.wait()
         await asyncio.gather(*self.front.backstage.chores, return_exceptions=True)
 
+    async def _ended(self, limit_s: float | None = None) -> None:
+        waiting = [asyncio.create_task(session.ended.wait()) for session in self.sessions]
+        if waiting:
+            await asyncio.wait(waiting, timeout=limit_s)
+        for task in waiting:
+            task.cancel()
+
 
 def create_gateway(settings: GatewaySettings, bus: Bus, metrics: Metrics) -> Gateway:
-    """Build a gateway on a connected bus; reads no environment and starts nothing."""
+    """Build a gateway on a connected bus; reads no environment and starts nothing.
+
+    Raises KeysError.
+    """
     catalogue = Catalogue(bus, settings.default_model)
-    admission = Admission(settings, catalogue, metrics)
-    front = Front(settings, catalogue, Backstage(settings, bus, admission, metrics))
+    keys = KeyRing.load(settings.keys_file)
+    admission = Admission(settings, catalogue, metrics, keys)
+    front = Front(settings, catalogue, Backstage(settings, bus, admission, metrics), keys)
     app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)
     app.state.front = front
     gateway = Gateway(app, front)

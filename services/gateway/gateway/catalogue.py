@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -11,6 +12,7 @@ from typing import Final, Literal
 import structlog
 
 from gateway.errors import Unavailable
+from gateway.forecast import View
 from gateway.schema import DEFAULT
 from ttscommon import subjects
 from ttscommon.bus import Bus
@@ -19,6 +21,7 @@ from ttscommon.replicas import Model, Replica, Voice
 
 _POLL_S: Final = 1.0
 _LOOK_AGAIN_S: Final = 0.2
+_LOOKS: Final = 3
 
 log_ = structlog.get_logger(__name__)
 
@@ -42,6 +45,10 @@ class Snapshot:
     def live(self, stage: StageName, model: str) -> list[Replica]:
         """The replicas of `stage` that take jobs of `model`."""
         return [r for r in self._serving(stage) if any(m.name == model for m in r.models)]
+
+    def busy(self, model: str) -> int:
+        """Streams that the talkers of `model` report."""
+        return sum(r.slots - r.free for r in self.live("talker", model))
 
     def model(self, name: str, preferred: str) -> Model:
         """The model called `name`, or the default one; raises UnknownModel or Unavailable."""
@@ -76,6 +83,24 @@ class Catalogue:
         self._default_model = default_model
         self._looked_s = 0.0
         self.snapshot = Snapshot()
+        self.own: Counter[str] = Counter()
+        self._others: dict[str, deque[int]] = {}
+
+    def capacity(self, model: str) -> View:
+        """The replicas of `model`, and the streams they hold: our own now, others' as reported.
+
+        Reports are about a second old. What they say beyond our own streams may be our own of a
+        second ago, so only what they keep saying counts as other gateways'.
+        """
+        talkers = self.snapshot.live("talker", model)
+        others = min(self._others.get(model, (0,)))
+        rate_hz = next((m.frame_rate_hz for r in talkers for m in r.models if m.name == model), 0.0)
+        return View(
+            tuple(talkers),
+            tuple(self.snapshot.live("vocoder", model)),
+            self.own[model] + others,
+            rate_hz,
+        )
 
     async def run(self) -> None:
         """Refresh for ever."""
@@ -112,6 +137,9 @@ class Catalogue:
             return
         replicas = [replica for value in entries.values() if (replica := _parse(value))]
         self.snapshot = Snapshot(tuple(sorted(replicas, key=lambda r: r.worker_id)))
+        for model in self.snapshot.models():
+            looks = self._others.setdefault(model, deque(maxlen=_LOOKS))
+            looks.append(max(0, self.snapshot.busy(model) - self.own[model]))
 
 
 def _parse(value: bytes) -> Replica | None:

@@ -70,6 +70,18 @@ class Draining(AntiphonError):
     code = "draining"
 
 
+class InvalidApiKey(AntiphonError):
+    """The caller did not say who it is, or is nobody we know."""
+
+    code = "invalid_api_key"
+
+
+class RateLimited(Overloaded):
+    """The caller has used up what its key allows."""
+
+    code = "rate_limit_exceeded"
+
+
 class SynthesisTimeout(AntiphonError):
     """The stages sent nothing for too long."""
 
@@ -126,6 +138,8 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "text_too_long": Edge(400, _INVALID),
         "unknown_voice": Edge(400, _INVALID),
         "unknown_model": Edge(404, _INVALID),
+        "invalid_api_key": Edge(401, _INVALID, 1008),
+        "rate_limit_exceeded": Edge(429, "rate_limit_error", 1013),
         "overloaded": Edge(429, "rate_limit_error", 1013),
         "unavailable": Edge(503, _SERVER, 1013),
         "bus_unavailable": Edge(503, _SERVER, 1013),
@@ -169,6 +183,8 @@ def headers(error: AntiphonError) -> dict[str, str]:
     """What an HTTP response to `error` carries besides its body."""
     if isinstance(error, Overloaded):
         return {"retry-after": str(max(1, round(error.retry_after_s)))}
+    if isinstance(error, InvalidApiKey):
+        return {"www-authenticate": "Bearer"}
     return {"retry-after": "1"} if edge(error).status == 503 else {}
 
 

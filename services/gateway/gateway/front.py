@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 
 from gateway.catalogue import Catalogue
+from gateway.keys import ANONYMOUS, KeyRing
 from gateway.settings import GatewaySettings
 from gateway.speech import Backstage
 from ttscommon.messages import SpeechRequest
@@ -22,6 +23,7 @@ class Front:
     settings: GatewaySettings
     catalogue: Catalogue
     backstage: Backstage
+    keys: KeyRing
 
 
 def new_request_id() -> str:
@@ -42,6 +44,7 @@ def speech_request(
     text_final: bool = True,
     seed: int | None = None,
     language: str | None = None,
+    tenant: str = ANONYMOUS,
 ) -> SpeechRequest:
     """The job, with what the client left open filled in."""
     return SpeechRequest(
@@ -52,5 +55,6 @@ def speech_request(
         text_final=text_final,
         language=language or voice.language,
         seed=new_seed() if seed is None else seed,
+        tenant=tenant,
         created_unix_s=time.time(),
     )

@@ -9,16 +9,16 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 import structlog
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from gateway import text, wav
 from gateway.errors import ClientTooSlow, MessageTooBig
 from gateway.front import Front, speech_request
-from gateway.resample import resampler
-from gateway.schema import SpeechBody, parse_body
-from gateway.speech import Speech
+from gateway.resample import Pcm, resampler
+from gateway.schema import DEFAULT, SpeechBody, parse_body
+from gateway.speech import Resume, Speech
 from ttscommon.errors import AntiphonError, NothingToSay
 from ttscommon.messages import SpeechRequest
 
@@ -81,15 +81,43 @@ async def voices(front: Fronted, model: Annotated[str, Query()] = "default") -> 
 @router.post("/v1/audio/speech", response_class=Response)
 async def speech(request: Request, front: Fronted) -> Response:
     """Speak a text; see docs/protocol.md."""
+    tenant = front.keys.identify(request.headers.get("authorization"))
     body = parse_body(await _read(request, front.settings.max_body_bytes))
     body.refuse_unsupported()
     cleaned = text.clean(body.input, front.settings.max_text_chars)
     model, voice = await front.catalogue.resolve(body.model, body.voice)
     job = speech_request(
-        request.state.request_id, model, voice, cleaned, seed=body.seed, language=body.language
-    )
+        request.state.request_id, model, voice, cleaned,
+        seed=body.seed, language=body.language, tenant=tenant,
+    )  # fmt: skip
     resampler(model.sample_rate, body.sample_rate or model.sample_rate)  # refuse it before work
     return SpokenResponse(front, body, job)
+
+
+@router.get("/v1/audio/speech/{request_id}", response_class=Response)
+async def resume(
+    request: Request,
+    front: Fronted,
+    request_id: Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{8,64}$")],
+    from_sample: Annotated[int, Query(ge=0, lt=1 << 53)] = 0,
+    model: Annotated[str, Query()] = DEFAULT,
+    response_format: Annotated[str, Query()] = "pcm",
+    sample_rate: Annotated[int | None, Query(ge=8000, le=48_000)] = None,
+) -> Response:
+    """The rest of a request whose connection was lost, from `from_sample` on."""
+    tenant = front.keys.identify(request.headers.get("authorization"))
+    body = SpeechBody(
+        input="", response_format=response_format, stream=True, sample_rate=sample_rate,
+        resumable=True,
+    )  # fmt: skip
+    body.refuse_unsupported()
+    found, voice = await front.catalogue.resolve(model, DEFAULT)
+    rate = sample_rate or found.sample_rate
+    resampler(found.sample_rate, rate)
+    job = speech_request(request_id, found, voice, "", tenant=tenant)
+    # Other rates are made from the request's beginning: a resampler has a memory.
+    start, skip = (from_sample, 0) if rate == found.sample_rate else (0, from_sample)
+    return SpokenResponse(front, body, job, Resume(start, from_sample / rate), skip)
 
 
 async def _read(request: Request, limit: int) -> bytes:
@@ -102,13 +130,24 @@ async def _read(request: Request, limit: int) -> bytes:
 
 
 class SpokenResponse(Response):
-    """The audio of one request, as it comes or whole. A client that leaves cancels it."""
+    """The audio of one request, as it comes or whole. A client that leaves cancels it, unless it
+    asked for a request that can be resumed. `skip` samples are not sent.
+    """
 
-    def __init__(self, front: Front, body: SpeechBody, job: SpeechRequest) -> None:
+    def __init__(
+        self,
+        front: Front,
+        body: SpeechBody,
+        job: SpeechRequest,
+        resume: Resume | None = None,
+        skip: int = 0,
+    ) -> None:
         super().__init__(media_type=_MEDIA_TYPES[body.response_format])
         self._front = front
         self._body = body
         self._job = job
+        self._resume = resume
+        self._skip = skip
         self._started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +162,7 @@ class SpokenResponse(Response):
             log_.warning("response.cut", request_id=self._job.request_id, code=error.code)
 
     async def _stream(self, send: Send) -> None:
-        async with Speech(self._front.backstage, self._job) as speech:
+        async with self._speech() as speech:
             async for pcm, rate in self._audio(speech):
                 prefix = b"" if self._started else await self._start(send, rate)
                 await self._send(send, prefix + pcm, more=True)
@@ -133,7 +172,7 @@ class SpokenResponse(Response):
 
     async def _whole(self, send: Send) -> None:
         parts: list[bytes] = []
-        async with Speech(self._front.backstage, self._job) as speech:
+        async with self._speech() as speech:
             async for pcm, rate in self._audio(speech):
                 parts.append(pcm)
                 await speech.handed(len(pcm) // wav.BYTES_PER_SAMPLE, rate)
@@ -145,6 +184,11 @@ class SpokenResponse(Response):
         await self._start(send, rate, length=len(pcm))
         await self._send(send, pcm, more=False)
 
+    def _speech(self) -> Speech:
+        speech = Speech(self._front.backstage, self._job, resume=self._resume)
+        speech.detached = self._body.resumable
+        return speech
+
     async def _audio(self, speech: Speech) -> AsyncIterator[tuple[bytes, int]]:
         """Pieces of PCM at the rate the client asked for, with that rate."""
         convert = None
@@ -153,9 +197,9 @@ class SpokenResponse(Response):
             if convert is None:
                 rate = self._body.sample_rate or chunk.sample_rate
                 convert = resampler(chunk.sample_rate, rate)
-            if len(pcm := convert.feed(chunk.pcm.array())):
+            if len(pcm := self._skipped(convert.feed(chunk.pcm.array()))):
                 yield pcm.astype("<i2", copy=False).tobytes(), rate
-        tail = convert.flush() if convert is not None else np.zeros(0, np.int16)
+        tail = self._skipped(convert.flush()) if convert is not None else np.zeros(0, np.int16)
         if len(tail):
             yield tail.astype("<i2", copy=False).tobytes(), rate
 
@@ -178,8 +222,13 @@ class SpokenResponse(Response):
         except TimeoutError:
             raise ClientTooSlow(f"the client took nothing for {limit_s:g} s") from None
 
+    def _skipped(self, pcm: Pcm) -> Pcm:
+        skipped = min(self._skip, len(pcm))
+        self._skip -= skipped
+        return pcm[skipped:]
+
     def _refuse_silence(self) -> None:
-        if not self._started:
+        if not self._started and self._resume is None:
             raise _silence()
 
 

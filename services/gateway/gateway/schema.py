@@ -14,6 +14,8 @@ DEFAULT: Final = "default"
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
 SampleRate: TypeAlias = Annotated[int, Field(ge=8000, le=48_000)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=64)]
+RequestId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
+Position: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
 class _Message(BaseModel):
@@ -34,6 +36,7 @@ class SpeechBody(_Message):
     seed: Seed | None = None
     sample_rate: SampleRate | None = None
     language: Name | None = None
+    resumable: bool = False
 
     @property
     def streamed(self) -> bool:
@@ -62,6 +65,7 @@ class SessionConfig(_Message):
     seed: Seed | None = None
     sample_rate: SampleRate | None = None
     response_format: str = "pcm"
+    resumable: bool = False
 
     def refuse_unsupported(self) -> None:
         """Raises Unsupported."""
@@ -89,13 +93,23 @@ class CancelSpeech(_Message):
     request_id: Name | None = None
 
 
+class SessionResume(_Message):
+    """Go on with a request whose connection was lost, from a sample on."""
+
+    type: Literal["session.resume"]
+    request_id: RequestId
+    from_sample: Position = 0
+
+
 class SessionClose(_Message):
     """Finish and close."""
 
     type: Literal["session.close"]
 
 
-ClientMessage: TypeAlias = SessionConfig | InputText | InputDone | CancelSpeech | SessionClose
+ClientMessage: TypeAlias = (
+    SessionConfig | SessionResume | InputText | InputDone | CancelSpeech | SessionClose
+)
 
 _client_message: Final[TypeAdapter[ClientMessage]] = TypeAdapter(
     Annotated[ClientMessage, Field(discriminator="type")]

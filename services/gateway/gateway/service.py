@@ -19,6 +19,7 @@ from ttscommon.service import Service
 _BACKLOG: Final = 2048
 _HEARTBEAT_S: Final = 1.0
 _LOOP: Final = "event-loop"
+_HAND_OVER_S: Final = 5.0
 
 
 async def serve(service: Service, settings: GatewaySettings) -> None:
@@ -41,7 +42,7 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
         ]
         service.announce(http=listener.getsockname()[1])
         await service.stopping.wait()
-        await gateway.drain()
+        await gateway.drain(max(0.0, settings.drain_s - _HAND_OVER_S))
     finally:
         http_server.should_exit = True
         if duties:

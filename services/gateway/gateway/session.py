@@ -36,15 +36,19 @@ from gateway.schema import (
     InputText,
     SessionClose,
     SessionConfig,
+    SessionResume,
     parse_message,
 )
-from gateway.typed import FORMAT, Spoken, TypedRequest, Voicing, speak
+from gateway.typed import FORMAT, ResumedRequest, Spoken, TypedRequest, Voicing, speak
 from ttscommon.errors import AntiphonError, TextTooLong
 
 PROTOCOL: Final = 1
 _CLOSE_TIMEOUT_S: Final = 1.0
+_CLOSE_CODE_TIMEOUT_S: Final = 0.2
 _NORMAL: Final = 1000
 _FAULT: Final = 1011
+# Without a closing frame: the connection broke, nobody hung up.
+_LOST: Final = 1006
 
 log_ = structlog.get_logger(__name__)
 
@@ -63,9 +67,10 @@ class Session:
         self._skipping = False
         self._queue: deque[TypedRequest] = deque()
         self._queued = asyncio.Event()
-        self._speaking: tuple[TypedRequest, asyncio.Task[None]] | None = None
+        self._speaking: tuple[TypedRequest, asyncio.Task[None], Spoken] | None = None
         self._closing = False
         self._draining = False
+        self._must_go = asyncio.Event()
         self._totals = Spoken()
         self._requests = 0
         self._touched_s = time.monotonic()
@@ -75,13 +80,16 @@ class Session:
         """Serve the client until either side is done."""
         await self._socket.accept()
         sender = asyncio.create_task(self._outbox.send_all(self._transmit))
-        parts = [asyncio.create_task(part()) for part in (self._read, self._speak, self._watch)]
+        duties = (self._read, self._speak, self._watch, self._leave)
+        parts = [asyncio.create_task(duty()) for duty in duties]
         code = _NORMAL
         try:
             done, _ = await asyncio.wait((sender, *parts), return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
-        except WebSocketDisconnect:
+        except WebSocketDisconnect as gone:
+            if await _close_code(gone, parts[0]) == _LOST:
+                self._detach()
             return
         except AntiphonError as error:
             code = self._fail(error)
@@ -98,6 +106,23 @@ class Session:
         """This gateway shuts down: finish what was asked for, then tell the client to go."""
         self._draining = True
         self._queued.set()
+
+    def hand_over(self) -> None:
+        """This gateway ends now: whoever can resume elsewhere is told to."""
+        self._must_go.set()
+
+    async def _leave(self) -> None:
+        await self._must_go.wait()
+        self._detach()
+        raise Draining("this gateway is shutting down; connect again and resume")
+
+    def _detach(self) -> None:
+        """Let what is being spoken go on without us, if its listener may come back."""
+        if self._speaking is None:
+            return
+        typed, _, spoken = self._speaking
+        if typed.voicing.resumable and spoken.speech is not None:
+            spoken.speech.detached = True
 
     async def _hang_up(self, sender: asyncio.Task[None], code: int) -> None:
         """Send what is still to be said, within a bound, and close."""
@@ -153,6 +178,8 @@ class Session:
         match message:
             case SessionConfig():
                 await self._configure(message)
+            case SessionResume():
+                self._resume(message)
             case InputText():
                 self._type(message.text)
             case InputDone():
@@ -167,12 +194,15 @@ class Session:
     async def _configure(self, config: SessionConfig) -> None:
         if self._typing is not None:
             raise WrongOrder("session.config must come between requests, not inside one")
+        tenant = self._front.keys.identify(self._socket.headers.get("authorization"))
         config.refuse_unsupported()
         model, voice = await self._front.catalogue.resolve(config.model, config.voice)
         rate = config.sample_rate or model.sample_rate
         resampler(model.sample_rate, rate)  # refuse it now rather than with the first audio
         first = self._voicing is None
-        self._voicing = Voicing(model, voice, rate, config.seed, config.language)
+        self._voicing = Voicing(
+            model, voice, rate, config.seed, config.language, config.resumable, tenant
+        )
         self._tell(
             "session.created" if first else "session.updated",
             session_id=secrets.token_urlsafe(8) if first else None,
@@ -189,6 +219,14 @@ class Session:
                 "idle_timeout_s": self._settings.idle_timeout_s,
             },
         )
+
+    def _resume(self, wish: SessionResume) -> None:
+        if self._voicing is None or self._typing is not None:
+            raise WrongOrder("session.resume must follow session.config, between requests")
+        if len(self._queue) >= self._settings.max_queued_requests:
+            raise WrongOrder("too many requests wait already; this one is ignored")
+        self._queue.append(ResumedRequest(self._voicing, wish.request_id, wish.from_sample))
+        self._queued.set()
 
     def _type(self, text: str) -> None:
         if self._voicing is None:
@@ -250,7 +288,7 @@ class Session:
     async def _speak_one(self, typed: TypedRequest) -> None:
         spoken = Spoken()
         task = asyncio.create_task(speak(typed, self._front, self._outbox, self._tell, spoken))
-        self._speaking = (typed, task)
+        self._speaking = (typed, task, spoken)
         self._requests += 1
         try:
             if typed.cancelled:
@@ -312,6 +350,13 @@ class Session:
         except ClientTooSlow:
             log_.debug("session.error_unheard")
         return code or errors.edge(error).close or _FAULT
+
+
+async def _close_code(gone: WebSocketDisconnect, reader: asyncio.Task[None]) -> int:
+    """How the client left. A failed sending looks like a loss: the reader knows better."""
+    await asyncio.wait((reader,), timeout=_CLOSE_CODE_TIMEOUT_S)
+    error = reader.exception() if reader.done() and not reader.cancelled() else None
+    return error.code if isinstance(error, WebSocketDisconnect) else gone.code
 
 
 async def _stop(*tasks: asyncio.Task[Any]) -> None:

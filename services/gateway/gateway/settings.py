@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 
 from ttscommon.settings import ServiceSettings
 
 
 class GatewaySettings(ServiceSettings):
-    """Read from ANTIPHON_...; see ServiceSettings for what every service has."""
+    """Read from ANTIPHON_...; see ServiceSettings for what every service has.
+
+    A request whose first sound would take longer than `ttfp_target_s`, or that would take the
+    engines over `utilisation` of their speed, is refused at once. `keys_file`: see gateway.keys;
+    without one everybody may speak.
+    """
 
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
@@ -19,6 +26,10 @@ class GatewaySettings(ServiceSettings):
     max_message_bytes: int = Field(default=256 << 10, ge=1024, le=1 << 20)
     max_queued_requests: int = Field(default=16, ge=1)
     max_streams: int = Field(default=1000, ge=1)
+
+    ttfp_target_s: float = Field(default=0.5, gt=0)
+    utilisation: float = Field(default=0.85, gt=0, le=1)
+    keys_file: Path | None = None
 
     first_audio_timeout_s: float = Field(default=10.0, gt=0)
     stall_timeout_s: float = Field(default=30.0, gt=0)

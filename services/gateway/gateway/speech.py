@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Self
 
+import msgspec
 import structlog
 
 from gateway import errors
 from gateway.admission import Admission
-from gateway.errors import InputTimeout, SynthesisTimeout
+from gateway.errors import ClientTooSlow, InputTimeout, NotFound, SynthesisTimeout
 from gateway.playback import PlaybackAccount
 from gateway.settings import GatewaySettings
 from ttscommon import subjects
@@ -22,8 +23,9 @@ from ttscommon.bus import Bus, LogReader
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import AudioChunk, End, Playback, SpeechRequest, TextPiece
 from ttscommon.metrics import Metrics
-from ttscommon.subjects import AUDIO, TALKER, TEXT
+from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT
 
+_TEXT_END_TIMEOUT_S: Final = 5.0
 _LOOK_AGAIN_S: Final = 1.0
 _REPORT_EVERY_S: Final = 1.0
 
@@ -65,6 +67,14 @@ class LateText:
 
 
 @dataclass(frozen=True)
+class Resume:
+    """Where a listener goes on: `sample` of the log, which is `heard_s` into the request."""
+
+    sample: int
+    heard_s: float
+
+
+@dataclass(frozen=True)
 class Backstage:
     """What every request needs of the gateway it runs in."""
 
@@ -85,19 +95,28 @@ class Speech:
     """A running request: an async context manager and an iterator over its AudioChunks.
 
     Entering submits it; the iterator stops after an `ok` End and raises a typed error after any
-    other. Leaving before the end cancels both stages. `handed` must be called for everything
-    that was given to the listener: the account, the metrics and the stages' deadlines follow it.
+    other. Leaving before the end cancels both stages, unless `detached` is set: then somebody
+    may resume. `handed` must be called for everything that was given to the listener: the
+    account, the metrics and the stages' deadlines follow it.
+
+    With `resume` the request was submitted before, here or elsewhere: it is only listened to.
     """
 
     def __init__(
-        self, backstage: Backstage, request: SpeechRequest, late_text: LateText | None = None
+        self,
+        backstage: Backstage,
+        request: SpeechRequest,
+        late_text: LateText | None = None,
+        resume: Resume | None = None,
     ) -> None:
+        self.detached = False
         self.request = request
         self.account: PlaybackAccount | None = None
         self.outcome: str = "cancelled"
         self.ttfp_s: float | None = None
         self._backstage = backstage
         self._late_text = late_text
+        self._resume = resume
         self._stack = AsyncExitStack()
         self._writer: asyncio.Task[None] | None = None
         self._ended = False
@@ -109,18 +128,27 @@ class Speech:
         return self.request.request_id
 
     async def __aenter__(self) -> Self:
-        """Raises Overloaded, Unavailable, Draining or BusUnavailable."""
+        """Raises Overloaded, Unavailable, Draining, BusUnavailable; NotFound on a resume."""
         async with AsyncExitStack() as stack:
-            stack.enter_context(self._backstage.admission.stream(self.request))
-            bus = self._backstage.bus
-            self._reader: LogReader = await stack.enter_async_context(
-                bus.reader(AUDIO, self.request_id)
+            self._grant = stack.enter_context(
+                self._backstage.admission.stream(self.request, resumed=self._resume is not None)
             )
+            self.request = msgspec.structs.replace(self.request, priority=self._grant.priority)
+            bus = self._backstage.bus
+            start = self._resume.sample if self._resume else 0
+            self._reader: LogReader = await stack.enter_async_context(
+                bus.reader(AUDIO, self.request_id, start)
+            )
+            if self._resume is not None:
+                await self._require_known()
             stack.callback(self._settle)
             self.outcome = "error"
-            await bus.submit(TALKER, self.request)
+            if self._resume is None:
+                await bus.submit(TALKER, self.request)
             self.outcome = "cancelled"
-            if self._late_text is not None:
+            if self._resume is not None:
+                self._writer = asyncio.create_task(self._end_text())
+            elif self._late_text is not None:
                 self._writer = asyncio.create_task(self._write_text(self._late_text))
             self._stack = stack.pop_all()
         return self
@@ -131,9 +159,12 @@ class Speech:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None and not isinstance(error, asyncio.CancelledError):
+        if error is not None and not isinstance(error, asyncio.CancelledError | ClientTooSlow):
             self.outcome = "error"
+            self.detached = False
         if self._writer is not None:
+            if self.detached:
+                await self._finish_text(self._writer)
             self._writer.cancel()
             await asyncio.gather(self._writer, return_exceptions=True)
         await self._stack.aclose()
@@ -161,7 +192,9 @@ class Speech:
         if self.account is None:
             self.account = PlaybackAccount(sample_rate)
             self.ttfp_s = now - self._accepted_s
-            self._backstage.metrics.ttfp.labels("gateway").observe(self.ttfp_s)
+            if self._resume is None:
+                self._backstage.metrics.ttfp.labels("gateway").observe(self.ttfp_s)
+                self._grant.spoke(self.ttfp_s)
         arrival = self.account.feed(samples, now)
         metrics = self._backstage.metrics
         metrics.chunks.labels(str(arrival.viable).lower()).inc()
@@ -171,7 +204,8 @@ class Speech:
             metrics.underrun.inc(arrival.underrun_s)
         if arrival.underrun_s > 0 or now - self._reported_s >= _REPORT_EVERY_S:
             self._reported_s = now
-            await self._report_playback(self.account.position_s(now))
+            heard_s = self._resume.heard_s if self._resume else 0.0
+            await self._report_playback(heard_s + self.account.position_s(now))
 
     def played_s(self) -> float:
         """How far a listener who plays at once has heard."""
@@ -216,11 +250,38 @@ class Speech:
         writer = await self._backstage.bus.writer(TEXT, self.request_id, epoch=1)
         try:
             while (piece := await text.next()) is not None:
+                self._grant.text(len(piece))
                 await writer.put(TextPiece(self.request_id, writer.position, piece))
             await writer.end(End(self.request_id, writer.position, "ok"))
             await writer.close()
         finally:
             await writer.release()
+
+    async def _require_known(self) -> None:
+        """A request that wrote nothing was never submitted, or is gone for good."""
+        for log in (AUDIO, CODES):
+            if await self._backstage.bus.logs.last(log, self.request_id) is not None:
+                return
+        raise NotFound("there is no such request, or it is too old to go on", param="request_id")
+
+    async def _end_text(self) -> None:
+        """Nobody types any more what the lost connection was typing: say what had come."""
+        try:
+            writer = await self._backstage.bus.writer(TEXT, self.request_id, 2, restore=False)
+            try:
+                if not writer.ended:
+                    await writer.end(End(self.request_id, writer.position, "ok"))
+                await writer.close()
+            finally:
+                await writer.release()
+        except AntiphonError as error:
+            log_.warning("resume.text_left_open", request_id=self.request_id, error=error.message)
+
+    async def _finish_text(self, writer: asyncio.Task[None]) -> None:
+        """The typist is gone: what came is the text."""
+        if self._late_text is not None:
+            self._late_text.finish()
+        await asyncio.wait((writer,), timeout=_TEXT_END_TIMEOUT_S)
 
     def _check_writer(self) -> None:
         if self._writer is not None and self._writer.done():
@@ -228,13 +289,16 @@ class Speech:
 
     def _settle(self) -> None:
         """The request is over for this gateway: free the stages if need be, and count it."""
-        if not self._ended:
+        if self.detached and not self._ended:
+            self.outcome = "detached"
+        elif not self._ended:
             self._backstage.cancel(self.request_id, self.outcome)
         viable = self.account is None or self.account.viable
         metrics = self._backstage.metrics
         metrics.streams.labels(self.outcome, str(viable).lower()).inc()
         took_s = self._last_s - self._accepted_s
-        if self._ended and self.account is not None and self._late_text is None:
+        whole = self._late_text is None and self._resume is None
+        if self._ended and self.account is not None and whole:
             metrics.rtf.observe(took_s / self.account.duration_s)
         log_.info(
             "request.ended",

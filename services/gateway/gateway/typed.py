@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any, Final
 
 from gateway.front import Front, new_request_id, speech_request
+from gateway.keys import ANONYMOUS
 from gateway.outbox import Outbox
 from gateway.resample import Pcm, resampler
-from gateway.speech import LateText, Speech
+from gateway.speech import LateText, Resume, Speech
 from gateway.text import TextCleaner, speakable, too_long
 from ttscommon.errors import AntiphonError, NothingToSay
 from ttscommon.messages import AudioChunk, SpeechRequest
@@ -32,10 +33,14 @@ class Voicing:
     sample_rate: int
     seed: int | None
     language: str | None
+    resumable: bool = False
+    tenant: str = ANONYMOUS
 
 
 class TypedRequest:
     """Text on its way in. Everything before the first sound goes into the job itself."""
+
+    from_sample: int | None = None
 
     def __init__(self, voicing: Voicing, max_chars: int) -> None:
         self.request_id = new_request_id()
@@ -88,7 +93,8 @@ class TypedRequest:
         voicing = self.voicing
         return speech_request(
             self.request_id, voicing.model, voicing.voice, self._head,
-            text_final=self.complete, seed=voicing.seed, language=voicing.language,
+            text_final=self.complete,
+            seed=voicing.seed, language=voicing.language, tenant=voicing.tenant,
         )  # fmt: skip
 
     async def _linger(self, coalesce_s: float) -> None:
@@ -106,6 +112,30 @@ class TypedRequest:
         else:
             self._head = self._head + cleaned if self._head else cleaned.lstrip()
         self._changed.set()
+
+
+class ResumedRequest(TypedRequest):
+    """A request whose connection was lost, to be heard from `from_sample` on."""
+
+    def __init__(self, voicing: Voicing, request_id: str, from_sample: int) -> None:
+        super().__init__(voicing, max_chars=0)
+        self.request_id = request_id
+        self.from_sample = from_sample
+        self.late_text.finish()
+
+    async def job(self, coalesce_s: float) -> SpeechRequest:
+        """What stands for the job, which was submitted long ago."""
+        voicing = self.voicing
+        return speech_request(
+            self.request_id, voicing.model, voicing.voice, "",
+            seed=voicing.seed, language=voicing.language, tenant=voicing.tenant,
+        )  # fmt: skip
+
+    def resume(self) -> Resume:
+        """Other sample rates are made from the request's beginning: a resampler has a memory."""
+        assert self.from_sample is not None
+        rate, native = self.voicing.sample_rate, self.voicing.model.sample_rate
+        return Resume(self.from_sample if rate == native else 0, self.from_sample / rate)
 
 
 @dataclass
@@ -146,13 +176,14 @@ async def speak(
     """
     job = await typed.job(front.settings.coalesce_s)
     late_text = None if job.text_final else typed.late_text
-    async with Speech(front.backstage, job, late_text) as speech:
+    resume = typed.resume() if isinstance(typed, ResumedRequest) else None
+    async with Speech(front.backstage, job, late_text, resume) as speech:
         spoken.speech = speech
         delivery = _Delivery(typed, job, outbox, tell, spoken)
         async for chunk in speech:
             await delivery.take(chunk)
         await delivery.finish()
-        if not spoken.samples:
+        if not spoken.samples and resume is None:
             raise NothingToSay("nothing in the text can be spoken", param="text")
 
 
@@ -168,6 +199,9 @@ class _Delivery:
         self._tell = tell
         self._spoken = spoken
         self._started = False
+        self._from_sample = typed.from_sample
+        resampled = typed.voicing.sample_rate != typed.voicing.model.sample_rate
+        self._skip = (typed.from_sample or 0) if resampled else 0
         self._resampler = resampler(typed.voicing.model.sample_rate, typed.voicing.sample_rate)
 
     async def take(self, chunk: AudioChunk) -> None:
@@ -191,6 +225,7 @@ class _Delivery:
         if self._started:
             return
         self._started = True
+        resumed = {} if self._from_sample is None else {"from_sample": self._from_sample}
         self._tell(
             "audio.start",
             request_id=self._job.request_id,
@@ -200,9 +235,13 @@ class _Delivery:
             model=self._job.model,
             voice=self._job.voice,
             seed=self._job.seed,
+            **resumed,
         )
 
     async def _queue(self, pcm: Pcm) -> None:
+        skipped = min(self._skip, len(pcm))
+        self._skip -= skipped
+        pcm = pcm[skipped:]
         for start in range(0, len(pcm), _MAX_FRAME_SAMPLES):
             self._start()
             part = pcm[start : start + _MAX_FRAME_SAMPLES]

@@ -60,7 +60,7 @@ async def serve(service: Service, settings: TalkerSettings) -> None:
             [model.spec.name],
             settings.slots,
             talker.handle,
-            lambda: _report(bus, engine, model.spec, settings.slots, worker, service),
+            lambda: _report(bus, engine, model.spec, settings, worker, service),
             service.metrics,
         )
         service.announce()
@@ -84,7 +84,7 @@ def _load(settings: TalkerSettings) -> tuple[TalkerModel, Caches | None]:
     from talker.models import load
 
     torch.set_num_threads(settings.threads)
-    model = load(settings.family, settings.model, settings.voice_dir)
+    model = load(settings.model, settings.voice_dir)
     caches = PagedCaches(model.spec.caches, settings.kv_blocks)
     _warm_up(model, caches, settings.kv_blocks)
     return model, caches
@@ -110,16 +110,24 @@ def _warm_up(model: TalkerModel, caches: Caches, blocks: int) -> None:
 
 
 def _report(
-    bus: Bus, engine: Engine, spec: ModelSpec, slots: int, worker: Worker, service: Service
+    bus: Bus,
+    engine: Engine,
+    spec: ModelSpec,
+    settings: TalkerSettings,
+    worker: Worker,
+    service: Service,
 ) -> Replica:
     described = Model(spec.name, spec.family, spec.sample_rate, spec.frame_rate_hz, spec.voices)
     return Replica(
         worker_id=bus.worker_id,
         stage="talker",
         models=(described,),
-        slots=slots,
+        slots=settings.slots,
         free=worker.free,
+        batch=settings.batch_streams,
+        queued=worker.queued,
         step_s=engine.step_seconds,
+        frame_s=engine.render_seconds,
         draining=service.stopping.is_set(),
     )
 

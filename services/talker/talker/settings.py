@@ -15,7 +15,6 @@ class TalkerSettings(ServiceSettings):
     """Read from ANTIPHON_... variables; see ServiceSettings."""
 
     engine: Literal["torch", "fake"] = "torch"
-    family: str = "cantor"
     model: str = Field(default="cantor", pattern=r"^[A-Za-z0-9_-]{1,64}$")
     voice_dir: Path = Path("voices/cantor")
     slots: int = Field(default=32, ge=1, le=4096)
@@ -23,7 +22,7 @@ class TalkerSettings(ServiceSettings):
     batch_streams: int = Field(default=32, ge=1, le=4096)
     batch_positions: int = Field(default=512, ge=16)
     policy: PolicyName = "online"
-    initial_codec_chunk_frames: int = Field(default=2, ge=1, le=100)
+    initial_codec_chunk_frames: int = Field(default=3, ge=1, le=100)
     codec_chunk_frames: int = Field(default=25, ge=1, le=500)
     fake_curve: Path | None = None
     threads: int = Field(default=1, ge=1, le=64)

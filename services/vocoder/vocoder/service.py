@@ -45,7 +45,7 @@ async def serve(service: Service, settings: VocoderSettings) -> None:
             [codec.spec.name],
             settings.slots,
             vocoder.handle,
-            lambda: _report(bus, engine, settings.slots, worker, service),
+            lambda: _report(bus, engine, settings, worker, service),
             service.metrics,
         )
         service.announce()
@@ -79,16 +79,21 @@ def _shapes(limits: Limits) -> list[tuple[int, int]]:
     return [(1, 1), (1, 2), (1, limits.stream_frames), full]
 
 
-def _report(bus: Bus, engine: Engine, slots: int, worker: Worker, service: Service) -> Replica:
+def _report(
+    bus: Bus, engine: Engine, settings: VocoderSettings, worker: Worker, service: Service
+) -> Replica:
     spec = engine.spec
     described = Model(spec.name, spec.family, spec.sample_rate, spec.frame_rate_hz, spec.voices)
     return Replica(
         worker_id=bus.worker_id,
         stage="vocoder",
         models=(described,),
-        slots=slots,
+        slots=settings.slots,
         free=worker.free,
+        batch=settings.batch_streams,
+        queued=worker.queued,
         step_s=engine.step_seconds,
+        frame_s=engine.frame_seconds,
         draining=service.stopping.is_set(),
     )
 

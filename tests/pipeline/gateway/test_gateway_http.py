@@ -159,7 +159,7 @@ async def test_a_disconnect_cancels_at_once(stand: Any) -> None:
     async with stand.http.stream("POST", "/v1/audio/speech", json=body) as response:
         request_id = response.headers["x-request-id"]
         await anext(response.aiter_bytes())
-    async with asyncio.timeout(0.5):
+    async with asyncio.timeout(3):
         await stand.stage.cancelled_event(request_id).wait()
     assert stand.metric("tts_active_streams", stage="gateway") == 0
 
@@ -176,7 +176,7 @@ async def test_a_disconnect_before_any_audio_cancels_too(stand: Any) -> None:
     await begun.wait()
     posting.cancel()
     request_id = stand.stage.jobs[0].request_id
-    async with asyncio.timeout(0.5):
+    async with asyncio.timeout(3):
         await stand.stage.cancelled_event(request_id).wait()
 
 
@@ -189,7 +189,7 @@ async def test_no_audio_in_time_is_a_timeout_and_a_cancel(stand: Any) -> None:
     response = await stand.http.post("/v1/audio/speech", json={"input": TEXT})
     assert response.status_code == 504
     assert response.json()["error"]["code"] == "timeout"
-    async with asyncio.timeout(0.5):
+    async with asyncio.timeout(3):
         await stand.stage.cancelled_event(response.headers["x-request-id"]).wait()
 
 
@@ -240,3 +240,27 @@ async def test_many_at_once_each_hear_their_own(stand: Any, talk: Any) -> None:
         assert np.array_equal(np.frombuffer(response.content, "<i2"), expected)
 
     await asyncio.gather(*(one(index) for index in range(32)))
+
+
+@pytest.mark.parametrize("settings", [{"slow_client_timeout_s": 0.5}], indirect=True)
+async def test_a_client_that_does_not_read_is_cut_off(stand: Any) -> None:
+    begun = asyncio.Event()
+
+    async def flood(performance: Any) -> None:
+        begun.set()
+        for _ in range(2000):
+            await performance.say("a" * 90)
+        await performance.end()
+
+    stand.stage.script = flood
+    body = b'{"input": "a flood", "response_format": "pcm"}'
+    head = f"POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(stand.url.rpartition(":")[2]))
+    reader._transport.pause_reading()  # type: ignore[attr-defined]
+    writer.write(head.encode() + body)
+    await begun.wait()
+    async with asyncio.timeout(5):
+        await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
+    await stand.gateway.front.backstage.admission.idle.wait()
+    assert stand.metric("tts_streams_total", outcome="cancelled", viable="true") == 1
+    writer.transport.abort()

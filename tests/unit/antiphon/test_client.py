@@ -69,7 +69,13 @@ async def test_text_goes_piece_by_piece_and_audio_comes_back() -> None:
         options = SpeechOptions(voice="slt", seed=7)
         events = [event async for event in speak(url, text(), options)]
     assert seen == [
-        {"type": "session.config", "model": "default", "voice": "slt", "seed": 7},
+        {
+            "type": "session.config",
+            "model": "default",
+            "resumable": True,
+            "voice": "slt",
+            "seed": 7,
+        },
         {"type": "input.text", "text": "The tide "},
         {"type": "input.text", "text": "comes in."},
         {"type": "input.done"},

@@ -221,3 +221,13 @@ async def test_a_bucket_is_listed_whole_while_its_keys_are_renewed(bus: Bus, oth
     await renewing
     await bus.kv_delete(subjects.REPLICAS, "worker-0")
     assert set(await bus.kv_all(subjects.REPLICAS)) == keys - {"worker-0"}
+
+
+async def test_a_bucket_of_an_earlier_configuration_is_brought_up_to_date(
+    bus: Bus, other: Bus
+) -> None:
+    info = await bus.jetstream.stream_info(f"KV_{subjects.REPLICAS}")
+    info.config.allow_direct, info.config.max_age = False, 99.0
+    await bus.jetstream.update_stream(info.config)
+    await other.kv_put(subjects.REPLICAS, "worker", b"1")
+    assert set(await other.kv_all(subjects.REPLICAS)) == {"worker"}

@@ -292,8 +292,21 @@ class Bus:
                 replicas=self._settings.replicas,
                 direct=True,
             )
-            self._buckets[bucket] = await self.jetstream.create_key_value(config)
+            self._buckets[bucket] = await self._create_bucket(config)
         return self._buckets[bucket]
+
+    async def _create_bucket(self, config: KeyValueConfig) -> KeyValue:
+        """Create the bucket, or give one of an earlier version the configuration of today."""
+        try:
+            return await self.jetstream.create_key_value(config)
+        except nats.js.errors.BadRequestError as error:
+            if error.err_code != _STREAM_NAME_IN_USE:
+                raise
+        existing = (await self.jetstream.stream_info(f"KV_{config.bucket}")).config
+        existing.allow_direct, existing.max_age = config.direct, config.ttl
+        existing.num_replicas = config.replicas
+        await self.jetstream.update_stream(existing)
+        return await self.jetstream.key_value(config.bucket)
 
     async def _patiently(self, action: Callable[[], Awaitable[Any]]) -> None:
         """Retry through elections and a JetStream that is still starting."""

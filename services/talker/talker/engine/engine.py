@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Final, Protocol
 
 import structlog
@@ -100,7 +101,7 @@ class Engine:
         limits: Limits = _LIMITS,
         policy: Policy = online,
         beat: Callable[[], None] = lambda: None,
-        died: Callable[[], None] = lambda: None,
+        died: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._model = model
@@ -120,6 +121,7 @@ class Engine:
         self._thread = threading.Thread(target=self._run, name="talker-engine", daemon=True)
         self._running = False
         self._step_s: dict[int, deque[float]] = {}
+        self._render_s: deque[float] = deque(maxlen=64)
 
     @property
     def idle(self) -> bool:
@@ -128,8 +130,14 @@ class Engine:
 
     @property
     def step_seconds(self) -> dict[int, float]:
-        """Median seconds of a decode step by batch size, as measured lately."""
-        return {size: sorted(s)[len(s) // 2] for size, s in list(self._step_s.items()) if s}
+        """Median seconds of a decode step by batch size, as measured lately or at the start."""
+        lately = {size: median(list(s)) for size, s in list(self._step_s.items()) if s}
+        return {**self._model.measured_step_s, **lately}
+
+    @property
+    def render_seconds(self) -> float:
+        """Median seconds that rendering a frame took lately; 0 before anything was rendered."""
+        return median(times) if (times := list(self._render_s)) else 0.0
 
     def start(self) -> None:
         self._running = True
@@ -345,6 +353,7 @@ class Engine:
         )
 
     def _emit(self, cuts: list[tuple[_Stream, int]]) -> None:
+        started = self._clock()
         try:
             rendered = self._model.render([(stream.model, count) for stream, count in cuts])
         except Exception as error:
@@ -356,6 +365,7 @@ class Engine:
                     self._emit([cut])
             return
         now = self._clock()
+        self._render_s.append((now - started) / sum(count for _, count in cuts))
         for (stream, count), part in zip(cuts, rendered, strict=True):
             if stream.first_sent_s is None:
                 stream.first_sent_s = now - stream.sent_frames / self._model.spec.frame_rate_hz

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 PASSED_OVER_LIMIT: Final = 32
+_EASY_STREAMS: Final = 8  # so few make a short step anyway
 
 
 @dataclass(frozen=True)
@@ -29,19 +30,27 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one step may hold. A stream over `relaxed_slack_s` steps aside for those in need."""
+    """What one step may hold, and who may share it.
+
+    Streams under `urgent_slack_s` must step now; those over `relaxed_slack_s` step aside for them.
+    While nobody must, only `easy_share` of the room is used: full batches would be more efficient
+    still, but they are long, and whoever arrives during one has to wait for its end.
+    """
 
     streams: int = 32
     positions: int = 512
     startup_share: float = 0.5
-    urgent_slack_s: float = 1.0
-    relaxed_slack_s: float = 3.0
+    easy_share: float = 0.4
+    urgent_slack_s: float = 0.5
+    relaxed_slack_s: float = 8.0
 
     def __post_init__(self) -> None:
         if self.streams < 1 or self.positions < 1:
             raise ValueError("a step has room for something")
-        if not 0.0 < self.startup_share <= 1.0:
-            raise ValueError("startup_share is in (0, 1]")
+        if not (0.0 < self.startup_share <= 1.0 and 0.0 < self.easy_share <= 1.0):
+            raise ValueError("startup_share and easy_share are in (0, 1]")
+        if self.urgent_slack_s > self.relaxed_slack_s:
+            raise ValueError("who must step now is not well supplied")
 
 
 Policy = Callable[[Sequence[Candidate], Limits], list[Candidate]]
@@ -51,18 +60,31 @@ def online(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
     """Startup first within a bounded share, then least slack; the well-supplied step aside."""
     starved = [c for c in candidates if c.passed_over >= PASSED_OVER_LIMIT]
     starting = [c for c in candidates if c.startup]
-    steady = [c for c in candidates if not c.startup]
-    in_need = bool(starting) or any(c.slack_s < limits.urgent_slack_s for c in steady)
-    if in_need:
-        steady = [c for c in steady if c.slack_s < limits.relaxed_slack_s]
     starting.sort(key=lambda c: (-c.priority, c.arrived_s))
-    steady.sort(key=lambda c: (c.slack_s, c.arrived_s))
+    steady = _steady(candidates, limits, startup=bool(starting))
     starved.sort(key=lambda c: (-c.passed_over, c.arrived_s))
     share = limits.streams
     if steady:
         share = max(1, math.floor(limits.streams * limits.startup_share))
     order = [*starved, *starting[:share], *steady, *starting[share:]]
     return _fill(order, limits)
+
+
+def _steady(candidates: Sequence[Candidate], limits: Limits, *, startup: bool) -> list[Candidate]:
+    """Streams past their startup that step now, least slack first.
+
+    Beside a startup only the urgent ones: every other would make the first sound later, and can
+    wait for the two or three short steps that a startup takes.
+    """
+    steady = [c for c in candidates if not c.startup]
+    steady.sort(key=lambda c: (c.slack_s, c.arrived_s))
+    urgent = sum(c.slack_s < limits.urgent_slack_s for c in steady)
+    if startup:
+        return steady[:urgent]
+    if urgent:
+        steady = [c for c in steady if c.slack_s < limits.relaxed_slack_s]
+    easy = max(_EASY_STREAMS, math.ceil(limits.streams * limits.easy_share))
+    return steady[: max(urgent, easy)]
 
 
 def offline(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:

@@ -1,4 +1,4 @@
-"""Model families: one file each, found by the name in a voice's config."""
+"""Model families: one file each, found by the family that a voice's config names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from pathlib import Path
 
 from talker.models.base import TalkerModel
 from ttscommon.errors import UnknownModel
+from ttscommon.voice import load_voice
 
 
-def load(family: str, name: str, path: Path) -> TalkerModel:
-    """Load a model of `family` from `path`; torch is imported only for families that use it."""
-    if family == "cantor":
+def load(name: str, path: Path) -> TalkerModel:
+    """Load the voice folder `path` to serve as model `name`; raises VoiceError or UnknownModel.
+
+    torch is imported only for families that use it.
+    """
+    voice = load_voice(path)
+    if voice.family == "cantor":
         from talker.models.cantor import Cantor
 
-        return Cantor.load(name, path)
-    raise UnknownModel(f"there is no model family {family!r}", param="model")
+        return Cantor.load(name, voice)
+    raise UnknownModel(f"there is no model family {voice.family!r}", param="model")

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from talker.engine.sampling import key, sample
@@ -29,19 +29,19 @@ from talker.models.base import (
     TalkerModel,
     TalkerStream,
 )
-from talker.models.cantor_net import CONTEXT, CantorNet
+from talker.models.cantor_net import CONTEXT, CantorConfig, CantorNet
 from talker.text.frontend import EnglishFrontend, Utterance
 from talker.text.segment import Segmenter
 from talker.text.symbols import FLAG_PAUSE
 from ttscommon.errors import NothingToSay, UnknownVoice
 from ttscommon.messages import SpeechRequest, WordTime
-from ttscommon.replicas import Voice
+from ttscommon.voice import VoiceFolder
 
 T = TypeVar("T")
 
 # A product of fewer rows takes another path in BLAS and rounds differently; see engine/kv.py.
 _LEAST_ROWS: Final = 4
-_RENDER_ROWS: Final = 16
+_MOST_ROWS: Final = 64
 _ADVANCE_DRAW: Final = -1
 
 
@@ -249,14 +249,8 @@ class Cantor(TalkerModel):
         self._speakers = {voice.id: index for index, voice in enumerate(spec.voices)}
 
     @classmethod
-    def load(cls, name: str, path: Path) -> Cantor:
-        """Read a voice folder; raises VoiceError if it is damaged or incomplete."""
-        from safetensors.torch import load_file
-
-        from talker.models.cantor_net import CantorConfig
-        from ttscommon.voice import load_voice
-
-        voice = load_voice(path)
+    def load(cls, name: str, voice: VoiceFolder) -> Cantor:
+        """Read a checked voice folder's weights and lexicon."""
         net = CantorNet(CantorConfig(**voice.config["talker"]))
         weights = load_file(voice.talker_weights)
         net.load_state_dict({n: w.float() for n, w in weights.items()})
@@ -270,7 +264,7 @@ class Cantor(TalkerModel):
             max_positions=net.config.positions,
         )
         defaults = SamplingDefaults(**voice.config["sampling"])
-        return cls(spec, net, EnglishFrontend.load(path), defaults)
+        return cls(spec, net, EnglishFrontend.load(voice.path), defaults)
 
     def open(self, request: SpeechRequest) -> CantorStream:
         speaker = self._speakers.get(request.voice)
@@ -301,8 +295,8 @@ class Cantor(TalkerModel):
         taken = [(stream, *stream.take(count)) for stream, count in _streams(parts)]
         frames = [(stream, frame) for stream, some, _ in taken for frame in some]
         codes = [
-            self._residuals(frames[first : first + _RENDER_ROWS])
-            for first in range(0, len(frames), _RENDER_ROWS)
+            self._residuals(frames[first : first + _MOST_ROWS])
+            for first in range(0, len(frames), _MOST_ROWS)
         ]
         rows = np.concatenate(codes)
         rendered, at = [], 0
@@ -327,7 +321,7 @@ class Cantor(TalkerModel):
         if all(part.plan.start for part in batch):
             return embedded, positions
         parts: list[Tensor] = []
-        for part, rows in zip(batch, embedded.split(frames.counts), strict=True):
+        for part, rows in zip(batch, torch.split(embedded, frames.counts), strict=True):
             if part.plan.start == 0:
                 parts.append(self._prompt(_cantor(part.stream)))
             parts.append(rows)
@@ -374,8 +368,8 @@ class Cantor(TalkerModel):
     def _residuals(
         self, frames: Sequence[tuple[CantorStream, _Frame]]
     ) -> np.ndarray[Any, np.dtype[np.int16]]:
-        """[frames, codebooks] int16, by products of always the same shape."""
-        spare = _RENDER_ROWS - len(frames)
+        """[frames, codebooks] int16."""
+        spare = max(0, _LEAST_ROWS - len(frames))
         hidden = torch.stack([frame.hidden for _, frame in frames])
         advance = torch.tensor([frame.advance for _, frame in frames] + [0] * spare)
         code = torch.tensor([frame.code for _, frame in frames] + [0] * spare)

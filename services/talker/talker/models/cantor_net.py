@@ -109,6 +109,7 @@ class Depth(nn.Module):
         tables = torch.arange(count, device=codes.device) * self.size
         x = self.project(frame)[:, None] + self.place[:count] + self.codes(codes + tables)
         for block in self.blocks:
+            assert isinstance(block, Block)
             q, k, v = block.queries(x)
             scores = torch.einsum("nqhd,nkhd->nhqk", q, k) * q.shape[-1] ** -0.5
             future = torch.ones(count, count, dtype=torch.bool, device=x.device).triu(1)
@@ -202,6 +203,7 @@ class CantorNet(nn.Module):
         """
         cosines, sines = self.cosines[positions], self.sines[positions]
         for layer, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
             q, k, v = block.queries(x)
             q, k = apply_rope(q, cosines, sines), apply_rope(k, cosines, sines)
             x = block.finish(x, attend(layer, q, k, v))

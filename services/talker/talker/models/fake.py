@@ -24,6 +24,7 @@ from talker.models.base import (
     TalkerModel,
     TalkerStream,
 )
+from ttscommon.curves import seconds_at
 from ttscommon.errors import NothingToSay, UnknownVoice
 from ttscommon.messages import SpeechRequest
 from ttscommon.replicas import Voice
@@ -35,11 +36,30 @@ _VOICES: Final = tuple(Voice(id=v, name=v.upper(), language="en") for v in ("slt
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """Seconds of a step: `base_s` + `stream_s` a decoding stream + `prefill_s` a prompt."""
+    """Seconds of a step by its streams, + `prefill_s` a prompt; and of rendering a chunk's frames.
+
+    Where `step_s` has measured points they count, else `base_s` + `stream_s` a stream. Written by
+    `antiphon calibrate`, or by hand.
+    """
 
     base_s: float = 0.004
     stream_s: float = 0.0004
     prefill_s: float = 0.003
+    step_s: dict[int, float] = {}
+    render_base_s: float = 0.0
+    render_frame_s: float = 0.0
+
+    def seconds(self, streams: int, prompts: int) -> float:
+        """A step of `streams` streams, `prompts` of which are prefilled in it."""
+        if self.step_s:
+            decoding = seconds_at(self.step_s, streams)
+        else:
+            decoding = self.base_s + self.stream_s * streams
+        return decoding + self.prefill_s * prompts
+
+    def render_seconds(self, frames: int) -> float:
+        """Finishing `frames` frames, of however many streams."""
+        return self.render_base_s + self.render_frame_s * frames
 
 
 class FakeStream(TalkerStream):
@@ -104,6 +124,7 @@ class FakeModel(TalkerModel):
         self, name: str, curve: Curve, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.spec = ModelSpec(name, "fake", 16_000, FRAME_RATE_HZ, _VOICES)
+        self.measured_step_s = {size: curve.seconds(size, 0) for size in (1, 4, 16, 64)}
         self._curve = curve
         self._sleep = sleep
 
@@ -123,13 +144,14 @@ class FakeModel(TalkerModel):
 
     def step(self, batch: Sequence[Slice], attend: Mapping[str, Attend]) -> None:
         prompts = sum(part.plan.start == 0 for part in batch)
-        curve = self._curve
-        self._sleep(curve.base_s + curve.stream_s * len(batch) + curve.prefill_s * prompts)
+        self._sleep(self._curve.seconds(len(batch), prompts))
         for part in batch:
             if isinstance(part.stream, FakeStream):
                 part.stream.advance()
 
     def render(self, parts: Sequence[tuple[TalkerStream, int]]) -> list[Rendered]:
+        if (rendering := self._curve.render_seconds(sum(count for _, count in parts))) > 0.0:
+            self._sleep(rendering)
         rendered = []
         for stream, count in parts:
             assert isinstance(stream, FakeStream)

@@ -13,7 +13,7 @@ TITLES = table(
 # Said in full with or without a full stop behind them.
 WORDS = table(
     """
-    vs: versus, etc: etcetera, approx: approximately, w/: with, w/o: without, b/c: because,
+    vs: versus, etc: etcetera, approx: approximately, w/o: without, b/c: because,
     &: and, e.g: for example, eg: for example, i.e: that is, ie: that is, cf: compare,
     viz: namely, et al: et al, a.k.a: also known as, aka: also known as,
     asap: as soon as possible, ASAP: as soon as possible, OK: okay, Ok: okay, ok: okay,
@@ -24,7 +24,24 @@ WORDS = table(
     YAML: yaml, kubectl: cube control, ChatGPT: chat g p t, api: _a p i, apis: _a p i 's,
     usb: u s b, url: u r l, urls: u r l 's, cpu: c p u, gpu: g p u, gui: gooey, ai: _a i,
     uk: u k, usa: u s _a, sql: sequel, html: h t m l, faq: f _a q, diy: d i y, ceo: c e o,
-    eta: e t _a, ipo: i p o, omg: o m g
+    eta: e t _a, ipo: i p o, omg: o m g, E.g: for example, I.e: that is,
+    YoY: year over year, Ctrl: control, Cmd: command, NET: net
+    """
+)
+# Said in full where marks that are dropped elsewhere belong to the name.
+SYMBOLIC = table(
+    """
+    C++: c plus plus, c++: c plus plus, C#: c sharp, F#: f sharp, .NET: dot net, w/: with,
+    W/: with, A+: _a plus, A-: _a minus, B+: b plus, B-: b minus, Google+: google plus
+    """
+)
+# Parts of compounds such as "Mon-Fri" and "Ctrl+C".
+COMPOUND_PARTS = table(
+    """
+    Mon: monday, Tue: tuesday, Tues: tuesday, Wed: wednesday, Thu: thursday, Thurs: thursday,
+    Fri: friday, Sat: saturday, Sun: sunday, Jan: january, Feb: february, Mar: march, Apr: april,
+    Jun: june, Jul: july, Aug: august, Sep: september, Sept: september, Oct: october,
+    Nov: november, Dec: december, Ctrl: control, Cmd: command, Alt: alt, Esc: escape
     """
 )
 # Said in full only when a full stop follows, because the bare letters are words too.
@@ -70,10 +87,15 @@ SPELLED = collection("NAACP UNHCR AARP ACLU IEEE USSR EBITDA OECD CICD MOOC")
 # Short capitals that are shouted words rather than acronyms.
 SHOUTED = collection(
     """
-    A I AM AN AND ANY ARE AS ASK AT BAD BE BIG BUT BUY BY CAN DAY DID DO DON'T END FAR FEW FOR
-    FUN GET GO GOD GOT HAD HAS HE HER HEY HI HIM HIS HOW IF IN IS ITS JOB LET LOT MAN MAY ME MY
-    NEW NO NOT NOW OF OFF OH OLD ON ONE OR OUR OUT OWN RUN SAY SEE SHE SIX SO STOP TEN THE TO
-    TOO TOP TRY TWO UP USE WAS WAY WE WHY WIN WON YES YET YOU SALE FREE OPEN
+    A AGE AGO AIR AM AN AND ANY ARE ART AS ASK AT BAD BAG BAR BE BED BIG BIT BOX BOY BUG BUS BUT
+    BUY BY CAN CAR CAT CON CRY CUP CUT DAD DAY DID DIE DO DOG DON'T DRY EAR EAT EGG END EYE FAR
+    FAT FEE FEW FIT FIX FLY FOR FOX FREE FUN GAS GET GO GOD GOT GUN GUY HAD HAS HAT HE HER HEY
+    HI HIM HIP HIS HIT HOT HOW HUG I ICE IF IN INK IS ITS JAM JOB JOY KEY KID LAW LED LEG LET
+    LIE LOG LOT LOW MAD MAN MAP MAY ME MEN MOM MUD MY NEW NO NOR NOT NOW NUT ODD OF OFF OH OIL
+    OLD ON ONE OPEN OR OUR OUT OWE OWN PAN PAY PEN PER PIE PIG POP POT PRO PUT RAT RAW RED ROW
+    RUB RUN SAD SALE SAY SEA SEE SET SEX SHE SHY SIT SIX SKI SKY SO SON STOP SUM SUN TAX TEA TEN
+    THE THY TIE TIP TO TOO TOP TOY TRY TWO UP USE VAN VIA WAR WAS WAX WAY WE WED WET WHO WHY WIN
+    WON YES YET YOU ZOO
     """
 )
 # Without vowels, and yet no abbreviations.
@@ -94,7 +116,8 @@ RULERS = collection(
 )
 SECTIONS = collection(
     """
-    vol section chapter part phase verse scene act book volume war stage level article  appendix
+    fantasy vol section chapter part phase verse scene act book volume war stage level
+    article appendix
     title figure table division apollo bowl rocky episode season mark  annex
     """
 )

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 from talker.text.cleanup import clean
 from talker.text.dates import DATES, YEARS
+from talker.text.money import MONEY
 from talker.text.names import NAMES
 from talker.text.quantities import AMOUNTS, LABELS, NUMBERS
 from talker.text.rules import Rule
 
-_NUMERIC: tuple[Rule, ...] = (*LABELS, *DATES, *AMOUNTS, *YEARS, *NUMBERS)
+_NUMERIC: tuple[Rule, ...] = (*LABELS, *DATES, *MONEY, *AMOUNTS, *YEARS, *NUMBERS)
 _TAKEN = "\x00"
 _OUTER = "\"'`.,:;!?()[]{}<>*_~|\\^-/=+#%$&@€£¥₹¢"
-_HAS_NAME = re.compile(r"[@#]|://|\]\(|www\.|[a-z0-9]\.[a-z]{2}", re.IGNORECASE)
+_HAS_NAME = re.compile(r"[@#<]|://|\]\(|www\.|[a-z0-9]\.[a-z]{2}", re.IGNORECASE)
 _DIGIT = re.compile(r"[0-9]")
 _BARE = re.compile(r"[^ \x00]+")
 

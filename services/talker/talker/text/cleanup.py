@@ -1,9 +1,10 @@
 """Reduce any Unicode token to the ASCII characters the normaliser reads."""
 
+import html
 import unicodedata
 from functools import lru_cache
 
-from talker.text.tables import listing
+from talker.text.tables import collection, listing
 
 _NAMED = {
     **dict.fromkeys("‘’‚‛′ʼʹ`´＇", "'"),
@@ -77,6 +78,12 @@ _NAMED = {
     "\u2060": "",
     "\ufeff": "",
 }
+_EMOTICONS = collection(
+    """
+    :) :( :D :P :p :o :O :| :/ ;) :-) :-( :-D :-P :-/ ;-) ;-D ;P :') :'( =) =( =D <3 </3 xD XD
+    :3 ^^ ^_^ -_- o_O O_o T_T ¯\\_(ツ)_/¯
+    """
+)
 _GREEK_LATIN = (
     listing("a v g d e z i th i k l m n x o p r s s t y f ch ps o"),
     "αβγδεζηθικλμνξοπρςστυφχψω",
@@ -145,6 +152,10 @@ def clean(token: str) -> str:
     Accents go, Greek and Cyrillic are transliterated, symbols are named, emoji and all other
     scripts are dropped.
     """
+    if token in _EMOTICONS:
+        return ""
+    if "&" in token and ";" in token:
+        token = html.unescape(token)
     if token.isascii():
         return token if token.isprintable() else "".join(c for c in token if c.isprintable())
     if len(token) == 1 and token.lower() in _GREEK_NAMES:

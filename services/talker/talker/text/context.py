@@ -37,7 +37,10 @@ def neighbour(atoms: Sequence[Atom], index: int) -> Atom:
 def reading(atoms: Sequence[Atom], index: int) -> list[str] | None:
     """Spoken words of a bare atom where its neighbours decide, else None."""
     atom = atoms[index]
-    if not atom.core or atom.text in ("w/", "W/"):
+    symbolic = abbreviations.SYMBOLIC.get(atom.text.rstrip(",.;:!?)"))
+    if symbolic is not None:
+        return symbolic.split()
+    if not atom.core:
         return _sign(atoms, index)
     if len(atom.core) == 1 and atom.core in "Aa":
         return _letter_a(atoms, index)
@@ -53,15 +56,14 @@ def _sign(atoms: Sequence[Atom], index: int) -> list[str]:
     before, after = neighbour(atoms, index - 1), neighbour(atoms, index + 1)
     glued = before.last == atoms[index].first == after.first
     if glued and before.numeric and after.numeric and text in ("-", ":"):
-        return ["to"]
+        verse = text == ":" and neighbour(atoms, index - 2).core[:1].isupper()
+        return [] if verse else ["to"]
     if glued and text == "/":
         return ["slash"] if before.numeric and after.numeric else []
-    if before.numeric and after.numeric and text in _SIGNS_BETWEEN_NUMBERS:
+    if after.numeric and text in _SIGNS_BETWEEN_NUMBERS and (before.numeric or len(text) == 2):
         return _SIGNS_BETWEEN_NUMBERS[text]
     if after.numeric and text in _SIGNS_BEFORE_NUMBERS:
         return _SIGNS_BEFORE_NUMBERS[text]
-    if text in ("w/", "W/"):
-        return ["with"]
     between = before is not NOTHING and after is not NOTHING
     return [_SIGNS[text]] if text in _SIGNS and (between or text == "%") else []
 
@@ -69,7 +71,7 @@ def _sign(atoms: Sequence[Atom], index: int) -> list[str]:
 def _letter_a(atoms: Sequence[Atom], index: int) -> list[str]:
     atom, before, after = atoms[index], neighbour(atoms, index - 1), neighbour(atoms, index + 1)
     glued = after.first == atom.last or before.last == atom.first
-    named = atom.core == "A" and before is not NOTHING and before.core.islower()
+    named = atom.core == "A" and before.core.islower() and not before.tail
     article = not glued and not named and not atom.tail and after is not NOTHING
     return ["a"] if article else ["_a"]
 

@@ -18,7 +18,7 @@ _MONTH_NAMES = {
 _MONTH = rf"(?P<month>{alternatives(list(_MONTH_NAMES))})\.?"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?P<year>1[0-9]\d\d|20\d\d)"
-_EDGE = r"(?<![\w.$€£/-])"
+_EDGE = r"(?<![\w.$€£/])(?<![\d\x00]-)"
 _CLOCK_EDGE = r"(?<![\w.$€£/:])"
 _STOP = r"(?![\w/-]|[.,:]\d)"
 _HALF = r"(?P<half>[AaPp])\.?[Mm]\b\.?"
@@ -29,16 +29,22 @@ def _day(text: str) -> list[str]:
     return numbers.ordinal(text)
 
 
+def _optional_year(match: re.Match[str]) -> list[str]:
+    """The year behind a date, after a break where a comma is written."""
+    if not match["year"]:
+        return []
+    return [*((PAUSE_MARK,) if "," in match[0] else ()), *numbers.year(match["year"])]
+
+
 def _month_day(match: re.Match[str]) -> list[str]:
-    words = [_MONTH_NAMES[match["month"]], *_day(match["day"])]
-    return words + numbers.year(match["year"]) if match["year"] else words
+    return [_MONTH_NAMES[match["month"]], *_day(match["day"]), *_optional_year(match)]
 
 
 def _day_month(match: re.Match[str]) -> list[str]:
     words = ["the", *_day(match["day"]), "of", _MONTH_NAMES[match["month"]]]
     if match["the"]:
-        words = [*match["the"].lower().split(), *words[1:]]
-    return words + numbers.year(match["year"]) if match["year"] else words
+        words = [*match["the"].split(), *words[1:]]
+    return words + _optional_year(match)
 
 
 def _month_year(match: re.Match[str]) -> list[str]:
@@ -130,7 +136,7 @@ DATES: tuple[Rule, ...] = (
         _clock,
     ),
     rule(rf"{_CLOCK_EDGE}(?P<hour>1[0-2]|0?[1-9]) ?{_HALF}(?: {_ZONES}\b)?(?!\w)", _hour),
-    rule(r"(?<![\w.$€£/-])'?(?P<digits>[12]\d\d0|[2-9]0)'?s\b", _decade),
+    rule(r"(?<![\w.$€£/])(?<!\d-)'?(?P<digits>[12]\d\d0|[2-9]0)'?s\b", _decade),
 )
 YEARS: tuple[Rule, ...] = (
     rule(rf"{_EDGE}{_YEAR}-(?P<later>[12]\d\d\d|\d\d)(?![\w/-]|[.,]\d)", _years),

@@ -70,4 +70,4 @@ class Lexicon:
         entry = self._words.get(word)
         if entry is not None:
             return tuple(entry.split())
-        return derived(word, self._words.get) or self._letters.phones(word)
+        return derived(word, self._words.get, self.knows) or self._letters.phones(word)

@@ -17,6 +17,7 @@ _SYMBOLS = {
 }
 _PIECE = re.compile(r"[A-Za-z]+|\d+|[^A-Za-z\d]")
 _TOP_LEVEL = "com|org|net|edu|gov|io|ai|dev|app|co|uk|de|fr|eu|us|info|me|tv|ly|ch|ca|jp|au|gg"
+# Marks a spoken word that is yet to be read as a written one.
 RAW = "\x01"
 _LONGEST_PATH = 60
 
@@ -59,6 +60,7 @@ def _silent(_: re.Match[str]) -> list[str]:
 
 NAMES: tuple[Rule, ...] = (
     rule(r"\]\([^()\s]{1,500}\)", _silent),
+    rule(r"</?[A-Za-z][^<>]{0,100}>", _silent),
     rule(
         r"(?<![\w.+-])(?P<user>[\w.+-]{1,64})@(?P<host>[\w-]{1,63}(?:\.[\w-]{1,63}){1,6})", _email
     ),

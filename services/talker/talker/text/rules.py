@@ -17,6 +17,7 @@ class Rule(NamedTuple):
 
 
 def rule(pattern: str, say: Say, flags: int = 0) -> Rule:
+    """A rule from the text of its pattern."""
     return Rule(re.compile(pattern, flags), say)
 
 

@@ -16,8 +16,10 @@ LONGEST_WORDS = 40
 _CLAUSE_CUT_FROM = 12
 _JOINT_CUT = range(20, 37)
 _PLAIN_CUT = 30
+_LONGEST_WORD = 200
 
-_WORD = re.compile(r"\S{1,200}")
+_WORD = re.compile(rf"[0-9]{{40}}|\S{{1,{_LONGEST_WORD}}}")
+_DIGIT = re.compile(r"[0-9]")
 _GAP = re.compile(r"\s*")
 _CLOSERS = "\"'”’»)]}*_`"
 _TERMINATORS = (".", "!", "?", "…", "。", "！", "？")
@@ -35,7 +37,7 @@ class Segmenter:
     A cut falls after a sentence (by sentencex), at a blank line and before a list item. The first
     utterance may also end at a clause mark, so that sound starts early. What grows past
     `LONGEST_WORDS` words is cut at its last clause mark, else before a joining word, else
-    anywhere between words.
+    anywhere between words. Digits and long words count as several: they take longer to say.
     """
 
     def __init__(self) -> None:
@@ -67,7 +69,7 @@ class Segmenter:
             self._scanned = word[1]
             if cut:
                 utterances.append(self._take(len(self._words)))
-            elif len(self._words) >= LONGEST_WORDS:
+            elif self._weight(len(self._words)) >= LONGEST_WORDS:
                 utterances.append(self._take(self._forced_cut()))
         if final and self._words:
             utterances.append(self._take(len(self._words)))
@@ -77,7 +79,7 @@ class Segmenter:
         """The next whole word, or None as long as it may still grow."""
         start = _end(_GAP, self._text, position)
         end = _end(_WORD, self._text, start)
-        grows = end == len(self._text) and end - start < 200 and not self._finished
+        grows = end == len(self._text) and end - start < _LONGEST_WORD and not self._finished
         return None if grows or start == end else (start, end)
 
     def _cut_after(self, word: tuple[int, int]) -> bool | None:
@@ -118,16 +120,26 @@ class Segmenter:
                 return position <= following[0]
         return False
 
+    def _weight(self, count: int) -> int:
+        """About how many words the first `count` words are when spoken."""
+        weight = 0
+        for start, end in self._words[:count]:
+            digits = len(_DIGIT.findall(self._text, start, end))
+            weight += 1 + digits // 2 + (end - start) // 20
+        return weight
+
     def _forced_cut(self) -> int:
         """How many words of an over-long stretch to take."""
         words = [self._text[start:end] for start, end in self._words]
-        for count in range(len(words), _CLAUSE_CUT_FROM - 1, -1):
-            if words[count - 1].rstrip(_CLOSERS).endswith(_CLAUSE_MARKS):
+        weights = [self._weight(count) for count in range(len(words) + 1)]
+        for count in range(len(words), 0, -1):
+            marked = words[count - 1].rstrip(_CLOSERS).endswith(_CLAUSE_MARKS)
+            if marked and weights[count] >= _CLAUSE_CUT_FROM:
                 return count
-        for count in reversed(_JOINT_CUT):
-            if words[count].lower() in _JOINTS:
+        for count in range(len(words) - 1, 0, -1):
+            if weights[count] in _JOINT_CUT and words[count].lower() in _JOINTS:
                 return count
-        return _PLAIN_CUT
+        return max(1, sum(weight <= _PLAIN_CUT for weight in weights) - 1)
 
     def _take(self, count: int) -> str:
         utterance = self._text[self._words[0][0] : self._words[count - 1][1]]

@@ -27,26 +27,41 @@ def _adverb(stem: Phones) -> Phones | None:
     return (*(stem[:-1] if stem[-1] == "l" else stem), "l", "iy0")
 
 
+def _participle(stem: Phones) -> Phones | None:
+    return (*stem, "ih0", "ng")
+
+
 _ENDINGS: tuple[tuple[str, str, Callable[[Phones], Phones | None]], ...] = (
     ("s", "su", _plural),
     ("ed", "s", _past),
-    ("ing", "", lambda stem: (*stem, "ih0", "ng")),
+    ("ing", "s", _participle),
     ("ly", "i", _adverb),
     ("ness", "i", lambda stem: (*stem, "n", "ax0", "s")),
     ("less", "i", lambda stem: (*stem, "l", "ax0", "s")),
 )
+_VERBAL = ("ed", "ing")
 
 
-def derived(word: str, entry: Callable[[str], str | None]) -> Phones | None:
+def derived(
+    word: str, entry: Callable[[str], str | None], knows: Callable[[str], bool]
+) -> Phones | None:
     """Phones of a word whose stem has an entry, or None.
 
     A stem with an entry is one the letter-to-phone trees get wrong; left to themselves they
-    would get its inflections wrong as well. `entry` gives phones separated by spaces.
+    would get its inflections wrong as well. Where two stems are possible ("ranged": "rang",
+    "range") the trees decide. `entry` gives phones separated by spaces.
     """
     for ending, barred, join in _ENDINGS:
         stem = word[: -len(ending)]
         if not word.endswith(ending) or len(stem) < _SHORTEST_STEM or stem[-1] in barred:
             continue
+        if ending in _VERBAL:
+            if knows(stem + "e"):
+                stem += "e"
+                if knows(stem[:-1]):
+                    continue
+            elif stem[-1] == stem[-2]:
+                continue
         phones = entry(stem)
         if phones is not None:
             return join(tuple(phones.split()))

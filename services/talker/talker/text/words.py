@@ -10,7 +10,7 @@ _PARTS = re.compile(r"[A-Za-z']+|[^A-Za-z']+")
 _HUMPS = re.compile(
     r"[A-Z]{2,}s?(?![A-Za-z])|Ma?c[A-Z][a-z]+|[A-Z]{2,}(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+"
 )
-_DOTTED_LETTERS = re.compile(r"(?:[A-Za-z]\.){1,10}[A-Za-z]?")
+_DOTTED_LETTERS = re.compile(r"((?:[A-Za-z]\.){1,10}[A-Za-z]?)('s)?")
 _ENDING = re.compile(r"'(?:s|ll|ve|d)$")
 _REPEATED = re.compile(r"([a-z])\1{2,}")
 _SYMBOL_NAMES = {"&": "and", "@": "at", "+": "plus", "=": "equals", "%": "percent", ".": "dot"}
@@ -44,11 +44,16 @@ class WordReader:
             return short.split()
         if core.isalpha() and core.islower() and len(core) > 1 and self._knows(core):
             return [core]
-        if _DOTTED_LETTERS.fullmatch(core) and len(core) > 2:
-            return spell(core)
+        dotted = _DOTTED_LETTERS.fullmatch(core)
+        if dotted is not None and len(core) > 2:
+            return [*spell(dotted[1]), *(("'s",) if dotted[2] else ())]
+        if "." in core and "-" in core:
+            return [word for part in core.split("-") if part for word in self.read(part, shouting)]
         words: list[str] = []
         for part in _PARTS.findall(core):
-            if part[0].isalpha() or part[0] == "'":
+            if part in abbreviations.COMPOUND_PARTS and part != core:
+                words.append(abbreviations.COMPOUND_PARTS[part])
+            elif part[0].isalpha() or part[0] == "'":
                 words += self._contraction(part.strip("'"), shouting)
             else:
                 words += [name for name in map(_SYMBOL_NAMES.get, part) if name]
@@ -71,7 +76,7 @@ class WordReader:
     def _case(self, text: str, shouting: bool) -> list[str]:
         lower = text.lower()
         if len(text) == 1:
-            return [letter(text)] if lower != "a" else ["a"]
+            return ["a"] if text == "a" else [letter(text)]
         if text.isupper():
             return [lower] if shouting and self._knows(lower) else self._capitals(text)
         if text[1:].islower() or self._knows(lower):

@@ -12,9 +12,11 @@ shared the batch.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -86,9 +88,13 @@ class Work:
 
 
 class Codec(ABC):
-    """A loaded codec. Used by one thread at a time."""
+    """A loaded codec. Used by one thread at a time.
+
+    measured_step_s: seconds of a step by (streams, frames), as far as known before any traffic.
+    """
 
     spec: CodecSpec
+    measured_step_s: Mapping[tuple[int, int], float] = MappingProxyType({})
 
     @abstractmethod
     def open(self, seed: int, voice: str) -> State:
@@ -106,15 +112,23 @@ class Codec(ABC):
         del state
 
     def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
-        """Run (streams, frames) that will occur, so that no listener pays for the first time."""
+        """Run (streams, frames) that will occur, so that no listener pays for the first time.
+
+        Each runs twice: the second time says what it takes.
+        """
         for streams, frames in shapes:
             self._warm(streams, frames)
+        self.measured_step_s = {shape: self._warm(*shape) for shape in shapes}
 
-    def _warm(self, streams: int, frames: int) -> None:
+    def _warm(self, streams: int, frames: int) -> float:
+        """Seconds that a step of this shape took."""
         voice = self.spec.voices[0].id if self.spec.voices else ""
         states = [self.open(0, voice) for _ in range(streams)]
         codes = np.zeros((frames, self.spec.codebooks), np.int16)
+        started = time.perf_counter()
         self.decode([Work(state, codes, final=False) for state in states])
+        took_s = time.perf_counter() - started
         self.decode([Work(state, codes[:0], final=True) for state in states])
         for state in states:
             self.close(state)
+        return took_s

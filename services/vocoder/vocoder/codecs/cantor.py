@@ -45,7 +45,7 @@ class Cantor(Codec):
 
     @classmethod
     def load(cls, name: str, voice: VoiceFolder) -> Self:
-        """Build the decoder of the voice's config; raises VoiceError if the weights do not fit it."""
+        """Build what the voice's config describes; raises VoiceError if its weights do not fit."""
         decoder = CantorDecoder(CantorCodecConfig(**voice.config["codec"]))
         weights = {key: value.float() for key, value in load_file(voice.vocoder_weights).items()}
         try:

@@ -157,8 +157,8 @@ class CantorDecoder(nn.Module):
     def new_state(self, seed: int = 0) -> State:
         """The state of a stream that has said nothing yet. Any integer is a seed."""
         c, like = self.config, self.codes
-        whole = {"device": like.device, "dtype": torch.int64}
         zero = torch.zeros((), device=like.device)
+        key = torch.tensor((seed ^ (seed >> 32)) & _MASK, device=like.device)
         return State(
             like.new_zeros(c.decoder_layers, c.decoder_kernel - 1, c.decoder_dim),
             like.new_zeros(c.vocoder_layers, c.vocoder_kernel - 1, c.vocoder_dim),
@@ -166,8 +166,8 @@ class CantorDecoder(nn.Module):
             zero.new_zeros(TAIL),
             zero.double(),
             zero,
-            torch.zeros((), **whole),
-            _mix(torch.tensor((seed ^ (seed >> 32)) & _MASK, **whole)),
+            torch.zeros_like(key),
+            _mix(key),
         )
 
     def decode(self, codes: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
@@ -179,17 +179,20 @@ class CantorDecoder(nn.Module):
         """
         embedded, tails = self.decoder_in(self.embed(codes)), []
         for block, tail in zip(self.decoder, state.decoder_tails.unbind(1), strict=True):
+            assert isinstance(block, ConvNeXt)
             embedded, tail = block.step(embedded, lengths, tail)
             tails.append(tail)
         x, hops, vocoder_tails = self.vocoder_in(self._hops(embedded)), lengths * 4, []
         for block, tail in zip(self.vocoder, state.vocoder_tails.unbind(1), strict=True):
+            assert isinstance(block, ConvNeXt)
             x, tail = block.step(x, hops, tail)
             vocoder_tails.append(tail)
         heads = self._heads(x)
         pitch = self.pitch_hz(heads.pitch)
         pulse, phase = self.pulses(pitch, state.pitch, state.phase, hops)
         pulse = torch.cat((state.source, pulse), 1)
-        windows = self._shaped(heads, pulse, noise(state.key, state.position - TAIL, pulse.shape[1]))
+        hiss = noise(state.key, state.position - TAIL, pulse.shape[1])
+        windows = self._shaped(heads, pulse, hiss)
         samples, overlap = self._overlap_add(windows, hops, state.overlap)
         end = lengths * FRAME_SAMPLES
         around = torch.cat((state.pitch[:, None], pitch), 1)
@@ -270,8 +273,8 @@ class CantorDecoder(nn.Module):
         onset = (pitch > 0) & (previous <= 0)
         begin = torch.where(previous > 0, previous, pitch).double()
         ramp = (torch.arange(HOP, device=pitch.device, dtype=torch.float64) + 1) / HOP
-        hz = (begin[..., None] + (pitch.double() - begin)[..., None] * ramp) * (pitch > 0)[..., None]
-        cycles = (hz / SAMPLE_RATE).cumsum(-1)
+        glide = begin[..., None] + (pitch.double() - begin)[..., None] * ramp
+        cycles = (glide * (pitch > 0)[..., None] / SAMPLE_RATE).cumsum(-1)
         ends = torch.cat((phase[:, None], cycles[..., -1]), 1).cumsum(1)
         starts = ends[:, :-1]
         index = torch.arange(1, pitch.shape[1] + 1, device=pitch.device) * onset

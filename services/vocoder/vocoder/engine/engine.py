@@ -76,15 +76,22 @@ class Engine:
     @property
     def step_table(self) -> dict[tuple[int, int], float]:
         """Median seconds of a step by (streams, frames of the longest piece), lately."""
-        return {shape: median(list(times)) for shape, times in list(self._step_s.items())}
+        lately = {shape: median(list(times)) for shape, times in list(self._step_s.items())}
+        return {**self._codec.measured_step_s, **lately}
 
     @property
     def step_seconds(self) -> dict[int, float]:
-        """Median seconds of a step by streams, over whatever lengths came up lately."""
+        """Median seconds of a step by streams, over the lengths that came up lately."""
         by_streams: dict[int, list[float]] = {}
-        for (streams, _), times in list(self._step_s.items()):
-            by_streams.setdefault(streams, []).extend(list(times))
+        for (streams, _), seconds in self.step_table.items():
+            by_streams.setdefault(streams, []).append(seconds)
         return {streams: median(times) for streams, times in by_streams.items()}
+
+    @property
+    def frame_seconds(self) -> float:
+        """Seconds a frame costs in the best of the batches measured; 0 before any."""
+        table = self.step_table
+        return min((s / (n * max(1, frames)) for (n, frames), s in table.items()), default=0.0)
 
     def start(self) -> None:
         self._running = True

@@ -47,6 +47,18 @@ def test_the_well_supplied_step_aside_only_while_somebody_is_in_need() -> None:
     assert keys(online([rich], Limits())) == ["rich"]
 
 
+def test_beside_a_startup_only_the_urgent_step() -> None:
+    chosen = online([steady("fine", 0.9), steady("late", 0.1), starting("new")], Limits())
+    assert keys(chosen) == ["new", "late"]
+
+
+def test_steps_stay_short_while_nobody_is_urgent() -> None:
+    fine = [steady(i, 1.0 + i) for i in range(32)]
+    assert keys(online(fine, Limits(streams=32, easy_share=0.5))) == list(range(16))
+    urgent = [steady(i, 0.1) for i in range(32)]
+    assert len(online(urgent, Limits(streams=32, easy_share=0.5))) == 32
+
+
 def test_offline_fills_the_batch_in_order_of_arrival() -> None:
     candidates = [steady("b", 0.0, arrived_s=2.0), steady("a", 50.0, arrived_s=1.0)]
     assert keys(offline(candidates, Limits())) == ["a", "b"]

@@ -66,8 +66,8 @@ def test_a_sentence_takes_less_than_a_millisecond(frontend: EnglishFrontend) -> 
     sentences = [line.split("\t")[0] for line in TEACHER.read_text("utf-8").splitlines()]
     seconds = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         for sentence in sentences:
             frontend.phones(sentence)
-        seconds.append((time.perf_counter() - started) / len(sentences))
+        seconds.append((time.process_time() - started) / len(sentences))
     assert min(seconds) < 1e-3

@@ -21,7 +21,7 @@ CASES = {
         ("account 12345678901", "account one two three four five six seven eight nine zero one"),
     ],
     "dates": [
-        ("May 3, 2024", "may third twenty twenty four"),
+        ("May 3, 2024", "may third , twenty twenty four"),
         ("the 3rd of May 2024", "the third of may twenty twenty four"),
         ("4 July 1776", "the fourth of july seventeen seventy six"),
         ("2024-05-03", "may third twenty twenty four"),
@@ -36,6 +36,7 @@ CASES = {
         ("at 7 a.m. sharp", "at seven _a m sharp"),
         ("at 3:05", "at three oh five"),
         ("at 3:00", "at three o'clock"),
+        ("12:30-13:45", "twelve thirty to thirteen forty five"),
         ("17:00 UTC", "seventeen hundred u t c"),
         ("9am-5pm", "nine _a m to five p m"),
     ],
@@ -57,6 +58,9 @@ CASES = {
         ("16 GB at 3.2GHz", "sixteen gigabytes at three point two gigahertz"),
         ("5–10%", "five to ten percent"),
         ("3 m²", "three meters squared"),
+        ("2.5 mg/kg", "two point five milligrams per kilogram"),
+        ("1/2 tsp. salt", "one half teaspoon salt"),
+        ("4x4, 10/10", "four by four ten out of ten"),
     ],
     "telephone": [
         ("555-1234", "five five five , one two three four"),
@@ -76,6 +80,8 @@ CASES = {
     "acronyms": [
         ("NASA and the FBI", "nasa and the f b i"),
         ("two CPUs", "two c p u 's"),
+        ("the U.S.-based, L.A.'s", "the u s based l _a 's"),
+        ("Press the RED button, USSR", "press the red button u s s r"),
         ("the U.S. and the U.K.", "the u s and the u k"),
         ("AT&T's R&D", "at and t 's r and d"),
         ("COVID-19 and B12", "covid nineteen and b twelve"),
@@ -88,6 +94,10 @@ CASES = {
         ("#hello @world", "hashtag hello at world"),
         ("[text](https://x.com/abc)", "text"),
         ("**bold** and `code`", "bold and code"),
+        ("<p>Hello <b>world</b></p>", "hello world"),
+        ("C++, C# and .NET", "c plus plus c sharp and dot net"),
+        ("nice :) really <3", "nice really"),
+        ("Node.js", "node dot j s"),
     ],
     "writing": [
         ("JavaScript and camelCase", "javascript and camel case"),
@@ -100,6 +110,7 @@ CASES = {
         ("café naïve Zoë", "cafe naive zoe"),
         ("Привет", "privet"),
         ("Read this. I will read", "reed this i will reed"),
+        ("It ended. A cat came", "it ended a cat came"),
         ("A cat got an A", "a cat got an _a"),
     ],
 }
@@ -156,13 +167,13 @@ HOSTILE = ["a", "1", "1,", "-", "(", "@a", "1.1", "A", "http://", "$1 ", "1/", "
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_time_grows_linearly(normalizer: Normalizer, unit: str) -> None:
-    """Five times the text may take fifteen times as long, and no more, however noisy the clock."""
+    """Five times the text takes about five times the processor time, at most ten."""
 
     def seconds(length: int) -> float:
         text = (unit * length)[:length]
-        started = time.perf_counter()
+        started = time.process_time()
         normalizer.words(text)
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     short = min(seconds(4_000) for _ in range(3))
-    assert min(seconds(20_000) for _ in range(2)) < 15 * short + 0.02
+    assert min(seconds(20_000) for _ in range(2)) < 10 * short + 0.02

@@ -74,6 +74,12 @@ def test_long_sentences_are_cut_at_a_clause_mark_or_a_joining_word() -> None:
     assert utterances(" ".join(joined))[1].startswith("and")
 
 
+def test_numbers_count_as_the_words_they_are_spoken_as() -> None:
+    parts = utterances("555-123-4567 " * 20)
+    assert {len(part.split()) for part in parts} == {5}
+    assert max(len(part) for part in utterances("7" * 1000)) == 40
+
+
 def test_a_word_without_end_does_not_wait_for_ever() -> None:
     assert len(Segmenter().feed("x" * 100_000)) > 0
 

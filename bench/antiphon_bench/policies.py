@@ -1,0 +1,211 @@
+"""The talker's scheduling policies under one load, in virtual time.
+
+This is the talker's own engine, chunker and policies with a model whose steps take the time of a
+curve. Only the clock is not real, so a minute of load is a second's work and the outcome depends
+on nothing but its seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from antiphon_bench.arrivals import Job, open_loop
+from antiphon_bench.config import Poisson, RunConfig, TextSet
+from antiphon_bench.stats import percentile
+from talker.engine.chunker import ChunkSizes
+from talker.engine.engine import ChunkReady, Engine, Event
+from talker.engine.scheduler import POLICIES, Limits, PolicyName
+from talker.models.fake import FRAME_RATE_HZ, Curve, FakeModel
+from ttscommon.messages import SpeechRequest
+from ttscommon.metrics import Metrics
+
+COMPARED: Final[tuple[PolicyName, ...]] = ("online", "round_robin", "first_come")
+
+# What a second costs grows with every stream, so that throughput saturates at 1 / stream_s.
+SATURATING: Final = Curve(base_s=0.004, stream_s=0.002, prefill_s=0.002)
+
+
+@dataclass(frozen=True)
+class Load:
+    """Open-loop Poisson arrivals: `warmup_s` unmeasured, then `duration_s` measured."""
+
+    rate: float
+    warmup_s: float = 20.0
+    duration_s: float = 60.0
+    texts: TextSet = "mixed"
+    seed: int = 0
+
+    def jobs(self) -> list[Job]:
+        return open_loop(
+            RunConfig(
+                arrivals=Poisson(rate=self.rate),
+                texts=self.texts,
+                warmup_s=self.warmup_s,
+                duration_s=self.duration_s,
+                seed=self.seed,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Talker:
+    """The engine under test. Requests beyond `slots` wait in order, as they do on the bus."""
+
+    curve: Curve = SATURATING
+    limits: Limits = field(default_factory=Limits)
+    sizes: ChunkSizes = field(default_factory=ChunkSizes)
+    slots: int = 256
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One policy at one rate; times in seconds, shares 0..1 by VoxServe's equation 2."""
+
+    policy: str
+    rate: float
+    requests: int
+    ttfp_p50_s: float
+    ttfp_p90_s: float
+    ttfp_p99_s: float
+    viable_chunk_share: float
+    viable_stream_share: float
+    underrun_s: float
+    mean_batch: float
+    busy_share: float
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.busy_s = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.busy_s += seconds
+
+
+@dataclass
+class _Heard:
+    """What the listener of one request gets."""
+
+    job: Job
+    first_s: float | None = None
+    audio_s: float = 0.0
+    ends_s: float = 0.0
+    chunks: int = 0
+    viable_chunks: int = 0
+    underrun_s: float = 0.0
+
+    def feed(self, frames: int, now: float) -> None:
+        if self.first_s is None:
+            self.first_s = self.ends_s = now
+        self.chunks += 1
+        self.viable_chunks += now - self.first_s <= self.audio_s + 1e-9
+        self.underrun_s += max(0.0, now - self.ends_s)
+        self.audio_s += frames / FRAME_RATE_HZ
+        self.ends_s = max(self.ends_s, now) + frames / FRAME_RATE_HZ
+
+    @property
+    def ttfp_s(self) -> float:
+        return math.inf if self.first_s is None else self.first_s - self.job.at_s
+
+
+class Simulation:
+    """One engine, one policy, one load. `run` returns when the last request has ended."""
+
+    def __init__(self, talker: Talker, policy: PolicyName, load: Load) -> None:
+        self._policy, self._load, self._slots = policy, load, talker.slots
+        self._clock = _Clock()
+        self._metrics = Metrics()
+        self._engine = Engine(
+            FakeModel("simulated", talker.curve, self._clock.sleep),
+            None,
+            blocks=talker.slots,
+            slots=talker.slots,
+            metrics=self._metrics,
+            sizes=talker.sizes,
+            limits=talker.limits,
+            policy=POLICIES[policy],
+            clock=lambda: self._clock.now,
+        )
+        self._heard = [_Heard(job) for job in load.jobs()]
+
+    def run(self) -> Point:
+        coming, waiting = deque(self._heard), deque[_Heard]()
+        engine, clock = self._engine, self._clock
+        while coming or waiting or engine.streams:
+            if not waiting and not engine.streams:
+                clock.now = max(clock.now, coming[0].job.at_s)
+            while coming and coming[0].job.at_s <= clock.now:
+                waiting.append(coming.popleft())
+            room = self._slots - len(engine.streams)
+            for _ in range(min(room, len(waiting))):
+                self._open(waiting.popleft())
+            engine.step()
+        return self._point()
+
+    def _open(self, heard: _Heard) -> None:
+        job = heard.job
+        request = SpeechRequest(str(job.index), "simulated", "slt", job.text, seed=job.index)
+        self._engine.open(request, None, partial(self._listen, heard))
+
+    def _listen(self, heard: _Heard, event: Event) -> None:
+        if isinstance(event, ChunkReady):
+            heard.feed(len(event.arrays["codes"]), self._clock.now)
+            self._engine.acknowledge(str(heard.job.index))
+
+    def _point(self) -> Point:
+        measured = [h for h in self._heard if h.job.at_s >= self._load.warmup_s]
+        ttfps = sorted(h.ttfp_s for h in measured)
+        chunks = sum(h.chunks for h in measured)
+        return Point(
+            policy=self._policy,
+            rate=self._load.rate,
+            requests=len(measured),
+            ttfp_p50_s=percentile(ttfps, 0.5),
+            ttfp_p90_s=percentile(ttfps, 0.9),
+            ttfp_p99_s=percentile(ttfps, 0.99),
+            viable_chunk_share=sum(h.viable_chunks for h in measured) / chunks,
+            viable_stream_share=sum(h.viable_chunks == h.chunks for h in measured) / len(measured),
+            underrun_s=math.fsum(h.underrun_s for h in measured),
+            mean_batch=_mean(self._metrics, "tts_batch_size"),
+            busy_share=self._clock.busy_s / self._clock.now,
+        )
+
+
+def compare(
+    talker: Talker, rates: Sequence[float], policies: Sequence[PolicyName] = COMPARED, seed: int = 0
+) -> Iterator[Point]:
+    """Every policy at every rate, with the same arrivals and texts for all policies."""
+    for policy in policies:
+        for rate in rates:
+            yield Simulation(talker, policy, Load(rate, seed=seed)).run()
+
+
+def rate_at(points: Sequence[Point], policy: str, ttfp_p90_s: float, viable: float) -> float:
+    """The highest rate up to which `policy` keeps both targets, between points in proportion."""
+    best = 0.0
+    previous: Point | None = None
+    for point in sorted((p for p in points if p.policy == policy), key=lambda p: p.rate):
+        if point.viable_stream_share < viable:
+            break
+        if point.ttfp_p90_s > ttfp_p90_s:
+            if previous is not None:
+                rise = point.ttfp_p90_s - previous.ttfp_p90_s
+                share = (ttfp_p90_s - previous.ttfp_p90_s) / rise
+                best = previous.rate + share * (point.rate - previous.rate)
+            break
+        best, previous = point.rate, point
+    return best
+
+
+def _mean(metrics: Metrics, name: str) -> float:
+    total = metrics.registry.get_sample_value(f"{name}_sum", {"stage": "talker"}) or 0.0
+    count = metrics.registry.get_sample_value(f"{name}_count", {"stage": "talker"}) or 0.0
+    return total / count if count else 0.0

@@ -1,0 +1,90 @@
+"""What the next request would get, from what the replicas report. Pure arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ttscommon.curves import seconds_at
+from ttscommon.replicas import Replica
+
+# A first chunk: the step under way, the prefill, two decode steps; then the vocoder's step under
+# way and its own.
+_TALKER_STEPS: Final = 4
+_VOCODER_STEPS: Final = 2
+_HOPS_S: Final = 0.006
+
+
+@dataclass(frozen=True)
+class View:
+    """Live replicas of one model, and how many streams they hold by now."""
+
+    talkers: tuple[Replica, ...]
+    vocoders: tuple[Replica, ...]
+    busy: int
+    frame_rate_hz: float
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """`ttfp_s` of the next request, None before anything was measured; streams of `room` left.
+
+    `next_room_s`: when a stream that ends is expected to make room.
+    """
+
+    ttfp_s: float | None
+    room: int
+    next_room_s: float
+
+
+def forecast(view: View, hold_s: float, utilisation: float) -> Forecast:
+    """`hold_s`: how long a stream keeps its slot. `utilisation`: share of the speed to plan with.
+
+    Room is bounded by slots, and by what can be spoken in real time: a stream more than that
+    would let every listener run dry. More than the room may be busy; then requests wait.
+    """
+    slots = min(sum(r.slots for r in stage) for stage in (view.talkers, view.vocoders))
+    realtime = min(
+        _realtime(view.talkers, view.frame_rate_hz, utilisation),
+        _realtime(view.vocoders, view.frame_rate_hz, utilisation),
+    )
+    capacity = min(slots, realtime)
+    queued = max(0, view.busy + 1 - slots, *(r.queued for r in (*view.talkers, *view.vocoders)))
+    next_room_s = hold_s / max(1, capacity)
+    steps = _steps_s(view)
+    ttfp_s = None if steps is None else steps + _HOPS_S + queued * next_room_s
+    return Forecast(ttfp_s, capacity - view.busy, next_room_s)
+
+
+def _steps_s(view: View) -> float | None:
+    """A first sound's share of engine steps, with one stream more in the batches."""
+    total = 0.0
+    for replicas, steps in ((view.talkers, _TALKER_STEPS), (view.vocoders, _VOCODER_STEPS)):
+        measured = [r for r in replicas if r.step_s]
+        if not measured:
+            return None
+        each = math.ceil((view.busy + 1) / len(replicas))
+        slowest = max(seconds_at(r.step_s, min(each, r.batch)) for r in measured)
+        total += steps * slowest
+    return total
+
+
+def _realtime(replicas: Sequence[Replica], frame_rate_hz: float, utilisation: float) -> int:
+    """Streams whose frames all come in time; a replica that has not measured counts its slots."""
+    return sum(realtime_streams(replica, frame_rate_hz, utilisation) for replica in replicas)
+
+
+def realtime_streams(replica: Replica, frame_rate_hz: float, utilisation: float) -> int:
+    """How many streams the replica's engine can keep up with, at most its slots; at least one."""
+    if replica.stage == "vocoder":
+        costs = [replica.frame_s] if replica.frame_s > 0.0 else []
+    elif replica.step_s:
+        sizes = range(1, min(replica.batch, replica.slots) + 1)
+        costs = [seconds_at(replica.step_s, n) / n + replica.frame_s for n in sizes]
+    else:
+        costs = []
+    if not costs:
+        return replica.slots
+    return max(1, min(replica.slots, int(utilisation / (frame_rate_hz * min(costs)))))

@@ -1,0 +1,147 @@
+"""API keys: who calls, what weight it has, and what it may use. Pure but for reading the file."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gateway.errors import InvalidApiKey, RateLimited
+
+ANONYMOUS: Final = ""
+_MINUTE_S: Final = 60.0
+
+
+class KeysError(Exception):
+    """The keys file cannot be used; the text says why."""
+
+
+class Tenant(BaseModel):
+    """One caller's rights. A limit that is not given does not exist."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = "0" * 64
+    weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    streams: Annotated[int, Field(ge=1)] | None = None
+    requests_per_minute: Annotated[float, Field(gt=0)] | None = None
+    characters_per_minute: Annotated[float, Field(gt=0)] | None = None
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    keys: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], Tenant]
+
+
+@dataclass(frozen=True)
+class KeyRing:
+    """The tenants by name. Without a file everybody is the same anonymous tenant.
+
+    The file holds hashes, never keys, so that reading it gives nobody away:
+
+        [keys.acme]
+        sha256 = "9f86d0..."            # printf %s "$KEY" | sha256sum
+        weight = 2.0
+        streams = 20
+        requests_per_minute = 600
+        characters_per_minute = 60000
+    """
+
+    tenants: Mapping[str, Tenant] = field(default_factory=lambda: {ANONYMOUS: Tenant()})
+    required: bool = False
+
+    @classmethod
+    def load(cls, path: Path | None) -> Self:
+        """Raises KeysError."""
+        if path is None:
+            return cls()
+        try:
+            parsed = _File.model_validate(tomllib.loads(path.read_text("utf-8")))
+        except (OSError, tomllib.TOMLDecodeError, ValidationError) as error:
+            raise KeysError(f"{path}: {error}") from error
+        hashes = [tenant.sha256 for tenant in parsed.keys.values()]
+        if len(set(hashes)) != len(hashes) or not hashes:
+            raise KeysError(f"{path}: every tenant needs a sha256 of its own")
+        return cls(parsed.keys, required=True)
+
+    def identify(self, authorization: str | None) -> str:
+        """The tenant's name for an Authorization header; raises InvalidApiKey."""
+        if not self.required:
+            return ANONYMOUS
+        scheme, _, key = (authorization or "").partition(" ")
+        if scheme.lower() != "bearer" or not key.strip():
+            raise InvalidApiKey("an API key is needed: 'Authorization: Bearer <key>'")
+        # Hashes are compared, not keys: how long that takes says nothing about a key.
+        found = hashlib.sha256(key.strip().encode()).hexdigest()
+        for name, tenant in self.tenants.items():
+            if tenant.sha256 == found:
+                return name
+        raise InvalidApiKey("there is no such API key")
+
+
+class Bucket:
+    """So many units a minute, all at once if they were saved up. May be overdrawn."""
+
+    def __init__(self, per_minute: float) -> None:
+        self._capacity = per_minute
+        self._rate = per_minute / _MINUTE_S
+        self._level = per_minute
+        self._at_s = -math.inf
+
+    def wait_s(self, amount: float, now: float) -> float:
+        """Seconds until `amount` could be taken; 0 if it can be now.
+
+        More than a full bucket is let through when the bucket is full, or it never could be.
+        """
+        self._refill(now)
+        return max(0.0, min(amount, self._capacity) - self._level) / self._rate
+
+    def take(self, amount: float, now: float) -> None:
+        self._refill(now)
+        self._level -= amount
+
+    def _refill(self, now: float) -> None:
+        passed = max(0.0, now - self._at_s)
+        self._level = min(self._capacity, self._level + passed * self._rate)
+        self._at_s = max(self._at_s, now)
+
+
+class Allowance:
+    """What a tenant may still use of its minute."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._requests = _bucket(tenant.requests_per_minute)
+        self._characters = _bucket(tenant.characters_per_minute)
+
+    def check(self, characters: int, now: float) -> None:
+        """Raises RateLimited; takes nothing."""
+        for bucket, amount, what in (
+            (self._requests, 1, "requests"),
+            (self._characters, characters, "characters"),
+        ):
+            if bucket is not None and (wait_s := bucket.wait_s(amount, now)) > 0.0:
+                raise RateLimited(
+                    f"the key's {what} a minute are used up", retry_after_s=math.ceil(wait_s)
+                )
+
+    def request(self, characters: int, now: float) -> None:
+        """A request of so many characters was admitted."""
+        if self._requests is not None:
+            self._requests.take(1, now)
+        self.text(characters, now)
+
+    def text(self, characters: int, now: float) -> None:
+        """Text of an admitted request; a long one overdraws, and the next requests wait for it."""
+        if self._characters is not None:
+            self._characters.take(characters, now)
+
+
+def _bucket(per_minute: float | None) -> Bucket | None:
+    return None if per_minute is None else Bucket(per_minute)

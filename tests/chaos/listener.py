@@ -1,0 +1,177 @@
+"""A client that knows what it must hear, and says exactly what it did not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from antiphon.client import Audio, Finished, GatewayError, SpeechOptions, Started, speak
+from antiphon.say import whole
+from ttscommon.bus import Bus
+from ttscommon.messages import CodecChunk
+from ttscommon.subjects import CODES
+
+PATIENCE_S = 90.0
+_LOG_PATIENCE_S = 10.0
+_ONE_STEP = 1
+
+TEXT = (
+    "The tide comes in over the sand, and the boats turn slowly on their chains; "
+    "one after another the lamps are lit along the wall, and somebody begins to sing, "
+    "very softly, to nobody at all."
+)
+
+
+@dataclass
+class Heard:
+    """One stream as its client got it."""
+
+    seed: int
+    asked_s: float
+    request_id: str = ""
+    sample_rate: int = 0
+    outcome: str = ""
+    error: str = ""
+    hung: bool = False
+    parts: list[bytes] = field(default_factory=list)
+    arrivals: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def samples(self) -> npt.NDArray[np.int16]:
+        return np.frombuffer(b"".join(self.parts), "<i2")
+
+    @property
+    def worst_silence_s(self) -> float:
+        """The longest time without audio, the wait for the first included."""
+        times = [self.asked_s, *(moment for moment, _ in self.arrivals)]
+        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+
+    @property
+    def underruns_s(self) -> list[float]:
+        """Every gap of a listener who plays from the first sample on."""
+        gaps: list[float] = []
+        until_s = 0.0
+        for moment, samples in self.arrivals:
+            if until_s and moment > until_s:
+                gaps.append(moment - until_s)
+            until_s = max(until_s, moment) + samples / self.sample_rate
+        return gaps
+
+
+@dataclass(frozen=True)
+class Original:
+    """What an undisturbed run of a seed gives."""
+
+    codes: npt.NDArray[np.int16]
+    samples: npt.NDArray[np.int16]
+
+
+async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
+    """Have `text` spoken; whatever happens is in the result."""
+    heard = Heard(seed, time.monotonic())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            async for event in speak(url, whole(text), SpeechOptions(seed=seed)):
+                match event:
+                    case Started():
+                        heard.request_id = event.request_id
+                        heard.sample_rate = event.sample_rate
+                    case Audio(pcm):
+                        heard.parts.append(pcm)
+                        heard.arrivals.append((time.monotonic(), len(pcm) // 2))
+                    case Finished(outcome):
+                        heard.outcome = outcome
+    except GatewayError as error:
+        heard.error = str(error)
+    except TimeoutError:
+        heard.hung = True
+    return heard
+
+
+async def logged_codes(bus: Bus, request_id: str) -> npt.NDArray[np.int16]:
+    """[frames, codebooks]: what the codec log of a request holds; raises TimeoutError."""
+    rows: list[npt.NDArray[np.int16]] = []
+    async with asyncio.timeout(_LOG_PATIENCE_S), bus.reader(CODES, request_id) as reader:
+        async for record in reader:
+            if isinstance(record, CodecChunk):
+                rows.append(record.tensors["codes"].array())
+    return np.concatenate(rows) if rows else np.zeros((0, 1), np.int16)
+
+
+@dataclass
+class Verdict:
+    """Sums over streams; `worst_*` are maxima."""
+
+    streams: int = 0
+    worst_silence_s: float = 0.0
+    worst_underrun_s: float = 0.0
+    underruns: int = 0
+    lost: int = 0
+    repeated: int = 0
+    differing: int = 0
+    hung: int = 0
+    errors: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not (self.lost or self.repeated or self.differing or self.hung or self.errors)
+
+    def add(self, other: Verdict) -> None:
+        self.worst_silence_s = max(self.worst_silence_s, other.worst_silence_s)
+        self.worst_underrun_s = max(self.worst_underrun_s, other.worst_underrun_s)
+        for name in ("streams", "underruns", "lost", "repeated", "differing", "hung", "errors"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.notes += other.notes
+
+
+async def judge(bus: Bus, heard: Iterable[Heard], originals: dict[int, Original]) -> Verdict:
+    """Hold every stream against its original."""
+    verdict = Verdict()
+    for stream in heard:
+        verdict.add(await _judge_one(bus, stream, originals[stream.seed]))
+    return verdict
+
+
+async def _judge_one(bus: Bus, heard: Heard, original: Original) -> Verdict:
+    underruns = heard.underruns_s
+    verdict = Verdict(
+        streams=1,
+        worst_silence_s=heard.worst_silence_s,
+        worst_underrun_s=max(underruns, default=0.0),
+        underruns=len(underruns),
+        hung=int(heard.hung),
+        errors=int(bool(heard.error) or not (heard.hung or heard.outcome == "ok")),
+    )
+    samples = heard.samples
+    common = min(len(samples), len(original.samples))
+    steps = np.abs(samples[:common].astype(np.int32) - original.samples[:common])
+    verdict.differing = int((steps > _ONE_STEP).sum())
+    verdict.lost = len(original.samples) - common
+    verdict.repeated = len(samples) - common
+    if heard.outcome == "ok":
+        await _compare_codes(bus, heard, original, verdict)
+    if not verdict.clean:
+        verdict.notes.append(
+            f"{heard.request_id or 'unstarted'} seed {heard.seed}: {heard.error or heard.outcome} "
+            f"lost {verdict.lost} repeated {verdict.repeated} differing {verdict.differing}"
+            f"{' HUNG' if heard.hung else ''}"
+        )
+    return verdict
+
+
+async def _compare_codes(bus: Bus, heard: Heard, original: Original, verdict: Verdict) -> None:
+    try:
+        codes = await logged_codes(bus, heard.request_id)
+    except TimeoutError:
+        verdict.hung += 1
+        verdict.notes.append(f"{heard.request_id}: its codec log has no end")
+        return
+    if not np.array_equal(codes, original.codes):
+        verdict.differing += 1
+        verdict.notes.append(f"{heard.request_id}: codes {codes.shape} {original.codes.shape}")

@@ -1,0 +1,168 @@
+"""Runs faults against a theatre again and again and adds up what the listeners heard."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.faults import FAULTS, Fault
+from tests.chaos.listener import Heard, Original, Verdict, judge, listen, logged_codes
+from tests.chaos.theatre import Theatre, theatre
+from ttscommon.bus import Bus
+
+_FIRST_SEED = 1000
+_EARLIEST_S = 0.1
+_LATEST_S = 2.0
+_START_SPREAD_S = 0.5
+
+Report = Callable[[str], None]
+
+
+@dataclass
+class Row:
+    """One fault at one number of streams."""
+
+    fault: str
+    streams: int
+    runs: int
+    verdict: Verdict
+
+    def fields(self) -> dict[str, Any]:
+        """As it stands in chaos.json."""
+        v = self.verdict
+        return {
+            "fault": self.fault,
+            "streams": self.streams,
+            "runs": self.runs,
+            "spoken": v.streams,
+            "worst_gap_s": round(v.worst_silence_s, 3),
+            "worst_underrun_s": round(v.worst_underrun_s, 3),
+            "underruns": v.underruns,
+            "lost": v.lost,
+            "repeated": v.repeated,
+            "differing": v.differing,
+            "hung": v.hung,
+            "errors": v.errors,
+            "notes": v.notes[:20],
+        }
+
+
+async def run_fault(
+    name: str,
+    *,
+    streams: list[int],
+    runs: int,
+    folder: Path,
+    engine: str = "fake",
+    seed: int = 0,
+    report: Report = print,
+    on_line: Callable[[str, str], None] = lambda name, line: None,
+) -> list[Row]:
+    """Inflict `name` `runs` times at each number of streams, on one stack."""
+    fault = FAULTS[name]
+    rows = [Row(name, count, 0, Verdict()) for count in streams]
+    stage = theatre(
+        folder,
+        on_line,
+        engine=engine,
+        gateways=fault.gateways,
+        proxied=fault.proxied,
+        brokers=fault.brokers,
+        settings=fault.settings,
+    )
+    async with stage:
+        bus = await Bus.connect(stage.bus, "chaos")
+        try:
+            await _audible(stage)
+            originals = await _originals(stage, bus, max(streams))
+            dice = random.Random(f"{name} {seed}")
+            for row in rows:
+                for number in range(runs):
+                    verdict = await _run_once(stage, bus, fault, row.streams, originals, dice)
+                    row.verdict.add(verdict)
+                    row.runs += 1
+                    report(_progress(row, number, verdict))
+        finally:
+            await bus.close()
+    return rows
+
+
+async def _audible(stage: Theatre) -> None:
+    """Every worker has reported itself when the first words come back."""
+    async with asyncio.timeout(60):
+        while (await listen(stage.url, 0, "Are you there?")).outcome != "ok":
+            await asyncio.sleep(0.2)
+
+
+async def _originals(stage: Theatre, bus: Bus, count: int) -> dict[int, Original]:
+    """What every seed sounds like when nobody disturbs it, a few at a time."""
+    found: dict[int, Original] = {}
+    seeds = range(_FIRST_SEED, _FIRST_SEED + count)
+    for start in range(0, count, 8):
+        for heard in await asyncio.gather(
+            *(listen(stage.url, s) for s in seeds[start : start + 8])
+        ):
+            if heard.outcome != "ok":
+                raise RuntimeError(f"the undisturbed run failed: {heard.error or heard.outcome}")
+            codes = await logged_codes(bus, heard.request_id)
+            found[heard.seed] = Original(codes, heard.samples)
+    return found
+
+
+async def _run_once(
+    stage: Theatre,
+    bus: Bus,
+    fault: Fault,
+    streams: int,
+    originals: dict[int, Original],
+    dice: random.Random,
+) -> Verdict:
+    """One fault while `streams` listeners listen; each speaks again until the fault is over."""
+    await stage.whole()
+    over = asyncio.Event()
+    heard: list[Heard] = []
+
+    async def inflict() -> None:
+        await asyncio.sleep(dice.uniform(_EARLIEST_S, _LATEST_S))
+        try:
+            await fault.inflict(stage, dice)
+        finally:
+            over.set()
+
+    async def keep_listening(seed: int, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        heard.append(await listen(stage.url, seed))
+        while not over.is_set():
+            heard.append(await listen(stage.url, seed))
+
+    spread = [dice.uniform(0, _START_SPREAD_S) if streams > 1 else 0.0 for _ in range(streams)]
+    await asyncio.gather(
+        inflict(),
+        *(keep_listening(_FIRST_SEED + n, spread[n]) for n in range(streams)),
+    )
+    return await judge(bus, heard, originals)
+
+
+def _progress(row: Row, number: int, verdict: Verdict) -> str:
+    clock = time.strftime("%H:%M:%S")
+    head = f"{clock} {row.fault} x{row.streams} run {number + 1}: {verdict.streams} spoken, "
+    gaps = f"gap {verdict.worst_silence_s:.2f} s, underrun {verdict.worst_underrun_s:.2f} s"
+    return "\n  ".join([head + gaps, *verdict.notes[:5]])
+
+
+def table(rows: list[Row]) -> str:
+    """Markdown."""
+    names = [
+        "fault", "streams", "runs", "spoken", "worst_gap_s", "worst_underrun_s", "lost",
+        "repeated", "differing", "hung", "errors",
+    ]  # fmt: skip
+    lines = ["| " + " | ".join(names) + " |", "| --- |" + " ---: |" * (len(names) - 1)]
+    for row in rows:
+        fields = row.fields()
+        lines.append("| " + " | ".join(str(fields[name]) for name in names) + " |")
+    return "\n".join(lines)

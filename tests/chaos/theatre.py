@@ -1,0 +1,139 @@
+"""The stack under attack: two of everything, each behind a proxy of its own if need be."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from antiphon.stack import LocalStack, StackConfig, child
+from antiphon.stack.local import ServiceProgram
+from tests.chaos.proxy import Proxy
+
+BROKER_AWAY_S = 0.5
+# Twice to four times as fast as speech: slow enough that a fault finds something to disturb.
+_TALKER_CURVE = {"base_s": 0.010, "stream_s": 0.0002, "prefill_s": 0.003}
+
+
+class Theatre(LocalStack):
+    """A LocalStack whose processes can be killed, stopped, terminated and cut off by name.
+
+    `url` is a front door that leads to any living gateway. With `proxied` every service reaches
+    the broker through `proxies[name]`.
+    """
+
+    def __init__(
+        self,
+        config: StackConfig,
+        on_line: Callable[[str, str], None],
+        *,
+        gateways: int = 1,
+        proxied: bool = False,
+    ) -> None:
+        super().__init__(config, on_line)
+        self.proxies: dict[str, Proxy] = {}
+        self._gateways = gateways
+        self._proxied = proxied
+        self._doors = AsyncExitStack()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._front.port}"
+
+    async def start(self) -> None:
+        self._front = await self._doors.enter_async_context(Proxy(self._living_gateways))
+        if self._proxied:
+            for name in self._names():
+                proxy = Proxy(lambda: [c.ports["nats"] for c in self._brokers_now()])
+                self.proxies[name] = await self._doors.enter_async_context(proxy)
+        await super().start()
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self._doors.aclose()
+
+    def names(self, stage: str) -> list[str]:
+        """The processes of a stage."""
+        return [name for name in self.children if name.split("-")[0] == stage]
+
+    def send(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a process, if it lives."""
+        pid = self.children[name].pid
+        if pid is not None:
+            os.kill(pid, number)
+
+    async def reborn(self, name: str, starts: int) -> None:
+        """Wait until `name` has been started more than `starts` times and is ready."""
+        victim = self.children[name]
+        async with asyncio.timeout(60):
+            while victim.starts <= starts or not victim.ready.is_set():
+                await asyncio.sleep(0.02)
+
+    async def whole(self) -> None:
+        """Wait until every process is ready."""
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(each.ready.wait() for each in self.children.values()))
+
+    def _living_gateways(self) -> list[int]:
+        living = [self.children[name] for name in self.names("gateway")]
+        return [c.ports["http"] for c in living if c.ready.is_set() and c.pid is not None]
+
+    def _brokers_now(self) -> list[child.Child]:
+        return [self.children[name] for name in self.names("broker")]
+
+    def _names(self) -> list[str]:
+        return [
+            *("gateway" if n == 1 else f"gateway-{n}" for n in range(1, self._gateways + 1)),
+            *(f"talker-{n}" for n in range(1, self.config.talkers + 1)),
+            *(f"vocoder-{n}" for n in range(1, self.config.vocoders + 1)),
+        ]
+
+    def _services(self, folder: Path) -> list[ServiceProgram]:
+        programs = super()._services(folder)
+        first = next(program for program in programs if program.module == "gateway")
+        programs += [replace(first, name=f"gateway-{n}") for n in range(2, self._gateways + 1)]
+        return [self._behind_proxy(program) for program in programs]
+
+    def _behind_proxy(self, program: ServiceProgram) -> ServiceProgram:
+        if program.name not in self.proxies:
+            return program
+        url = f"nats://127.0.0.1:{self.proxies[program.name].port}"
+        return replace(program, environ={**program.environ, "ANTIPHON_BUS__URLS": url})
+
+
+def theatre(
+    folder: Path,
+    on_line: Callable[[str, str], None],
+    *,
+    engine: str = "fake",
+    gateways: int = 1,
+    proxied: bool = False,
+    brokers: int = 1,
+    settings: dict[str, str] | None = None,
+) -> Theatre:
+    """A theatre with two talkers and two vocoders; `settings` go to every service."""
+    child._FIRST_BACKOFF_S = BROKER_AWAY_S  # what died is away for so long, every time
+    child._STABLE_LIFE_S = 0.0
+    folder.mkdir(parents=True, exist_ok=True)
+    talker: dict[str, str] = {}
+    if engine == "fake":
+        curve = folder / "talker-curve.json"
+        curve.write_text(json.dumps(_TALKER_CURVE))
+        talker["ANTIPHON_FAKE_CURVE"] = str(curve)
+    common = settings or {}
+    fields: dict[str, Any] = {"engine": engine, "brokers": brokers}
+    config = StackConfig(
+        port=0,
+        talkers=2,
+        vocoders=2,
+        store=folder / "store",
+        environ={"gateway": common, "talker": {**common, **talker}, "vocoder": common},
+        **fields,
+    )
+    return Theatre(config, on_line, gateways=gateways, proxied=proxied)

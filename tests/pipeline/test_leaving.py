@@ -1,0 +1,72 @@
+"""Clients that leave: both stages' slots and every KV block come back, and nothing leaks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from websockets.asyncio.client import connect
+
+LONG_TEXT = "And then the story went on for a while, as stories do. " * 40
+CLIENTS = 6
+
+
+async def metric(stack: Any, child: str, name: str) -> float:
+    """The sum of a metric's samples, as the child's /metrics shows them."""
+    url = f"http://127.0.0.1:{stack.children[child].ports['admin']}/metrics"
+    async with httpx.AsyncClient() as client:
+        lines = (await client.get(url)).text.splitlines()
+    values = [float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name)]
+    return sum(values)
+
+
+async def eventually_zero(stack: Any, child: str, name: str) -> None:
+    async with asyncio.timeout(20):
+        while await metric(stack, child, name):
+            await asyncio.sleep(0.02)
+
+
+async def start(url: str) -> Any:
+    """A socket on which audio has begun."""
+    socket = await connect(f"{url.replace('http', 'ws')}/v1/audio/speech/stream")
+    await socket.send(json.dumps({"type": "session.config", "voice": "slt"}))
+    await socket.send(json.dumps({"type": "input.text", "text": LONG_TEXT}))
+    await socket.send(json.dumps({"type": "input.done"}))
+    async for message in socket:
+        if isinstance(message, bytes):
+            return socket
+    raise AssertionError("no audio came")
+
+
+@pytest.fixture
+async def speaking(stack: Any) -> AsyncIterator[list[Any]]:
+    sockets = await asyncio.gather(*(start(stack.url) for _ in range(CLIENTS)))
+    assert await metric(stack, "talker-1", "tts_active_streams") == CLIENTS
+    assert await metric(stack, "talker-1", 'tts_kv_blocks{state="used"}') > 0
+    yield sockets
+    for socket in sockets:
+        await socket.close()
+
+
+async def all_free(stack: Any) -> None:
+    for child in ("talker-1", "vocoder-1"):
+        await eventually_zero(stack, child, "tts_active_streams")
+    await eventually_zero(stack, "talker-1", 'tts_kv_blocks{state="used"}')
+    for child in ("talker-1", "vocoder-1"):
+        assert await metric(stack, child, "tts_cancel_latency_seconds_count") == CLIENTS
+
+
+async def test_clients_that_vanish_leave_nothing_behind(stack: Any, speaking: list[Any]) -> None:
+    for socket in speaking:
+        socket.transport.abort()
+    await all_free(stack)
+
+
+async def test_clients_that_cancel_leave_nothing_behind(stack: Any, speaking: list[Any]) -> None:
+    for socket in speaking:
+        await socket.send(json.dumps({"type": "cancel"}))
+    await all_free(stack)

@@ -1,0 +1,70 @@
+"""The evaluation of issue and card: both sets, stopping, odd texts, speed and sizes, as JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from voicetrain.corpus import held_out
+from voicetrain.evaluate import Evaluation, write_report
+from voicetrain.plots import plot_curves, plot_error_rates
+from voicetrain.progress import Progress
+from voicetrain.recognise import normal_text, word_error_rate
+from voicetrain.stages import Workshop
+
+ODD_TEXTS = {
+    "one word": "Tomorrow.",
+    "numbers only": "1984, 37, 250.",
+    "capitals": "PLEASE CLOSE THE WINDOW BEFORE YOU LEAVE THE HOUSE.",
+    "no punctuation": "the train from the city arrives in the evening and we will wait for you",
+}
+SPOKEN_FORMS = {"numbers only": "nineteen eighty four thirty seven two hundred fifty"}
+
+
+def _odd_texts(evaluation: Evaluation) -> dict[str, Any]:
+    found = {}
+    for name, text in ODD_TEXTS.items():
+        sung = evaluation.singer.sing(evaluation.frontend.phones(text).phones, 1, 5)
+        heard = evaluation.recogniser.hear(evaluation.singer.sound(sung.codes)).text
+        said = normal_text(SPOKEN_FORMS.get(name, text))
+        found[name] = {"said": said, "heard": heard, "wer": word_error_rate([said], [heard]).value}
+    return found
+
+
+def _stopping_texts(workshop: Workshop, count: int) -> list[str]:
+    """Held-out sentences first, then the tail of the text, which no network was trained on."""
+    written = (workshop.folder / "text.txt").read_text("utf-8").splitlines()
+    texts = [*held_out("easy"), *held_out("hard"), *reversed(written)]
+    return texts[:count]
+
+
+def evaluate_voice(
+    workshop: Workshop,
+    voice: Path,
+    report_path: Path,
+    *,
+    voices_each: int,
+    limit: int | None,
+    reliability: int,
+) -> None:
+    """Measure a voice folder with the tokenizer that made it; write report, plot and curves."""
+    evaluation = Evaluation(voice, workshop.codec())
+    report: dict[str, Any] = {"speed": evaluation.speed(), "bytes": evaluation.sizes(), "sets": {}}
+    steps = Progress("evaluation", 4)
+    for done, name in enumerate(("easy", "hard"), 1):
+        report["sets"][name] = measured = evaluation.of_set(name, voices_each, limit)
+        write_report(report, report_path)
+        rates = {s: measured[s]["wer"]["value"] for s in ("teacher", "codec", "tts")}
+        steps.report(done, **rates)
+    report["odd_texts"] = odd = _odd_texts(evaluation)
+    steps.report(3, wer=float(np.mean([text["wer"] for text in odd.values()])))
+    report["reliability"] = evaluation.reliability(_stopping_texts(workshop, reliability))
+    write_report(report, report_path)
+    steps.report(4, runaways=report["reliability"]["runaways"])
+    plot_error_rates(report, report_path.with_suffix(".png"))
+    for stage in ("codec", "vocoder", "talker"):
+        curve = workshop.folder / f"{stage}.jsonl"
+        if curve.exists():
+            plot_curves(curve, report_path.parent / f"voice-{stage}.png")
+    print(json.dumps(report, indent=2))
