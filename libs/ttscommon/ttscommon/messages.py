@@ -254,7 +254,7 @@ def decode(data: bytes) -> Message:
         if header.v != VERSION:
             raise UnsupportedVersion(f"message version {header.v}, this service speaks {VERSION}")
         return _decoder.decode(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise MalformedMessage(str(error)) from error
 
 

@@ -153,7 +153,7 @@ class Reaper:
     async def _on_disconnect(self, message: Msg) -> None:
         try:
             name = msgspec.json.decode(message.data, type=_Event).client.get("name", "")
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, ValueError):
             return
         if any(lease.worker_id == name for lease in self.leases.values()):
             task = asyncio.create_task(self._check_after_grace(str(name)))

@@ -54,7 +54,7 @@ class Replica(msgspec.Struct, frozen=True):
         """Raises MalformedMessage."""
         try:
             return msgspec.json.decode(data, type=cls)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             raise MalformedMessage(str(error)) from error
 
 
@@ -79,5 +79,5 @@ class Lease(msgspec.Struct, frozen=True):
         """Raises MalformedMessage."""
         try:
             return msgspec.json.decode(data, type=cls)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, ValueError) as error:
             raise MalformedMessage(str(error)) from error

@@ -258,7 +258,7 @@ class Bus:
         try:
             parts = msgspec.msgpack.decode(data, type=list[bytes])
             records.extend(decode_record(part) for part in parts)
-        except (msgspec.MsgspecError, MalformedMessage) as error:
+        except (msgspec.MsgspecError, ValueError, MalformedMessage) as error:
             log_.warning("offer.malformed", error=str(error))
         return records
 
