@@ -1,0 +1,145 @@
+"""What the path costs: first sound through the stack against the two engines called directly.
+
+    python -m antiphon_bench.hops --url http://127.0.0.1:8000 --voice-dir voices/cantor
+
+Both sides run turn by turn on the same machine, with the same texts and seeds; the difference of
+the medians is what gateway, broker and four hops of it add.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import aiohttp
+import torch
+import typer
+
+from antiphon_bench.stats import percentile
+from talker.engine import engine as talking
+from talker.engine.kv import PagedCaches
+from talker.models import load as load_talker
+from ttscommon.messages import SpeechRequest
+from ttscommon.metrics import Metrics
+from vocoder.codecs import load as load_codec
+from vocoder.engine import engine as sounding
+
+_BLOCKS = 256
+_TEXTS = (
+    "Good morning, and welcome to the show.",
+    "Where did you put the keys to the car?",
+    "The train to the north leaves from platform nine in five minutes.",
+    "If it rains tomorrow, we will stay at home and read.",
+)
+
+
+@dataclass(frozen=True)
+class FirstSound:
+    """Seconds from the request to its first frames and to its first samples."""
+
+    frames_s: float | None
+    samples_s: float
+
+
+class Direct:
+    """Talker and vocoder engines in this process, the one's frames fed to the other."""
+
+    def __init__(self, voice_dir: Path) -> None:
+        torch.set_num_threads(1)
+        model = load_talker("cantor", voice_dir)
+        codec = load_codec("cantor", voice_dir)
+        codec.warm_up([(1, 1), (1, 2), (1, 3)])
+        caches = PagedCaches(model.spec.caches, _BLOCKS)
+        self._talker = talking.Engine(model, caches, blocks=_BLOCKS, slots=2, metrics=Metrics())
+        self._vocoder = sounding.Engine(codec, slots=2, metrics=Metrics())
+        self._talker.start()
+        self._vocoder.start()
+
+    def first_sound(self, request: SpeechRequest) -> FirstSound:
+        """Speak until the first samples, then cancel."""
+        heard = threading.Event()
+        times: dict[str, float] = {}
+        began = time.perf_counter()
+
+        def on_samples(event: sounding.Event) -> None:
+            if isinstance(event, sounding.Piece):
+                times.setdefault("samples", time.perf_counter() - began)
+                heard.set()
+
+        def on_frames(event: talking.Event) -> None:
+            if isinstance(event, talking.ChunkReady):
+                times.setdefault("frames", time.perf_counter() - began)
+                self._vocoder.feed(request.request_id, event.arrays["codes"])
+
+        self._vocoder.open(request, on_samples)
+        self._talker.open(request, None, on_frames)
+        if not heard.wait(30):
+            raise TimeoutError("the engines gave no sound")
+        self._talker.cancel(request.request_id)
+        self._vocoder.cancel(request.request_id)
+        return FirstSound(times["frames"], times["samples"])
+
+    def close(self) -> None:
+        self._talker.stop()
+        self._vocoder.stop()
+
+
+async def through_stack(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> float:
+    """Seconds to the first samples at a client that leaves then."""
+    began = time.perf_counter()
+    async with session.post(f"{url}/v1/audio/speech", json=body) as response:
+        response.raise_for_status()
+        await response.content.readany()
+        return time.perf_counter() - began
+
+
+def summary(values: list[float]) -> dict[str, float]:
+    """Milliseconds."""
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+    ordered = sorted(values)
+    return {name: round(1e3 * percentile(ordered, share), 2) for name, share in shares.items()}
+
+
+async def compare(url: str, direct: Direct, turns: int, warm_up: int) -> dict[str, object]:
+    """Both sides, turn by turn; the first `warm_up` turns count for nothing."""
+    rows: dict[str, list[float]] = {"talker": [], "engines": [], "stack": []}
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
+        for turn in range(warm_up + turns):
+            text, seed = _TEXTS[turn % len(_TEXTS)], turn // len(_TEXTS)
+            body = {"input": text, "voice": "slt", "seed": seed, "response_format": "pcm"}
+            stack = await through_stack(session, url, body)
+            await asyncio.sleep(0.2)  # the stack lets go of the request that was left
+            request = SpeechRequest(f"direct-{turn}", "cantor", "slt", text, seed=seed)
+            first = await asyncio.to_thread(direct.first_sound, request)
+            await asyncio.sleep(0.2)
+            if turn >= warm_up:
+                rows["talker"].append(first.frames_s or 0.0)
+                rows["engines"].append(first.samples_s)
+                rows["stack"].append(stack)
+    found: dict[str, object] = {name: summary(values) for name, values in rows.items()}
+    added = median(rows["stack"]) - median(rows["engines"])
+    return {"turns": turns, "unit": "ms", **found, "stack_adds_p50": round(1e3 * added, 2)}
+
+
+def main(
+    url: Annotated[str, typer.Option()] = "http://127.0.0.1:8000",
+    voice_dir: Annotated[Path, typer.Option()] = Path("voices/cantor"),
+    turns: Annotated[int, typer.Option(min=1)] = 60,
+    warm_up: Annotated[int, typer.Option(min=0)] = 8,
+) -> None:
+    """Measure and print as JSON."""
+    direct = Direct(voice_dir)
+    try:
+        print(json.dumps(asyncio.run(compare(url, direct, turns, warm_up)), indent=2))
+    finally:
+        direct.close()
+
+
+if __name__ == "__main__":
+    typer.run(main)
