@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from ttscommon.bus.connection import Bus
 
 MAX_QUEUED: Final = 1024
-_IDLE_FIRST_S: Final = 0.5
-_IDLE_MOST_S: Final = 4.0
+# A reconnection or a gap starts a repair at once; mere silence is longer than a chunk's cadence.
+_IDLE_FIRST_S: Final = 1.5
+_IDLE_MOST_S: Final = 6.0
 _GAP_RETRY_S: Final = 0.05
 
 log_ = structlog.get_logger(__name__)
