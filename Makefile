@@ -2,7 +2,7 @@
 # make serve PORT=9000    ... elsewhere; PORT=0 takes a free port
 # make test               unit and pipeline tests
 # make check              ruff, mypy --strict, import contract
-# make chaos              tests that kill processes
+# make chaos              kill, stop and cut off processes: a table and build/chaos.json
 # make bench              load against a running stack: URL=, ARGS=
 # make voice BUDGET=90    train the default voice, in minutes
 # make voice-eval         measure it
@@ -47,7 +47,7 @@ check: $(VENV)/.developing
 	$(BIN)/python -m pytest -q tests/unit/test_imports.py
 
 chaos: $(VENV)/.developing
-	$(BIN)/python -m pytest -m chaos tests/chaos $(ARGS)
+	$(BIN)/python -m tests.chaos $(ARGS)
 
 bench: $(VENV)/.developing
 	$(BIN)/antiphon bench run --url $(URL) --protocol ws $(or $(ARGS),--concurrency 4)

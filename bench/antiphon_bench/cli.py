@@ -98,6 +98,33 @@ def self_test(
 
 
 @app.command()
+def policies(
+    rates: Annotated[str, typer.Option(help="Requests a second.")] = "1,2,3,4",
+    batch: Annotated[int, typer.Option(help="Streams that one step may hold.")] = 8,
+    curve: Annotated[Path | None, typer.Option(help="A talker's, by `calibrate`.")] = None,
+    targets: Annotated[str, typer.Option(help="p90 of TTFP to compare at (ms).")] = "50,100,500",
+    seed: Annotated[int, typer.Option(help="Seed of arrivals and texts.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for figures.")] = Path("bench-policies"),
+) -> None:
+    """Compare the talker's scheduling policies in virtual time."""
+    try:
+        from antiphon_bench import policies as simulation
+    except ImportError as error:
+        hint = "needs the talker package (`pip install ./services/talker`)"
+        raise typer.BadParameter(hint) from error
+    talker = simulation.talker_of(curve, batch)
+    points = []
+    for point in simulation.compare(talker, [float(rate) for rate in rates.split(",")], seed=seed):
+        points.append(point)
+        console.print(
+            f"{point.policy:<12} {point.rate:6.2f}/s  p90 {point.ttfp_p90_s * 1e3:8.1f} ms  "
+            f"chunks in time {point.viable_chunk_share:.2%}"
+        )
+    simulation.write(points, f"Steps of at most {batch} streams", out)
+    print(simulation.table(points, [float(target) / 1e3 for target in targets.split(",")]))
+
+
+@app.command()
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs or sweeps.")],
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("bench-report"),

@@ -12,13 +12,17 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from antiphon_bench.arrivals import Job, open_loop
 from antiphon_bench.config import Poisson, RunConfig, TextSet
 from antiphon_bench.stats import percentile
+from antiphon_bench.theme import THEMES, Theme, figure
 from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import ChunkReady, Engine, Event
 from talker.engine.scheduler import POLICIES, Limits, PolicyName
@@ -38,7 +42,7 @@ class Load:
 
     rate: float
     warmup_s: float = 20.0
-    duration_s: float = 60.0
+    duration_s: float = 180.0
     texts: TextSet = "mixed"
     seed: int = 0
 
@@ -188,12 +192,17 @@ def compare(
             yield Simulation(talker, policy, Load(rate, seed=seed)).run()
 
 
-def rate_at(points: Sequence[Point], policy: str, ttfp_p90_s: float, viable: float) -> float:
-    """The highest rate up to which `policy` keeps both targets, between points in proportion."""
+def rate_at(
+    points: Sequence[Point], policy: str, ttfp_p90_s: float, viable: float = 0.999
+) -> float:
+    """The highest rate at which `policy` keeps both targets, in proportion between two points.
+
+    0 if it never does.
+    """
     best = 0.0
     previous: Point | None = None
     for point in sorted((p for p in points if p.policy == policy), key=lambda p: p.rate):
-        if point.viable_stream_share < viable:
+        if point.viable_chunk_share < viable:
             break
         if point.ttfp_p90_s > ttfp_p90_s:
             if previous is not None:
@@ -203,6 +212,59 @@ def rate_at(points: Sequence[Point], policy: str, ttfp_p90_s: float, viable: flo
             break
         best, previous = point.rate, point
     return best
+
+
+def talker_of(curve: Path | None, batch: int) -> Talker:
+    """A talker with a measured curve, or with the saturating one."""
+    known = SATURATING
+    if curve is not None:
+        known = msgspec.json.decode(curve.read_bytes(), type=Curve)
+    return Talker(known, Limits(streams=batch))
+
+
+def write(points: Sequence[Point], title: str, out: Path) -> None:
+    """points.json, and the plot for light and for dark pages."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "points.json").write_bytes(msgspec.json.format(msgspec.json.encode(list(points))))
+    for theme in THEMES:
+        plot(points, theme, title).savefig(out / f"policies-{theme.name}.svg")
+
+
+def table(points: Sequence[Point], targets_s: Sequence[float]) -> str:
+    """The rates that every policy sustains at each target, as Markdown."""
+    policies = list(dict.fromkeys(point.policy for point in points))
+    first, *others = policies
+    head = [f"`{name}`" for name in policies] + [f"`{first}` / `{name}`" for name in others]
+    lines = [f"| p90 TTFP | {' | '.join(head)} |", "| --- |" + " --- |" * len(head)]
+    for target_s in targets_s:
+        rates = [rate_at(points, name, target_s) for name in policies]
+        cells = [f"{rate:.2f}" for rate in rates]
+        cells += [f"{rates[0] / rate:.1f}" if rate else "-" for rate in rates[1:]]
+        lines.append(f"| {target_s * 1e3:.0f} ms | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def plot(points: Sequence[Point], theme: Theme, title: str) -> Figure:
+    """p90 TTFP above, viable chunks below, against the rate (VoxServe, figure 7)."""
+    with figure(theme, 8.0, 6.0) as fig:
+        upper, lower = fig.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        for policy, colour in zip(COMPARED, theme.series, strict=False):
+            own = sorted((p for p in points if p.policy == policy), key=lambda p: p.rate)
+            rates = [p.rate for p in own]
+            label = policy.replace("_", " ")
+            upper.plot(rates, [1e3 * p.ttfp_p90_s for p in own], "o-", color=colour, label=label)
+            lower.plot(rates, [100 * p.viable_chunk_share for p in own], "o-", color=colour)
+        upper.set_yscale("log")
+        upper.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        upper.yaxis.set_major_formatter(FuncFormatter(lambda ms, _: f"{ms:g}"))
+        upper.yaxis.set_minor_formatter(NullFormatter())
+        upper.set_ylabel("p90 TTFP of the talker (ms)")
+        upper.set_title(title)
+        upper.legend()
+        lower.set_ylabel("chunks in time (%)")
+        lower.set_xlabel("requests a second")
+        lower.set_ylim(-4, 104)
+    return fig
 
 
 def _mean(metrics: Metrics, name: str) -> float:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +18,7 @@ from antiphon import client, sinks
 from antiphon import say as say_command
 from antiphon import up as up_command
 from antiphon.stack import StackConfig
+from antiphon.stack.local import DEFAULT_VOICE_DIR
 from ttscommon.settings import PREFIX
 
 app = typer.Typer(
@@ -28,7 +31,8 @@ app = typer.Typer(
 
 _URL = typer.Option("--url", envvar="ANTIPHON_URL", help="Where the gateway listens.")
 _DEFAULT_URL = "http://127.0.0.1:8000"
-_STAGES = ("gateway", "talker", "vocoder")
+_ENGINES = ("talker", "vocoder")
+_STAGES = ("gateway", *_ENGINES)
 
 
 class Engine(StrEnum):
@@ -68,6 +72,12 @@ def up(
         int, typer.Option(min=0, max=65535, help="Broker port; 0: a free one.")
     ] = 0,
     store: Annotated[Path | None, typer.Option(help="Keep the broker's files here.")] = None,
+    curve: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, file_okay=False, help="Step times of --engine fake, by `calibrate`."
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="STAGE.NAME=VALUE", help="A service's setting; repeatable."),
@@ -78,6 +88,8 @@ def up(
     """Run broker, gateway, talkers and vocoders, supervised, with one log."""
     if brokers not in (1, 3):
         raise typer.BadParameter("1 or 3", param_hint="--brokers")
+    if curve is not None and engine is not Engine.fake:
+        raise typer.BadParameter("only --engine fake keeps a curve", param_hint="--curve")
     config = StackConfig(
         host=host,
         port=port,
@@ -88,7 +100,7 @@ def up(
         engine=engine.value,
         log_level=log_level.value,
         store=store,
-        environ=_stage_settings(set_ or []),
+        environ=_stage_settings([*_curves(curve), *(set_ or [])]),
     )
     raise typer.Exit(up_command.run(config, Console(), raw=json_log))
 
@@ -142,6 +154,25 @@ def voices(url: Annotated[str, _URL] = _DEFAULT_URL) -> None:
     console.print(table)
 
 
+@app.command()
+def calibrate(
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder for the curves.")] = Path(
+        "curves"
+    ),
+    voice_dir: Annotated[
+        Path, typer.Option(exists=True, file_okay=False, help="The voice to measure.")
+    ] = DEFAULT_VOICE_DIR,
+) -> None:
+    """Measure the engines' step times here, for `up --engine fake --curve` anywhere."""
+    out.mkdir(parents=True, exist_ok=True)
+    environ = {**os.environ, f"{PREFIX}VOICE_DIR": str(voice_dir), "OMP_NUM_THREADS": "1"}
+    for stage in _ENGINES:
+        command = [sys.executable, "-m", f"{stage}.calibrate", str(out / f"{stage}.json")]
+        if subprocess.run(command, env=environ, check=False).returncode:
+            raise typer.Exit(1)
+        typer.echo(out / f"{stage}.json")
+
+
 @app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     add_help_option=False,
@@ -155,6 +186,13 @@ def bench(context: typer.Context) -> None:
         Console(stderr=True).print(message, highlight=False)
         raise typer.Exit(1) from error
     bench_app(context.args, prog_name="antiphon bench")
+
+
+def _curves(folder: Path | None) -> list[str]:
+    """The settings that make the fake engines keep the curves of a folder."""
+    if folder is None:
+        return []
+    return [f"{stage}.fake_curve={(folder / f'{stage}.json').resolve()}" for stage in _ENGINES]
 
 
 def _stage_settings(assignments: list[str]) -> dict[str, dict[str, str]]:

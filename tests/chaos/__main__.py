@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from tests.chaos.faults import FAULTS
-from tests.chaos.matrix import Row, run_fault, table
+from tests.chaos.matrix import Row, run_faults, table
 
 
 def _arguments() -> argparse.Namespace:
@@ -36,8 +36,8 @@ async def _run(arguments: argparse.Namespace) -> list[Row]:
 
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
             try:
-                rows += await run_fault(
-                    name,
+                rows += await run_faults(
+                    [name],
                     streams=arguments.streams,
                     runs=arguments.runs,
                     folder=Path(folder),

@@ -29,6 +29,11 @@ class Fault:
     proxied: bool = False
     settings: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def needs(self) -> tuple[object, ...]:
+        """Faults that need the same may share a stack."""
+        return (self.gateways, self.brokers, self.proxied, self.settings)
+
 
 def kill(stage: str) -> Inflict:
     """kill -9 one process of `stage`, which is back half a second later."""

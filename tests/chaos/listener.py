@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +50,7 @@ class Heard:
     def worst_silence_s(self) -> float:
         """The longest time without audio, the wait for the first included."""
         times = [self.asked_s, *(moment for moment, _ in self.arrivals)]
-        return max((b - a for a, b in zip(times, times[1:], strict=False)), default=0.0)
+        return max((b - a for a, b in pairwise(times)), default=0.0)
 
     @property
     def underruns_s(self) -> list[float]:
@@ -95,11 +96,9 @@ async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
 
 async def logged_codes(bus: Bus, request_id: str) -> npt.NDArray[np.int16]:
     """[frames, codebooks]: what the codec log of a request holds; raises TimeoutError."""
-    rows: list[npt.NDArray[np.int16]] = []
     async with asyncio.timeout(_LOG_PATIENCE_S), bus.reader(CODES, request_id) as reader:
-        async for record in reader:
-            if isinstance(record, CodecChunk):
-                rows.append(record.tensors["codes"].array())
+        records = [record async for record in reader]
+    rows = [r.tensors["codes"].array() for r in records if isinstance(r, CodecChunk)]
     return np.concatenate(rows) if rows else np.zeros((0, 1), np.int16)
 
 

@@ -52,8 +52,8 @@ class Row:
         }
 
 
-async def run_fault(
-    name: str,
+async def run_faults(
+    names: list[str],
     *,
     streams: list[int],
     runs: int,
@@ -63,9 +63,11 @@ async def run_fault(
     report: Report = print,
     on_line: Callable[[str, str], None] = lambda name, line: None,
 ) -> list[Row]:
-    """Inflict `name` `runs` times at each number of streams, on one stack."""
-    fault = FAULTS[name]
-    rows = [Row(name, count, 0, Verdict()) for count in streams]
+    """Inflict each fault `runs` times at each number of streams, on one stack that suits all."""
+    fault = FAULTS[names[0]]
+    if any(FAULTS[name].needs != fault.needs for name in names):
+        raise ValueError(f"{names} do not go with one stack")
+    rows = [Row(name, count, 0, Verdict()) for name in names for count in streams]
     stage = theatre(
         folder,
         on_line,
@@ -80,10 +82,11 @@ async def run_fault(
         try:
             await _audible(stage)
             originals = await _originals(stage, bus, max(streams))
-            dice = random.Random(f"{name} {seed}")
             for row in rows:
+                dice = random.Random(f"{row.fault} {row.streams} {seed}")
                 for number in range(runs):
-                    verdict = await _run_once(stage, bus, fault, row.streams, originals, dice)
+                    wanted = FAULTS[row.fault]
+                    verdict = await _run_once(stage, bus, wanted, row.streams, originals, dice)
                     row.verdict.add(verdict)
                     row.runs += 1
                     report(_progress(row, number, verdict))

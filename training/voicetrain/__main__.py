@@ -1,6 +1,7 @@
 """`python -m voicetrain`: make the default voice, measure it, write its card.
 
-make    all stages and the voice folder; run again after an interruption, it goes on
+make    all stages, the voice folder, its evaluation and card; run again after an interruption,
+        it goes on
 export  write the voice folder from the checkpoints of a run that is still going
 eval    measure a voice folder; report and plot beside the work folder
 card    samples, pictures and model card from the last evaluation
@@ -13,7 +14,9 @@ from pathlib import Path
 
 import torch
 
+from voicetrain.card import write_card
 from voicetrain.export import export_voice
+from voicetrain.report import evaluate_voice
 from voicetrain.stages import Plan, Workshop, make_voice
 
 WORK = Path("build/voice")
@@ -33,6 +36,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--voices-each", type=int, default=1, help="voices a sentence is read in")
     parser.add_argument("--sentences", type=int, default=None, help="at most so many of each set")
     parser.add_argument("--reliability", type=int, default=1000, help="texts of the stopping test")
+    parser.add_argument("--no-eval", action="store_true", help="make: stop after the export")
     return parser.parse_args()
 
 
@@ -49,25 +53,21 @@ def main() -> None:
     """Run one command."""
     arguments = _arguments()
     torch.set_num_threads(1)
-    workshop = _workshop(arguments)
-    if arguments.command == "make":
+    workshop, command = _workshop(arguments), arguments.command
+    if command == "make":
         make_voice(workshop, arguments.voice)
-    elif arguments.command == "export":
+    if command == "export":
         export_voice(workshop.talker(), workshop.decoder(), arguments.voice)
-    elif arguments.command == "eval":
-        from voicetrain.report import evaluate_voice
-
+    if command == "eval" or (command == "make" and not arguments.no_eval):
         evaluate_voice(
             workshop,
             arguments.voice,
             arguments.report,
             voices_each=arguments.voices_each,
             limit=arguments.sentences,
-            reliability=arguments.reliability,
+            stopping_texts=arguments.reliability,
         )
-    else:
-        from voicetrain.card import write_card
-
+    if command == "card" or (command == "make" and not arguments.no_eval):
         write_card(workshop, arguments.voice, arguments.report)
 
 

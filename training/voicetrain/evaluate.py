@@ -1,11 +1,12 @@
 """Evaluation of an exported voice: what a recogniser understands, lengths, times and speed."""
 
 import json
+import multiprocessing
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from voicetrain.teacher import VOICES, Spoken, flite
 
 FRAME_S = FRAME_SAMPLES / SAMPLE_RATE
 LENGTH_TOLERANCE = 0.3
+LEAST_FRAMES = 3
 
 
 @dataclass(frozen=True)
@@ -110,12 +112,14 @@ def resynthesised(codec: Codec, singer: Singer, spoken: Spoken) -> Array:
 class Evaluation:
     """Runs a voice over the held-out sets."""
 
-    def __init__(self, folder: Path, codec: Codec | None = None) -> None:
+    def __init__(
+        self, folder: Path, codec: Codec | None = None, memory: Path | None = None
+    ) -> None:
         self.folder = folder
         self.singer = Singer.load(folder)
         self.frontend = EnglishFrontend.load(folder)
         self.codec = codec
-        self.recogniser = Recogniser()
+        self.recogniser = Recogniser(memory)
 
     def of_set(self, name: str, voices_each: int, limit: int | None = None) -> dict[str, Any]:
         """Teacher, codec and full TTS on one held-out set."""
@@ -141,7 +145,7 @@ class Evaluation:
             **{key: reading.report() for key, reading in systems.items() if reading.said},
             "runaways": runaways,
             "length_ratio": _summary(ratios),
-            "within_30_percent": float(np.mean(np.abs(np.array(ratios) - 1) <= LENGTH_TOLERANCE)),
+            "within_30_percent": _share_close(ratios),
             "word_start_error_s": {
                 "median_absolute": float(np.median(np.abs(errors))),
                 "median": float(np.median(errors)),
@@ -149,25 +153,16 @@ class Evaluation:
             },
         }
 
-    def reliability(self, texts: Iterable[str]) -> dict[str, Any]:
-        """Stopping over many texts, without sound: runaways, empty outputs, lengths."""
-        ratios, runaways, empty, count = [], 0, 0, 0
-        for count, text in enumerate(texts, 1):
-            voice = count % len(VOICES)
-            utterance = self.frontend.phones(text)
-            sung = self.singer.sing(utterance.phones, voice, count)
+    def stopping(self, texts: Iterable[tuple[int, str]]) -> list["Stop"]:
+        """How numbered texts end, without sound; the number gives voice and seed."""
+        stops = []
+        for number, text in texts:
+            voice = number % len(VOICES)
+            sung = self.singer.sing(self.frontend.phones(text).phones, voice, number)
             teacher = flite().speak(text, VOICES[voice])
-            ratios.append(len(sung.codes) * FRAME_SAMPLES / len(teacher.audio))
-            runaways += sung.runaway
-            empty += len(sung.codes) < 3
-        close = np.abs(np.array(ratios) - 1) <= LENGTH_TOLERANCE
-        return {
-            "sentences": count,
-            "runaways": runaways,
-            "empty": empty,
-            "within_30_percent": float(np.mean(close)),
-            "length_ratio": _summary(ratios),
-        }
+            ratio = len(sung.codes) * FRAME_SAMPLES / len(teacher.audio)
+            stops.append(Stop(ratio, sung.runaway, len(sung.codes) < LEAST_FRAMES))
+        return stops
 
     def speed(self, sentences: int = 8) -> dict[str, float]:
         """Real-time factors on this thread, batch 1, by processor time."""
@@ -190,6 +185,41 @@ class Evaluation:
         """Bytes of each file of the voice folder."""
         files = sorted(path for path in self.folder.rglob("*") if path.is_file())
         return {str(path.relative_to(self.folder)): path.stat().st_size for path in files}
+
+
+class Stop(NamedTuple):
+    """How one text ended: its length as a ratio to the teacher's, and what went wrong."""
+
+    ratio: float
+    runaway: bool
+    empty: bool
+
+
+def _stopping_part(folder: Path, texts: list[tuple[int, str]]) -> list[Stop]:
+    torch.set_num_threads(1)
+    return Evaluation(folder).stopping(texts)
+
+
+def reliability(folder: Path, texts: Sequence[str], workers: int) -> dict[str, Any]:
+    """Stopping over many texts: runaways, empty outputs, lengths against the teacher's."""
+    numbered = list(enumerate(texts, 1))
+    parts = [numbered[i::workers] for i in range(workers)]
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(workers) as pool:
+        found = pool.starmap(_stopping_part, [(folder, part) for part in parts])
+    stops = [stop for part in found for stop in part]
+    ratios = [stop.ratio for stop in stops]
+    return {
+        "sentences": len(stops),
+        "runaways": sum(stop.runaway for stop in stops),
+        "empty": sum(stop.empty for stop in stops),
+        "within_30_percent": _share_close(ratios),
+        "length_ratio": _summary(ratios),
+    }
+
+
+def _share_close(ratios: Sequence[float]) -> float:
+    return float(np.mean(np.abs(np.array(ratios) - 1) <= LENGTH_TOLERANCE))
 
 
 def _summary(values: Sequence[float]) -> dict[str, float]:

@@ -17,10 +17,10 @@ NAME = "cantor"
 LANGUAGE = "en-US"
 VOICE_NAMES = {"slt": "SLT", "rms": "RMS", "awb": "AWB"}
 SAMPLING: dict[str, Any] = {
-    "temperature": 0.7,
+    "temperature": 0.6,
     "top_k": 50,
-    "advance_temperature": 0.7,
-    "residual_temperature": 0.7,
+    "advance_temperature": 0.85,
+    "residual_temperature": 0.3,
     "max_frames_per_phone": 25,
 }
 

@@ -64,7 +64,7 @@ def train(
         optimizer.load_state_dict(saved["optimizer"])
         step, spent = saved["step"], saved["spent_s"]
         torch.manual_seed(step)
-    progress = Progress(name, schedule.budget_s, checkpoint.with_suffix(".jsonl"))
+    progress = Progress(name, schedule.budget_s, checkpoint.with_suffix(".jsonl"), spent)
     last_save = spent
 
     def save() -> None:

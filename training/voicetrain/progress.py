@@ -8,19 +8,19 @@ from pathlib import Path
 class Progress:
     """Reports a stage's progress on standard output and appends its numbers to a curve file."""
 
-    def __init__(self, stage: str, total: float, curve: Path | None = None) -> None:
+    def __init__(
+        self, stage: str, total: float, curve: Path | None = None, start: float = 0.0
+    ) -> None:
         self._stage = stage
         self._total = total
         self._curve = curve
         self._started = time.monotonic()
-        self._first: float | None = None
+        self._start = start
 
     def report(self, done: float, **numbers: float) -> None:
         """Say that `done` of the stage's total is reached, with any measured numbers."""
-        if self._first is None:
-            self._first = 0.0 if done <= 1 else done
         elapsed = time.monotonic() - self._started
-        made = max(done - self._first, 1e-9)
+        made = max(done - self._start, 1e-9)
         left = elapsed * (self._total - done) / made if self._total > done else 0.0
         shown = " ".join(f"{name}={value:.4g}" for name, value in numbers.items())
         print(

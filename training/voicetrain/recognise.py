@@ -1,8 +1,11 @@
 """Speech recognition by pocketsphinx, the judge of intelligibility, and its error rates."""
 
+import hashlib
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import jiwer
@@ -33,13 +36,33 @@ def normal_text(text: str) -> str:
 
 
 class Recogniser:
-    """The en-US model that comes with pocketsphinx's wheel, with its default language model."""
+    """The en-US model that comes with pocketsphinx's wheel, with its default language model.
 
-    def __init__(self) -> None:
+    memory: a file of what was heard before, by the sound's hash; recognition is deterministic
+    and takes longer than speaking. Several processes may append to it.
+    """
+
+    def __init__(self, memory: Path | None = None) -> None:
         self._decoder: Any = pocketsphinx.Decoder(samprate=SAMPLE_RATE, loglevel="FATAL")
+        self._memory = memory
+        self._known: dict[str, Heard] = {}
+        if memory is not None and memory.exists():
+            for line in memory.read_text("utf-8").splitlines():
+                key, text, words = json.loads(line)
+                self._known[key] = Heard(text, tuple((w, s, e) for w, s, e in words))
 
     def hear(self, audio: Array) -> Heard:
-        """[samples] float at 16 kHz, any level. A little noise keeps digital silence harmless."""
+        """[samples] float at 16 kHz, any level."""
+        key = hashlib.sha256(np.asarray(audio, np.float32).tobytes()).hexdigest()[:24]
+        if key not in self._known:
+            self._known[key] = heard = self._decode(audio)
+            if self._memory is not None:
+                with self._memory.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([key, heard.text, heard.words]) + "\n")
+        return self._known[key]
+
+    def _decode(self, audio: Array) -> Heard:
+        # A little noise, because digital silence upsets the recogniser's level tracking.
         quiet = np.zeros(int(SILENCE_S * SAMPLE_RATE))
         sound = np.concatenate([quiet, audio, quiet])
         sound = sound * (PEAK / (np.abs(sound).max() + 1e-6))

@@ -1,4 +1,4 @@
-"""The evaluation of issue and card: both sets, stopping, odd texts, speed and sizes, as JSON."""
+"""The whole evaluation: both sets, stopping, odd texts, speed and sizes, as JSON."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from voicetrain.corpus import held_out
-from voicetrain.evaluate import Evaluation, write_report
+from voicetrain.evaluate import Evaluation, reliability, write_report
 from voicetrain.plots import plot_curves, plot_error_rates
 from voicetrain.progress import Progress
 from voicetrain.recognise import normal_text, word_error_rate
@@ -46,10 +46,10 @@ def evaluate_voice(
     *,
     voices_each: int,
     limit: int | None,
-    reliability: int,
+    stopping_texts: int,
 ) -> None:
     """Measure a voice folder with the tokenizer that made it; write report, plot and curves."""
-    evaluation = Evaluation(voice, workshop.codec())
+    evaluation = Evaluation(voice, workshop.codec(), workshop.folder / "heard.jsonl")
     report: dict[str, Any] = {"speed": evaluation.speed(), "bytes": evaluation.sizes(), "sets": {}}
     steps = Progress("evaluation", 4)
     for done, name in enumerate(("easy", "hard"), 1):
@@ -59,7 +59,8 @@ def evaluate_voice(
         steps.report(done, **rates)
     report["odd_texts"] = odd = _odd_texts(evaluation)
     steps.report(3, wer=float(np.mean([text["wer"] for text in odd.values()])))
-    report["reliability"] = evaluation.reliability(_stopping_texts(workshop, reliability))
+    texts = _stopping_texts(workshop, stopping_texts)
+    report["reliability"] = reliability(voice, texts, workshop.workers)
     write_report(report, report_path)
     steps.report(4, runaways=report["reliability"]["runaways"])
     plot_error_rates(report, report_path.with_suffix(".png"))

@@ -8,7 +8,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 
 from talker.models.cantor_net import CantorConfig, CantorNet
 from vocoder.codecs.cantor_net import CantorDecoder
-from voicetrain import corpus
+from voicetrain import corpus, lexicon
 from voicetrain.codec_stage import Codec, extract_codes, train_codec
 from voicetrain.data import Array, Corpus
 from voicetrain.export import export_voice
@@ -31,6 +31,7 @@ SECONDS_PER_SENTENCE = 0.06
 SHARES = {"synthesis": 0.18, "codec": 0.08, "vocoder": 0.18, "talker": 0.56}
 LEAST_STAGE_S = 20.0
 HELD_OUT_SHARE = 0.02
+LEXICON_NAME = "lexicon.json.gz"
 
 
 @dataclass(frozen=True)
@@ -180,5 +181,6 @@ def make_voice(workshop: Workshop, destination: Path) -> None:
     """Every stage, then the voice folder."""
     (workshop.folder / "plan.json").write_text(json.dumps(asdict(workshop.plan)), "utf-8")
     net, decoder = workshop.make()
-    net.config = replace(net.config, dropout=0.0)
     export_voice(net, decoder, destination)
+    if not (destination / LEXICON_NAME).exists():
+        lexicon.write(lexicon.build(lexicon.Teacher(), lexicon.WORDNET), destination / LEXICON_NAME)

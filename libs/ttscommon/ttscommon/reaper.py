@@ -28,6 +28,8 @@ from ttscommon.replicas import Lease
 from ttscommon.settings import BusSettings
 
 _GRACE_S: Final = 0.1
+# After an outage of the broker everybody comes back, some sooner than we, some later.
+_REUNION_S: Final = 1.5
 _PING_TIMEOUT_S: Final = 0.5
 _ROUND_S: Final = 0.5
 _SILENT_ROUNDS: Final = 3
@@ -51,21 +53,32 @@ class Reaper:
         self.leases: dict[str, Lease] = {}
         self._silent: Counter[str] = Counter()
         self._leading_until_s = 0.0
+        self._trusting_from_s = 0.0
         self._checks: set[asyncio.Task[None]] = set()
 
     @property
     def leading(self) -> bool:
         return time.monotonic() < self._leading_until_s
 
+    @property
+    def _trusts(self) -> bool:
+        """Whether silence means something: not when we were away ourselves just now."""
+        return self._bus.connected and time.monotonic() >= self._trusting_from_s
+
     async def run(self) -> None:
         """Work until cancelled."""
+        self._bus.on_reconnect(self._on_reconnect)
         system = await self._watch_disconnects()
         duties = [self._forever(d) for d in (self._stand, self._watch_leases, self._ping_round)]
         try:
             await asyncio.gather(*duties)
         finally:
+            self._bus.off_reconnect(self._on_reconnect)
             if system is not None:
                 await system.close()
+
+    async def _on_reconnect(self) -> None:
+        self._trusting_from_s = time.monotonic() + _REUNION_S
 
     async def _forever(self, duty: Any) -> None:
         while True:
@@ -170,9 +183,10 @@ class Reaper:
             await self._bus.client.request(subjects.ping(worker_id), b"", timeout=_PING_TIMEOUT_S)
             self._silent.pop(worker_id, None)
         except nats.errors.NoRespondersError:
-            await self._hand_on(worker_id, "gone")
+            if self._trusts:
+                await self._hand_on(worker_id, "gone")
         except Unreachable:
-            if self._bus.connected:
+            if self._trusts:
                 self._silent[worker_id] += 1
             if self._silent[worker_id] >= _SILENT_ROUNDS:
                 await self._hand_on(worker_id, "silent")
@@ -181,6 +195,8 @@ class Reaper:
         leases = [lease for lease in self.leases.values() if lease.worker_id == worker_id]
         if leases:
             log_.warning("reaper.handing_on", worker_id=worker_id, why=why, jobs=len(leases))
+        for lease in leases:
+            del self.leases[lease.key]  # before anything is awaited: a second check may come now
         await asyncio.gather(*(self._nak(lease) for lease in leases))
 
     async def _nak(self, lease: Lease) -> None:
@@ -188,12 +204,11 @@ class Reaper:
         for _ in range(20):
             try:
                 await self._bus.client.request(lease.ack_subject, b"-NAK", timeout=0.3)
-                break
+                self.reaped += 1
+                return
             except Unreachable:
                 await asyncio.sleep(0.05)
-        if self.leases.get(lease.key) == lease:
-            del self.leases[lease.key]
-            self.reaped += 1
+        log_.warning("reaper.nak_lost", request_id=lease.request_id, stage=lease.stage)
 
 
 async def _quiet(error: Exception) -> None:

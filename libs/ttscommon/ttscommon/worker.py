@@ -15,24 +15,30 @@ from nats.js import JetStreamContext
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
+from ttscommon.bus.connection import EPOCHS_BEFORE
 from ttscommon.bus.logstore import Unreachable
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced, MalformedMessage
 from ttscommon.messages import Cancel, End, Message, Playback, SpeechRequest, decode
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Lease, Replica
 from ttscommon.subjects import Stage
+from ttscommon.tasks import stop
 
 _HEARTBEAT_S: Final = 7.0
 _REPORT_S: Final = 1.0
-_FETCH_S: Final = 5.0
+_REPORT_AGAIN_S: Final = 0.2
+# Shorter than the reaper takes to give a silent worker up: what it hands on must not be pulled by
+# the very worker that is stopped.
+_FETCH_S: Final = 2.0
 _MAX_EPOCHS: Final = 8
+_CLEAN_UP_S: Final = 2.0
 
 log_ = structlog.get_logger(__name__)
 
 
 @dataclass(eq=False)
 class Job:
-    """A claimed request. `epoch` is its delivery count: above 1 somebody had it before."""
+    """A claimed request. `epoch` counts its deliveries: above 1 somebody had it before."""
 
     request: SpeechRequest
     epoch: int
@@ -95,20 +101,31 @@ class Worker:
     def free(self) -> int:
         return self._slots - len(self.active)
 
-    async def run(self, stopping: asyncio.Event, drain_s: float) -> None:
-        """Work until `stopping`, then let running jobs end within `drain_s` or hand them on."""
+    async def run(
+        self,
+        stopping: asyncio.Event,
+        drain_s: float,
+        ready: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Work until `stopping`, then let running jobs end within `drain_s` or hand them on.
+
+        `ready` is called once the cluster knows of this worker.
+        """
         for model in self._models:
             await self._bus.ensure_consumer(self._stage, model)
         ping = await self._bus.client.subscribe(subjects.ping(self._bus.worker_id), cb=_pong)
+        while not await self._tell_of_us():
+            await asyncio.sleep(_REPORT_AGAIN_S)
+        ready()
         duties = [asyncio.create_task(self._claim_loop(model)) for model in self._models]
         heart = asyncio.create_task(self._heartbeat_loop())
         reports = asyncio.create_task(self._report_loop())
         try:
             await _until(stopping, *duties, heart, reports)
         finally:
-            await _stop(*duties)
+            await stop(*duties, again_s=_CLEAN_UP_S)
             await self._drain(drain_s)
-            await _stop(heart, reports)
+            await stop(heart, reports)
             await self._withdraw()
             await self._bus.unsubscribe(ping)
 
@@ -136,7 +153,7 @@ class Worker:
             await _tell(message.term)
             self._free.release()
             return
-        job = Job(request, message.metadata.num_delivered, message)
+        job = Job(request, _epoch(message), message)
         predecessor = self.active.get(job.request_id)
         self.active[job.request_id] = job
         job.task = asyncio.create_task(self._run(job, predecessor), name=f"job-{job.request_id}")
@@ -148,7 +165,7 @@ class Worker:
             if predecessor is not None and predecessor.task is not None:
                 log.warning("job.superseded")
                 predecessor.superseded = True  # its lease lapsed: this delivery owns the request
-                await _stop(predecessor.task)
+                await stop(predecessor.task, again_s=_CLEAN_UP_S)
             control = await self._bus.listen(subjects.control(job.request_id), job.control)
             asyncio.get_running_loop().create_task(self._lease(job))
             self._account(job)
@@ -193,8 +210,9 @@ class Worker:
         log_.warning("job.ack_lost", request_id=job.request_id)
 
     async def _hand_on(self, job: Job) -> None:
-        if job.epoch < _MAX_EPOCHS:
-            await _tell(lambda: job.message.nak(delay=0.2 * job.epoch))
+        deliveries = job.message.metadata.num_delivered
+        if deliveries < _MAX_EPOCHS:
+            await _tell(lambda: job.message.nak(delay=0.2 * deliveries))
             return
         try:
             writer = await self._bus.writer(
@@ -239,13 +257,19 @@ class Worker:
 
     async def _report_loop(self) -> None:
         while True:
-            try:
-                self.queued = await self._waiting()
-                value = self._report().encode()
-                await self._bus.kv_put(subjects.REPLICAS, self._bus.worker_id, value)
-            except BusUnavailable as error:
-                log_.debug("report.unwritten", error=error.message)
             await asyncio.sleep(_REPORT_S)
+            await self._tell_of_us()
+
+    async def _tell_of_us(self) -> bool:
+        """Write a report; False if the broker did not take it."""
+        try:
+            self.queued = await self._waiting()
+            value = self._report().encode()
+            await self._bus.kv_put(subjects.REPLICAS, self._bus.worker_id, value)
+        except BusUnavailable as error:
+            log_.debug("report.unwritten", error=error.message)
+            return False
+        return True
 
     async def _waiting(self) -> int:
         """Jobs of ours that nobody has taken; raises BusUnavailable."""
@@ -268,7 +292,7 @@ class Worker:
         tasks = [job.task for job in self.active.values() if job.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=drain_s)
-        await _stop(*(task for task in tasks if not task.done()))
+        await stop(*tasks, again_s=_CLEAN_UP_S)
 
 
 class JobFeed:
@@ -321,7 +345,7 @@ class JobFeed:
         except (TimeoutError, nats.errors.TimeoutError):
             return None
         finally:
-            await _stop(fetch, reconnected)
+            await stop(fetch, reconnected)
 
     async def _on_reconnect(self) -> None:
         self._reconnected.set()
@@ -338,10 +362,9 @@ async def _until(stopping: asyncio.Event, *duties: asyncio.Task[None]) -> None:
         stop.cancel()
 
 
-async def _stop(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+def _epoch(message: Msg) -> int:
+    before = (message.headers or {}).get(EPOCHS_BEFORE, "")
+    return message.metadata.num_delivered + (int(before) if before.isdigit() else 0)
 
 
 async def _pong(message: Msg) -> None:

@@ -25,6 +25,7 @@ _HOLD_WEIGHT: Final = 0.1
 _FIRST_HOLD_S: Final = 2.0
 _BIAS_HALF_LIFE_S: Final = 5.0
 _BIAS_MAX: Final = 4.0
+_CROWDING: Final = 2.0
 
 
 @dataclass
@@ -119,6 +120,8 @@ class Admission:
         if self.draining:
             raise Draining("this gateway is shutting down; connect again")
         ahead = self._forecast(request.model)
+        if self.settings.admission == "off":
+            ahead = Forecast(None, 0.0, self.settings.max_streams - self.streams, self._hold_s)
         self._check_limits(tenant, len(request.text), now)
         capacity = min(self.settings.max_streams, self.streams + ahead.room)
         standing = self._shares.judge(tenant, capacity, now)
@@ -162,11 +165,13 @@ class Admission:
             raise Overloaded("this caller has its share of the streams", retry_after_s=retry_s)
         if ahead.ttfp_s is None:
             return None
-        predicted_s = ahead.ttfp_s * self._bias.now(now)
-        if predicted_s > self.settings.ttfp_target_s:
+        bias = self._bias.now(now)
+        predicted_s = ahead.ttfp_s * bias
+        # Where even a request alone is too slow for the target, turning it away helps nobody.
+        limit_s = max(self.settings.ttfp_target_s, _CROWDING * ahead.alone_s * bias)
+        if predicted_s > limit_s:
             raise Overloaded(
-                f"the first sound would take {predicted_s:.2f} s, more than "
-                f"{self.settings.ttfp_target_s:g} s",
+                f"the first sound would take {predicted_s:.2f} s, more than {limit_s:.2f} s",
                 retry_after_s=retry_s,
             )
         return ahead.ttfp_s

@@ -82,6 +82,7 @@ class Catalogue:
         self._bus = bus
         self._default_model = default_model
         self._looked_s = 0.0
+        self._look_again = asyncio.Lock()
         self.snapshot = Snapshot()
         self.own: Counter[str] = Counter()
         self._others: dict[str, deque[int]] = {}
@@ -116,9 +117,11 @@ class Catalogue:
         try:
             return self._resolve(model, voice)
         except (UnknownModel, UnknownVoice, Unavailable):
-            if time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
-                raise
-        await self.refresh()
+            asked_s = time.monotonic()
+        # Whoever asks while another looks waits for the same look; nobody looks without a pause.
+        async with self._look_again:
+            if self._looked_s < asked_s - _LOOK_AGAIN_S:
+                await self.refresh()
         return self._resolve(model, voice)
 
     def _resolve(self, model: str, voice: str) -> tuple[Model, Voice]:
@@ -129,12 +132,14 @@ class Catalogue:
 
     async def refresh(self) -> None:
         """Look now."""
-        self._looked_s = time.monotonic()
+        looked_s = time.monotonic()
         try:
             entries = await self._bus.kv_all(subjects.REPLICAS)
         except BusUnavailable as error:
             log_.debug("catalogue.stale", error=error.message)
             return
+        finally:
+            self._looked_s = looked_s
         replicas = [replica for value in entries.values() if (replica := _parse(value))]
         self.snapshot = Snapshot(tuple(sorted(replicas, key=lambda r: r.worker_id)))
         for model in self.snapshot.models():

@@ -31,10 +31,12 @@ class View:
 class Forecast:
     """`ttfp_s` of the next request, None before anything was measured; streams of `room` left.
 
-    `next_room_s`: when a stream that ends is expected to make room.
+    `alone_s`: what it would be if nobody else spoke. `next_room_s`: when a stream that ends is
+    expected to make room.
     """
 
     ttfp_s: float | None
+    alone_s: float
     room: int
     next_room_s: float
 
@@ -53,19 +55,19 @@ def forecast(view: View, hold_s: float, utilisation: float) -> Forecast:
     capacity = min(slots, realtime)
     queued = max(0, view.busy + 1 - slots, *(r.queued for r in (*view.talkers, *view.vocoders)))
     next_room_s = hold_s / max(1, capacity)
-    steps = _steps_s(view)
-    ttfp_s = None if steps is None else steps + _HOPS_S + queued * next_room_s
-    return Forecast(ttfp_s, capacity - view.busy, next_room_s)
+    steps_s, alone_s = _steps_s(view, view.busy + 1), _steps_s(view, 1)
+    ttfp_s = None if steps_s is None else steps_s + _HOPS_S + queued * next_room_s
+    return Forecast(ttfp_s, (alone_s or 0.0) + _HOPS_S, capacity - view.busy, next_room_s)
 
 
-def _steps_s(view: View) -> float | None:
-    """A first sound's share of engine steps, with one stream more in the batches."""
+def _steps_s(view: View, streams: int) -> float | None:
+    """A first sound's share of engine steps, with `streams` in the batches; None if unmeasured."""
     total = 0.0
     for replicas, steps in ((view.talkers, _TALKER_STEPS), (view.vocoders, _VOCODER_STEPS)):
         measured = [r for r in replicas if r.step_s]
         if not measured:
             return None
-        each = math.ceil((view.busy + 1) / len(replicas))
+        each = math.ceil(streams / len(replicas))
         slowest = max(seconds_at(r.step_s, min(each, r.batch)) for r in measured)
         total += steps * slowest
     return total

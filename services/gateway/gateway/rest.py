@@ -21,8 +21,10 @@ from gateway.schema import DEFAULT, SpeechBody, parse_body
 from gateway.speech import Resume, Speech
 from ttscommon.errors import AntiphonError, NothingToSay
 from ttscommon.messages import SpeechRequest
+from ttscommon.tasks import stop
 
 _MEDIA_TYPES: Final = {"wav": "audio/wav", "pcm": "audio/pcm"}
+_CLEAN_UP_S: Final = 6.0
 _PAGE_POLICY: Final = (
     "default-src 'none'; script-src 'unsafe-inline' blob:; worker-src blob:; "
     "style-src 'unsafe-inline'; img-src data:; connect-src 'self' ws: wss:; "
@@ -245,9 +247,7 @@ async def _while_connected(receive: Receive, work: Coroutine[Any, Any, None]) ->
         if task.done():
             task.result()
     finally:
-        for pending in (task, gone):
-            pending.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
+        await stop(task, gone, again_s=_CLEAN_UP_S)
 
 
 async def _disconnected(receive: Receive) -> None:

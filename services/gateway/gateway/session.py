@@ -41,14 +41,16 @@ from gateway.schema import (
 )
 from gateway.typed import FORMAT, ResumedRequest, Spoken, TypedRequest, Voicing, speak
 from ttscommon.errors import AntiphonError, TextTooLong
+from ttscommon.tasks import stop
 
 PROTOCOL: Final = 1
 _CLOSE_TIMEOUT_S: Final = 1.0
+_CLEAN_UP_S: Final = 6.0
 _CLOSE_CODE_TIMEOUT_S: Final = 0.2
 _NORMAL: Final = 1000
 _FAULT: Final = 1011
-# Without a closing frame: the connection broke, nobody hung up.
-_LOST: Final = 1006
+# No closing frame, or an empty one: the connection broke, as far as anybody can tell.
+_LOST: Final = (1005, 1006)
 
 log_ = structlog.get_logger(__name__)
 
@@ -88,7 +90,7 @@ class Session:
             for task in done:
                 task.result()
         except WebSocketDisconnect as gone:
-            if await _close_code(gone, parts[0]) == _LOST:
+            if await _close_code(gone, parts[0]) in _LOST:
                 self._detach()
             return
         except AntiphonError as error:
@@ -123,6 +125,8 @@ class Session:
         typed, _, spoken = self._speaking
         if typed.voicing.resumable and spoken.speech is not None:
             spoken.speech.detached = True
+            if not typed.complete:
+                typed.finish()
 
     async def _hang_up(self, sender: asyncio.Task[None], code: int) -> None:
         """Send what is still to be said, within a bound, and close."""
@@ -360,6 +364,4 @@ async def _close_code(gone: WebSocketDisconnect, reader: asyncio.Task[None]) -> 
 
 
 async def _stop(*tasks: asyncio.Task[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await stop(*tasks, again_s=_CLEAN_UP_S)

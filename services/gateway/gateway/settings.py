@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -13,8 +14,9 @@ class GatewaySettings(ServiceSettings):
     """Read from ANTIPHON_...; see ServiceSettings for what every service has.
 
     A request whose first sound would take longer than `ttfp_target_s`, or that would take the
-    engines over `utilisation` of their speed, is refused at once. `keys_file`: see gateway.keys;
-    without one everybody may speak.
+    engines over `utilisation` of their speed, is refused at once; `admission` "off" predicts
+    nothing and knows only `max_streams`. `keys_file`: see gateway.keys; without one everybody may
+    speak.
     """
 
     host: str = "127.0.0.1"
@@ -27,6 +29,7 @@ class GatewaySettings(ServiceSettings):
     max_queued_requests: int = Field(default=16, ge=1)
     max_streams: int = Field(default=1000, ge=1)
 
+    admission: Literal["predict", "off"] = "predict"
     ttfp_target_s: float = Field(default=0.5, gt=0)
     utilisation: float = Field(default=0.85, gt=0, le=1)
     keys_file: Path | None = None

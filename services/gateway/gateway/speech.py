@@ -17,6 +17,7 @@ from gateway import errors
 from gateway.admission import Admission
 from gateway.errors import ClientTooSlow, InputTimeout, NotFound, SynthesisTimeout
 from gateway.playback import PlaybackAccount
+from gateway.rescue import Queues, Rescue
 from gateway.settings import GatewaySettings
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogReader
@@ -24,9 +25,10 @@ from ttscommon.errors import AntiphonError
 from ttscommon.messages import AudioChunk, End, Playback, SpeechRequest, TextPiece
 from ttscommon.metrics import Metrics
 from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT
+from ttscommon.tasks import stop
 
 _TEXT_END_TIMEOUT_S: Final = 5.0
-_LOOK_AGAIN_S: Final = 1.0
+_LOOK_AGAIN_S: Final = 0.5
 _REPORT_EVERY_S: Final = 1.0
 
 log_ = structlog.get_logger(__name__)
@@ -83,6 +85,10 @@ class Backstage:
     admission: Admission
     metrics: Metrics
     chores: set[asyncio.Task[Any]] = field(default_factory=set)
+    queues: Queues = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queues", Queues(self.bus))
 
     def cancel(self, request_id: str, reason: str) -> None:
         """Tell the stages, without waiting for the broker and whatever happens to the caller."""
@@ -120,6 +126,7 @@ class Speech:
         self._stack = AsyncExitStack()
         self._writer: asyncio.Task[None] | None = None
         self._ended = False
+        self._rescue: Rescue | None = None
         self._accepted_s = self._last_s = time.monotonic()
         self._reported_s = 0.0
 
@@ -145,6 +152,7 @@ class Speech:
             self.outcome = "error"
             if self._resume is None:
                 await bus.submit(TALKER, self.request)
+                self._rescue = Rescue(bus, self._backstage.queues, self.request)
             self.outcome = "cancelled"
             if self._resume is not None:
                 self._writer = asyncio.create_task(self._end_text())
@@ -165,8 +173,7 @@ class Speech:
         if self._writer is not None:
             if self.detached:
                 await self._finish_text(self._writer)
-            self._writer.cancel()
-            await asyncio.gather(self._writer, return_exceptions=True)
+            await stop(self._writer, again_s=1.0)
         await self._stack.aclose()
 
     def __aiter__(self) -> Self:
@@ -194,7 +201,8 @@ class Speech:
             self.ttfp_s = now - self._accepted_s
             if self._resume is None:
                 self._backstage.metrics.ttfp.labels("gateway").observe(self.ttfp_s)
-                self._grant.spoke(self.ttfp_s)
+                if self._late_text is None:  # else much of the wait may be the typist's
+                    self._grant.spoke(self.ttfp_s)
         arrival = self.account.feed(samples, now)
         metrics = self._backstage.metrics
         metrics.chunks.labels(str(arrival.viable).lower()).inc()
@@ -226,6 +234,8 @@ class Speech:
                     return await anext(self._reader)
             except TimeoutError:
                 self._check_writer()
+            if self._rescue is not None:
+                await self._rescue.look()
 
     def _patience_s(self) -> float:
         """How much longer to wait for the next record."""

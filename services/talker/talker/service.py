@@ -21,11 +21,14 @@ from ttscommon.messages import CodecChunk, End, SpeechRequest, Tensor, TextPiece
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Model, Replica
 from ttscommon.service import Service
+from ttscommon.tasks import stop
 from ttscommon.worker import Job, Worker
 
 _DRAIN_RESERVE_S: Final = 2.0
 _HEARTBEAT_LIMIT_S: Final = 30.0
 _WARM_UP_TEXT: Final = "Nobody hears this first sentence, and that is its use."
+_WARM_UP_CHORUS: Final = "Nor this."
+_WARM_UP_STREAMS: Final = 8
 
 log_ = structlog.get_logger(__name__)
 
@@ -33,7 +36,7 @@ log_ = structlog.get_logger(__name__)
 async def serve(service: Service, settings: TalkerSettings) -> None:
     """Run a talker until the service stops."""
     loop = asyncio.get_running_loop()
-    model, caches = await asyncio.to_thread(_load, settings)
+    model, caches = await asyncio.to_thread(load_model, settings)
     service.watch("engine", _HEARTBEAT_LIMIT_S)
     engine = Engine(
         model,
@@ -53,7 +56,7 @@ async def serve(service: Service, settings: TalkerSettings) -> None:
     try:
         await bus.ensure()
         await bus.ensure_consumer(subjects.VOCODER, model.spec.name)
-        talker = Talker(bus, engine, model.spec)
+        talker = Talker(bus, engine, model.spec, settings.text_timeout_s)
         worker = Worker(
             bus,
             subjects.TALKER,
@@ -63,8 +66,8 @@ async def serve(service: Service, settings: TalkerSettings) -> None:
             lambda: _report(bus, engine, model.spec, settings, worker, service),
             service.metrics,
         )
-        service.announce()
-        await worker.run(service.stopping, max(0.0, settings.drain_s - _DRAIN_RESERVE_S))
+        drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)
+        await worker.run(service.stopping, drain_s, ready=service.announce)
     finally:
         service.unwatch("engine")
         await asyncio.to_thread(engine.stop)
@@ -73,7 +76,8 @@ async def serve(service: Service, settings: TalkerSettings) -> None:
         raise engine.error
 
 
-def _load(settings: TalkerSettings) -> tuple[TalkerModel, Caches | None]:
+def load_model(settings: TalkerSettings) -> tuple[TalkerModel, Caches | None]:
+    """The settings' model and its caches, warmed up; raises VoiceError."""
     if settings.engine == "fake":
         from talker.models.fake import FakeModel
 
@@ -91,22 +95,38 @@ def _load(settings: TalkerSettings) -> tuple[TalkerModel, Caches | None]:
 
 
 def _warm_up(model: TalkerModel, caches: Caches, blocks: int) -> None:
-    """Speak a sentence to nobody, so that no listener pays for what happens only once."""
-    engine = Engine(model, caches, blocks=blocks, slots=1, metrics=Metrics())
-    over: list[Event] = []
-    request = SpeechRequest("warm-up", model.spec.name, model.spec.voices[0].id, _WARM_UP_TEXT)
+    """Speak to nobody, so that no listener pays for what happens only once.
 
-    def listen(event: Event) -> None:
+    What a step takes is then known, alone and in a batch, before the first request is admitted.
+    """
+    alone_s = _speak(model, caches, blocks, _WARM_UP_TEXT, streams=1)
+    together_s = _speak(model, caches, blocks, _WARM_UP_CHORUS, streams=_WARM_UP_STREAMS)
+    model.measured_step_s = {**together_s, **alone_s}
+
+
+def _speak(
+    model: TalkerModel, caches: Caches, blocks: int, text: str, streams: int
+) -> dict[int, float]:
+    """Speak `text` in so many streams at once; seconds of a step by streams."""
+    engine = Engine(model, caches, blocks=blocks, slots=streams, metrics=Metrics())
+    voice = model.spec.voices[0].id
+    requests = [SpeechRequest(str(i), model.spec.name, voice, text) for i in range(streams)]
+    over: list[Event] = []
+
+    def listen(request_id: str, event: Event) -> None:
         if isinstance(event, ChunkReady):
-            engine.acknowledge("warm-up")
+            engine.acknowledge(request_id)
         else:
             over.append(event)
 
-    engine.open(request, None, listen)
-    while not over:
+    for request in requests:
+        engine.open(request, None, partial(listen, request.request_id))
+    while len(over) < streams:
         engine.step()
-    if isinstance(over[0], Failed):
-        raise over[0].error
+    for event in over:
+        if isinstance(event, Failed):
+            raise event.error
+    return engine.step_seconds
 
 
 def _report(
@@ -135,10 +155,13 @@ def _report(
 class Talker:
     """Speaks one job after another into their codec logs."""
 
-    def __init__(self, bus: Bus, engine: Engine, spec: ModelSpec) -> None:
+    def __init__(
+        self, bus: Bus, engine: Engine, spec: ModelSpec, text_timeout_s: float = 120.0
+    ) -> None:
         self._bus = bus
         self._engine = engine
         self._spec = spec
+        self._text_timeout_s = text_timeout_s
 
     async def handle(self, job: Job) -> None:
         """Speak the job's request from wherever its log ends; returns once the log has its end."""
@@ -174,8 +197,7 @@ class Talker:
         finally:
             job.on_playback = None
             if feeding is not None:
-                feeding.cancel()
-                await asyncio.gather(feeding, return_exceptions=True)
+                await stop(feeding, again_s=0.5)
             await self._free(job)
 
     async def _until_end(self, job: Job, writer: LogWriter, events: asyncio.Queue[Event]) -> End:
@@ -213,13 +235,20 @@ class Talker:
             self._engine.metrics.cancel_latency.labels("talker").observe(elapsed)
 
     async def _feed(self, request: SpeechRequest) -> None:
-        """Pass text on as it arrives. A text log that ends badly ends the text all the same."""
+        """Pass text on as it arrives. A text log that ends badly ends the text all the same, and
+        so does one whose writer fell silent: a gateway that died would hold a slot for ever.
+        """
         async with self._bus.reader(subjects.TEXT, request.request_id) as reader:
-            async for record in reader:
-                if isinstance(record, TextPiece):
-                    self._engine.feed(request.request_id, record.text, final=False)
-                else:
-                    self._engine.feed(request.request_id, "", final=True)
+            while True:
+                try:
+                    async with asyncio.timeout(self._text_timeout_s):
+                        record = await anext(reader)
+                except (TimeoutError, StopAsyncIteration):
+                    break
+                if not isinstance(record, TextPiece):
+                    break
+                self._engine.feed(request.request_id, record.text, final=False)
+        self._engine.feed(request.request_id, "", final=True)
 
 
 def _post(loop: asyncio.AbstractEventLoop, events: asyncio.Queue[Event], event: Event) -> None:

@@ -12,7 +12,10 @@ from ttscommon.settings import ServiceSettings
 
 
 class TalkerSettings(ServiceSettings):
-    """Read from ANTIPHON_... variables; see ServiceSettings."""
+    """Read from ANTIPHON_... variables; see ServiceSettings.
+
+    `text_timeout_s`: text of a request that stays away for so long is taken to be complete.
+    """
 
     engine: Literal["torch", "fake"] = "torch"
     model: str = Field(default="cantor", pattern=r"^[A-Za-z0-9_-]{1,64}$")
@@ -24,5 +27,6 @@ class TalkerSettings(ServiceSettings):
     policy: PolicyName = "online"
     initial_codec_chunk_frames: int = Field(default=3, ge=1, le=100)
     codec_chunk_frames: int = Field(default=25, ge=1, le=500)
+    text_timeout_s: float = Field(default=120.0, gt=0.0)
     fake_curve: Path | None = None
     threads: int = Field(default=1, ge=1, le=64)

@@ -23,7 +23,7 @@ _HEARTBEAT_LIMIT_S: Final = 30.0
 async def serve(service: Service, settings: VocoderSettings) -> None:
     """Run a vocoder until the service stops; raises what killed the engine, if anything did."""
     loop = asyncio.get_running_loop()
-    codec = await asyncio.to_thread(_load, settings)
+    codec = await asyncio.to_thread(load_codec, settings)
     service.watch("engine", _HEARTBEAT_LIMIT_S)
     engine = Engine(
         codec,
@@ -48,8 +48,8 @@ async def serve(service: Service, settings: VocoderSettings) -> None:
             lambda: _report(bus, engine, settings, worker, service),
             service.metrics,
         )
-        service.announce()
-        await worker.run(service.stopping, max(0.0, settings.drain_s - _DRAIN_RESERVE_S))
+        drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)
+        await worker.run(service.stopping, drain_s, ready=service.announce)
     finally:
         service.unwatch("engine")
         await asyncio.to_thread(engine.stop)
@@ -58,7 +58,8 @@ async def serve(service: Service, settings: VocoderSettings) -> None:
         raise engine.error
 
 
-def _load(settings: VocoderSettings) -> Codec:
+def load_codec(settings: VocoderSettings) -> Codec:
+    """The settings' codec, warmed up; raises VoiceError."""
     if settings.engine == "fake":
         from vocoder.codecs.fake import FakeCodec
 

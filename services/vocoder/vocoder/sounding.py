@@ -15,6 +15,7 @@ from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import AudioChunk, Chunk, CodecChunk, End, Outcome, Tensor, WordTime
+from ttscommon.tasks import stop
 from ttscommon.worker import Job
 from vocoder.engine.engine import Engine, Stopped
 from vocoder.engine.stream import Event, Failed, Finished, Piece
@@ -97,9 +98,7 @@ class Sounding:
                 if reading in done and (end := reading.result()) is not None:
                     return end
         finally:
-            for task in (cancelled, reading, writing):
-                task.cancel()
-            await asyncio.gather(cancelled, reading, writing, return_exceptions=True)
+            await stop(cancelled, reading, writing, again_s=0.5)
 
     async def _read(self) -> End | None:
         """Feed the engine all codes. Returns an End only if what waits is not worth sounding."""

@@ -35,6 +35,20 @@ def test_up_runs_the_default_stack(started: list[StackConfig]) -> None:
     assert started[0].voice_dir.is_dir()
 
 
+def test_up_gives_each_fake_engine_its_curve(started: list[StackConfig], tmp_path: Path) -> None:
+    arguments = ["up", "--engine", "fake", "--curve", str(tmp_path)]
+    assert runner.invoke(app, arguments).exit_code == 0
+    for stage in ("talker", "vocoder"):
+        curve = started[0].environ[stage]["ANTIPHON_FAKE_CURVE"]
+        assert curve == str(tmp_path / f"{stage}.json")
+    assert "ANTIPHON_FAKE_CURVE" not in started[0].environ["gateway"]
+
+
+def test_a_curve_is_for_fake_engines_only(started: list[StackConfig], tmp_path: Path) -> None:
+    assert runner.invoke(app, ["up", "--curve", str(tmp_path)]).exit_code == 2
+    assert started == []
+
+
 def test_up_passes_settings_to_their_stage_only(started: list[StackConfig]) -> None:
     arguments = ["up", "--set", "talker.slots=8", "--set", "gateway.max_text_chars=100"]
     assert runner.invoke(app, arguments).exit_code == 0

@@ -21,7 +21,7 @@ def test_a_single_tenant_may_take_everything() -> None:
 
 
 def test_alone_a_tenant_takes_all_but_the_reserve() -> None:
-    assert fill(Shares({"a": 1.0, "b": 1.0}, reserve=0.1), "a", 100) == 89
+    assert fill(Shares({"a": 1.0, "b": 1.0}, reserve=0.1), "a", 100) == 90
 
 
 def test_a_newcomer_speaks_at_once_whoever_floods() -> None:

@@ -1,5 +1,6 @@
 """Batches for the talker, and that training and speaking compute the same."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,31 +20,11 @@ from voicetrain.talker_stage import (
     talker_losses,
 )
 
+CorpusOf = Callable[[list[int], list[int]], Corpus]
+
 SMALL = CantorConfig(
     codebook_size=32, dim=32, layers=2, heads=2, hidden=48, depth_dim=16, depth_hidden=24
 )
-
-
-def corpus_of(frames: list[int], phones: list[int], seed: int = 0) -> Corpus:
-    """Utterances whose phones take equal parts of their frames."""
-    generator = np.random.default_rng(seed)
-    hops = np.array(frames) * 4
-    hop_phone = [np.arange(h) * p // h for h, p in zip(hops, phones, strict=True)]
-    total = sum(phones)
-    nothing = np.zeros(0)
-    return Corpus(
-        mel=nothing,
-        hop_phone=np.concatenate(hop_phone).astype(np.int16),
-        f0=nothing,
-        symbol=generator.integers(1, len(SYMBOLS), total).astype(np.int16),
-        flag=generator.integers(0, 3, total).astype(np.int16),
-        audio=nothing,
-        voice=np.arange(len(frames)) % 3,
-        text=nothing,
-        hop_start=np.concatenate([[0], np.cumsum(hops)]),
-        phone_start=np.concatenate([[0], np.cumsum(phones)]),
-        sample_start=np.zeros(len(frames) + 1),
-    )
 
 
 def utterances_of(corpus: Corpus) -> Utterances:
@@ -62,19 +43,19 @@ def test_context_is_the_phone_before_at_and_two_after_the_pointer() -> None:
     assert around.shape[1] == CONTEXT
 
 
-def test_advances_lead_from_the_first_phone_past_the_last() -> None:
+def test_advances_lead_from_the_first_phone_past_the_last(corpus_of: CorpusOf) -> None:
     utterances = utterances_of(corpus_of([12, 9], [5, 4]))
     batch = utterances.batch([0, 1])
     for row, phones in enumerate((5, 4)):
         assert int(batch.advance[batch.utterance == row].sum()) == phones
 
 
-def test_a_frame_is_told_the_code_before_it_and_the_first_is_told_none() -> None:
+def test_a_frame_is_told_the_code_before_it_and_the_first_is_told_none(corpus_of: CorpusOf) -> None:
     batch = utterances_of(corpus_of([6], [3])).batch([0])
     assert batch.previous.tolist() == [SMALL.bos, *batch.codes[:-1, 0].tolist()]
 
 
-def test_padding_changes_no_hidden_state() -> None:
+def test_padding_changes_no_hidden_state(corpus_of: CorpusOf) -> None:
     torch.manual_seed(0)
     net = CantorNet(SMALL).eval()
     utterances = utterances_of(corpus_of([12, 30], [5, 11]))
@@ -84,7 +65,7 @@ def test_padding_changes_no_hidden_state() -> None:
     torch.testing.assert_close(alone, shared, atol=1e-5, rtol=1e-5)
 
 
-def test_drafts_never_reach_into_the_next_utterance() -> None:
+def test_drafts_never_reach_into_the_next_utterance(corpus_of: CorpusOf) -> None:
     torch.manual_seed(0)
     net = CantorNet(SMALL).eval()
     utterances = utterances_of(corpus_of([4, 4], [2, 2]))
@@ -92,14 +73,14 @@ def test_drafts_never_reach_into_the_next_utterance() -> None:
     assert all(torch.isfinite(parts[f"draft{ahead}"]) for ahead in (1, 2, 3))
 
 
-def test_batches_cover_an_epoch_once() -> None:
+def test_batches_cover_an_epoch_once(corpus_of: CorpusOf) -> None:
     utterances = utterances_of(corpus_of([4] * 50, [2] * 50))
     batches = utterances.epochs(np.arange(50), seed=0)
     seen = [index for _ in range(5) for index in next(batches)]
     assert sorted(seen) == list(range(50))
 
 
-def test_speaking_step_by_step_sees_the_hidden_states_of_training() -> None:
+def test_speaking_step_by_step_sees_the_hidden_states_of_training(corpus_of: CorpusOf) -> None:
     torch.manual_seed(0)
     net = CantorNet(SMALL).eval()
     sampling = {

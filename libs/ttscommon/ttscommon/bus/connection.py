@@ -37,6 +37,8 @@ from ttscommon.messages import (
 from ttscommon.settings import BusSettings
 from ttscommon.subjects import Log, Stage
 
+EPOCHS_BEFORE: Final = "Antiphon-Epochs-Before"
+EPOCHS_PER_ATTEMPT: Final = 100
 _QUEUE_FULL: Final = 10077
 _STREAM_NAME_IN_USE: Final = 10058
 _BUCKET_TTL_S: Final = {subjects.REPLICAS: 6.0, subjects.LEASES: 60.0, subjects.TOMBSTONES: 600.0}
@@ -104,12 +106,18 @@ class Bus:
         config = subjects.consumer(stage, model)
         await self._patiently(lambda: self.jetstream.add_consumer(subjects.JOBS, config))
 
-    async def submit(self, stage: Stage, request: SpeechRequest) -> None:
-        """Queue a job, once however often it is called.
+    async def submit(self, stage: Stage, request: SpeechRequest, *, attempt: int = 0) -> None:
+        """Queue a job, once for each `attempt` however often it is called.
+
+        A later attempt is for a job that was given to a worker and is worked on by nobody; its
+        epochs are higher than any of the attempts before, so it takes over what they left.
 
         Raises Overloaded when the queue is full, BusUnavailable when the broker stays silent.
         """
         headers = {"Nats-Msg-Id": f"{stage.queue}.{request.request_id}"}
+        if attempt:
+            headers["Nats-Msg-Id"] += f".{attempt}"
+            headers[EPOCHS_BEFORE] = str(attempt * EPOCHS_PER_ATTEMPT)
         data = encode(request)
         for attempt in range(5):
             try:

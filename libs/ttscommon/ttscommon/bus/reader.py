@@ -15,6 +15,7 @@ from ttscommon.bus.timeline import Timeline
 from ttscommon.errors import MalformedMessage
 from ttscommon.messages import Chunk, End, decode_record
 from ttscommon.subjects import Log
+from ttscommon.tasks import stop
 
 if TYPE_CHECKING:
     from ttscommon.bus.connection import Bus
@@ -69,8 +70,7 @@ class LogReader:
     ) -> None:
         self._bus.off_reconnect(self._suspect_loss)
         if self._repairer is not None:
-            self._repairer.cancel()
-            await asyncio.gather(self._repairer, return_exceptions=True)
+            await stop(self._repairer)
         for subscription in self._subscriptions:
             await self._bus.unsubscribe(subscription)
 

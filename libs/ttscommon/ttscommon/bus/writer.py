@@ -16,6 +16,7 @@ from ttscommon.bus.timeline import Timeline
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
 from ttscommon.messages import Chunk, End, LogRecord, Takeover, encode
 from ttscommon.subjects import Log
+from ttscommon.tasks import stop
 
 if TYPE_CHECKING:
     from ttscommon.bus.connection import Bus
@@ -111,8 +112,7 @@ class LogWriter:
         """Let go at once, committed or not; safe to call twice."""
         self._bus.off_reconnect(self._resend_window)
         if self._committer is not None:
-            self._committer.cancel()
-            await asyncio.gather(self._committer, return_exceptions=True)
+            await stop(self._committer)
             self._committer = None
         if self._subscription is not None:
             await self._bus.unsubscribe(self._subscription)
@@ -133,13 +133,14 @@ class LogWriter:
         """Fence the predecessor, then read what it left."""
         while True:
             tail = await self._bus.logs.last(self._log, self._request_id)
+            if tail is not None and isinstance(tail.record, End):
+                self._sequence, self.position = tail.sequence, tail.record.end
+                self.ended = True  # whoever wrote it: there is nothing left to own
+                break
             if tail is not None and tail.record.epoch > self._epoch:
                 raise Fenced(f"epoch {tail.record.epoch} owns the log of {self._request_id}")
             if tail is not None:
                 self._sequence, self.position = tail.sequence, tail.record.end
-                if isinstance(tail.record, End):
-                    self.ended = True
-                    break
             takeover = Takeover(self._request_id, self.position, self._epoch)
             try:
                 data = encode(takeover)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -117,17 +117,19 @@ class Codec(ABC):
         Each runs twice: the second time says what it takes.
         """
         for streams, frames in shapes:
-            self._warm(streams, frames)
-        self.measured_step_s = {shape: self._warm(*shape) for shape in shapes}
+            self.measure(streams, frames)
+        self.measured_step_s = {shape: self.measure(*shape) for shape in shapes}
 
-    def _warm(self, streams: int, frames: int) -> float:
-        """Seconds that a step of this shape took."""
+    def measure(
+        self, streams: int, frames: int, clock: Callable[[], float] = time.perf_counter
+    ) -> float:
+        """Seconds that a step of `streams` streams, each of `frames` frames, takes now."""
         voice = self.spec.voices[0].id if self.spec.voices else ""
         states = [self.open(0, voice) for _ in range(streams)]
         codes = np.zeros((frames, self.spec.codebooks), np.int16)
-        started = time.perf_counter()
+        started = clock()
         self.decode([Work(state, codes, final=False) for state in states])
-        took_s = time.perf_counter() - started
+        took_s = clock() - started
         self.decode([Work(state, codes[:0], final=True) for state in states])
         for state in states:
             self.close(state)

@@ -1,0 +1,81 @@
+"""API keys over real services: who is let in, and what a key may use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from antiphon.stack import LocalStack, StackConfig
+
+KEYS = {"alice": "", "bob": "requests_per_minute = 1\n"}
+
+
+@pytest.fixture
+async def keyed(tmp_path: Path) -> AsyncIterator[LocalStack]:
+    """A fake stack in which alice and bob have keys of their names."""
+    path = tmp_path / "keys.toml"
+    path.write_text(
+        "\n".join(
+            f'[keys.{name}]\nsha256 = "{hashlib.sha256(name.encode()).hexdigest()}"\n{limits}'
+            for name, limits in KEYS.items()
+        )
+    )
+    environ = {"gateway": {"ANTIPHON_KEYS_FILE": str(path)}}
+    config = StackConfig(port=0, engine="fake", store=tmp_path / "store", environ=environ)
+    async with LocalStack(config) as stack:
+        yield stack
+
+
+async def test_keys_and_their_limits_hold_at_both_doors(keyed: LocalStack) -> None:
+    async with httpx.AsyncClient(base_url=keyed.url) as client:
+
+        async def speak(key: str | None) -> httpx.Response:
+            headers = {} if key is None else {"authorization": f"Bearer {key}"}
+            return await client.post(
+                "/v1/audio/speech", json={"input": "Good morning."}, headers=headers
+            )
+
+        for key in (None, "mallory"):
+            refused = await speak(key)
+            assert refused.status_code == 401
+            assert refused.json()["error"]["code"] == "invalid_api_key"
+        assert (await speak("alice")).status_code == 200
+        assert (await speak("bob")).status_code == 200
+        refused = await speak("bob")
+        assert refused.status_code == 429
+        assert refused.json()["error"]["type"] == "rate_limit_error"
+        assert refused.json()["error"]["code"] == "rate_limit_exceeded"
+        assert 50 <= int(refused.headers["retry-after"]) <= 60
+        assert (await speak("alice")).status_code == 200
+
+    assert await closed(keyed, "mallory") == ("invalid_api_key", 1008)
+    assert await closed(keyed, "bob") == ("rate_limit_exceeded", 1013)
+
+
+async def closed(stack: LocalStack, key: str) -> tuple[str, int]:
+    """The error that ends a session of `key`, and the code its socket closes with."""
+    url = stack.url.replace("http", "ws") + "/v1/audio/speech/stream"
+    headers = {"authorization": f"Bearer {key}"}
+    config, text, done = (
+        {"type": "session.config"},
+        {"type": "input.text", "text": "Good morning."},
+        {"type": "input.done"},
+    )
+    async with connect(url, additional_headers=headers) as socket:
+        for message in (config, text, done):
+            await socket.send(json.dumps(message))
+        event: dict[str, Any] = {"type": None}
+        while event["type"] != "error":
+            event = json.loads(await socket.recv())
+        with pytest.raises(ConnectionClosed) as end:
+            await socket.recv()
+    assert end.value.rcvd is not None
+    return event["error"]["code"], end.value.rcvd.code

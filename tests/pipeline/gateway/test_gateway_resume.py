@@ -1,0 +1,147 @@
+"""A listener whose connection is lost hears the rest over another one, sample for sample."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+TEXT = "half and half"
+
+
+class Halves:
+    """A script that says one half, waits, and says the other."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+
+    async def __call__(self, performance: Any) -> None:
+        await performance.say("first half")
+        await self.go.wait()
+        await performance.say("second half")
+        await performance.end()
+
+
+@pytest.fixture
+def halves(stand: Any) -> Halves:
+    stand.stage.script = Halves()
+    return stand.stage.script
+
+
+async def first_half(stand: Any, talk: Any, **config: Any) -> tuple[str, Any, Any]:
+    """Speak until the first audio; returns request id, what was heard, and the open socket."""
+    socket = await stand.socket()
+    await talk.send(socket, "session.config", seed=0, **config)
+    await talk.send(socket, "input.text", text=TEXT)
+    await talk.send(socket, "input.done")
+    messages = await talk.until(socket, "pcm")
+    start = next(m for m in messages if m["type"] == "audio.start")
+    return start["request_id"], talk.pcm(messages), socket
+
+
+async def the_rest(stand: Any, talk: Any, request_id: str, sample: int, **config: Any) -> Any:
+    async with stand.session(seed=0, **config) as socket:
+        await talk.send(socket, "session.resume", request_id=request_id, from_sample=sample)
+        messages = await talk.until(socket, "audio.done", "error")
+        assert messages[-1].get("outcome") == "ok", messages[-1]
+        start = next(m for m in messages if m["type"] == "audio.start")
+        assert (start["request_id"], start["from_sample"]) == (request_id, sample)
+        return talk.pcm(messages)
+
+
+async def gone(stand: Any) -> None:
+    async with asyncio.timeout(5):
+        while stand.gateway.sessions:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_lost_listener_hears_the_rest_from_the_sample_it_names(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    request_id, heard, socket = await first_half(stand, talk, resumable=True)
+    socket.transport.abort()
+    await gone(stand)
+    halves.go.set()
+    rest = await the_rest(stand, talk, request_id, len(heard) - 100)
+    whole = talk.sound("first halfsecond half")
+    assert np.array_equal(np.concatenate([heard[:-100], rest]), whole)
+    assert not stand.stage.jobs[0].cancelled.is_set()
+
+
+async def test_the_rest_at_another_sample_rate_is_the_same_too(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    request_id, heard, socket = await first_half(stand, talk, resumable=True, sample_rate=24_000)
+    socket.transport.abort()
+    await gone(stand)
+    halves.go.set()
+    rest = await the_rest(stand, talk, request_id, len(heard), sample_rate=24_000)
+    whole = await the_rest(stand, talk, request_id, 0, sample_rate=24_000)
+    assert np.array_equal(np.concatenate([heard, rest]), whole)
+
+
+@pytest.mark.parametrize("resumable", [True, False])
+async def test_who_hangs_up_or_never_meant_to_come_back_frees_the_stage(
+    stand: Any, talk: Any, halves: Halves, resumable: bool
+) -> None:
+    request_id, _, socket = await first_half(stand, talk, resumable=resumable)
+    if resumable:
+        await socket.close()
+    else:
+        socket.transport.abort()
+    async with asyncio.timeout(5):
+        await stand.stage.cancelled_event(request_id).wait()
+
+
+async def test_a_gateway_out_of_time_hands_its_listeners_over(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    request_id, heard, socket = await first_half(stand, talk, resumable=True)
+    await stand.gateway.drain(0.0)
+    message = await talk.receive(socket)
+    assert message["request_id"] == request_id
+    assert message["error"]["code"] == "draining"
+    with pytest.raises(ConnectionClosed):
+        await socket.recv()
+    assert socket.close_code == 1012
+    assert not stand.stage.jobs[0].cancelled.is_set()
+    halves.go.set()
+    stand.gateway.front.backstage.admission.draining = False  # as another gateway would be
+    rest = await the_rest(stand, talk, request_id, len(heard))
+    assert len(heard) + len(rest) == len(talk.sound("first halfsecond half"))
+
+
+async def test_text_that_was_being_typed_ends_where_the_connection_did(
+    stand: Any, talk: Any
+) -> None:
+    socket = await stand.socket()
+    await talk.send(socket, "session.config", seed=0, resumable=True)
+    await talk.send(socket, "input.text", text="unfinished")
+    messages = await talk.until(socket, "pcm")
+    request_id = next(m["request_id"] for m in messages if m["type"] == "audio.start")
+    socket.transport.abort()
+    await gone(stand)
+    rest = await the_rest(stand, talk, request_id, 0)
+    assert np.array_equal(rest, talk.sound("unfinished"))
+
+
+async def test_http_resumes_too_and_a_stranger_is_not_found(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    body = {"input": TEXT, "response_format": "pcm", "seed": 0, "resumable": True}
+    async with stand.http.stream("POST", "/v1/audio/speech", json=body) as response:
+        request_id = response.headers["x-request-id"]
+        heard = await anext(response.aiter_bytes())
+    halves.go.set()
+    sample = len(heard) // 2
+    rest = await stand.http.get(f"/v1/audio/speech/{request_id}?from_sample={sample}")
+    whole = talk.sound("first halfsecond half")
+    assert np.array_equal(np.frombuffer(heard[: 2 * sample] + rest.content, "<i2"), whole)
+    stranger = await stand.http.get("/v1/audio/speech/nobody-knows-me")
+    assert stranger.status_code == 404
+    async with stand.session() as socket:
+        await talk.send(socket, "session.resume", request_id="nobody-knows-me")
+        assert (await talk.receive(socket))["error"]["code"] == "not_found"

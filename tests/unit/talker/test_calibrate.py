@@ -1,0 +1,40 @@
+"""What calibration measures of a model whose times are known is what the fake keeps."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from talker.calibrate import calibrate
+from talker.models.fake import Curve, FakeModel
+
+
+def test_a_known_curve_is_found_again() -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    truth = Curve(
+        step_s={1: 0.010, 8: 0.020}, prefill_s=0.005, render_base_s=0.002, render_frame_s=0.0001
+    )
+    found = calibrate(FakeModel("m", truth, sleep), None, 64, (1, 2, 8), 1, lambda: now[0])
+    assert found.step_s == pytest.approx({1: 0.010, 2: 0.011429, 8: 0.020}, abs=1e-6)
+    assert found.prefill_s == pytest.approx(0.005)
+    assert found.render_base_s == pytest.approx(0.002, abs=1e-5)
+    assert found.render_frame_s == pytest.approx(0.0001, abs=1e-5)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Curve) == found
+
+
+def test_a_measured_point_goes_before_the_formula() -> None:
+    assert Curve(base_s=1.0, step_s={1: 0.01}).seconds(1, 0) == 0.01
+    assert Curve(base_s=1.0, stream_s=0.5, prefill_s=0.25).seconds(2, 1) == 2.25
+
+
+def test_what_a_model_fails_with_ends_the_calibration() -> None:
+    class Broken(FakeModel):
+        def render(self, parts: object) -> list[object]:  # type: ignore[override]
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        calibrate(Broken("m", Curve(), lambda _: None), None, 64, batches=(1,), rounds=1)

@@ -1,0 +1,28 @@
+"""A fitted curve gives back what was measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from vocoder.calibrate import SHAPES, calibrate, fit
+from vocoder.codecs.fake import Curve, FakeCodec
+
+
+def test_a_known_curve_is_found_again() -> None:
+    truth = Curve(base_s=0.006, stream_s=0.0002, frame_s=0.0003)
+    found = fit({shape: truth.step_s(*shape) for shape in SHAPES})
+    assert (found.base_s, found.stream_s, found.frame_s) == pytest.approx(
+        (0.006, 0.0002, 0.0003), abs=1e-6
+    )
+
+
+def test_no_part_of_a_curve_is_negative() -> None:
+    found = fit({(1, 1): 0.010, (1, 16): 0.002, (16, 1): 0.010, (4, 4): 0.010})
+    assert min(found.base_s, found.stream_s, found.frame_s) >= 0.0
+    assert found.base_s > 0.0
+
+
+def test_every_shape_is_measured() -> None:
+    measured = calibrate(FakeCodec("m", Curve(), lambda _: None), ((1, 1), (2, 4)), rounds=2)
+    assert list(measured) == [(1, 1), (2, 4)]
+    assert min(measured.values()) > 0.0
