@@ -114,8 +114,7 @@ class Worker:
         for model in self._models:
             await self._bus.ensure_consumer(self._stage, model)
         ping = await self._bus.client.subscribe(subjects.ping(self._bus.worker_id), cb=_pong)
-        while not await self._tell_of_us():
-            await asyncio.sleep(_REPORT_AGAIN_S)
+        await self._enlist()
         ready()
         duties = [asyncio.create_task(self._claim_loop(model)) for model in self._models]
         heart = asyncio.create_task(self._heartbeat_loop())
@@ -259,6 +258,13 @@ class Worker:
         while True:
             await asyncio.sleep(_REPORT_S)
             await self._tell_of_us()
+
+    async def _enlist(self) -> None:
+        """Have the cluster know of this worker, however long the broker takes."""
+        while True:
+            if await self._tell_of_us():
+                return
+            await asyncio.sleep(_REPORT_AGAIN_S)
 
     async def _tell_of_us(self) -> bool:
         """Write a report; False if the broker did not take it."""
