@@ -1,6 +1,7 @@
 """The model card: samples, pictures, and the numbers of the last evaluation."""
 
 import json
+import re
 import wave
 from importlib import resources
 from pathlib import Path
@@ -23,7 +24,9 @@ SAMPLE_TEXTS = (
     ("rms", "Your total is $42.50, due on March 3rd."),
 )
 SAMPLE_RATE = 16_000
+NOTES = "notes.md"
 _LEVEL = 0.7
+_SHOWN = 90
 
 
 def _write_wav(path: Path, sound: Array) -> None:
@@ -52,6 +55,10 @@ def write_samples(folder: Path) -> list[str]:
             pictures[f"cantor {voice}"] = sound
     plot_spectrograms(pictures, folder / "spectrograms.png")
     return names
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN].rsplit(" ", 1)[0] + " ..."
 
 
 def _interval(rate: dict[str, float]) -> str:
@@ -94,12 +101,14 @@ def write_card(workshop: Workshop, voice: Path, report_path: Path) -> None:
     names = write_samples(voice)
     easy, stopping = report["sets"]["easy"], report["reliability"]
     odd = "\n".join(
-        f"| {name} | {found['said']} | {found['heard']} |"
-        for name, found in report["odd_texts"].items()
+        f"| {name} | {_shortened(of['said'])} | {_shortened(of['heard'])} | {of['wer']:.3f} |"
+        for name, of in report["odd_texts"].items()
     )
+    notes = workshop.folder / NOTES
     template = resources.files("voicetrain").joinpath("data", "card.md").read_text("utf-8")
     values = {
         **_training_facts(workshop),
+        "notes": notes.read_text("utf-8").strip() if notes.exists() else "",
         "errors": _error_table(report["sets"]),
         "odd": odd,
         "stop_count": str(stopping["sentences"]),
@@ -118,4 +127,4 @@ def write_card(workshop: Workshop, voice: Path, report_path: Path) -> None:
     }
     for name, value in values.items():
         template = template.replace("{{" + name + "}}", value)
-    (voice / "README.md").write_text(template, "utf-8")
+    (voice / "README.md").write_text(re.sub(r"\n{3,}", "\n\n", template), "utf-8")

@@ -48,7 +48,6 @@ class Codec(nn.Module):
 def train_codec(corpus: Corpus, checkpoint: Path, budget_s: float, seed: int) -> Codec:
     """Train on random segments of the corpus. Returns the codec, in evaluation mode."""
     torch.manual_seed(seed)
-    generator = np.random.default_rng(seed)
     codec = Codec()
     symbols = corpus.hop_symbols()
     assert int(symbols.max()) < len(SYMBOLS)
@@ -56,7 +55,8 @@ def train_codec(corpus: Corpus, checkpoint: Path, budget_s: float, seed: int) ->
     optimizer = torch.optim.AdamW(trained, 2e-3, betas=(0.9, 0.98), weight_decay=1e-3)
     last = len(corpus.mel) // HOPS_PER_FRAME - SEGMENT_HOPS // HOPS_PER_FRAME
 
-    def losses(_step: int) -> tuple[Tensor, Losses]:
+    def losses(step: int) -> tuple[Tensor, Losses]:
+        generator = np.random.default_rng((seed, step))
         starts = generator.integers(0, last, BATCH) * HOPS_PER_FRAME
         index = starts[:, None] + np.arange(SEGMENT_HOPS)
         mel = normalised(torch.from_numpy(corpus.mel[index].astype(np.float32)))

@@ -63,7 +63,7 @@ def train(
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         step, spent = saved["step"], saved["spent_s"]
-        torch.manual_seed(step)
+        torch.manual_seed(step)  # not the draws of the first steps again
     progress = Progress(name, schedule.budget_s, checkpoint.with_suffix(".jsonl"), spent)
     last_save = spent
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from talker.text.segment import Segmenter
 from voicetrain.corpus import held_out
 from voicetrain.evaluate import Evaluation, reliability, write_report
 from voicetrain.plots import plot_curves, plot_error_rates
@@ -13,6 +14,7 @@ from voicetrain.progress import Progress
 from voicetrain.recognise import normal_text, word_error_rate
 from voicetrain.stages import Workshop
 
+LONG_WORDS = 300
 ODD_TEXTS = {
     "one word": "Tomorrow.",
     "numbers only": "1984, 37, 250.",
@@ -22,18 +24,27 @@ ODD_TEXTS = {
 SPOKEN_FORMS = {"numbers only": "nineteen eighty four thirty seven two hundred fifty"}
 
 
-def _odd_texts(evaluation: Evaluation) -> dict[str, Any]:
+def _read_aloud(evaluation: Evaluation, text: str) -> str:
+    """What is heard of a text of any length, cut into utterances as the talker does."""
+    heard = []
+    for number, utterance in enumerate(Segmenter().feed(text, final=True)):
+        sung = evaluation.singer.sing(evaluation.frontend.phones(utterance).phones, 1, number)
+        heard.append(evaluation.recogniser.hear(evaluation.singer.sound(sung.codes)).text)
+    return " ".join(heard)
+
+
+def odd_texts(evaluation: Evaluation) -> dict[str, Any]:
+    """Texts that are not a plain sentence, in the voice rms."""
+    long_text = " ".join(" ".join(held_out("easy")).split()[:LONG_WORDS])
     found = {}
-    for name, text in ODD_TEXTS.items():
-        sung = evaluation.singer.sing(evaluation.frontend.phones(text).phones, 1, 5)
-        heard = evaluation.recogniser.hear(evaluation.singer.sound(sung.codes)).text
-        said = normal_text(SPOKEN_FORMS.get(name, text))
+    for name, text in {**ODD_TEXTS, f"{LONG_WORDS} words": long_text}.items():
+        said, heard = normal_text(SPOKEN_FORMS.get(name, text)), _read_aloud(evaluation, text)
         found[name] = {"said": said, "heard": heard, "wer": word_error_rate([said], [heard]).value}
     return found
 
 
 def _stopping_texts(workshop: Workshop, count: int) -> list[str]:
-    """Held-out sentences first, then the tail of the text, which no network was trained on."""
+    """Both sets, then the text from its end; the talker was trained on all but the last 2 %."""
     written = (workshop.folder / "text.txt").read_text("utf-8").splitlines()
     texts = [*held_out("easy"), *held_out("hard"), *reversed(written)]
     return texts[:count]
@@ -57,7 +68,7 @@ def evaluate_voice(
         write_report(report, report_path)
         rates = {s: measured[s]["wer"]["value"] for s in ("teacher", "codec", "tts")}
         steps.report(done, **rates)
-    report["odd_texts"] = odd = _odd_texts(evaluation)
+    report["odd_texts"] = odd = odd_texts(evaluation)
     steps.report(3, wer=float(np.mean([text["wer"] for text in odd.values()])))
     texts = _stopping_texts(workshop, stopping_texts)
     report["reliability"] = reliability(voice, texts, workshop.workers)

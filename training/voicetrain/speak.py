@@ -37,6 +37,29 @@ class _Cache:
         return torch.einsum("hqk,khd->qhd", scores.softmax(-1), values)
 
 
+class _Prompt:
+    """The phones of one utterance, and what each frame is told of them."""
+
+    def __init__(self, net: CantorNet, phones: Sequence[Phone], speaker: int) -> None:
+        after = CONTEXT - 2
+        symbols = [0, *(p.symbol_id for p in phones), *[0] * after]
+        flags = [FLAG_PAUSE, *(p.flag for p in phones), *[FLAG_PAUSE] * after]
+        self.net, self.after = net, after
+        self.symbols, self.flags = torch.tensor(symbols), torch.tensor(flags)
+        self.speaker = torch.tensor(speaker)
+
+    def embedded(self) -> Tensor:
+        """[phones + 1, dim]: the positions before the frames."""
+        phones = slice(1, -self.after)
+        return self.net.embed_prompt(self.symbols[phones], self.flags[phones], self.speaker)
+
+    def frame(self, previous: Tensor, pointer: int, held: int) -> Tensor:
+        """[dim]: the input of a frame whose pointer has stood `held` frames on its phone."""
+        around = slice(pointer, pointer + CONTEXT)
+        symbols, flags = self.symbols[around], self.flags[around]
+        return self.net.embed_frame(previous, symbols, flags, torch.tensor(held), self.speaker)
+
+
 @dataclass(frozen=True)
 class Sung:
     """codes: [frames, codebooks] int64; pointer: [frames + 1] phone spoken in each frame.
@@ -76,15 +99,10 @@ class Singer:
     @torch.inference_mode()
     def sing(self, phones: Sequence[Phone], speaker: int, seed: int = 0) -> Sung:
         """Codec frames of one utterance."""
-        net, options, count = self.net, self.sampling, len(phones)
+        net, count = self.net, len(phones)
         generator = torch.Generator().manual_seed(seed)
-        symbols = np.array([0, *(p.symbol_id for p in phones), 0, 0])
-        flags = np.array([FLAG_PAUSE, *(p.flag for p in phones), FLAG_PAUSE, FLAG_PAUSE])
-        who, cache = torch.tensor(speaker), _Cache(net.config)
-        prompt = net.embed_prompt(
-            torch.from_numpy(symbols[1:-2]), torch.from_numpy(flags[1:-2]), who
-        )
-        net.backbone(prompt, torch.arange(count + 1), cache.attend)
+        prompt, cache = _Prompt(net, phones, speaker), _Cache(net.config)
+        net.backbone(prompt.embedded(), torch.arange(count + 1), cache.attend)
         cache.length = count + 1
         pointer, held, code = [0], 0, torch.tensor(net.config.bos)
         hiddens: list[Tensor] = []
@@ -92,32 +110,16 @@ class Singer:
         codes: list[Tensor] = []
         cap = net.config.positions - count - 1
         while pointer[-1] < count and len(codes) < cap:
-            around = slice(pointer[-1], pointer[-1] + CONTEXT)
-            x = net.embed_frame(
-                code,
-                torch.from_numpy(symbols[around]),
-                torch.from_numpy(flags[around]),
-                torch.tensor(held),
-                who,
-            )
+            x = prompt.frame(code, pointer[-1], held)
             hidden = net.backbone(x[None], torch.tensor([cache.length]), cache.attend)[0]
             cache.length += 1
-            logits = net.advance_logits(hidden)
-            if held + 1 >= options["max_frames_per_phone"]:
-                logits[0] = float("-inf")
-            advance = _pick(logits, options["advance_temperature"], 0, generator)
-            code = _pick(
-                net.code0_logits(hidden, advance),
-                options["temperature"],
-                options["top_k"],
-                generator,
-            )
+            advance, code = self._choose(hidden, held, generator)
             hiddens.append(hidden)
             advances.append(advance)
             codes.append(code)
             held = 0 if int(advance) else held + 1
             pointer.append(min(pointer[-1] + int(advance), count))
-        first = torch.stack(codes)
+        first, options = torch.stack(codes), self.sampling
 
         def residual(logits: Tensor, _codebook: int) -> Tensor:
             return _pick(logits, options["residual_temperature"], options["top_k"], generator)
@@ -125,6 +127,18 @@ class Singer:
         rest = net.residuals(torch.stack(hiddens), torch.stack(advances), first, residual)
         together = torch.cat((first[:, None], rest), 1)
         return Sung(together, np.array(pointer), pointer[-1] < count)
+
+    def _choose(
+        self, hidden: Tensor, held: int, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Advance and codebook 0 of one frame."""
+        options = self.sampling
+        logits = self.net.advance_logits(hidden)
+        if held + 1 >= options["max_frames_per_phone"]:
+            logits[0] = float("-inf")
+        advance = _pick(logits, options["advance_temperature"], 0, generator)
+        logits = self.net.code0_logits(hidden, advance)
+        return advance, _pick(logits, options["temperature"], options["top_k"], generator)
 
     @torch.inference_mode()
     def sound(self, codes: Tensor, seed: int = 0) -> Array:

@@ -1,7 +1,8 @@
 """Stage 5: train the talker on the phones, pointers and codes of the corpus."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -104,18 +105,26 @@ class Utterances:
             **tensors,
         )
 
-    def epochs(self, indices: Array, seed: int) -> Iterator[list[int]]:
-        """Batches of similar length for ever, in an order that depends on the seed alone."""
-        generator = np.random.default_rng(seed)
-        while True:
-            order = generator.permutation(indices)
+    def order(self, indices: Array, seed: int) -> Callable[[int], list[int]]:
+        """Which utterances make the batch of a step: each once an epoch, similar lengths together.
+
+        A pure function of seed and step, so that a resumed training goes on in the same order.
+        """
+
+        @lru_cache(maxsize=1)
+        def epoch(number: int) -> list[list[int]]:
+            generator = np.random.default_rng((seed, number))
+            shuffled = generator.permutation(indices)
+            width = BATCH * BUCKET_BATCHES
             groups = [
-                sorted(order[i : i + BATCH * BUCKET_BATCHES], key=self.size)
-                for i in range(0, len(order), BATCH * BUCKET_BATCHES)
+                sorted(shuffled[i : i + width], key=self.size)
+                for i in range(0, len(shuffled), width)
             ]
             batches = [g[i : i + BATCH] for g in groups for i in range(0, len(g), BATCH)]
-            for index in generator.permutation(len(batches)):
-                yield [int(i) for i in batches[index]]
+            return [[int(i) for i in batches[k]] for k in generator.permutation(len(batches))]
+
+        count = len(epoch(0))
+        return lambda step: epoch(step // count)[step % count]
 
 
 def causal_attend(_layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -208,15 +217,15 @@ def train_talker(
     net = CantorNet(config)
     utterances = Utterances(corpus, codes, config)
     trained = np.setdiff1d(np.arange(len(corpus)), held_out)
-    batches = utterances.epochs(trained, seed + (1 if checkpoint.exists() else 0))
+    batch_of = utterances.order(trained, seed)
     groups = [
         {"params": [p for p in net.parameters() if p.ndim >= 2], "weight_decay": 0.02},
         {"params": [p for p in net.parameters() if p.ndim < 2], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, PEAK_RATE, betas=(0.9, 0.95), fused=True)
 
-    def losses(_step: int) -> tuple[Tensor, Losses]:
-        batch = utterances.batch(next(batches))
+    def losses(step: int) -> tuple[Tensor, Losses]:
+        batch = utterances.batch(batch_of(step))
         with torch.autocast("cpu", torch.bfloat16):
             return talker_losses(net, batch)
 

@@ -23,9 +23,8 @@ RESOLUTIONS = ((256, 64), (512, 160), (1024, 256), (2048, 480))
 class Segments:
     """Random stretches of the utterances whose audio was kept."""
 
-    def __init__(self, corpus: Corpus, codes: Array, seed: int) -> None:
+    def __init__(self, corpus: Corpus, codes: Array) -> None:
         self.corpus, self.codes = corpus, codes.astype(np.int64)
-        self.generator = np.random.default_rng(seed)
         frames = np.diff(corpus.hop_start) // HOPS_PER_FRAME
         audible = np.diff(corpus.sample_start) > 0
         self.utterances = np.flatnonzero(audible & (frames > SEGMENT_FRAMES))
@@ -33,14 +32,16 @@ class Segments:
         weight = frames[self.utterances].astype(float)
         self.weight = weight / weight.sum()
 
-    def draw(self, count: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def draw(
+        self, count: int, generator: np.random.Generator
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """codes [count, 41, 4], mel [count, 100, 80], f0 [count, 100], audio [count, 16000].
 
         The codes begin CONTEXT_FRAMES before the rest; before an utterance its first is repeated.
         """
         codes, mels, pitches, sounds = [], [], [], []
-        for i in self.generator.choice(self.utterances, count, p=self.weight):
-            at = int(self.generator.integers(0, self.frames[i] - SEGMENT_FRAMES + 1))
+        for i in generator.choice(self.utterances, count, p=self.weight):
+            at = int(generator.integers(0, self.frames[i] - SEGMENT_FRAMES + 1))
             first = self.corpus.hop_start[i]
             wanted = np.arange(at - CONTEXT_FRAMES, at + SEGMENT_FRAMES).clip(0)
             codes.append(self.codes[first // HOPS_PER_FRAME + wanted])
@@ -104,7 +105,7 @@ def train_vocoder(
 ) -> CantorDecoder:
     """Train a decoder whose codebooks and mel half are already good. Codebooks stay."""
     torch.manual_seed(seed)
-    segments = Segments(corpus, codes, seed + (1 if checkpoint.exists() else 0))
+    segments = Segments(corpus, codes)
     early = [*decoder.decoder_in.parameters(), *decoder.decoder.parameters()]
     early += decoder.decoder_out.parameters()
     known = {id(p) for p in early}
@@ -118,7 +119,8 @@ def train_vocoder(
 
     def losses(step: int) -> tuple[Tensor, Losses]:
         # An untrained vocoder's errors would only unteach the decoder.
-        return vocoder_losses(decoder, segments.draw(BATCH), joint=step >= JOINT_AFTER_STEPS)
+        batch = segments.draw(BATCH, np.random.default_rng((seed, step)))
+        return vocoder_losses(decoder, batch, joint=step >= JOINT_AFTER_STEPS)
 
     train("vocoder", decoder, optimizer, schedule, losses, checkpoint)
     return decoder.eval()

@@ -75,9 +75,19 @@ def test_drafts_never_reach_into_the_next_utterance(corpus_of: CorpusOf) -> None
 
 def test_batches_cover_an_epoch_once(corpus_of: CorpusOf) -> None:
     utterances = utterances_of(corpus_of([4] * 50, [2] * 50))
-    batches = utterances.epochs(np.arange(50), seed=0)
-    seen = [index for _ in range(5) for index in next(batches)]
-    assert sorted(seen) == list(range(50))
+    batch_of = utterances.order(np.arange(50), seed=0)
+    for epoch in range(2):
+        seen = [index for step in range(5) for index in batch_of(5 * epoch + step)]
+        assert sorted(seen) == list(range(50))
+    assert [batch_of(step) for step in range(5)] != [batch_of(step) for step in range(5, 10)]
+
+
+def test_a_resumed_training_sees_the_batches_it_would_have_seen(corpus_of: CorpusOf) -> None:
+    utterances = utterances_of(corpus_of([4] * 50, [2] * 50))
+    first, second = (utterances.order(np.arange(50), seed=0) for _ in range(2))
+    whole = [first(step) for step in range(12)]
+    assert second(11) == whole[11]
+    assert second(7) == whole[7]
 
 
 def test_speaking_step_by_step_sees_the_hidden_states_of_training(corpus_of: CorpusOf) -> None:

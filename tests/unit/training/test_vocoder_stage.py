@@ -36,11 +36,11 @@ def segments(corpus_of: CorpusOf) -> Segments:
         sample_start=np.concatenate([[0], np.cumsum(samples)]),
     )
     codes = np.arange(sum(FRAMES))[:, None].repeat(4, 1)
-    return Segments(corpus, codes, seed=0)
+    return Segments(corpus, codes)
 
 
 def test_codes_features_and_sound_of_a_segment_belong_together(segments: Segments) -> None:
-    codes, mel, pitch, audio = segments.draw(8)
+    codes, mel, pitch, audio = segments.draw(8, np.random.default_rng(0))
     assert codes.shape == (8, CONTEXT_FRAMES + SEGMENT_FRAMES, 4)
     assert mel.shape == (8, SEGMENT_FRAMES * 4, 80)
     assert audio.shape == (8, SEGMENT_FRAMES * FRAME_SAMPLES)
