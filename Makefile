@@ -37,16 +37,16 @@ TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
 
-test: $(VENV)/.developing
+test: $(VENV)/.training
 	$(BIN)/python -m pytest -m "not chaos and not gpu" $(ARGS)
 
-check: $(VENV)/.developing
+check: $(VENV)/.training
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/unit/test_imports.py
 
-chaos: $(VENV)/.developing
+chaos: $(VENV)/.training
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 bench: $(VENV)/.developing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -95,6 +95,7 @@ class Worker:
         self._slots = slots
         self._free = asyncio.Semaphore(slots)
         self.active: dict[str, Job] = {}
+        self._chores: set[asyncio.Task[None]] = set()
         self.queued = 0
 
     @property
@@ -165,11 +166,12 @@ class Worker:
                 log.warning("job.superseded")
                 predecessor.superseded = True  # its lease lapsed: this delivery owns the request
                 await stop(predecessor.task, again_s=_CLEAN_UP_S)
+            # Until the lease is written only ack_wait would miss us, so it goes first; none of
+            # this is worth a listener's waiting for it.
+            self._in_background(self._lease(job))
             control = await self._bus.listen(subjects.control(job.request_id), job.control)
-            asyncio.get_running_loop().create_task(self._lease(job))
+            self._in_background(self._heed_tombstone(job))
             self._account(job)
-            if await self._bus.is_cancelled(job.request_id):
-                job.control(Cancel(job.request_id, "cancelled before it was claimed"))
             await self._handle(job)
             await self._acknowledge(job)
         except Fenced as error:
@@ -188,6 +190,20 @@ class Worker:
                 del self.active[job.request_id]
                 await self._release_lease(job)
             self._free.release()
+
+    def _in_background(self, duty: Coroutine[Any, Any, None]) -> None:
+        """Run a short duty to its end, kept from being collected meanwhile."""
+        task = asyncio.create_task(duty)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    async def _heed_tombstone(self, job: Job) -> None:
+        """Take the Cancel that came before anybody listened."""
+        try:
+            if await self._bus.is_cancelled(job.request_id):
+                job.control(Cancel(job.request_id, "cancelled before it was claimed"))
+        except BusUnavailable:
+            log_.warning("tombstone.unread", request_id=job.request_id)
 
     def _account(self, job: Job) -> None:
         waited = max(0.0, time.time() - job.request.created_unix_s)

@@ -166,18 +166,18 @@ class Talker:
     async def handle(self, job: Job) -> None:
         """Speak the job's request from wherever its log ends; returns once the log has its end."""
         request = job.request
-        _, writer = await asyncio.gather(
-            self._bus.submit(subjects.VOCODER, request),
-            self._bus.writer(subjects.CODES, request.request_id, job.epoch),
-        )
+        writer = await self._bus.writer(subjects.CODES, request.request_id, job.epoch)
         try:
-            if not writer.ended:
+            if writer.ended:  # whoever ended it may not have lived to queue the vocoders' job
+                await self._bus.submit(subjects.VOCODER, request)
+            else:
                 await self._speak(job, writer)
             await writer.close()
         finally:
             await writer.release()
 
     async def _speak(self, job: Job, writer: LogWriter) -> None:
+        """Have the engine speak while the vocoders' job is queued."""
         request = job.request
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event] = asyncio.Queue()
@@ -193,6 +193,7 @@ class Talker:
         if not request.text_final:
             feeding = asyncio.create_task(self._feed(request), name=f"text-{request.request_id}")
         try:
+            await self._bus.submit(subjects.VOCODER, request)
             await writer.end(await self._until_end(job, writer, events))
         finally:
             job.on_playback = None
