@@ -36,6 +36,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--voices-each", type=int, default=1, help="voices a sentence is read in")
     parser.add_argument("--sentences", type=int, default=None, help="at most so many of each set")
     parser.add_argument("--reliability", type=int, default=1000, help="texts of the stopping test")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to train")
     parser.add_argument("--no-eval", action="store_true", help="make: stop after the export")
     return parser.parse_args()
 
@@ -46,7 +47,7 @@ def _workshop(arguments: argparse.Namespace) -> Workshop:
         plan = Plan(**json.loads(plan_file.read_text("utf-8")))
     else:
         plan = Plan.of_budget(arguments.budget_minutes, arguments.seed, arguments.workers)
-    return Workshop(arguments.work, plan, arguments.workers)
+    return Workshop(arguments.work, plan, arguments.workers, arguments.device)
 
 
 def main() -> None:

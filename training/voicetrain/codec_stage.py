@@ -10,7 +10,7 @@ from talker.text.symbols import SYMBOLS
 from vocoder.codecs.cantor_net import CantorDecoder
 from voicetrain.data import Corpus
 from voicetrain.features import HOPS_PER_FRAME, normalised
-from voicetrain.loop import Losses, Schedule, train
+from voicetrain.loop import Losses, Schedule, placed, train
 from voicetrain.tokenizer import PHONE_HOPS, Tokenizer
 
 BATCH, SEGMENT_HOPS = 32, 128
@@ -59,11 +59,11 @@ def train_codec(corpus: Corpus, checkpoint: Path, budget_s: float, seed: int) ->
         generator = np.random.default_rng((seed, step))
         starts = generator.integers(0, last, BATCH) * HOPS_PER_FRAME
         index = starts[:, None] + np.arange(SEGMENT_HOPS)
-        mel = normalised(torch.from_numpy(corpus.mel[index].astype(np.float32)))
+        mel = normalised(placed(corpus.mel[index].astype(np.float32)))
         full = generator.random() < FULL_DEPTH_SHARE
         depth = codec.decoder.config.codebooks
         depth = depth if full else int(generator.integers(1, depth + 1))
-        return codec.losses(mel, torch.from_numpy(symbols[index]), depth)
+        return codec.losses(mel, placed(symbols[index]), depth)
 
     train("codec", codec, optimizer, Schedule(budget_s, 2e-3, 50), losses, checkpoint)
     return codec.eval()
@@ -73,6 +73,6 @@ def extract_codes(codec: Codec, corpus: Corpus) -> np.ndarray[tuple[int, int], n
     """Codes of all utterances laid end to end, [frames, codebooks] int16."""
     parts = []
     for start, end in zip(corpus.hop_start[:-1], corpus.hop_start[1:], strict=True):
-        mel = normalised(torch.from_numpy(corpus.mel[start:end].astype(np.float32)))
-        parts.append(codec.tokenizer.codes(mel[None])[0].numpy().astype(np.int16))
+        mel = normalised(placed(corpus.mel[start:end].astype(np.float32)))
+        parts.append(codec.tokenizer.codes(mel[None])[0].cpu().numpy().astype(np.int16))
     return np.concatenate(parts)

@@ -7,12 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from voicetrain.progress import Progress
 
 Losses = dict[str, Tensor]
+
+
+def placed(array: np.ndarray[Any, Any]) -> Tensor:
+    """The array where training happens: `with torch.device(...)` says where that is."""
+    return torch.from_numpy(array).to(torch.get_default_device())
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ def train(
     """
     step, spent = 0, 0.0
     if checkpoint.exists():
-        saved = torch.load(checkpoint, weights_only=True)
+        saved = torch.load(checkpoint, map_location="cpu", weights_only=True)
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         step, spent = saved["step"], saved["spent_s"]

@@ -65,8 +65,9 @@ def key_of(stage: str, version: int, parameters: dict[str, Any], inputs: Iterabl
 class Workshop:
     """A work folder and the stages of one plan in it."""
 
-    def __init__(self, folder: Path, plan: Plan, workers: int) -> None:
+    def __init__(self, folder: Path, plan: Plan, workers: int, device: str = "cpu") -> None:
         self.folder, self.plan, self.workers = folder, plan, workers
+        self.device = torch.device(device)
         folder.mkdir(parents=True, exist_ok=True)
         text_parameters = {"count": plan.sentences, "seed": plan.seed}
         self.keys = {"text": key_of("text", 1, text_parameters, [])}
@@ -83,10 +84,11 @@ class Workshop:
         """All stages. Returns talker and decoder, trained."""
         self.run("text", self._text)
         self.run("shards", self._shards)
-        self.run("codec", self._codec)
-        self.run("codes", self._codes)
-        self.run("vocoder", self._vocoder)
-        self.run("talker", self._talker)
+        with self.device:
+            self.run("codec", self._codec)
+            self.run("codes", self._codes)
+            self.run("vocoder", self._vocoder)
+            self.run("talker", self._talker)
         return self.talker(), self.decoder()
 
     def run(self, stage: str, work: Callable[[], None]) -> None:
@@ -136,7 +138,7 @@ class Workshop:
         return net.eval()
 
     def _weights(self, stage: str) -> dict[str, torch.Tensor]:
-        saved = torch.load(self.folder / f"{stage}.pt", weights_only=True)
+        saved = torch.load(self.folder / f"{stage}.pt", map_location="cpu", weights_only=True)
         weights: dict[str, torch.Tensor] = saved["model"]
         return weights
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from talker.models.cantor_net import CONTEXT, CantorConfig, CantorNet
 from talker.text.symbols import FLAG_PAUSE
 from voicetrain.data import Array, Corpus
-from voicetrain.loop import Losses, Schedule, train
+from voicetrain.loop import Losses, Schedule, placed, train
 
 BATCH = 12
 BUCKET_BATCHES = 20
@@ -96,11 +96,11 @@ class Utterances:
             }
             for name, column in columns.items():
                 rows.setdefault(name, []).append(column)
-        tensors = {n: torch.from_numpy(np.concatenate(c).astype(np.int64)) for n, c in rows.items()}
+        tensors = {n: placed(np.concatenate(c).astype(np.int64)) for n, c in rows.items()}
         return Batch(
-            torch.from_numpy(symbols),
-            torch.from_numpy(flags),
-            torch.from_numpy(self.corpus.voice[indices].astype(np.int64)),
+            placed(symbols),
+            placed(flags),
+            placed(self.corpus.voice[indices].astype(np.int64)),
             length=length,
             **tensors,
         )
@@ -144,13 +144,13 @@ def hidden_states(net: CantorNet, batch: Batch) -> Tensor:
     padded = nn.functional.pad(prompt, (0, 0, 0, batch.length - phones - 1))
     history = net.embed_history(batch.previous)
     if net.training:
-        kept = torch.rand(len(history), 1) > HISTORY_DROP
+        kept = torch.rand(len(history), 1, device=history.device) > HISTORY_DROP
         history = history * (kept | (batch.previous == net.config.bos)[:, None])
     frames = history + net.embed_pointer(
         batch.context_symbols, batch.context_flags, batch.held, batch.speaker[batch.utterance]
     )
     x = padded.flatten(0, 1).index_copy(0, batch.frame_at, frames).unflatten(0, (rows, -1))
-    positions = torch.arange(batch.length).expand(rows, -1)
+    positions = torch.arange(batch.length, device=x.device).expand(rows, -1)
     return net.backbone(x, positions, causal_attend).flatten(0, 1)[batch.frame_at]
 
 
@@ -188,7 +188,7 @@ def talker_losses(net: CantorNet, batch: Batch) -> tuple[Tensor, Losses]:
     }
     count = len(hidden)
     share = int(count * SAMPLED_SHARE) if net.training else count
-    chosen = torch.randperm(count)[:share]
+    chosen = torch.randperm(count, device=hidden.device)[:share]
     residual_logits = net.residual_logits(
         hidden[chosen], batch.advance[chosen], batch.codes[chosen, :-1]
     )
@@ -226,7 +226,7 @@ def train_talker(
 
     def losses(step: int) -> tuple[Tensor, Losses]:
         batch = utterances.batch(batch_of(step))
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(torch.get_default_device().type, torch.bfloat16):
             return talker_losses(net, batch)
 
     def validate() -> dict[str, float]:

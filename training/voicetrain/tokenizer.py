@@ -67,7 +67,7 @@ class Quantiser(nn.Module):
     def _begin(self, i: int, rest: Tensor) -> None:
         if self.counts[i].sum() > 0:
             return
-        picked = rest[torch.randint(len(rest), (self.tables.shape[1],))]
+        picked = rest[torch.randint(len(rest), (self.tables.shape[1],), device=rest.device)]
         self.tables[i] = picked + 1e-3 * torch.randn_like(picked)
         self.sums[i], self.counts[i] = self.tables[i], 1.0
 
@@ -81,7 +81,7 @@ class Quantiser(nn.Module):
         self.tables[i] = self.sums[i] / self.counts[i].clamp_min(1e-3)[:, None]
         dead = self.counts[i] < _DEAD
         if dead.any():
-            revived = rest[torch.randint(len(rest), (int(dead.sum()),))]
+            revived = rest[torch.randint(len(rest), (int(dead.sum()),), device=rest.device)]
             self.tables[i, dead] = revived
             self.sums[i, dead], self.counts[i, dead] = revived, 1.0
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from vocoder.codecs.cantor_net import CantorDecoder
 from voicetrain.data import Array, Corpus
 from voicetrain.features import FRAME_SAMPLES, HOP, HOPS_PER_FRAME, hann, log_mel, normalised
-from voicetrain.loop import Losses, Schedule, train
+from voicetrain.loop import Losses, Schedule, placed, train
 
 BATCH = 10
 CONTEXT_FRAMES, SEGMENT_FRAMES = 16, 25
@@ -52,7 +52,7 @@ class Segments:
             sounds.append(self.corpus.audio[begin : begin + SEGMENT_FRAMES * FRAME_SAMPLES])
         audio = np.stack(sounds).astype(np.float32) / 32768
         arrays = (np.stack(codes), np.stack(mels), np.stack(pitches), audio)
-        tensors = [torch.from_numpy(array) for array in arrays]
+        tensors = [placed(array) for array in arrays]
         return tensors[0], normalised(tensors[1]), tensors[2].float(), tensors[3]
 
 
@@ -60,7 +60,7 @@ def spectral_distance(made: Tensor, real: Tensor) -> Tensor:
     """Log magnitude and convergence over four resolutions (Yamamoto et al., 2020)."""
     total = made.new_zeros(())
     for size, hop in RESOLUTIONS:
-        window = hann(size)
+        window = hann(size).to(made.device)
         a, b = (
             torch.stft(x, size, hop, window=window, return_complex=True).abs() for x in (made, real)
         )
@@ -78,7 +78,7 @@ def vocoder_losses(
     codes, mel, pitch, audio = batch
     made_mel = decoder.mel(decoder.embed(codes))[:, CONTEXT_FRAMES * HOPS_PER_FRAME :]
     heads = decoder.filters(made_mel if joint else made_mel.detach())
-    key = torch.randint(0, 2**31, (len(codes),))
+    key = torch.randint(0, 2**31, (len(codes),), device=codes.device)
     sound = decoder.render(heads, pitch, key)
     part = slice(SKIPPED_START_HOPS * HOP, -SKIPPED_END_HOPS * HOP)
     made, real = sound[:, part], audio[:, part]

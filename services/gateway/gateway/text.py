@@ -71,9 +71,11 @@ def _certain(text: str) -> int:
 
 
 def _joins(char: str) -> bool:
-    """Whether `char` may change with what stands before it."""
+    """Whether `char` may change with what stands before it, or lets the next one do so."""
     low_surrogate = "\udc00" <= char <= "\udfff"
-    return bool(unicodedata.combining(char)) or low_surrogate or char in _COMPOSING
+    if low_surrogate or char in _COMPOSING or unicodedata.combining(char):
+        return True
+    return not _keep(char)
 
 
 def _normalize(text: str) -> str:

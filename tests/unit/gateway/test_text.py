@@ -68,3 +68,9 @@ def test_a_finished_word_is_not_held_back() -> None:
 @given(ANYTHING)
 def test_speakable_never_fails(text: str) -> None:
     assert speakable(text) in (True, False)
+
+
+def test_a_mark_joins_across_what_is_dropped() -> None:
+    cleaner = TextCleaner()
+    parts = [cleaner.feed("A\b"), cleaner.feed("\u0323", final=True)]
+    assert "".join(parts) == "\u1ea0"
