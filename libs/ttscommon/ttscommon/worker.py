@@ -11,13 +11,13 @@ from typing import Any, Final
 import nats.errors
 import structlog
 from nats.aio.msg import Msg
-from nats.js import JetStreamContext
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
 from ttscommon.bus.connection import EPOCHS_BEFORE
 from ttscommon.bus.logstore import Unreachable
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced, MalformedMessage
+from ttscommon.jobs import JobFeed, tell
 from ttscommon.messages import Cancel, End, Message, Playback, SpeechRequest, decode
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Lease, Replica
@@ -27,9 +27,6 @@ from ttscommon.tasks import stop
 _HEARTBEAT_S: Final = 7.0
 _REPORT_S: Final = 1.0
 _REPORT_AGAIN_S: Final = 0.2
-# Shorter than the reaper takes to give a silent worker up: what it hands on must not be pulled by
-# the very worker that is stopped.
-_FETCH_S: Final = 2.0
 _MAX_EPOCHS: Final = 8
 _CLEAN_UP_S: Final = 2.0
 
@@ -150,7 +147,7 @@ class Worker:
                 raise MalformedMessage(f"{type(request).__name__} is no job")
         except MalformedMessage as error:
             log_.error("job.malformed", error=error.message)
-            await _tell(message.term)
+            await tell(message.term)
             self._free.release()
             return
         job = Job(request, _epoch(message), message)
@@ -178,7 +175,7 @@ class Worker:
             log.warning("job.fenced", error=error.message)
         except asyncio.CancelledError:
             if not job.superseded:
-                await _tell(job.message.nak)
+                await tell(job.message.nak)
             raise
         except Exception as error:
             log.exception("job.failed", error=str(error))
@@ -227,7 +224,7 @@ class Worker:
     async def _hand_on(self, job: Job) -> None:
         deliveries = job.message.metadata.num_delivered
         if deliveries < _MAX_EPOCHS:
-            await _tell(lambda: job.message.nak(delay=0.2 * deliveries))
+            await tell(lambda: job.message.nak(delay=0.2 * deliveries))
             return
         try:
             writer = await self._bus.writer(
@@ -240,7 +237,7 @@ class Worker:
             await self._acknowledge(job)
         except AntiphonError as error:
             log_.error("job.poison", request_id=job.request_id, error=error.message)
-            await _tell(lambda: job.message.nak(delay=5.0))
+            await tell(lambda: job.message.nak(delay=5.0))
 
     async def _lease(self, job: Job) -> None:
         lease = Lease(
@@ -267,7 +264,7 @@ class Worker:
         while True:
             await asyncio.sleep(_HEARTBEAT_S)
             for job in list(self.active.values()):
-                await _tell(job.message.in_progress)
+                await tell(job.message.in_progress)
                 await self._lease(job)
 
     async def _report_loop(self) -> None:
@@ -317,62 +314,6 @@ class Worker:
         await stop(*tasks, again_s=_CLEAN_UP_S)
 
 
-class JobFeed:
-    """The pull side of a stage's shared consumer, one job at a time."""
-
-    def __init__(self, bus: Bus, stage: Stage, model: str) -> None:
-        self._bus = bus
-        self._durable = stage.durable(model)
-        self._reconnected = asyncio.Event()
-        self._pull: JetStreamContext.PullSubscription | None = None
-        bus.on_reconnect(self._on_reconnect)
-
-    async def next(self) -> Msg:
-        """The next job. A pull that the broker forgot in a restart is asked again."""
-        while True:
-            try:
-                if self._pull is None:
-                    self._pull = await self._bus.jetstream.pull_subscribe_bind(
-                        durable=self._durable, stream=subjects.JOBS
-                    )
-                message = await self._fetch(self._pull)
-                if message is not None:
-                    return message
-            except Unreachable as error:
-                log_.info("jobs.retry", durable=self._durable, error=str(error))
-                await asyncio.sleep(0.1)
-
-    async def close(self) -> None:
-        """Stop pulling; what arrived too late goes back at once."""
-        self._bus.off_reconnect(self._on_reconnect)
-        if self._pull is None:
-            return
-        try:
-            late = await self._pull.fetch(16, timeout=0.05)
-        except Unreachable:
-            late = []
-        for message in late:
-            await _tell(message.nak)
-        await self._bus.unsubscribe(self._pull)
-
-    async def _fetch(self, pull: JetStreamContext.PullSubscription) -> Msg | None:
-        self._reconnected.clear()
-        fetch = asyncio.create_task(pull.fetch(1, timeout=_FETCH_S))
-        reconnected = asyncio.create_task(self._reconnected.wait())
-        try:
-            await asyncio.wait({fetch, reconnected}, return_when=asyncio.FIRST_COMPLETED)
-            if fetch.done():
-                return fetch.result()[0]
-            return None
-        except (TimeoutError, nats.errors.TimeoutError):
-            return None
-        finally:
-            await stop(fetch, reconnected)
-
-    async def _on_reconnect(self) -> None:
-        self._reconnected.set()
-
-
 async def _until(stopping: asyncio.Event, *duties: asyncio.Task[None]) -> None:
     """Wait for `stopping`. A duty ends only by failing, and a worker without it is no worker."""
     stop = asyncio.create_task(stopping.wait())
@@ -391,11 +332,3 @@ def _epoch(message: Msg) -> int:
 
 async def _pong(message: Msg) -> None:
     await message.respond(b"")
-
-
-async def _tell(action: Callable[[], Awaitable[None]]) -> None:
-    """Tell the broker about a job; if it cannot hear now, ack_wait tells it later."""
-    try:
-        await action()
-    except (nats.errors.Error, OSError) as error:
-        log_.debug("job.untold", error=str(error) or type(error).__name__)
