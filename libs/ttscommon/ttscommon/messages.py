@@ -71,6 +71,18 @@ class WordTime(msgspec.Struct, frozen=True, array_like=True):
     end_s: float
 
 
+class Spent(msgspec.Struct, frozen=True, array_like=True):
+    """What a stage took of the wait for a request's first sound, in seconds of its own clock.
+
+    `total_s` runs from the job's claim (talker) or the first codes (vocoder) to its first chunk;
+    the engine had `engine_s` of it. What no stage spent was spent on the way.
+    """
+
+    stage: str
+    total_s: float
+    engine_s: float
+
+
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a request may change about sampling; None is the model's own default."""
 
@@ -116,13 +128,15 @@ class CodecChunk(msgspec.Struct, frozen=True, tag="codec_chunk", tag_field="t"):
     """Frames start .. start + rows of the request. Every tensor has one row a frame.
 
     `tensors` holds "codes" ([frames, codebooks] i2) and whatever else the family needs to
-    rebuild its state from the log; only the family that wrote them reads them.
+    rebuild its state from the log; only the family that wrote them reads them. A request's first
+    chunk says what was `spent` on it.
     """
 
     request_id: Identifier
     start: Count
     tensors: dict[str, Tensor]
     words: tuple[WordTime, ...] = ()
+    spent: tuple[Spent, ...] = ()
     epoch: Count = 1
     v: int = VERSION
 
@@ -146,13 +160,14 @@ class CodecChunk(msgspec.Struct, frozen=True, tag="codec_chunk", tag_field="t"):
 
 
 class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):
-    """Samples start .. start + len of the request: [samples] i2, mono."""
+    """Samples start .. start + len of the request: [samples] i2, mono. `spent` as in CodecChunk."""
 
     request_id: Identifier
     start: Count
     sample_rate: Annotated[int, msgspec.Meta(ge=8000, le=192_000)]
     pcm: Tensor
     words: tuple[WordTime, ...] = ()
+    spent: tuple[Spent, ...] = ()
     epoch: Count = 1
     v: int = VERSION
 

@@ -40,6 +40,7 @@ class Job:
     request: SpeechRequest
     epoch: int
     message: Msg
+    claimed_s: float = field(default_factory=time.monotonic)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled_s: float = 0.0
     playback_start_s: float | None = None

@@ -19,6 +19,7 @@ from gateway.front import Front, speech_request
 from gateway.resample import Pcm, resampler
 from gateway.schema import DEFAULT, SpeechBody, parse_body
 from gateway.speech import Resume, Speech
+from gateway.stages import server_timing
 from ttscommon.errors import AntiphonError, NothingToSay
 from ttscommon.messages import SpeechRequest
 from ttscommon.tasks import stop
@@ -166,7 +167,7 @@ class SpokenResponse(Response):
     async def _stream(self, send: Send) -> None:
         async with self._speech() as speech:
             async for pcm, rate in self._audio(speech):
-                prefix = b"" if self._started else await self._start(send, rate)
+                prefix = b"" if self._started else await self._start(send, rate, speech)
                 await self._send(send, prefix + pcm, more=True)
                 await speech.handed(len(pcm) // wav.BYTES_PER_SAMPLE, rate)
             self._refuse_silence()
@@ -183,7 +184,7 @@ class SpokenResponse(Response):
             raise _silence()
         if self._body.response_format == "wav":
             pcm = wav.header(rate, len(pcm) // wav.BYTES_PER_SAMPLE) + pcm
-        await self._start(send, rate, length=len(pcm))
+        await self._start(send, rate, speech, length=len(pcm))
         await self._send(send, pcm, more=False)
 
     def _speech(self) -> Speech:
@@ -205,9 +206,13 @@ class SpokenResponse(Response):
         if len(tail):
             yield tail.astype("<i2", copy=False).tobytes(), rate
 
-    async def _start(self, send: Send, rate: int, length: int | None = None) -> bytes:
+    async def _start(
+        self, send: Send, rate: int, speech: Speech, length: int | None = None
+    ) -> bytes:
         """Send the head; returns what goes in front of the first audio of a stream."""
         self.headers["x-sample-rate"] = str(rate)
+        if speech.stages:
+            self.headers["server-timing"] = server_timing(speech.stages)
         del self.headers["content-length"]
         if length is not None:
             self.headers["content-length"] = str(length)

@@ -19,6 +19,7 @@ from gateway.errors import ClientTooSlow, InputTimeout, NotFound, SynthesisTimeo
 from gateway.playback import PlaybackAccount
 from gateway.rescue import Queues, Rescue
 from gateway.settings import GatewaySettings
+from gateway.stages import stages
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogReader
 from ttscommon.errors import AntiphonError
@@ -120,6 +121,7 @@ class Speech:
         self.account: PlaybackAccount | None = None
         self.outcome: str = "cancelled"
         self.ttfp_s: float | None = None
+        self.stages: dict[str, float] = {}
         self._backstage = backstage
         self._late_text = late_text
         self._resume = resume
@@ -191,6 +193,8 @@ class Speech:
                 raise errors.SynthesisFailed("the request was cancelled behind the gateway")
             raise errors.from_end(record)
         assert isinstance(record, AudioChunk)
+        if record.spent and self._resume is None:
+            self.stages = stages(self._last_s - self._accepted_s, record.spent)
         return record
 
     async def handed(self, samples: int, sample_rate: int) -> None:

@@ -159,6 +159,7 @@ class Spoken:
             "samples": self.samples,
             "duration_s": round(self.duration_s, 6),
             "ttfp_s": _rounded(self.speech.ttfp_s if self.speech else None),
+            "stages": self.speech.stages if self.speech else {},
             "underruns": account.underruns if account else 0,
             "underrun_s": round(account.underrun_s, 6) if account else 0.0,
             "min_slack_s": _rounded(account.min_slack_s if account else None),

@@ -17,7 +17,7 @@ from talker.settings import TalkerSettings
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.errors import AntiphonError
-from ttscommon.messages import CodecChunk, End, SpeechRequest, Tensor, TextPiece
+from ttscommon.messages import CodecChunk, End, SpeechRequest, Spent, Tensor, TextPiece
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Model, Replica
 from ttscommon.service import Service
@@ -181,7 +181,7 @@ class Talker:
         request = job.request
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event] = asyncio.Queue()
-        feeding = None
+        opened_s = time.monotonic()
         job.on_playback = lambda start_s: self._engine.playback(request.request_id, start_s)
         self._engine.open(
             request,
@@ -190,18 +190,24 @@ class Talker:
         )
         if job.playback_start_s is not None:
             self._engine.playback(request.request_id, job.playback_start_s)
+        # The first frames need not wait for the broker's word that the vocoders have their job.
+        submitting = asyncio.create_task(self._bus.submit(subjects.VOCODER, request))
+        duties = [submitting]
         if not request.text_final:
-            feeding = asyncio.create_task(self._feed(request), name=f"text-{request.request_id}")
+            name = f"text-{request.request_id}"
+            duties.append(asyncio.create_task(self._feed(request), name=name))
         try:
-            await self._bus.submit(subjects.VOCODER, request)
-            await writer.end(await self._until_end(job, writer, events))
+            end = await self._until_end(job, writer, events, opened_s)
+            await submitting
+            await writer.end(end)
         finally:
             job.on_playback = None
-            if feeding is not None:
-                await stop(feeding, again_s=0.5)
+            await stop(*duties, again_s=0.5)
             await self._free(job)
 
-    async def _until_end(self, job: Job, writer: LogWriter, events: asyncio.Queue[Event]) -> End:
+    async def _until_end(
+        self, job: Job, writer: LogWriter, events: asyncio.Queue[Event], opened_s: float
+    ) -> End:
         """Put chunks until the stream ends, whichever way; returns the End to write."""
         request_id = job.request_id
         cancelled = asyncio.create_task(job.cancelled.wait())
@@ -215,7 +221,8 @@ class Talker:
                 match arrival.result():
                     case ChunkReady(arrays, words):
                         tensors = {name: Tensor.of(array) for name, array in arrays.items()}
-                        chunk = CodecChunk(request_id, writer.position, tensors, words)
+                        spent = () if writer.position else (_spent(job, opened_s),)
+                        chunk = CodecChunk(request_id, writer.position, tensors, words, spent)
                         await writer.put(chunk)
                         self._engine.acknowledge(request_id)
                     case Finished():
@@ -258,6 +265,11 @@ def _post(loop: asyncio.AbstractEventLoop, events: asyncio.Queue[Event], event: 
 
 def _signal(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
     loop.call_soon_threadsafe(event.set)
+
+
+def _spent(job: Job, opened_s: float) -> Spent:
+    now = time.monotonic()
+    return Spent("talker", now - job.claimed_s, now - opened_s)
 
 
 def _restored(writer: LogWriter) -> Arrays | None:

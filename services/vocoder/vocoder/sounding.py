@@ -14,7 +14,7 @@ import structlog
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.errors import AntiphonError
-from ttscommon.messages import AudioChunk, Chunk, CodecChunk, End, Outcome, Tensor, WordTime
+from ttscommon.messages import AudioChunk, Chunk, CodecChunk, End, Outcome, Spent, Tensor, WordTime
 from ttscommon.tasks import stop
 from ttscommon.worker import Job
 from vocoder.engine.engine import Engine, Stopped
@@ -60,6 +60,8 @@ class Sounding:
         self._writer = writer
         self._codes_timeout_s = codes_timeout_s
         self._words = Words(writer.restored)
+        self._spent: tuple[Spent, ...] = ()
+        self._first_codes_s = 0.0
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._codes_end: End | None = None
         self._holds_slot = True
@@ -114,6 +116,8 @@ class Sounding:
                     break
                 if not isinstance(record, CodecChunk) or "codes" not in record.tensors:
                     return self._end("error", "malformed_message", "a chunk without codes")
+                if record.spent:
+                    self._spent, self._first_codes_s = record.spent, time.monotonic()
                 self._words.add(record.words)
                 self._engine.feed(request_id, record.tensors["codes"].array())
         if record.outcome == "cancelled":
@@ -142,7 +146,15 @@ class Sounding:
             self._engine.spec.sample_rate,
             Tensor.of(pcm),
             self._words.take(),
+            self._take_spent(),
         )
+
+    def _take_spent(self) -> tuple[Spent, ...]:
+        """What the first sound took until now; nothing for any later chunk."""
+        if self._writer.position or not self._spent:
+            return ()
+        took_s = time.monotonic() - self._first_codes_s
+        return (*self._spent, Spent("vocoder", took_s, took_s))
 
     def _relayed(self) -> End:
         """The talker's End, at the end of the audio."""

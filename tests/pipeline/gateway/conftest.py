@@ -20,7 +20,16 @@ from gateway.service import listen, server
 from gateway.settings import GatewaySettings
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
-from ttscommon.messages import AudioChunk, End, Message, Playback, Tensor, TextPiece, WordTime
+from ttscommon.messages import (
+    AudioChunk,
+    End,
+    Message,
+    Playback,
+    Spent,
+    Tensor,
+    TextPiece,
+    WordTime,
+)
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Model, Replica, Voice
 from ttscommon.subjects import AUDIO, TEXT, Stage
@@ -67,7 +76,8 @@ class Performance:
         pcm = sound_of(text, self.job.request.seed)
         start = self.writer.position
         words = (WordTime(text, start / RATE, (start + len(pcm)) / RATE),) if word else ()
-        chunk = AudioChunk(self.job.request_id, start, RATE, Tensor.of(pcm), words)
+        spent = () if start else (Spent("talker", 0.002, 0.001), Spent("vocoder", 0.001, 0.001))
+        chunk = AudioChunk(self.job.request_id, start, RATE, Tensor.of(pcm), words, spent)
         await self.writer.put(chunk)
 
     async def end(self, outcome: Any = "ok", code: str = "", message: str = "") -> None:

@@ -24,6 +24,9 @@ async def test_a_wav_is_whole_and_exact(stand: Any, talk: Any) -> None:
         pcm = np.frombuffer(audio.readframes(audio.getnframes()), "<i2")
     assert np.array_equal(pcm, talk.sound(TEXT, seed=3))
     assert response.headers["x-request-id"] == stand.stage.jobs[0].request_id
+    assert {"bus", "talker", "vocoder"} <= {
+        part.split(";")[0] for part in response.headers["server-timing"].split(", ")
+    }
 
 
 async def test_pcm_comes_as_it_is_made(stand: Any, talk: Any) -> None:
