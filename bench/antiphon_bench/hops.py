@@ -3,7 +3,8 @@
     python -m antiphon_bench.hops --url http://127.0.0.1:8000 --voice-dir voices/cantor
 
 Both sides run turn by turn on the same machine, with the same texts and seeds; the difference of
-the medians is what gateway, broker and four hops of it add.
+the medians is what gateway, broker and four hops of it add. `stack_bus` and the other stages are
+the stack's own account, from its Server-Timing header.
 """
 
 from __future__ import annotations
@@ -12,25 +13,26 @@ import asyncio
 import json
 import threading
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
 import aiohttp
-import torch
 import typer
 
+from antiphon_bench.clients.http import server_timing
 from antiphon_bench.stats import percentile
 from talker.engine import engine as talking
-from talker.engine.kv import PagedCaches
-from talker.models import load as load_talker
+from talker.service import build_engine as build_talker
+from talker.settings import TalkerSettings
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
-from vocoder.codecs import load as load_codec
 from vocoder.engine import engine as sounding
+from vocoder.service import build_engine as build_vocoder
+from vocoder.settings import VocoderSettings
 
-_BLOCKS = 256
 _TEXTS = (
     "Good morning, and welcome to the show.",
     "Where did you put the keys to the car?",
@@ -48,16 +50,14 @@ class FirstSound:
 
 
 class Direct:
-    """Talker and vocoder engines in this process, the one's frames fed to the other."""
+    """Talker and vocoder engines in this process, the one's frames fed to the other.
+
+    Built as the services build theirs, so that both sides cut the same first chunk.
+    """
 
     def __init__(self, voice_dir: Path) -> None:
-        torch.set_num_threads(1)
-        model = load_talker("cantor", voice_dir)
-        codec = load_codec("cantor", voice_dir)
-        codec.warm_up([(1, 1), (1, 2), (1, 3)])
-        caches = PagedCaches(model.spec.caches, _BLOCKS)
-        self._talker = talking.Engine(model, caches, blocks=_BLOCKS, slots=2, metrics=Metrics())
-        self._vocoder = sounding.Engine(codec, slots=2, metrics=Metrics())
+        self._talker = build_talker(TalkerSettings(voice_dir=voice_dir), Metrics())
+        self._vocoder = build_vocoder(VocoderSettings(voice_dir=voice_dir), Metrics())
         self._talker.start()
         self._vocoder.start()
 
@@ -90,13 +90,18 @@ class Direct:
         self._vocoder.stop()
 
 
-async def through_stack(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -> float:
-    """Seconds to the first samples at a client that leaves then."""
+async def through_stack(
+    session: aiohttp.ClientSession, url: str, body: dict[str, Any]
+) -> dict[str, float]:
+    """Seconds to the first samples at a client that leaves then, and the stack's own account."""
     began = time.perf_counter()
     async with session.post(f"{url}/v1/audio/speech", json=body) as response:
         response.raise_for_status()
         await response.content.readany()
-        return time.perf_counter() - began
+        heard_s = time.perf_counter() - began
+        stages = server_timing(response.headers)
+    parts = {f"stack_{name.removesuffix('_s')}": seconds for name, seconds in stages.items()}
+    return {"stack": heard_s, **parts}
 
 
 def summary(values: list[float]) -> dict[str, float]:
@@ -108,7 +113,7 @@ def summary(values: list[float]) -> dict[str, float]:
 
 async def compare(url: str, direct: Direct, turns: int, warm_up: int) -> dict[str, object]:
     """Both sides, turn by turn; the first `warm_up` turns count for nothing."""
-    rows: dict[str, list[float]] = {"talker": [], "engines": [], "stack": []}
+    rows: defaultdict[str, list[float]] = defaultdict(list)
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
         for turn in range(warm_up + turns):
             text, seed = _TEXTS[turn % len(_TEXTS)], turn // len(_TEXTS)
@@ -121,7 +126,8 @@ async def compare(url: str, direct: Direct, turns: int, warm_up: int) -> dict[st
             if turn >= warm_up:
                 rows["talker"].append(first.frames_s or 0.0)
                 rows["engines"].append(first.samples_s)
-                rows["stack"].append(stack)
+                for name, seconds in stack.items():
+                    rows[name].append(seconds)
     found: dict[str, object] = {name: summary(values) for name, values in rows.items()}
     added = median(rows["stack"]) - median(rows["engines"])
     return {"turns": turns, "unit": "ms", **found, "stack_adds_p50": round(1e3 * added, 2)}

@@ -146,7 +146,7 @@ class Speech:
             bus = self._backstage.bus
             start = self._resume.sample if self._resume else 0
             self._reader: LogReader = await stack.enter_async_context(
-                bus.reader(AUDIO, self.request_id, start)
+                bus.reader(AUDIO, self.request_id, start, fresh=self._resume is None)
             )
             if self._resume is not None:
                 await self._require_known()

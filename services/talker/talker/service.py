@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -36,34 +37,29 @@ log_ = structlog.get_logger(__name__)
 async def serve(service: Service, settings: TalkerSettings) -> None:
     """Run a talker until the service stops."""
     loop = asyncio.get_running_loop()
-    model, caches = await asyncio.to_thread(load_model, settings)
-    service.watch("engine", _HEARTBEAT_LIMIT_S)
-    engine = Engine(
-        model,
-        caches,
-        blocks=settings.kv_blocks,
-        slots=settings.slots,
-        metrics=service.metrics,
-        sizes=ChunkSizes(settings.initial_codec_chunk_frames, settings.codec_chunk_frames),
-        limits=Limits(settings.batch_streams, settings.batch_positions),
-        policy=POLICIES[settings.policy],
+    engine = await asyncio.to_thread(
+        build_engine,
+        settings,
+        service.metrics,
         beat=lambda: service.heartbeat("engine"),
         died=lambda: loop.call_soon_threadsafe(service.stop),
     )
+    spec = engine.spec
+    service.watch("engine", _HEARTBEAT_LIMIT_S)
     engine.start()
     bus = await Bus.connect(settings.bus, "talker")
     service.ready_when("bus", lambda: bus.connected)
     try:
         await bus.ensure()
-        await bus.ensure_consumer(subjects.VOCODER, model.spec.name)
-        talker = Talker(bus, engine, model.spec, settings.text_timeout_s)
+        await bus.ensure_consumer(subjects.VOCODER, spec.name)
+        talker = Talker(bus, engine, spec, settings.text_timeout_s)
         worker = Worker(
             bus,
             subjects.TALKER,
-            [model.spec.name],
+            [spec.name],
             settings.slots,
             talker.handle,
-            lambda: _report(bus, engine, model.spec, settings, worker, service),
+            lambda: _report(bus, engine, spec, settings, worker, service),
             service.metrics,
         )
         drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)
@@ -74,6 +70,29 @@ async def serve(service: Service, settings: TalkerSettings) -> None:
         await bus.close()
     if engine.error is not None:
         raise engine.error
+
+
+def build_engine(
+    settings: TalkerSettings,
+    metrics: Metrics,
+    *,
+    beat: Callable[[], None] = lambda: None,
+    died: Callable[[], object] = lambda: None,
+) -> Engine:
+    """The engine that `settings` describe, warmed up and not yet started; raises VoiceError."""
+    model, caches = load_model(settings)
+    return Engine(
+        model,
+        caches,
+        blocks=settings.kv_blocks,
+        slots=settings.slots,
+        metrics=metrics,
+        sizes=ChunkSizes(settings.initial_codec_chunk_frames, settings.codec_chunk_frames),
+        limits=Limits(settings.batch_streams, settings.batch_positions),
+        policy=POLICIES[settings.policy],
+        beat=beat,
+        died=died,
+    )
 
 
 def load_model(settings: TalkerSettings) -> tuple[TalkerModel, Caches | None]:

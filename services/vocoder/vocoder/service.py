@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
+from ttscommon.metrics import Metrics
 from ttscommon.replicas import Model, Replica
 from ttscommon.service import Service
 from ttscommon.worker import Job, Worker
@@ -23,16 +25,14 @@ _HEARTBEAT_LIMIT_S: Final = 30.0
 async def serve(service: Service, settings: VocoderSettings) -> None:
     """Run a vocoder until the service stops; raises what killed the engine, if anything did."""
     loop = asyncio.get_running_loop()
-    codec = await asyncio.to_thread(load_codec, settings)
-    service.watch("engine", _HEARTBEAT_LIMIT_S)
-    engine = Engine(
-        codec,
-        slots=settings.slots,
-        metrics=service.metrics,
-        limits=settings.limits,
+    engine = await asyncio.to_thread(
+        build_engine,
+        settings,
+        service.metrics,
         beat=lambda: service.heartbeat("engine"),
         died=lambda: loop.call_soon_threadsafe(service.stop),
     )
+    service.watch("engine", _HEARTBEAT_LIMIT_S)
     engine.start()
     bus = await Bus.connect(settings.bus, "vocoder")
     service.ready_when("bus", lambda: bus.connected)
@@ -42,7 +42,7 @@ async def serve(service: Service, settings: VocoderSettings) -> None:
         worker = Worker(
             bus,
             subjects.VOCODER,
-            [codec.spec.name],
+            [engine.spec.name],
             settings.slots,
             vocoder.handle,
             lambda: _report(bus, engine, settings, worker, service),
@@ -56,6 +56,24 @@ async def serve(service: Service, settings: VocoderSettings) -> None:
         await bus.close()
     if engine.error is not None:
         raise engine.error
+
+
+def build_engine(
+    settings: VocoderSettings,
+    metrics: Metrics,
+    *,
+    beat: Callable[[], None] = lambda: None,
+    died: Callable[[], object] = lambda: None,
+) -> Engine:
+    """The engine that `settings` describe, warmed up and not yet started; raises VoiceError."""
+    return Engine(
+        load_codec(settings),
+        slots=settings.slots,
+        metrics=metrics,
+        limits=settings.limits,
+        beat=beat,
+        died=died,
+    )
 
 
 def load_codec(settings: VocoderSettings) -> Codec:

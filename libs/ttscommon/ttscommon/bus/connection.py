@@ -149,9 +149,14 @@ class Bus:
             raise
         return writer
 
-    def reader(self, log: Log, request_id: str, start: int = 0) -> LogReader:
-        """Read the request's log from position `start`; use as an async context manager."""
-        return LogReader(self, log, request_id, start)
+    def reader(
+        self, log: Log, request_id: str, start: int = 0, *, fresh: bool = False
+    ) -> LogReader:
+        """Read the request's log from position `start`; use as an async context manager.
+
+        `fresh`: nobody can have written to it yet, so it is not read at once.
+        """
+        return LogReader(self, log, request_id, start, fresh=fresh)
 
     async def send(self, subject: str, message: Message) -> None:
         """Publish on core NATS; dropped while disconnected, like everything that is only live."""

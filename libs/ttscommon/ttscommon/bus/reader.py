@@ -37,12 +37,15 @@ class LogReader:
     what was heard live and never committed.
     """
 
-    def __init__(self, bus: Bus, log: Log, request_id: str, start: int = 0) -> None:
+    def __init__(
+        self, bus: Bus, log: Log, request_id: str, start: int = 0, *, fresh: bool = False
+    ) -> None:
         self.repairs = 0
         self._bus = bus
         self._log = log
         self._request_id = request_id
         self._timeline = Timeline(start)
+        self._fresh = fresh
         self._log_sequence = 0
         self._ready: deque[Chunk | End] = deque()
         self._arrived = asyncio.Event()
@@ -58,7 +61,8 @@ class LogReader:
             await client.subscribe(self._log.live(request_id), cb=self._on_live),
             await client.subscribe(self._log.offer(request_id), cb=self._on_offer),
         ]
-        self._suspect.set()  # whatever was written before we subscribed is only in the log
+        if not self._fresh:
+            self._suspect.set()  # whatever was written before we subscribed is only in the log
         self._repairer = asyncio.create_task(self._repair_loop(), name=f"repair-{request_id}")
         return self
 

@@ -16,7 +16,7 @@ import structlog
 from talker.engine.blocks import BlockAllocator
 from talker.engine.chunker import ChunkSizes, due
 from talker.engine.scheduler import Candidate, Limits, Policy, online
-from talker.models.base import Arrays, Attend, Plan, Slice, TalkerModel, TalkerStream
+from talker.models.base import Arrays, Attend, ModelSpec, Plan, Slice, TalkerModel, TalkerStream
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.metrics import Metrics
@@ -122,6 +122,11 @@ class Engine:
         self._running = False
         self._step_s: dict[int, deque[float]] = {}
         self._render_s: deque[float] = deque(maxlen=64)
+
+    @property
+    def spec(self) -> ModelSpec:
+        """What the model serves."""
+        return self._model.spec
 
     @property
     def idle(self) -> bool:
