@@ -99,6 +99,18 @@ class ServiceSettings(BaseSettings):
         return (init_settings,)
 
 
+class StageSettings(ServiceSettings):
+    """What talkers and vocoders share: what they serve, and how much of it at once."""
+
+    engine: Literal["torch", "fake"] = "torch"
+    model: str = Field(default="cantor", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    voice_dir: Path = Path("voices/cantor")
+    slots: int = Field(default=32, ge=1, le=8192)
+    batch_streams: int = Field(default=32, ge=1, le=4096)
+    fake_curve: Path | None = None
+    threads: int = Field(default=1, ge=1, le=64)
+
+
 class _Environment(EnvSettingsSource):
     """The variables of a given mapping, with those that no field knows kept for refusal."""
 

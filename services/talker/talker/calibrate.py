@@ -20,9 +20,9 @@ import numpy as np
 from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import Caches, ChunkReady, Engine, Event, Failed
 from talker.engine.scheduler import Limits, offline
+from talker.loading import load_model
 from talker.models.base import Attend, Rendered, Slice, TalkerModel, TalkerStream
 from talker.models.fake import Curve
-from talker.service import load_model
 from talker.settings import TalkerSettings
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics

@@ -4,182 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 import structlog
 
-from talker.engine.chunker import ChunkSizes
-from talker.engine.engine import Caches, ChunkReady, Engine, Event, Failed, Finished
-from talker.engine.scheduler import POLICIES, Limits
-from talker.models.base import Arrays, ModelSpec, TalkerModel, concatenate
+from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished
+from talker.loading import build_engine
+from talker.models.base import Arrays, concatenate
 from talker.settings import TalkerSettings
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import CodecChunk, End, SpeechRequest, Spent, Tensor, TextPiece
-from ttscommon.metrics import Metrics
-from ttscommon.replicas import Model, Replica
 from ttscommon.service import Service
+from ttscommon.stage import run_stage
 from ttscommon.tasks import stop
-from ttscommon.worker import Job, Worker
-
-_DRAIN_RESERVE_S: Final = 2.0
-_HEARTBEAT_LIMIT_S: Final = 30.0
-_WARM_UP_TEXT: Final = "Nobody hears this first sentence, and that is its use."
-_WARM_UP_CHORUS: Final = "Nor this."
-_WARM_UP_STREAMS: Final = 8
+from ttscommon.worker import Handler, Job
 
 log_ = structlog.get_logger(__name__)
 
 
 async def serve(service: Service, settings: TalkerSettings) -> None:
-    """Run a talker until the service stops."""
-    loop = asyncio.get_running_loop()
-    engine = await asyncio.to_thread(
-        build_engine,
-        settings,
-        service.metrics,
-        beat=lambda: service.heartbeat("engine"),
-        died=lambda: loop.call_soon_threadsafe(service.stop),
-    )
-    spec = engine.spec
-    service.watch("engine", _HEARTBEAT_LIMIT_S)
-    engine.start()
-    bus = await Bus.connect(settings.bus, "talker")
-    service.ready_when("bus", lambda: bus.connected)
-    try:
-        await bus.ensure()
-        await bus.ensure_consumer(subjects.VOCODER, spec.name)
-        talker = Talker(bus, engine, spec, settings.text_timeout_s)
-        worker = Worker(
-            bus,
-            subjects.TALKER,
-            [spec.name],
-            settings.slots,
-            talker.handle,
-            lambda: _report(bus, engine, spec, settings, worker, service),
-            service.metrics,
-        )
-        drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)
-        await worker.run(service.stopping, drain_s, ready=service.announce)
-    finally:
-        service.unwatch("engine")
-        await asyncio.to_thread(engine.stop)
-        await bus.close()
-    if engine.error is not None:
-        raise engine.error
+    """Run a talker until the service stops; raises what killed the engine, if anything did."""
 
+    def handler(bus: Bus, engine: Engine) -> Handler:
+        return Talker(bus, engine, settings.text_timeout_s).handle
 
-def build_engine(
-    settings: TalkerSettings,
-    metrics: Metrics,
-    *,
-    beat: Callable[[], None] = lambda: None,
-    died: Callable[[], object] = lambda: None,
-) -> Engine:
-    """The engine that `settings` describe, warmed up and not yet started; raises VoiceError."""
-    model, caches = load_model(settings)
-    return Engine(
-        model,
-        caches,
-        blocks=settings.kv_blocks,
-        slots=settings.slots,
-        metrics=metrics,
-        sizes=ChunkSizes(settings.initial_codec_chunk_frames, settings.codec_chunk_frames),
-        limits=Limits(settings.batch_streams, settings.batch_positions),
-        policy=POLICIES[settings.policy],
-        beat=beat,
-        died=died,
-    )
-
-
-def load_model(settings: TalkerSettings) -> tuple[TalkerModel, Caches | None]:
-    """The settings' model and its caches, warmed up; raises VoiceError."""
-    if settings.engine == "fake":
-        from talker.models.fake import FakeModel
-
-        return FakeModel.load(settings.model, settings.fake_curve), None
-    import torch
-
-    from talker.engine.kv import PagedCaches
-    from talker.models import load
-
-    torch.set_num_threads(settings.threads)
-    model = load(settings.model, settings.voice_dir)
-    caches = PagedCaches(model.spec.caches, settings.kv_blocks)
-    _warm_up(model, caches, settings.kv_blocks)
-    return model, caches
-
-
-def _warm_up(model: TalkerModel, caches: Caches, blocks: int) -> None:
-    """Speak to nobody, so that no listener pays for what happens only once.
-
-    What a step takes is then known, alone and in a batch, before the first request is admitted.
-    """
-    alone_s = _speak(model, caches, blocks, _WARM_UP_TEXT, streams=1)
-    together_s = _speak(model, caches, blocks, _WARM_UP_CHORUS, streams=_WARM_UP_STREAMS)
-    model.measured_step_s = {**together_s, **alone_s}
-
-
-def _speak(
-    model: TalkerModel, caches: Caches, blocks: int, text: str, streams: int
-) -> dict[int, float]:
-    """Speak `text` in so many streams at once; seconds of a step by streams."""
-    engine = Engine(model, caches, blocks=blocks, slots=streams, metrics=Metrics())
-    voice = model.spec.voices[0].id
-    requests = [SpeechRequest(str(i), model.spec.name, voice, text) for i in range(streams)]
-    over: list[Event] = []
-
-    def listen(request_id: str, event: Event) -> None:
-        if isinstance(event, ChunkReady):
-            engine.acknowledge(request_id)
-        else:
-            over.append(event)
-
-    for request in requests:
-        engine.open(request, None, partial(listen, request.request_id))
-    while len(over) < streams:
-        engine.step()
-    for event in over:
-        if isinstance(event, Failed):
-            raise event.error
-    return engine.step_seconds
-
-
-def _report(
-    bus: Bus,
-    engine: Engine,
-    spec: ModelSpec,
-    settings: TalkerSettings,
-    worker: Worker,
-    service: Service,
-) -> Replica:
-    described = Model(spec.name, spec.family, spec.sample_rate, spec.frame_rate_hz, spec.voices)
-    return Replica(
-        worker_id=bus.worker_id,
-        stage="talker",
-        models=(described,),
-        slots=settings.slots,
-        free=worker.free,
-        batch=settings.batch_streams,
-        queued=worker.queued,
-        step_s=engine.step_seconds,
-        frame_s=engine.render_seconds,
-        draining=service.stopping.is_set(),
-    )
+    build = partial(build_engine, settings)
+    await run_stage(service, settings, subjects.TALKER, build, handler, feeds=subjects.VOCODER)
 
 
 class Talker:
     """Speaks one job after another into their codec logs."""
 
-    def __init__(
-        self, bus: Bus, engine: Engine, spec: ModelSpec, text_timeout_s: float = 120.0
-    ) -> None:
+    def __init__(self, bus: Bus, engine: Engine, text_timeout_s: float = 120.0) -> None:
         self._bus = bus
         self._engine = engine
-        self._spec = spec
         self._text_timeout_s = text_timeout_s
 
     async def handle(self, job: Job) -> None:

@@ -2,60 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import Final
+from functools import partial
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
 from ttscommon.metrics import Metrics
-from ttscommon.replicas import Model, Replica
 from ttscommon.service import Service
-from ttscommon.worker import Job, Worker
+from ttscommon.stage import run_stage
+from ttscommon.worker import Handler, Job
 from vocoder.codecs.base import Codec
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import Limits
 from vocoder.settings import VocoderSettings
 from vocoder.sounding import Sounding
 
-_DRAIN_RESERVE_S: Final = 2.0
-_HEARTBEAT_LIMIT_S: Final = 30.0
-
 
 async def serve(service: Service, settings: VocoderSettings) -> None:
     """Run a vocoder until the service stops; raises what killed the engine, if anything did."""
-    loop = asyncio.get_running_loop()
-    engine = await asyncio.to_thread(
-        build_engine,
-        settings,
-        service.metrics,
-        beat=lambda: service.heartbeat("engine"),
-        died=lambda: loop.call_soon_threadsafe(service.stop),
-    )
-    service.watch("engine", _HEARTBEAT_LIMIT_S)
-    engine.start()
-    bus = await Bus.connect(settings.bus, "vocoder")
-    service.ready_when("bus", lambda: bus.connected)
-    try:
-        await bus.ensure()
-        vocoder = Vocoder(bus, engine, settings.codes_timeout_s)
-        worker = Worker(
-            bus,
-            subjects.VOCODER,
-            [engine.spec.name],
-            settings.slots,
-            vocoder.handle,
-            lambda: _report(bus, engine, settings, worker, service),
-            service.metrics,
-        )
-        drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)
-        await worker.run(service.stopping, drain_s, ready=service.announce)
-    finally:
-        service.unwatch("engine")
-        await asyncio.to_thread(engine.stop)
-        await bus.close()
-    if engine.error is not None:
-        raise engine.error
+
+    def handler(bus: Bus, engine: Engine) -> Handler:
+        return Vocoder(bus, engine, settings.codes_timeout_s).handle
+
+    await run_stage(service, settings, subjects.VOCODER, partial(build_engine, settings), handler)
 
 
 def build_engine(
@@ -96,25 +65,6 @@ def _shapes(limits: Limits) -> list[tuple[int, int]]:
     """(streams, frames) at the corners of what the scheduler may choose."""
     full = limits.streams, max(1, limits.frames // limits.streams)
     return [(1, 1), (1, 2), (1, limits.stream_frames), full]
-
-
-def _report(
-    bus: Bus, engine: Engine, settings: VocoderSettings, worker: Worker, service: Service
-) -> Replica:
-    spec = engine.spec
-    described = Model(spec.name, spec.family, spec.sample_rate, spec.frame_rate_hz, spec.voices)
-    return Replica(
-        worker_id=bus.worker_id,
-        stage="vocoder",
-        models=(described,),
-        slots=settings.slots,
-        free=worker.free,
-        batch=settings.batch_streams,
-        queued=worker.queued,
-        step_s=engine.step_seconds,
-        frame_s=engine.frame_seconds,
-        draining=service.stopping.is_set(),
-    )
 
 
 class Vocoder:

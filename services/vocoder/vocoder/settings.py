@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Literal
-
 from pydantic import Field
 
-from ttscommon.settings import ServiceSettings
+from ttscommon.settings import StageSettings
 from vocoder.engine.scheduler import Limits
 
 
-class VocoderSettings(ServiceSettings):
-    """Read from ANTIPHON_... variables; see ServiceSettings.
+class VocoderSettings(StageSettings):
+    """Read from ANTIPHON_... variables; see StageSettings.
 
     `batch_frames` bounds streams x longest piece of a step, `piece_frames` one stream's part.
     `codes_timeout_s`: a request whose codes stay away for so long is given up.
     """
 
-    engine: Literal["torch", "fake"] = "torch"
-    model: str = Field(default="cantor", pattern=r"^[A-Za-z0-9_-]{1,64}$")
-    voice_dir: Path = Path("voices/cantor")
     slots: int = Field(default=64, ge=1, le=8192)
     batch_streams: int = Field(default=16, ge=1, le=4096)
     batch_frames: int = Field(default=32, ge=1, le=65536)
     piece_frames: int = Field(default=16, ge=1, le=4096)
     startup_share: float = Field(default=0.5, gt=0.0, le=1.0)
     codes_timeout_s: float = Field(default=600.0, gt=0.0)
-    fake_curve: Path | None = None
-    threads: int = Field(default=1, ge=1, le=64)
 
     @property
     def limits(self) -> Limits:

@@ -140,7 +140,7 @@ class Engine:
         return {**self._model.measured_step_s, **lately}
 
     @property
-    def render_seconds(self) -> float:
+    def frame_seconds(self) -> float:
         """Median seconds that rendering a frame took lately; 0 before anything was rendered."""
         return median(times) if (times := list(self._render_s)) else 0.0
 

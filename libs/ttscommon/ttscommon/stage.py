@@ -1,0 +1,133 @@
+"""A stage as a service: an engine, and a worker that claims jobs for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+from ttscommon.bus import Bus
+from ttscommon.metrics import Metrics
+from ttscommon.replicas import Model, Replica, Voice
+from ttscommon.service import Service
+from ttscommon.settings import StageSettings
+from ttscommon.subjects import Stage
+from ttscommon.worker import Handler, Worker
+
+_DRAIN_RESERVE_S: Final = 2.0
+_HEARTBEAT_LIMIT_S: Final = 30.0
+
+
+class StageSpec(Protocol):
+    """What a model or a codec says of itself."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def family(self) -> str: ...
+    @property
+    def sample_rate(self) -> int: ...
+    @property
+    def frame_rate_hz(self) -> float: ...
+    @property
+    def voices(self) -> tuple[Voice, ...]: ...
+
+
+class StageEngine(Protocol):
+    """One thread that works on many streams.
+
+    `error` is what killed it, if anything did. `step_seconds`: median seconds of a step by
+    streams. `frame_seconds`: see Replica.frame_s.
+    """
+
+    @property
+    def spec(self) -> StageSpec: ...
+    @property
+    def error(self) -> BaseException | None: ...
+    @property
+    def step_seconds(self) -> dict[int, float]: ...
+    @property
+    def frame_seconds(self) -> float: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+E_co = TypeVar("E_co", bound=StageEngine, covariant=True)
+E = TypeVar("E", bound=StageEngine)
+
+
+class Build(Protocol[E_co]):
+    """Makes a warmed-up engine that tells of every turn by `beat` and of its death by `died`."""
+
+    def __call__(
+        self, metrics: Metrics, *, beat: Callable[[], None], died: Callable[[], object]
+    ) -> E_co: ...
+
+
+async def run_stage(
+    service: Service,
+    settings: StageSettings,
+    stage: Stage,
+    build: Build[E],
+    handler: Callable[[Bus, E], Handler],
+    feeds: Stage | None = None,
+) -> None:
+    """Work on the stage's jobs until the service stops; raises what killed the engine, if any.
+
+    `feeds`: the stage whose jobs this one queues.
+    """
+    loop = asyncio.get_running_loop()
+    engine = await asyncio.to_thread(
+        build,
+        service.metrics,
+        beat=lambda: service.heartbeat("engine"),
+        died=lambda: loop.call_soon_threadsafe(service.stop),
+    )
+    service.watch("engine", _HEARTBEAT_LIMIT_S)
+    engine.start()
+    bus = await Bus.connect(settings.bus, stage.name)
+    service.ready_when("bus", lambda: bus.connected)
+    try:
+        await bus.ensure()
+        if feeds is not None:
+            await bus.ensure_consumer(feeds, engine.spec.name)
+        worker = Worker(
+            bus,
+            stage,
+            [engine.spec.name],
+            settings.slots,
+            handler(bus, engine),
+            lambda: _report(bus, stage, engine, settings, worker, service),
+            service.metrics,
+        )
+        drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)
+        await worker.run(service.stopping, drain_s, ready=service.announce)
+    finally:
+        service.unwatch("engine")
+        await asyncio.to_thread(engine.stop)
+        await bus.close()
+    if engine.error is not None:
+        raise engine.error
+
+
+def _report(
+    bus: Bus,
+    stage: Stage,
+    engine: StageEngine,
+    settings: StageSettings,
+    worker: Worker,
+    service: Service,
+) -> Replica:
+    spec = engine.spec
+    return Replica(
+        worker_id=bus.worker_id,
+        stage=stage.name,
+        models=(Model(spec.name, spec.family, spec.sample_rate, spec.frame_rate_hz, spec.voices),),
+        slots=settings.slots,
+        free=worker.free,
+        batch=settings.batch_streams,
+        queued=worker.queued,
+        step_s=engine.step_seconds,
+        frame_s=engine.frame_seconds,
+        draining=service.stopping.is_set(),
+    )
