@@ -1,0 +1,171 @@
+"""The talker between a real broker's logs: jobs in, codec chunks out, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from talker.engine.engine import Engine
+from talker.models.fake import FRAMES_PER_CHARACTER, Curve, FakeModel, fake_frame
+from talker.service import Talker
+from ttscommon import subjects
+from ttscommon.bus import Bus
+from ttscommon.messages import Cancel, CodecChunk, End, SpeechRequest, Tensor, TextPiece
+from ttscommon.metrics import Metrics
+from ttscommon.subjects import CODES, TEXT, VOCODER
+from ttscommon.worker import Job
+
+Connect = Callable[[], Awaitable[Bus]]
+
+SEED = 3
+SENTENCE = "Twenty characters..."
+
+
+@pytest.fixture
+async def connect(broker: Any) -> AsyncIterator[Connect]:
+    buses: list[Bus] = []
+
+    async def connect() -> Bus:
+        bus = await Bus.connect(broker.bus, "test")
+        await bus.ensure()
+        await bus.ensure_consumer(VOCODER, "m")
+        buses.append(bus)
+        return bus
+
+    yield connect
+    for bus in buses:
+        await bus.close()
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    model = FakeModel("m", Curve(0.0, 0.0, 0.0))
+    engine = Engine(model, None, blocks=64, slots=8, metrics=Metrics())
+    engine.start()
+    yield engine
+    engine.stop()
+
+
+def job(epoch: int = 1, **fields: Any) -> Job:
+    wishes = {"text": SENTENCE, "seed": SEED, "created_unix_s": time.time(), **fields}
+    request = SpeechRequest("r1", "m", wishes.pop("voice", "slt"), wishes.pop("text"), **wishes)
+    return Job(request, epoch, message=None)  # type: ignore[arg-type]
+
+
+def spoken(characters: int) -> list[list[int]]:
+    """The frames that so much text makes."""
+    frames = int(characters * FRAMES_PER_CHARACTER)
+    return [fake_frame(SEED, frame).tolist() for frame in range(frames)]
+
+
+async def hear(bus: Bus) -> tuple[list[list[int]], list[CodecChunk], End]:
+    """Everything the vocoder gets."""
+    chunks: list[CodecChunk] = []
+    async with asyncio.timeout(15), bus.reader(CODES, "r1") as reader:
+        async for record in reader:
+            if isinstance(record, End):
+                frames = [row for c in chunks for row in c.tensors["codes"].array().tolist()]
+                return frames, chunks, record
+            assert isinstance(record, CodecChunk)
+            chunks.append(record)
+    raise AssertionError("the log had no End")
+
+
+async def queued(bus: Bus) -> int:
+    """Jobs that wait for a vocoder."""
+    info = await bus.jetstream.consumer_info(subjects.JOBS, VOCODER.durable("m"))
+    return info.num_pending or 0
+
+
+async def test_text_becomes_frames_and_the_vocoders_have_their_job(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    await asyncio.wait_for(Talker(bus, engine).handle(job()), 15)
+    frames, chunks, end = await hear(bus)
+    assert frames == spoken(len(SENTENCE))
+    assert (end.outcome, end.start) == ("ok", len(frames))
+    assert await queued(bus) == 1
+    assert engine.idle
+    spent = [chunk.spent for chunk in chunks]
+    assert [one.stage for one in spent[0]] == ["talker"]
+    assert spent[0][0].total_s >= spent[0][0].engine_s > 0.0
+    assert not any(spent[1:])
+
+
+@pytest.mark.parametrize("sent", [1, 7, 31, 32])
+async def test_a_successor_goes_on_with_the_next_frame(
+    connect: Connect, engine: Engine, sent: int
+) -> None:
+    bus = await connect()
+    whole = np.array(spoken(len(SENTENCE)), np.int16)
+    dead = await bus.writer(CODES, "r1", 1)
+    await dead.put(CodecChunk("r1", 0, {"codes": Tensor.of(whole[:sent])}))
+    await dead.close()
+    await asyncio.wait_for(Talker(bus, engine).handle(job(epoch=2)), 15)
+    frames, _, end = await hear(bus)
+    assert frames == whole.tolist()
+    assert end.outcome == "ok"
+    assert engine.idle
+
+
+async def test_a_log_that_has_its_end_only_lacks_the_vocoders_job(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    dead = await bus.writer(CODES, "r1", 1)
+    await dead.end(End("r1", 0, "cancelled"))
+    await dead.close()
+    await asyncio.wait_for(Talker(bus, engine).handle(job(epoch=2)), 15)
+    assert (await hear(bus))[2].outcome == "cancelled"
+    assert await queued(bus) == 1
+
+
+async def test_text_that_comes_later_is_spoken_too(connect: Connect, engine: Engine) -> None:
+    bus = await connect()
+    work = asyncio.create_task(Talker(bus, engine).handle(job(text="Hello ", text_final=False)))
+    typist = await bus.writer(TEXT, "r1", 1)
+    await typist.put(TextPiece("r1", 0, "to you"))
+    await typist.put(TextPiece("r1", 6, " all."))
+    await typist.end(End("r1", 11, "ok"))
+    await asyncio.wait_for(work, 15)
+    await typist.close()
+    assert len((await hear(bus))[0]) == len(spoken(len("Hello") + 11))
+
+
+async def test_a_typist_who_died_does_not_hold_a_slot_for_ever(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    talker = Talker(bus, engine, text_timeout_s=0.2)
+    await asyncio.wait_for(talker.handle(job(text_final=False)), 15)
+    frames, _, end = await hear(bus)
+    assert frames == spoken(len(SENTENCE))
+    assert end.outcome == "ok"
+    assert engine.idle
+
+
+async def test_cancel_frees_the_slot(connect: Connect, engine: Engine) -> None:
+    bus = await connect()
+    current = job(text_final=False)  # never final: it would wait for more
+    work = asyncio.create_task(Talker(bus, engine).handle(current))
+    async with asyncio.timeout(10), bus.reader(CODES, "r1") as reader:
+        await anext(reader)
+        current.control(Cancel("r1"))
+        await asyncio.wait_for(work, 10)
+    assert (await hear(bus))[2].outcome == "cancelled"
+    assert engine.idle
+
+
+async def test_what_a_model_refuses_ends_with_its_error(connect: Connect, engine: Engine) -> None:
+    bus = await connect()
+    await asyncio.wait_for(Talker(bus, engine).handle(job(voice="hal")), 15)
+    _, _, end = await hear(bus)
+    assert (end.outcome, end.code, end.param) == ("error", "unknown_voice", "voice")
+    assert await queued(bus) == 1  # so that the listener hears of it
+    assert engine.idle
