@@ -3,6 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+
+
+@dataclass(frozen=True)
+class Line:
+    """Seconds of a step: `base_s` + `stream_s` a stream, neither negative."""
+
+    base_s: float
+    stream_s: float
+
+    def at(self, size: int) -> float:
+        return self.base_s + self.stream_s * size
+
+    @classmethod
+    def through(cls, points: Mapping[int, float]) -> Line:
+        """The line that half of the pairs of `points` are steeper than (Theil and Sen).
+
+        Medians of a few steps each are noisy, and whoever looks for the best of them finds the
+        luckiest: one outlier must not move the whole. Raises ValueError without any point.
+        """
+        if not points:
+            raise ValueError("a curve needs a measured point")
+        slopes = [(points[b] - points[a]) / (b - a) for a, b in combinations(sorted(points), 2)]
+        stream_s = max(0.0, median(slopes)) if slopes else 0.0
+        return cls(max(0.0, median(s - stream_s * n for n, s in points.items())), stream_s)
 
 
 def seconds_at(points: Mapping[int, float], size: int) -> float:

@@ -31,8 +31,8 @@ class Replica(msgspec.Struct, frozen=True):
     """One worker's capacity, as of its last report.
 
     batch: streams that one engine step may hold. queued: jobs of its stage that nobody has taken.
-    step_s: median seconds of an engine step by streams. frame_s: seconds a frame costs, in a talker
-    beside the step (rendering), in a vocoder in its best batches; 0 before anything was measured.
+    step_s: median seconds by streams, in a talker of a round (see Pace), in a vocoder of a step.
+    frame_s: seconds a frame costs a vocoder in its best batches; 0 before anything was measured.
     """
 
     worker_id: str

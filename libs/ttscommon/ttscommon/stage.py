@@ -36,8 +36,7 @@ class StageSpec(Protocol):
 class StageEngine(Protocol):
     """One thread that works on many streams.
 
-    `error` is what killed it, if anything did. `step_seconds`: median seconds of a step by
-    streams. `frame_seconds`: see Replica.frame_s.
+    `error` is what killed it, if anything did. `step_seconds` and `frame_seconds`: see Replica.
     """
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ttscommon.curves import seconds_at
+from ttscommon.curves import Line
 from ttscommon.replicas import Replica
 
 # A first chunk: the step under way, the prefill, two decode steps; then the vocoder's step under
@@ -68,7 +68,7 @@ def _steps_s(view: View, streams: int) -> float | None:
         if not measured:
             return None
         each = math.ceil(streams / len(replicas))
-        slowest = max(seconds_at(r.step_s, min(each, r.batch)) for r in measured)
+        slowest = max(Line.through(r.step_s).at(min(each, r.batch)) for r in measured)
         total += steps * slowest
     return total
 
@@ -80,13 +80,16 @@ def _realtime(replicas: Sequence[Replica], frame_rate_hz: float, utilisation: fl
 
 def realtime_streams(replica: Replica, frame_rate_hz: float, utilisation: float) -> int:
     """How many streams the replica's engine can keep up with, at most its slots; at least one."""
+    period_s = utilisation / frame_rate_hz
     if replica.stage == "vocoder":
-        costs = [replica.frame_s] if replica.frame_s > 0.0 else []
+        round_ = Line(0.0, replica.frame_s)
     elif replica.step_s:
-        sizes = range(1, min(replica.batch, replica.slots) + 1)
-        costs = [seconds_at(replica.step_s, n) / n + replica.frame_s for n in sizes]
+        round_ = Line.through(replica.step_s)
+        if round_.at(replica.batch) < period_s:
+            # More than a batch take turns, each at the cost of a full one.
+            round_ = Line(0.0, round_.at(replica.batch) / replica.batch)
     else:
-        costs = []
-    if not costs:
         return replica.slots
-    return max(1, min(replica.slots, int(utilisation / (frame_rate_hz * min(costs)))))
+    if round_.stream_s <= 0.0:
+        return replica.slots if round_.base_s <= period_s else 1
+    return max(1, min(replica.slots, int((period_s - round_.base_s) / round_.stream_s)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -16,7 +17,7 @@ from ttscommon.metrics import Metrics
 
 _WARM_UP_TEXT: Final = "Nobody hears this first sentence, and that is its use."
 _WARM_UP_CHORUS: Final = "Nor this."
-_WARM_UP_STREAMS: Final = 8
+_WARM_UP_STREAMS: Final = (1, 4, 16)
 
 
 def build_engine(
@@ -63,33 +64,38 @@ def load_model(settings: TalkerSettings) -> tuple[TalkerModel, Caches | None]:
 def _warm_up(model: TalkerModel, caches: Caches, blocks: int) -> None:
     """Speak to nobody, so that no listener pays for what happens only once.
 
-    What a step takes is then known, alone and in a batch, before the first request is admitted.
+    What a round takes is then known, alone and in a batch, before the first request is admitted.
     """
-    alone_s = _speak(model, caches, blocks, _WARM_UP_TEXT, streams=1)
-    together_s = _speak(model, caches, blocks, _WARM_UP_CHORUS, streams=_WARM_UP_STREAMS)
-    model.measured_step_s = {**together_s, **alone_s}
+    _speak(model, caches, blocks, _WARM_UP_TEXT, streams=1)
+    model.measured_round_s = {
+        streams: _speak(model, caches, blocks, _WARM_UP_CHORUS, streams)
+        for streams in _WARM_UP_STREAMS
+    }
 
 
-def _speak(
-    model: TalkerModel, caches: Caches, blocks: int, text: str, streams: int
-) -> dict[int, float]:
-    """Speak `text` in so many streams at once; seconds of a step by streams."""
+def _speak(model: TalkerModel, caches: Caches, blocks: int, text: str, streams: int) -> float:
+    """Speak `text` in so many streams at once; returns the mean seconds of a round."""
     engine = Engine(model, caches, blocks=blocks, slots=streams, metrics=Metrics())
     voice = model.spec.voices[0].id
     requests = [SpeechRequest(str(i), model.spec.name, voice, text) for i in range(streams)]
     over: list[Event] = []
+    frames = 0
 
     def listen(request_id: str, event: Event) -> None:
+        nonlocal frames
         if isinstance(event, ChunkReady):
+            frames += len(next(iter(event.arrays.values())))
             engine.acknowledge(request_id)
         else:
             over.append(event)
 
+    began_s = time.perf_counter()
     for request in requests:
         engine.open(request, None, partial(listen, request.request_id))
     while len(over) < streams:
         engine.step()
+    took_s = time.perf_counter() - began_s
     for event in over:
         if isinstance(event, Failed):
             raise event.error
-    return engine.step_seconds
+    return streams * took_s / frames

@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 
-from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished
+from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished, Stopped
 from talker.loading import build_engine
 from talker.models.base import Arrays, concatenate
 from talker.settings import TalkerSettings
@@ -49,6 +49,8 @@ class Talker:
         try:
             if writer.ended:  # whoever ended it may not have lived to queue the vocoders' job
                 await self._bus.submit(subjects.VOCODER, request)
+            elif sum(chunk.end - chunk.start for chunk in writer.restored) < writer.position:
+                await writer.end(_beginning_gone(request.request_id, writer.position))
             else:
                 await self._speak(job, writer)
             await writer.close()
@@ -106,6 +108,8 @@ class Talker:
                         self._engine.acknowledge(request_id)
                     case Finished():
                         return End(request_id, writer.position, "ok")
+                    case Failed(Stopped() as error):
+                        raise error  # somebody else's engine can do it
                     case Failed(error):
                         return _failure(request_id, writer.position, error)
         finally:
@@ -156,6 +160,12 @@ def _restored(writer: LogWriter) -> Arrays | None:
     if not chunks:
         return None
     return concatenate([{n: t.array() for n, t in chunk.tensors.items()} for chunk in chunks])
+
+
+def _beginning_gone(request_id: str, position: int) -> End:
+    """Frames follow from those before, so without the first ones nobody can go on."""
+    message = "the store was too full to keep the beginning of the request"
+    return End(request_id, position, "error", "internal", message)
 
 
 def _failure(request_id: str, position: int, error: Exception) -> End:

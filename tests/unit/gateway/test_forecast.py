@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.forecast import View, forecast, realtime_streams
-from ttscommon.curves import seconds_at
+from ttscommon.curves import Line, seconds_at
 from ttscommon.replicas import Replica
 
 STEP_S = {1: 0.006, 16: 0.036}
@@ -91,3 +91,22 @@ def test_a_replica_can_always_speak_one_stream_and_never_more_than_its_slots(
         slots=slots, batch=batch, step_s={1: base_s + stream_s, 64: base_s + 64 * stream_s}
     )
     assert 1 <= realtime_streams(replica, 25.0, utilisation) <= slots
+
+
+def test_a_lucky_measurement_makes_no_room() -> None:
+    steps = {n: 0.004 + 0.0013 * n for n in range(1, 25)}
+    honest = realtime_streams(talker(step_s=steps), 25.0, 0.85)
+    assert honest == int((0.85 / 25 - 0.004) / 0.0013)
+    assert realtime_streams(talker(step_s={**steps, 12: 0.008}), 25.0, 0.85) == honest
+
+
+def test_a_line_is_never_steeper_than_what_was_measured_nor_falls() -> None:
+    assert Line.through({4: 0.01}) == Line(0.01, 0.0)
+    assert Line.through({1: 0.02, 2: 0.01}).stream_s == 0.0
+    found = Line.through(STEP_S)
+    assert found.base_s == pytest.approx(0.004)
+    assert found.at(31) == pytest.approx(0.066)
+
+
+def test_more_streams_than_a_batch_take_turns() -> None:
+    assert realtime_streams(talker(batch=4, step_s={1: 0.005, 64: 0.005}), 25.0, 1.0) == 32

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from talker.engine.engine import Engine
+from talker.engine.engine import Engine, Stopped
 from talker.models.fake import FRAMES_PER_CHARACTER, Curve, FakeModel, fake_frame
 from talker.service import Talker
 from ttscommon import subjects
@@ -114,6 +114,23 @@ async def test_a_successor_goes_on_with_the_next_frame(
     assert engine.idle
 
 
+async def test_without_the_beginning_of_the_log_the_request_ends_in_an_error(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    dead = await bus.writer(CODES, "r1", 1)
+    for frame in range(2):
+        codes = np.array(spoken(len(SENTENCE))[frame : frame + 1], np.int16)
+        await dead.put(CodecChunk("r1", frame, {"codes": Tensor.of(codes)}))
+    await dead.close()
+    await bus.jetstream.purge_stream(CODES.stream, seq=2)
+    await asyncio.wait_for(Talker(bus, engine).handle(job(epoch=2)), 15)
+    tail = await bus.logs.last(CODES, "r1")
+    assert tail is not None
+    assert isinstance(tail.record, End)
+    assert (tail.record.outcome, tail.record.code, tail.record.start) == ("error", "internal", 2)
+
+
 async def test_a_log_that_has_its_end_only_lacks_the_vocoders_job(
     connect: Connect, engine: Engine
 ) -> None:
@@ -148,6 +165,22 @@ async def test_a_typist_who_died_does_not_hold_a_slot_for_ever(
     assert frames == spoken(len(SENTENCE))
     assert end.outcome == "ok"
     assert engine.idle
+
+
+async def test_a_dead_engine_hands_the_job_on_instead_of_ending_it(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    speaking = asyncio.create_task(Talker(bus, engine).handle(job(text_final=False)))
+    async with asyncio.timeout(15):
+        while await bus.logs.last(CODES, "r1") is None:
+            await asyncio.sleep(0.005)
+    engine.stop()
+    with pytest.raises(Stopped):
+        await asyncio.wait_for(speaking, 15)
+    tail = await bus.logs.last(CODES, "r1")
+    assert tail is not None
+    assert not isinstance(tail.record, End)
 
 
 async def test_cancel_frees_the_slot(connect: Connect, engine: Engine) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -20,6 +19,7 @@ from talker.models.base import Arrays, Attend, ModelSpec, Plan, Slice, TalkerMod
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.metrics import Metrics
+from ttscommon.pace import Pace
 
 _IDLE_WAIT_S: Final = 0.5
 _UNACKNOWLEDGED_CHUNKS: Final = 8
@@ -47,6 +47,10 @@ class Failed:
     """The stream cannot go on; the others can."""
 
     error: AntiphonError | Exception
+
+
+class Stopped(Exception):
+    """The engine stopped while the stream was in work: no fault of the request."""
 
 
 Event = ChunkReady | Finished | Failed
@@ -120,8 +124,9 @@ class Engine:
         self.streams: dict[Hashable, _Stream] = {}
         self._thread = threading.Thread(target=self._run, name="talker-engine", daemon=True)
         self._running = False
-        self._step_s: dict[int, deque[float]] = {}
-        self._render_s: deque[float] = deque(maxlen=64)
+        self._over = False
+        self._hand_over = threading.Lock()
+        self._pace = Pace(model.measured_round_s)
 
     @property
     def spec(self) -> ModelSpec:
@@ -135,44 +140,55 @@ class Engine:
 
     @property
     def step_seconds(self) -> dict[int, float]:
-        """Median seconds of a decode step by batch size, as measured lately or at the start."""
-        lately = {size: median(list(s)) for size, s in list(self._step_s.items()) if s}
-        return {**self._model.measured_step_s, **lately}
+        """Seconds of a round by streams, prompts and rendering included: see Pace."""
+        return self._pace.round_s
 
     @property
     def frame_seconds(self) -> float:
-        """Median seconds that rendering a frame took lately; 0 before anything was rendered."""
-        return median(times) if (times := list(self._render_s)) else 0.0
+        """Nothing comes on top of a round."""
+        return 0.0
 
     def start(self) -> None:
         self._running = True
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop at the end of the current step; streams are dropped without an event."""
+        """Stop at the end of the current step; streams still open fail with Stopped."""
         self._commands.put(None)
         if self._thread.is_alive():
             self._thread.join(timeout=10.0)
 
     def open(self, request: SpeechRequest, restored: Arrays | None, listener: Listener) -> None:
-        """Begin a stream, after the `restored` frames if any; errors arrive as Failed."""
-        self._commands.put(lambda: self._open(request, restored, listener))
+        """Begin a stream, after the `restored` frames if any; errors arrive as Failed.
+
+        Raises Stopped.
+        """
+        if not self._put(lambda: self._open(request, restored, listener)):
+            raise Stopped("the engine has stopped")
 
     def feed(self, request_id: str, text: str, *, final: bool) -> None:
         """Later text of a stream."""
-        self._commands.put(lambda: self._feed(request_id, text, final))
+        self._put(lambda: self._feed(request_id, text, final))
 
     def acknowledge(self, request_id: str) -> None:
         """A ChunkReady was taken over by the bus; a stream far ahead of that pauses."""
-        self._commands.put(lambda: self._acknowledge(request_id))
+        self._put(lambda: self._acknowledge(request_id))
 
     def playback(self, request_id: str, start_s: float) -> None:
         """Playback began, by this process's monotonic clock, at `start_s`."""
-        self._commands.put(lambda: self._playback(request_id, start_s))
+        self._put(lambda: self._playback(request_id, start_s))
 
     def cancel(self, request_id: str, then: Callable[[], None] = lambda: None) -> None:
         """Free the stream's slot and blocks, without an event; `then` is called when it is done."""
-        self._commands.put(lambda: self._cancel(request_id, then))
+        if not self._put(lambda: self._cancel(request_id, then)):
+            then()
+
+    def _put(self, command: Callable[[], None]) -> bool:
+        """Hand a command to the thread; False when it runs none any more."""
+        with self._hand_over:
+            if not self._over:
+                self._commands.put(command)
+            return not self._over
 
     def _run(self) -> None:
         try:
@@ -182,15 +198,32 @@ class Engine:
         except Exception as error:
             log_.exception("engine.died")
             self.error = error
-            self._died()
+        finally:
+            self._end_all()
+            if self.error is not None:
+                self._died()
+
+    def _end_all(self) -> None:
+        """Nobody may wait for ever for an engine that is gone."""
+        with self._hand_over:
+            self._over = True
+        while not self._commands.empty():
+            if (command := self._commands.get()) is not None:
+                _safely(command)
+        for stream in list(self.streams.values()):
+            _safely(partial(self._close, stream))
+            _safely(partial(stream.listener, Failed(Stopped("the engine has stopped"))))
 
     def step(self) -> None:
         """One iteration; sleeps when there is nothing to do."""
         self._admit()
+        began, open_ = self._clock(), len(self.streams)
         batch = self._schedule()
         if batch:
             self._compute(batch)
         self._collect()
+        if batch:
+            self._pace.add(open_, len(batch), self._clock() - began)
         self._export()
 
     # admit
@@ -319,8 +352,6 @@ class Engine:
         took = self._clock() - started
         self.metrics.stage_duration.labels("talker").observe(took)
         self.metrics.batch.labels("talker").observe(len(batch))
-        if all(part.plan.count == 1 for part in slices):
-            self._step_s.setdefault(len(batch), deque(maxlen=64)).append(took)
 
     def _retry_alone(self, stream: _Stream) -> None:
         plan = stream.model.plan()
@@ -358,7 +389,6 @@ class Engine:
         )
 
     def _emit(self, cuts: list[tuple[_Stream, int]]) -> None:
-        started = self._clock()
         try:
             rendered = self._model.render([(stream.model, count) for stream, count in cuts])
         except Exception as error:
@@ -370,7 +400,6 @@ class Engine:
                     self._emit([cut])
             return
         now = self._clock()
-        self._render_s.append((now - started) / sum(count for _, count in cuts))
         for (stream, count), part in zip(cuts, rendered, strict=True):
             if stream.first_sent_s is None:
                 stream.first_sent_s = now - stream.sent_frames / self._model.spec.frame_rate_hz
@@ -395,3 +424,11 @@ class Engine:
         self.metrics.active.labels("talker").set(len(self.streams))
         self.metrics.kv_blocks.labels("free").set(self._allocator.free)
         self.metrics.kv_blocks.labels("used").set(self._allocator.total - self._allocator.free)
+
+
+def _safely(command: Callable[[], None]) -> None:
+    """On the way out one failure must not hide the first one, nor keep the others waiting."""
+    try:
+        command()
+    except Exception as error:
+        log_.warning("engine.unclean_end", error=str(error))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 PASSED_OVER_LIMIT: Final = 32
-_EASY_STREAMS: Final = 8  # so few make a short step anyway
 
 
 @dataclass(frozen=True)
@@ -33,22 +32,19 @@ class Limits:
     """What one step may hold, and who may share it.
 
     Streams under `urgent_slack_s` must step now; those over `relaxed_slack_s` step aside for them.
-    While nobody must, only `easy_share` of the room is used: full batches would be more efficient
-    still, but they are long, and whoever arrives during one has to wait for its end.
     """
 
     streams: int = 32
     positions: int = 512
     startup_share: float = 0.5
-    easy_share: float = 0.4
     urgent_slack_s: float = 0.5
     relaxed_slack_s: float = 8.0
 
     def __post_init__(self) -> None:
         if self.streams < 1 or self.positions < 1:
             raise ValueError("a step has room for something")
-        if not (0.0 < self.startup_share <= 1.0 and 0.0 < self.easy_share <= 1.0):
-            raise ValueError("startup_share and easy_share are in (0, 1]")
+        if not 0.0 < self.startup_share <= 1.0:
+            raise ValueError("startup_share is in (0, 1]")
         if self.urgent_slack_s > self.relaxed_slack_s:
             raise ValueError("who must step now is not well supplied")
 
@@ -74,7 +70,8 @@ def _steady(candidates: Sequence[Candidate], limits: Limits, *, startup: bool) -
     """Streams past their startup that step now, least slack first.
 
     Beside a startup only the urgent ones: every other would make the first sound later, and can
-    wait for the two or three short steps that a startup takes.
+    wait for the two or three short steps that a startup takes. Otherwise the batch is filled:
+    full steps are the most efficient, and the slack they build up is what outlasts a burst.
     """
     steady = [c for c in candidates if not c.startup]
     steady.sort(key=lambda c: (c.slack_s, c.arrived_s))
@@ -83,8 +80,7 @@ def _steady(candidates: Sequence[Candidate], limits: Limits, *, startup: bool) -
         return steady[:urgent]
     if urgent:
         steady = [c for c in steady if c.slack_s < limits.relaxed_slack_s]
-    easy = max(_EASY_STREAMS, math.ceil(limits.streams * limits.easy_share))
-    return steady[: max(urgent, easy)]
+    return steady
 
 
 def offline(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:

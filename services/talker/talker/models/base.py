@@ -133,11 +133,11 @@ class Slice:
 class TalkerModel(ABC):
     """A loaded model. Used by one engine thread only.
 
-    measured_step_s: seconds of a decode step by streams, as far as known before any traffic.
+    measured_round_s: seconds of a round by streams (see Pace), as far as known before any traffic.
     """
 
     spec: ModelSpec
-    measured_step_s: Mapping[int, float] = MappingProxyType({})
+    measured_round_s: Mapping[int, float] = MappingProxyType({})
 
     @abstractmethod
     def open(self, request: SpeechRequest) -> TalkerStream:

@@ -124,7 +124,9 @@ class FakeModel(TalkerModel):
         self, name: str, curve: Curve, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self.spec = ModelSpec(name, "fake", 16_000, FRAME_RATE_HZ, _VOICES)
-        self.measured_step_s = {size: curve.seconds(size, 0) for size in (1, 4, 16, 64)}
+        self.measured_round_s = {
+            size: curve.seconds(size, 0) + size * curve.render_frame_s for size in (1, 4, 16, 64)
+        }
         self._curve = curve
         self._sleep = sleep
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from talker.engine.chunker import ChunkSizes
-from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished
+from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished, Stopped
 from talker.engine.scheduler import Limits
 from talker.models.base import Attend, Plan, Rendered, Slice, TalkerStream
 from talker.models.fake import Curve, FakeModel, FakeStream, fake_frame
@@ -211,6 +212,42 @@ def test_the_thread_serves_and_stops() -> None:
     engine.open(request("a"), None, ears)
     assert ears.over.wait(10)
     engine.stop()
+
+
+def test_an_engine_that_dies_says_so_and_lets_everybody_go() -> None:
+    def broken() -> None:
+        raise MemoryError("broken")
+
+    died, beats = threading.Event(), iter(range(3))
+    engine = engine_of(Model(), died=died.set, beat=lambda: broken() if next(beats) == 2 else None)
+    ears = [Ears(engine, name, acknowledge=False) for name in "ab"]
+    for name, ear in zip("ab", ears, strict=True):
+        engine.open(request(name), None, ear)
+    engine.start()
+    assert died.wait(10)
+    assert isinstance(engine.error, MemoryError)
+    for ear in ears:
+        last = ear.events[-1]
+        assert isinstance(last, Failed)
+        assert isinstance(last.error, Stopped)
+    assert engine.idle
+    freed = threading.Event()
+    engine.cancel("a", freed.set)
+    assert freed.is_set()
+    with pytest.raises(Stopped):
+        engine.open(request("c"), None, ears[0])
+
+
+def test_streams_still_open_at_a_stop_fail_with_it() -> None:
+    engine = engine_of(Model())
+    ears = Ears(engine, "a")
+    engine.start()
+    engine.open(request("a", text_final=False), None, ears)
+    engine.stop()
+    last = ears.events[-1]
+    assert isinstance(last, Failed)
+    assert isinstance(last.error, Stopped)
+    assert engine.idle
 
 
 def test_a_render_that_fails_takes_only_its_own_stream() -> None:

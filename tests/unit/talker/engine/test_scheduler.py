@@ -52,11 +52,9 @@ def test_beside_a_startup_only_the_urgent_step() -> None:
     assert keys(chosen) == ["new", "late"]
 
 
-def test_steps_stay_short_while_nobody_is_urgent() -> None:
-    fine = [steady(i, 1.0 + i) for i in range(32)]
-    assert keys(online(fine, Limits(streams=32, easy_share=0.5))) == list(range(16))
-    urgent = [steady(i, 0.1) for i in range(32)]
-    assert len(online(urgent, Limits(streams=32, easy_share=0.5))) == 32
+def test_a_batch_is_filled_while_nobody_starts() -> None:
+    fine = [steady(i, 40.0 - i) for i in range(40)]
+    assert keys(online(fine, Limits(streams=32))) == list(range(39, 7, -1))
 
 
 def test_offline_fills_the_batch_in_order_of_arrival() -> None:

@@ -1,0 +1,31 @@
+import pytest
+
+from ttscommon.pace import Pace
+
+
+def test_a_round_gives_every_open_stream_a_frame_whoever_was_stepped() -> None:
+    pace = Pace()
+    for _ in range(30):
+        pace.add(streams=10, frames=5, seconds=0.02)  # half of them at a time
+    assert pace.round_s == {10: pytest.approx(0.04)}
+
+
+def test_work_without_frames_is_paid_by_the_frames_around_it() -> None:
+    pace = Pace()
+    pace.add(streams=4, frames=0, seconds=0.15)
+    assert pace.round_s == {}
+    pace.add(streams=4, frames=20, seconds=0.15)
+    assert pace.round_s == {4: pytest.approx(4 * 0.3 / 20)}
+
+
+def test_what_is_measured_replaces_what_was_known_of_that_size() -> None:
+    pace = Pace({1: 0.004, 16: 0.01})
+    pace.add(streams=16, frames=160, seconds=0.3)
+    assert pace.round_s == {1: 0.004, 16: pytest.approx(0.03)}
+
+
+def test_old_windows_are_forgotten() -> None:
+    pace = Pace()
+    for seconds in [0.5] * 8 + [0.3] * 8:
+        pace.add(streams=1, frames=10, seconds=seconds)
+    assert pace.round_s == {1: pytest.approx(0.03)}
