@@ -9,7 +9,7 @@ import queue
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from rich.console import Console
@@ -66,6 +66,7 @@ async def run(
     outbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     writing = asyncio.create_task(asyncio.to_thread(_drain, outbox, sinks))
     started: Started | None = None
+    totals: dict[str, Any] = {}
     try:
         with Live(console=console, refresh_per_second=12, transient=True) as live:
             async for event in speak(url, _timed(text, account), options):
@@ -79,8 +80,10 @@ async def run(
                         meter.feed(pcm, account.sample_rate)
                         live.update(_progress(meter, account, console.width))
                     case Finished():
+                        totals = event.totals
                         break
-        console.print(_summary(meter, account, started), highlight=False)
+        stages = totals.get("stages", {})
+        console.print(_summary(meter, account, started, stages), highlight=False)
     finally:
         outbox.put(None)
         await writing
@@ -117,11 +120,13 @@ def _progress(meter: Meter, account: ListenerAccount, width: int) -> Text:
     )
 
 
-def _summary(meter: Meter, account: ListenerAccount, started: Started | None) -> Text:
+def _summary(
+    meter: Meter, account: ListenerAccount, started: Started | None, stages: dict[str, float]
+) -> Text:
     if started is None or account.ttfp_s is None or account.realtime_factor is None:
         return Text("nothing was said", style="yellow")
     facts = [
-        ("first sound", f"{account.ttfp_s * 1e3:.0f} ms"),
+        ("first sound", _milliseconds(account.ttfp_s) + _of_which(stages)),
         ("audio", f"{account.audio_s:.2f} s"),
         ("realtime factor", f"{account.realtime_factor:.2f}"),
         ("least slack", _milliseconds(account.least_slack_s)),
@@ -135,6 +140,16 @@ def _summary(meter: Meter, account: ListenerAccount, started: Started | None) ->
         text.append(f"{value}   ", style=style)
     origin = f"voice {started.voice}, seed {started.seed}, request {started.request_id}"
     return Text.assemble((f"{meter}\n", "cyan"), text, "\n", (origin, "dim"))
+
+
+def _of_which(stages: dict[str, float]) -> str:
+    """Where the wait for the first sound went, as far as the server says."""
+    parts = [
+        f"{name} {stages[f'{name}_s'] * 1e3:.0f}"
+        for name in ("talker", "vocoder", "bus")
+        if f"{name}_s" in stages
+    ]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _milliseconds(seconds: float | None) -> str:

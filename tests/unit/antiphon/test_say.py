@@ -52,11 +52,16 @@ async def test_the_sound_goes_to_the_sink_and_the_figures_to_the_screen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started = Started("r1", RATE, "slt", 7)
-    text, sink = await said(
-        monkeypatch, started, Audio(TONE), Audio(TONE), Finished("ok", {"samples": 2 * RATE})
-    )
+    totals = {"samples": 2 * RATE, "stages": {"bus_s": 0.003, "talker_s": 0.0251}}
+    text, sink = await said(monkeypatch, started, Audio(TONE), Audio(TONE), Finished("ok", totals))
     assert (sink.rate, sink.pcm, sink.closed) == (RATE, TONE * 2, True)
-    for part in ("first sound", "audio 2.00 s", "realtime factor", "voice slt, seed 7"):
+    for part in (
+        "first sound",
+        "(talker 25, bus 3)",
+        "audio 2.00 s",
+        "realtime factor",
+        "voice slt, seed 7",
+    ):
         assert part in text
 
 
