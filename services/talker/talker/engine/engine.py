@@ -6,7 +6,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
@@ -15,76 +14,23 @@ import structlog
 from talker.engine.blocks import BlockAllocator
 from talker.engine.chunker import ChunkSizes, due
 from talker.engine.scheduler import Candidate, Limits, Policy, online
-from talker.models.base import Arrays, Attend, ModelSpec, Plan, Slice, TalkerModel, TalkerStream
-from ttscommon.errors import AntiphonError
-from ttscommon.messages import SpeechRequest, WordTime
+from talker.engine.stream import ChunkReady, Event, Failed, Finished, Listener, Stopped, Stream
+from talker.models.base import Arrays, Attend, ModelSpec, Plan, Slice, TalkerModel
+from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.pace import Pace
 
 _IDLE_WAIT_S: Final = 0.5
-_UNACKNOWLEDGED_CHUNKS: Final = 8
 _SIZES: Final = ChunkSizes()
 _LIMITS: Final = Limits()
 
 log_ = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class ChunkReady:
-    """Frames for the bus, arrays of one row a frame."""
-
-    arrays: Arrays
-    words: tuple[WordTime, ...]
-
-
-@dataclass(frozen=True)
-class Finished:
-    """Everything was said."""
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The stream cannot go on; the others can."""
-
-    error: AntiphonError | Exception
-
-
-class Stopped(Exception):
-    """The engine stopped while the stream was in work: no fault of the request."""
-
-
-Event = ChunkReady | Finished | Failed
-Listener = Callable[[Event], None]
-
-
 class Caches(Protocol):
     """What holds the KV of a model; absent for models without caches."""
 
     def attend(self, batch: Sequence[Slice]) -> Mapping[str, Attend]: ...
-
-
-@dataclass(eq=False)
-class _Stream:
-    """A request inside the engine."""
-
-    request: SpeechRequest
-    model: TalkerStream
-    listener: Listener
-    arrived_s: float
-    playback_start_s: float | None = None
-    first_sent_s: float | None = None
-    sent_frames: int = 0
-    sent_chunks: int = 0
-    last_frames: int = 0
-    credit: int = _UNACKNOWLEDGED_CHUNKS
-    passed_over: int = 0
-
-    def slack_s(self, now: float, frame_rate_hz: float) -> float:
-        """Playback left at the listener; before the first sound, time counts from its sending."""
-        start = self.playback_start_s if self.playback_start_s is not None else self.first_sent_s
-        if start is None:
-            return 0.0
-        return start + self.sent_frames / frame_rate_hz - now
 
 
 class Engine:
@@ -121,7 +67,7 @@ class Engine:
         self.error: Exception | None = None
         self._clock = clock
         self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self.streams: dict[Hashable, _Stream] = {}
+        self.streams: dict[Hashable, Stream] = {}
         self._thread = threading.Thread(target=self._run, name="talker-engine", daemon=True)
         self._running = False
         self._over = False
@@ -253,7 +199,7 @@ class Engine:
         except Exception as error:
             listener(Failed(error))
             return
-        opened = _Stream(request, stream, listener, self._clock())
+        opened = Stream(request, stream, listener, self._clock())
         opened.sent_frames = stream.frames
         self.streams[request.request_id] = opened
 
@@ -279,10 +225,10 @@ class Engine:
 
     # schedule
 
-    def _candidate_plan(self, stream: _Stream) -> Plan | None:
+    def _candidate_plan(self, stream: Stream) -> Plan | None:
         return stream.model.plan() if stream.credit > 0 else None
 
-    def _schedule(self) -> list[tuple[_Stream, Slice]]:
+    def _schedule(self) -> list[tuple[Stream, Slice]]:
         """Choose by policy, then find KV blocks; if there are none, most slack gives way."""
         now = self._clock()
         plans = {
@@ -291,7 +237,7 @@ class Engine:
             if (plan := self._candidate_plan(stream)) is not None
         }
         chosen = self._policy([self._candidate(k, p, now) for k, p in plans.items()], self._limits)
-        batch: list[tuple[_Stream, Slice]] = []
+        batch: list[tuple[Stream, Slice]] = []
         kept: set[Hashable] = set()
         for candidate in chosen:
             plan = plans[candidate.key]
@@ -333,7 +279,7 @@ class Engine:
 
     # run
 
-    def _compute(self, batch: list[tuple[_Stream, Slice]]) -> None:
+    def _compute(self, batch: list[tuple[Stream, Slice]]) -> None:
         """One model step. If it fails, each stream is tried alone: only the guilty one falls."""
         slices = [part for _, part in batch]
         started = self._clock()
@@ -353,7 +299,7 @@ class Engine:
         self.metrics.stage_duration.labels("talker").observe(took)
         self.metrics.batch.labels("talker").observe(len(batch))
 
-    def _retry_alone(self, stream: _Stream) -> None:
+    def _retry_alone(self, stream: Stream) -> None:
         plan = stream.model.plan()
         if plan is None or not self._allocator.reserve(stream.request.request_id, plan.end):
             return  # it comes again in a later step
@@ -374,7 +320,7 @@ class Engine:
                 self._close(stream)
                 stream.listener(Finished())
 
-    def _due(self, stream: _Stream, now: float) -> int:
+    def _due(self, stream: Stream, now: float) -> int:
         if stream.credit < 1:
             return 0
         rate = self._model.spec.frame_rate_hz
@@ -388,7 +334,7 @@ class Engine:
             done=stream.model.done or stream.model.plan() is None,
         )
 
-    def _emit(self, cuts: list[tuple[_Stream, int]]) -> None:
+    def _emit(self, cuts: list[tuple[Stream, int]]) -> None:
         try:
             rendered = self._model.render([(stream.model, count) for stream, count in cuts])
         except Exception as error:
@@ -410,11 +356,11 @@ class Engine:
             stream.credit -= 1
             stream.listener(ChunkReady(part.arrays, part.words))
 
-    def _fail(self, stream: _Stream, error: Exception) -> None:
+    def _fail(self, stream: Stream, error: Exception) -> None:
         self._close(stream)
         stream.listener(Failed(error))
 
-    def _close(self, stream: _Stream) -> None:
+    def _close(self, stream: Stream) -> None:
         self.streams.pop(stream.request.request_id, None)
         self._allocator.release(stream.request.request_id)
         if not self.streams and not self._allocator.idle:
@@ -432,3 +378,6 @@ def _safely(command: Callable[[], None]) -> None:
         command()
     except Exception as error:
         log_.warning("engine.unclean_end", error=str(error))
+
+
+__all__ = ["Caches", "ChunkReady", "Engine", "Event", "Failed", "Finished", "Listener", "Stopped"]
