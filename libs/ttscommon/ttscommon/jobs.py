@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -13,7 +14,9 @@ from nats.js import JetStreamContext
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
+from ttscommon.bus.connection import EPOCHS_BEFORE
 from ttscommon.bus.logstore import Unreachable
+from ttscommon.messages import SpeechRequest
 from ttscommon.subjects import Stage
 from ttscommon.tasks import stop
 
@@ -66,18 +69,37 @@ class JobFeed:
         self._reconnected.clear()
         fetch = asyncio.create_task(pull.fetch(1, timeout=_FETCH_S))
         reconnected = asyncio.create_task(self._reconnected.wait())
+        taken = False
         try:
             await asyncio.wait({fetch, reconnected}, return_when=asyncio.FIRST_COMPLETED)
-            if fetch.done():
-                return fetch.result()[0]
-            return None
+            taken = fetch.done()
+            return fetch.result()[0] if taken else None
         except (TimeoutError, nats.errors.TimeoutError):
             return None
         finally:
             await stop(fetch, reconnected)
+            # One that came in the moment of a cancellation would be nobody's until ack_wait.
+            if not (taken or fetch.cancelled() or fetch.exception()):
+                for message in fetch.result():
+                    await tell(message.nak)
 
     async def _on_reconnect(self) -> None:
         self._reconnected.set()
+
+
+def epoch_of(message: Msg) -> int:
+    """How often the job was given to a worker, in all of its attempts."""
+    before = (message.headers or {}).get(EPOCHS_BEFORE, "")
+    return message.metadata.num_delivered + (int(before) if before.isdigit() else 0)
+
+
+def earliest_playback_s(request: SpeechRequest) -> float:
+    """The earliest moment, by this process's monotonic clock, at which playback can have begun.
+
+    What a successor goes by until a Playback tells it more: jobs taken over that seem to have no
+    slack crowd out the streams that were there before, and are all served at the same time.
+    """
+    return time.monotonic() - max(0.0, time.time() - request.created_unix_s)
 
 
 async def tell(action: Callable[[], Awaitable[None]]) -> None:

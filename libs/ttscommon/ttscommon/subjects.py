@@ -64,8 +64,16 @@ class Stage:
     queue: str
     writes: Log
 
-    def job(self, model: str) -> str:
-        return f"job.{self.queue}.{token(model)}"
+    def job(self, model: str, request_id: str) -> str:
+        return f"job.{self.queue}.{token(model)}.{token(request_id)}"
+
+    def jobs(self, model: str) -> str:
+        """Every job of a model."""
+        return f"job.{self.queue}.{token(model)}.*"
+
+    def job_of(self, request_id: str) -> str:
+        """A request's job, whatever its model."""
+        return f"job.{self.queue}.*.{token(request_id)}"
 
     def durable(self, model: str) -> str:
         return f"{self.queue}-{token(model)}"
@@ -138,7 +146,7 @@ def consumer(stage: Stage, model: str) -> ConsumerConfig:
     """The one durable pull consumer that all replicas of a stage share for a model."""
     return ConsumerConfig(
         durable_name=stage.durable(model),
-        filter_subject=stage.job(model),
+        filter_subject=stage.jobs(model),
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=ACK_WAIT_S,
         max_deliver=-1,

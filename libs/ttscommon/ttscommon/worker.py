@@ -14,19 +14,17 @@ from nats.aio.msg import Msg
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
-from ttscommon.bus.connection import EPOCHS_BEFORE
 from ttscommon.bus.logstore import Unreachable
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced, MalformedMessage
-from ttscommon.jobs import JobFeed, tell
+from ttscommon.jobs import JobFeed, earliest_playback_s, epoch_of, tell
 from ttscommon.messages import Cancel, End, Message, Playback, SpeechRequest, decode
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Lease, Replica
+from ttscommon.reporter import Reporter
 from ttscommon.subjects import Stage
 from ttscommon.tasks import stop
 
 _HEARTBEAT_S: Final = 7.0
-_REPORT_S: Final = 1.0
-_REPORT_AGAIN_S: Final = 0.2
 _MAX_EPOCHS: Final = 8
 _CLEAN_UP_S: Final = 2.0
 
@@ -88,17 +86,21 @@ class Worker:
         self._stage = stage
         self._models = models
         self._handle = handle
-        self._report = report
+        self._reporter = Reporter(bus, stage, models, report)
         self._metrics = metrics
         self._slots = slots
         self._free = asyncio.Semaphore(slots)
         self.active: dict[str, Job] = {}
         self._chores: set[asyncio.Task[None]] = set()
-        self.queued = 0
 
     @property
     def free(self) -> int:
         return self._slots - len(self.active)
+
+    @property
+    def queued(self) -> int:
+        """Jobs of this stage that nobody had taken at the last look."""
+        return self._reporter.queued
 
     async def run(
         self,
@@ -113,18 +115,18 @@ class Worker:
         for model in self._models:
             await self._bus.ensure_consumer(self._stage, model)
         ping = await self._bus.client.subscribe(subjects.ping(self._bus.worker_id), cb=_pong)
-        await self._enlist()
+        await self._reporter.enlist()
         ready()
         duties = [asyncio.create_task(self._claim_loop(model)) for model in self._models]
         heart = asyncio.create_task(self._heartbeat_loop())
-        reports = asyncio.create_task(self._report_loop())
+        reports = asyncio.create_task(self._reporter.run())
         try:
             await _until(stopping, *duties, heart, reports)
         finally:
             await stop(*duties, again_s=_CLEAN_UP_S)
             await self._drain(drain_s)
             await stop(heart, reports)
-            await self._withdraw()
+            await self._reporter.withdraw()
             await self._bus.unsubscribe(ping)
 
     async def _claim_loop(self, model: str) -> None:
@@ -151,7 +153,9 @@ class Worker:
             await tell(message.term)
             self._free.release()
             return
-        job = Job(request, _epoch(message), message)
+        job = Job(request, epoch_of(message), message)
+        if job.epoch > 1:
+            job.playback_start_s = earliest_playback_s(request)
         predecessor = self.active.get(job.request_id)
         self.active[job.request_id] = job
         job.task = asyncio.create_task(self._run(job, predecessor), name=f"job-{job.request_id}")
@@ -268,46 +272,6 @@ class Worker:
                 await tell(job.message.in_progress)
                 await self._lease(job)
 
-    async def _report_loop(self) -> None:
-        while True:
-            await asyncio.sleep(_REPORT_S)
-            await self._tell_of_us()
-
-    async def _enlist(self) -> None:
-        """Have the cluster know of this worker, however long the broker takes."""
-        while True:
-            if await self._tell_of_us():
-                return
-            await asyncio.sleep(_REPORT_AGAIN_S)
-
-    async def _tell_of_us(self) -> bool:
-        """Write a report; False if the broker did not take it."""
-        try:
-            self.queued = await self._waiting()
-            value = self._report().encode()
-            await self._bus.kv_put(subjects.REPLICAS, self._bus.worker_id, value)
-        except BusUnavailable as error:
-            log_.debug("report.unwritten", error=error.message)
-            return False
-        return True
-
-    async def _waiting(self) -> int:
-        """Jobs of ours that nobody has taken; raises BusUnavailable."""
-        try:
-            infos = [
-                await self._bus.jetstream.consumer_info(subjects.JOBS, self._stage.durable(model))
-                for model in self._models
-            ]
-        except Unreachable as error:
-            raise BusUnavailable("the broker does not say how long the queue is") from error
-        return sum(info.num_pending or 0 for info in infos)
-
-    async def _withdraw(self) -> None:
-        try:
-            await self._bus.kv_delete(subjects.REPLICAS, self._bus.worker_id)
-        except BusUnavailable:
-            log_.debug("report.left_to_expire")
-
     async def _drain(self, drain_s: float) -> None:
         tasks = [job.task for job in self.active.values() if job.task is not None]
         if tasks:
@@ -324,11 +288,6 @@ async def _until(stopping: asyncio.Event, *duties: asyncio.Task[None]) -> None:
             task.result()
     finally:
         stop.cancel()
-
-
-def _epoch(message: Msg) -> int:
-    before = (message.headers or {}).get(EPOCHS_BEFORE, "")
-    return message.metadata.num_delivered + (int(before) if before.isdigit() else 0)
 
 
 async def _pong(message: Msg) -> None:

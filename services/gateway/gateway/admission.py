@@ -26,6 +26,7 @@ _FIRST_HOLD_S: Final = 2.0
 _BIAS_HALF_LIFE_S: Final = 5.0
 _BIAS_MAX: Final = 4.0
 _CROWDING: Final = 2.0
+_BORROWED_CROWDING: Final = 1.3
 
 
 @dataclass
@@ -162,9 +163,12 @@ class Admission:
         if standing is Standing.OVER:
             if ahead.room <= 0:
                 raise Overloaded("there is no room for another stream now", retry_after_s=retry_s)
-            raise Overloaded("this caller has its share of the streams", retry_after_s=retry_s)
+            raise _share_used(retry_s)
         if ahead.ttfp_s is None:
             return None
+        if standing is Standing.BORROWED and ahead.ttfp_s > _BORROWED_CROWDING * ahead.alone_s:
+            # Borrowed streams fill the batches that somebody else's first sound has to wait for.
+            raise _share_used(retry_s)
         bias = self._bias.now(now)
         predicted_s = ahead.ttfp_s * bias
         # Where even a request alone is too slow for the target, turning it away helps nobody.
@@ -175,3 +179,7 @@ class Admission:
                 retry_after_s=retry_s,
             )
         return ahead.ttfp_s
+
+
+def _share_used(retry_s: float) -> Overloaded:
+    return Overloaded("this caller has its share of the streams", retry_after_s=retry_s)

@@ -18,9 +18,9 @@ from ttscommon.bus import Bus
 from ttscommon.bus.logstore import Unreachable
 from ttscommon.errors import AntiphonError, BusUnavailable
 from ttscommon.messages import End, SpeechRequest
-from ttscommon.subjects import CODES, TALKER, VOCODER, Stage
+from ttscommon.subjects import TALKER, VOCODER, Stage
 
-_QUEUE_LOOK_S: Final = 0.4
+_QUEUE_LOOK_S: Final = 0.25
 _CONVINCED: Final = 2
 _MOST_ATTEMPTS: Final = 5
 
@@ -50,47 +50,48 @@ class Queues:
 
 
 class Rescue:
-    """Looks after one silent request. Call `look` now and then while nothing comes."""
+    """Looks after one silent request. Call `look` now and then while nothing comes.
 
-    def __init__(self, bus: Bus, queues: Queues, request: SpeechRequest) -> None:
+    The jobs themselves say what to queue again, so any gateway can do it for any request.
+    """
+
+    def __init__(self, bus: Bus, queues: Queues, request_id: str) -> None:
         self._bus = bus
         self._queues = queues
-        self._request = request
+        self._request_id = request_id
         self._signs: Counter[str] = Counter()
-        self._attempts = 0
 
     async def look(self) -> None:
         """Queue a stage's job again after it was found abandoned twice running."""
         try:
             for stage in (TALKER, VOCODER):
-                if not await self._abandoned(stage):
+                job = await self._abandoned(stage)
+                if job is None:
                     self._signs[stage.name] = 0
                     continue
                 self._signs[stage.name] += 1
-                if self._signs[stage.name] >= _CONVINCED and self._attempts < _MOST_ATTEMPTS:
+                if self._signs[stage.name] >= _CONVINCED and job[1] < _MOST_ATTEMPTS:
                     self._signs.clear()
-                    await self._queue_again(stage)
+                    await self._queue_again(stage, *job)
         except AntiphonError as error:
-            log_.debug("rescue.blind", request_id=self._request.request_id, error=error.message)
+            log_.debug("rescue.blind", request_id=self._request_id, error=error.message)
 
-    async def _abandoned(self, stage: Stage) -> bool:
-        """Neither waiting nor leased nor ended; a vocoder's job exists once a talker began."""
-        request_id = self._request.request_id
-        if await self._queues.waiting(stage, self._request.model):
-            return False
-        if await self._bus.kv_get(subjects.LEASES, f"{stage.name}.{request_id}") is not None:
-            return False
-        if stage is VOCODER and await self._bus.logs.last(CODES, request_id, 1.0) is None:
-            return False
-        tail = await self._bus.logs.last(stage.writes, request_id, 1.0)
-        return tail is None or not isinstance(tail.record, End)
+    async def _abandoned(self, stage: Stage) -> tuple[SpeechRequest, int] | None:
+        """The stage's job and its attempt, if it is neither waiting nor leased nor done."""
+        leased = await self._bus.kv_get(subjects.LEASES, f"{stage.name}.{self._request_id}")
+        if leased is not None:
+            return None
+        job = await self._bus.submitted(stage, self._request_id)
+        if job is None or await self._queues.waiting(stage, job[0].model):
+            return None
+        tail = await self._bus.logs.last(stage.writes, self._request_id, 1.0)
+        return None if tail is not None and isinstance(tail.record, End) else job
 
-    async def _queue_again(self, stage: Stage) -> None:
-        self._attempts += 1
+    async def _queue_again(self, stage: Stage, request: SpeechRequest, attempts: int) -> None:
         log_.warning(
             "rescue.queued_again",
-            request_id=self._request.request_id,
+            request_id=self._request_id,
             stage=stage.name,
-            attempt=self._attempts,
+            attempt=attempts + 1,
         )
-        await self._bus.submit(stage, self._request, attempt=self._attempts)
+        await self._bus.submit(stage, request, attempt=attempts + 1)

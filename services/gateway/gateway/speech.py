@@ -29,6 +29,8 @@ from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT
 from ttscommon.tasks import stop
 
 _TEXT_END_TIMEOUT_S: Final = 5.0
+# Whoever waits for a first sound waits in silence.
+_LOOK_EARLY_S: Final = 0.3
 _LOOK_AGAIN_S: Final = 0.5
 _REPORT_EVERY_S: Final = 1.0
 
@@ -128,7 +130,7 @@ class Speech:
         self._stack = AsyncExitStack()
         self._writer: asyncio.Task[None] | None = None
         self._ended = False
-        self._rescue: Rescue | None = None
+        self._rescue = Rescue(backstage.bus, backstage.queues, request.request_id)
         self._accepted_s = self._last_s = time.monotonic()
         self._reported_s = 0.0
 
@@ -154,7 +156,6 @@ class Speech:
             self.outcome = "error"
             if self._resume is None:
                 await bus.submit(TALKER, self.request)
-                self._rescue = Rescue(bus, self._backstage.queues, self.request)
             self.outcome = "cancelled"
             if self._resume is not None:
                 self._writer = asyncio.create_task(self._end_text())
@@ -234,12 +235,12 @@ class Speech:
                 raise self._impatience()
             try:
                 # While text is still coming the limit moves, so look again now and then.
-                async with asyncio.timeout(min(patience, _LOOK_AGAIN_S)):
+                look_s = _LOOK_EARLY_S if self.account is None else _LOOK_AGAIN_S
+                async with asyncio.timeout(min(patience, look_s)):
                     return await anext(self._reader)
             except TimeoutError:
                 self._check_writer()
-            if self._rescue is not None:
-                await self._rescue.look()
+            await self._rescue.look()
 
     def _patience_s(self) -> float:
         """How much longer to wait for the next record."""

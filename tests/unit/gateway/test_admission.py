@@ -190,6 +190,21 @@ def test_what_is_borrowed_comes_after_what_is_due() -> None:
     assert grants[-1].priority < 5
 
 
+def test_what_is_borrowed_never_crowds_another_key() -> None:
+    steep = Replicas(slots=20, step_s=0.004, full_s=0.011)
+    one = admission(steep, tenants={"a": Tenant(), "b": Tenant()})
+    with ExitStack() as stack:
+        stack.enter_context(one.stream(request("b")))
+        assert take(one, stack, "a") == 9  # its share of the twenty, less the reserve
+        one.admit(request("b"))
+
+
+def test_a_key_alone_is_not_held_back_by_what_others_might_want() -> None:
+    one = admission(Replicas(slots=20, step_s=0.004, full_s=0.011), utilisation=1.0)
+    with ExitStack() as stack:
+        assert take(one, stack) == 20
+
+
 def test_a_resumed_request_is_counted_and_never_refused() -> None:
     one = admission(max_streams=1)
     with one.stream(request()), one.stream(request(), resumed=True):

@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogReader, LogWriter
+from ttscommon.bus.logstore import Unreachable
 from ttscommon.bus.writer import WINDOW
 from ttscommon.errors import Fenced
 from ttscommon.messages import AudioChunk, Chunk, End, SpeechRequest, Tensor
@@ -194,6 +195,69 @@ async def test_a_broker_killed_in_the_middle_loses_and_repeats_nothing(
         assert positions(await drain(reader)) == list(range(25 * STEP))
 
 
+@pytest_asyncio.fixture
+async def cramped(broker: Any) -> AsyncIterator[Bus]:
+    """On a broker that keeps about ten chunks of a log."""
+    settings = broker.bus.model_copy(update={"max_log_bytes": 4096})
+    connected = await Bus.connect(settings, "cramped")
+    await connected.ensure()
+    yield connected
+    await connected.close()
+
+
+async def drained(bus: Bus, start: int) -> None:
+    """Wait until the record at `start` is committed."""
+    async with asyncio.timeout(10):
+        while (tail := await bus.logs.last(AUDIO, "r")) is None or tail.record.start < start:
+            await asyncio.sleep(0.005)
+
+
+async def crowd_out(bus: Bus) -> None:
+    """Another request's audio pushes everything of "r" out of the log."""
+    writer = await bus.writer(AUDIO, "crowd", 1)
+    for start in range(0, 20 * STEP, STEP):
+        await writer.put(AudioChunk("crowd", start, 16_000, audio(start, start + STEP).pcm))
+    await writer.end(End("crowd", writer.position, "ok"))
+    await writer.close()
+
+
+async def test_a_log_that_a_full_store_dropped_goes_on(cramped: Bus) -> None:
+    writer = await cramped.writer(AUDIO, "r", 1)
+    await put(writer, 3)
+    await committed(cramped, 3)
+    await crowd_out(cramped)
+    assert await cramped.logs.last(AUDIO, "r") is None
+    await put(writer, 1)
+    await finish(writer)
+    tail = await cramped.logs.last(AUDIO, "r")
+    assert tail is not None
+    assert isinstance(tail.record, End)
+
+
+async def test_a_dropped_log_keeps_its_fence(cramped: Bus) -> None:
+    first = await cramped.writer(AUDIO, "r", 1)
+    await put(first, 3)
+    await committed(cramped, 3)
+    await crowd_out(cramped)
+    second = await cramped.writer(AUDIO, "r", 2)
+    assert second.position == 0  # nobody can know better
+    with pytest.raises(Fenced):
+        await finish(first)
+    await finish(second)
+
+
+async def test_a_successor_does_with_what_a_full_store_left_of_the_beginning(cramped: Bus) -> None:
+    first = await cramped.writer(AUDIO, "r", 1)
+    await put(first, 20)
+    await drained(cramped, 19 * STEP)
+    second = await cramped.writer(AUDIO, "r", 2)
+    assert second.position == 20 * STEP
+    restored = positions(list(second.restored))
+    assert restored[0] > 0
+    assert restored == list(range(restored[0], 20 * STEP))
+    await finish(second)
+
+
 async def test_a_job_is_queued_once_however_often_it_is_submitted(bus: Bus) -> None:
     await bus.ensure_consumer(TALKER, "m")
     request = SpeechRequest("r", "m", "v", "hello")
@@ -201,6 +265,13 @@ async def test_a_job_is_queued_once_however_often_it_is_submitted(bus: Bus) -> N
         await bus.submit(TALKER, request)
     info = await bus.jetstream.stream_info(subjects.JOBS)
     assert info.state.messages == 1
+
+
+async def test_a_stream_that_does_not_answer_is_not_taken_for_an_empty_one(bus: Bus) -> None:
+    assert await bus.logs.read(AUDIO, "r", 0) == []
+    await bus.jetstream.delete_stream(AUDIO.stream)
+    with pytest.raises(Unreachable):
+        await bus.logs.read(AUDIO, "r", 0)
 
 
 async def test_a_bucket_is_listed_whole_while_its_keys_are_renewed(bus: Bus, other: Bus) -> None:

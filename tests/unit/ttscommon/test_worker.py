@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from ttscommon.messages import End, SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.reaper import Reaper
 from ttscommon.replicas import Replica
-from ttscommon.subjects import AUDIO, LEASES, REPLICAS, VOCODER
+from ttscommon.subjects import AUDIO, JOBS, LEASES, REPLICAS, VOCODER
 from ttscommon.worker import Job, Worker
 
 Handle = Callable[[Job], Awaitable[None]]
@@ -161,7 +162,7 @@ async def test_junk_in_the_queue_is_thrown_away_and_the_worker_lives(connect: Co
     seen = Seen()
     seen.finish.set()
     async with working(bus, seen, slots=1):
-        await bus.jetstream.publish(VOCODER.job("m"), b"\xc1 junk")
+        await bus.jetstream.publish(VOCODER.job("m", "r"), b"\xc1 junk")
         await bus.submit(VOCODER, request("r"))
         assert (await seen.next()).request_id == "r"
 
@@ -176,6 +177,21 @@ async def test_a_drained_worker_hands_on_what_it_could_not_finish(connect: Conne
     heir.finish.set()
     async with working(second, heir):
         assert (await heir.next()).epoch == 2
+
+
+async def test_a_successor_assumes_that_playback_began_long_ago(connect: Connect) -> None:
+    bus = await connect()
+    seen = Seen()
+    asked_s = time.time() - 3.0
+    await bus.submit(VOCODER, SpeechRequest("r", "m", "v", "hello", created_unix_s=asked_s))
+    pull = await bus.jetstream.pull_subscribe_bind(durable=VOCODER.durable("m"), stream=JOBS)
+    await (await pull.fetch(1, timeout=5.0))[0].nak()
+    seen.finish.set()
+    async with working(bus, seen):
+        job = await seen.next()
+        assert job.epoch == 2
+        assert job.playback_start_s is not None
+        assert time.monotonic() - job.playback_start_s >= 3.0
 
 
 async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(connect: Connect, broker: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +36,7 @@ from ttscommon.messages import (
 )
 from ttscommon.settings import BusSettings
 from ttscommon.subjects import Log, Stage
+from ttscommon.tasks import stop
 
 EPOCHS_BEFORE: Final = "Antiphon-Epochs-Before"
 EPOCHS_PER_ATTEMPT: Final = 100
@@ -121,12 +122,14 @@ class Bus:
         data = encode(request)
         for attempt in range(5):
             try:
-                await self.jetstream.publish(
-                    stage.job(request.model),
-                    data,
-                    timeout=self._settings.publish_timeout_s,
-                    stream=subjects.JOBS,
-                    headers=headers,
+                await self._or_reconnected(
+                    self.jetstream.publish(
+                        stage.job(request.model, request.request_id),
+                        data,
+                        timeout=self._settings.publish_timeout_s,
+                        stream=subjects.JOBS,
+                        headers=headers,
+                    )
                 )
                 return
             except nats.js.errors.APIError as error:
@@ -136,6 +139,44 @@ class Bus:
                 log_.debug("submit.retry", request_id=request.request_id, error=str(error))
             await asyncio.sleep(0.05 * (attempt + 1) * random.uniform(0.5, 1.0))
         raise BusUnavailable("the broker did not take the job in time")
+
+    async def _or_reconnected(self, request: Coroutine[Any, Any, object]) -> None:
+        """Wait for `request`, or raise StaleConnectionError at the next reconnection.
+
+        A broker that died will not answer, and somebody waits for a first sound.
+        """
+        reconnected = asyncio.Event()
+
+        async def hook() -> None:
+            reconnected.set()
+
+        asking = asyncio.create_task(request)
+        lost = asyncio.create_task(reconnected.wait())
+        self.on_reconnect(hook)
+        try:
+            await asyncio.wait({asking, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise nats.errors.StaleConnectionError
+            asking.result()
+        finally:
+            self.off_reconnect(hook)
+            await stop(asking, lost)
+
+    async def submitted(self, stage: Stage, request_id: str) -> tuple[SpeechRequest, int] | None:
+        """The request's job and its latest attempt, until a worker has acknowledged it.
+
+        Raises BusUnavailable.
+        """
+        try:
+            raw = await self.jetstream.get_last_msg(subjects.JOBS, stage.job_of(request_id))
+            request = decode(raw.data or b"")
+        except (nats.js.errors.NotFoundError, MalformedMessage):
+            return None
+        except Unreachable as error:
+            raise BusUnavailable("the queue could not be read") from error
+        if not isinstance(request, SpeechRequest):
+            return None
+        return request, int((raw.headers or {}).get(EPOCHS_BEFORE, "0")) // EPOCHS_PER_ATTEMPT
 
     async def writer(
         self, log: Log, request_id: str, epoch: int, *, restore: bool = True

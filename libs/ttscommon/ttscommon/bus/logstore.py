@@ -17,11 +17,14 @@ from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 
 from ttscommon.errors import BusUnavailable, Fenced, MalformedMessage
-from ttscommon.messages import LogRecord, decode_record
+from ttscommon.messages import End, LogRecord, decode_record
 from ttscommon.subjects import Log
 
 _WRONG_LAST_SEQUENCE: Final = 10071
 _DIRECT_BATCH: Final = 256
+# The end of a batch, and no message found. Anything else, like 503 from a broker whose stream is
+# not up yet, says nothing about what the stream holds.
+_COMPLETE: Final = ("204", "404")
 
 log_ = structlog.get_logger(__name__)
 
@@ -46,12 +49,21 @@ class LogStore:
         self._timeout_s = timeout_s
 
     async def commit(
-        self, log: Log, request_id: str, data: bytes, *, last: int, message_id: str
+        self,
+        log: Log,
+        request_id: str,
+        data: bytes,
+        *,
+        last: int,
+        message_id: str,
+        epoch: int | None = None,
     ) -> int:
         """Append, if the subject's last sequence is still `last`; retries until it is known.
 
         Returns the record's sequence. Raises Fenced if another writer got there first. A lost
         acknowledgement shows as a wrong last sequence, so the last message is compared by id.
+        A full store may have dropped the last record: with the `epoch` of the log's owner that
+        is no fence, and the record goes behind whatever an earlier epoch left.
         """
         headers = {
             "Nats-Msg-Id": message_id,
@@ -70,7 +82,11 @@ class LogStore:
                     tail = await self.last(log, request_id)
                     if tail is not None and tail.message_id == message_id:
                         return tail.sequence
-                    raise Fenced(f"{subject} has another writer") from error
+                    if epoch is None or not _owns(epoch, tail):
+                        raise Fenced(f"{subject} has another writer") from error
+                    log_.info("commit.tail_dropped", request_id=request_id, last=last)
+                    last = tail.sequence if tail is not None else 0
+                    headers["Nats-Expected-Last-Subject-Sequence"] = str(last)
             except Unreachable as error:
                 log_.debug("commit.retry", request_id=request_id, error=str(error))
             delay_s = min(delay_s * 2, 0.5)
@@ -143,8 +159,12 @@ class LogStore:
             headers = message.headers or {}
             if "Nats-Sequence" in headers:
                 found.append((headers, message.data))
-            elif not done.done():
+            elif done.done():
+                return
+            elif headers.get("Status") in _COMPLETE:
                 done.set_result(None)
+            else:
+                done.set_exception(nats.errors.Error(f"direct get: {headers}"))
 
         inbox = self._client.new_inbox()
         subscription = await self._client.subscribe(inbox, cb=on_message)
@@ -155,6 +175,13 @@ class LogStore:
         finally:
             await _unsubscribe(subscription)
         return found
+
+
+def _owns(epoch: int, tail: Stored | None) -> bool:
+    """Whether nobody of this epoch or a later one, and no End, stands in a log that was ours."""
+    if tail is None:
+        return True
+    return tail.record.epoch < epoch and not isinstance(tail.record, End)
 
 
 async def _unsubscribe(subscription: Any) -> None:

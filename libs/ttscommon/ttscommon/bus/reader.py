@@ -129,13 +129,15 @@ class LogReader:
             except TimeoutError:
                 self._idle_s = min(self._idle_s * 2, _IDLE_MOST_S)
             self._suspect.clear()
-            await self._repair()
-            if self._timeline.gap:
+            if not await self._repair() or self._timeline.gap:
                 await asyncio.sleep(_GAP_RETRY_S)
                 self._suspect.set()
 
-    async def _repair(self) -> None:
-        """Ask the writer first, then the log: one of the two has what is missing."""
+    async def _repair(self) -> bool:
+        """Ask the writer first, then the log: one of the two has what is missing.
+
+        False if the broker could not be asked: just after its return its streams are not up.
+        """
         self.repairs += 1
         nack = self._log.nack(self._request_id)
         await self._bus.send_raw(nack, str(self._timeline.next).encode())
@@ -143,9 +145,10 @@ class LogReader:
             found = await self._bus.logs.read(self._log, self._request_id, self._log_sequence)
         except Unreachable as error:
             log_.debug("reader.repair_failed", request_id=self._request_id, error=str(error))
-            return
+            return False
         for stored in found:
             if len(self._ready) >= MAX_QUEUED:
-                return
+                break
             self._log_sequence = stored.sequence
             self._deliver(self._timeline.feed_log(stored.record))
+        return True

@@ -65,7 +65,8 @@ class LogWriter:
         """Start at the log's beginning (epoch 1) or take the log over (a higher epoch).
 
         After a takeover `position` is where to go on and, with `restore`, `restored` holds
-        everything before it. Raises Fenced if a later epoch owns the log already.
+        everything before it, but for a beginning that a full store dropped. Raises Fenced if a
+        later epoch owns the log already.
         """
         if self._epoch > 1:
             await self._take_over(restore=restore)
@@ -139,12 +140,11 @@ class LogWriter:
                 break
             if tail is not None and tail.record.epoch > self._epoch:
                 raise Fenced(f"epoch {tail.record.epoch} owns the log of {self._request_id}")
-            if tail is not None:
-                self._sequence, self.position = tail.sequence, tail.record.end
+            self._sequence, self.position = (tail.sequence, tail.record.end) if tail else (0, 0)
             takeover = Takeover(self._request_id, self.position, self._epoch)
             try:
                 data = encode(takeover)
-                self._sequence = await self._commit(takeover, data)
+                self._sequence = await self._commit(takeover, data, owning=False)
                 await self._send(_Pending(takeover, data))  # readers stop heeding the predecessor
                 break
             except Fenced:
@@ -154,8 +154,11 @@ class LogWriter:
             self.restored = await self._read_restored()
 
     async def _read_restored(self) -> list[Chunk]:
-        """Everything before `position`. Direct reads may lag, so read until nothing is missing."""
-        timeline = Timeline()
+        """Everything before `position` that the store still has.
+
+        Direct reads may lag, so read until nothing is missing at the end.
+        """
+        timeline: Timeline | None = None
         seen = 0
         chunks: list[Chunk] = []
         async with asyncio.timeout(30.0):
@@ -163,10 +166,12 @@ class LogWriter:
                 for stored in await self._bus.logs.read_patiently(
                     self._log, self._request_id, seen
                 ):
+                    if timeline is None:  # a full store drops beginnings
+                        timeline = Timeline(stored.record.start)
                     seen = stored.sequence
                     ready = timeline.feed_log(stored.record)
                     chunks.extend(r for r in ready if not isinstance(r, End))
-                if timeline.next >= self.position:
+                if timeline is not None and timeline.next >= self.position:
                     return chunks
                 await asyncio.sleep(0.02)
 
@@ -206,12 +211,17 @@ class LogWriter:
                 self._window.clear()
                 self._changed.notify_all()
 
-    async def _commit(self, record: LogRecord, data: bytes) -> int:
+    async def _commit(self, record: LogRecord, data: bytes, *, owning: bool = True) -> int:
         self._written += 1
         writer = f"{self._bus.worker_id}.{self._epoch}"
         message_id = f"{self._log.subject(self._request_id)}.{writer}.{self._written}"
         return await self._bus.logs.commit(
-            self._log, self._request_id, data, last=self._sequence, message_id=message_id
+            self._log,
+            self._request_id,
+            data,
+            last=self._sequence,
+            message_id=message_id,
+            epoch=self._epoch if owning else None,
         )
 
     async def _send(self, pending: _Pending) -> None:

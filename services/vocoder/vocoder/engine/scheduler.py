@@ -38,14 +38,16 @@ class Limits:
 
     `frames` bounds streams x longest piece, which is what a padded batch costs. A longer chunk is
     decoded in pieces of at most `stream_frames`. `startup_share` of the room goes to startup
-    streams before anyone else; whoever was passed over `patience` times goes before all.
+    streams before anyone else. Deadlines starve nobody, but startup streams beyond the share might
+    wait for ever: whoever was passed over `patience` times goes before all. Small, that would undo
+    the deadlines whenever many wait, after a takeover for one.
     """
 
     streams: int = 16
     frames: int = 32
     stream_frames: int = 16
     startup_share: float = 0.5
-    patience: int = 16
+    patience: int = 128
 
     def __post_init__(self) -> None:
         if min(self.streams, self.frames, self.stream_frames, self.patience) < 1:

@@ -1,0 +1,76 @@
+"""Keeps the cluster informed of a worker: its Replica in the REPLICAS bucket, once a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from ttscommon import subjects
+from ttscommon.bus import Bus
+from ttscommon.bus.logstore import Unreachable
+from ttscommon.errors import BusUnavailable
+from ttscommon.replicas import Replica
+from ttscommon.subjects import Stage
+
+_REPORT_S: Final = 1.0
+_REPORT_AGAIN_S: Final = 0.2
+
+log_ = structlog.get_logger(__name__)
+
+
+class Reporter:
+    """Writes what `report` says. `queued`: jobs of `models` nobody had taken at the last look."""
+
+    def __init__(
+        self, bus: Bus, stage: Stage, models: Sequence[str], report: Callable[[], Replica]
+    ) -> None:
+        self.queued = 0
+        self._bus = bus
+        self._stage = stage
+        self._models = models
+        self._report = report
+
+    async def enlist(self) -> None:
+        """Have the cluster know of this worker, however long the broker takes."""
+        while True:
+            if await self._tell():
+                return
+            await asyncio.sleep(_REPORT_AGAIN_S)
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        while True:
+            await asyncio.sleep(_REPORT_S)
+            await self._tell()
+
+    async def withdraw(self) -> None:
+        """Have the cluster forget this worker; if the broker cannot hear, the report expires."""
+        try:
+            await self._bus.kv_delete(subjects.REPLICAS, self._bus.worker_id)
+        except BusUnavailable:
+            log_.debug("report.left_to_expire")
+
+    async def _tell(self) -> bool:
+        """Write a report; False if the broker did not take it."""
+        try:
+            self.queued = await self._waiting()
+            value = self._report().encode()
+            await self._bus.kv_put(subjects.REPLICAS, self._bus.worker_id, value)
+        except BusUnavailable as error:
+            log_.debug("report.unwritten", error=error.message)
+            return False
+        return True
+
+    async def _waiting(self) -> int:
+        """Jobs of ours that nobody has taken; raises BusUnavailable."""
+        try:
+            infos = [
+                await self._bus.jetstream.consumer_info(subjects.JOBS, self._stage.durable(model))
+                for model in self._models
+            ]
+        except Unreachable as error:
+            raise BusUnavailable("the broker does not say how long the queue is") from error
+        return sum(info.num_pending or 0 for info in infos)
