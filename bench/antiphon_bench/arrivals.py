@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, takewhile
 
-from antiphon_bench.config import Closed, Gamma, Poisson, RunConfig
+from antiphon_bench.config import Closed, Gamma, Poisson, Queued, RunConfig
 from antiphon_bench.texts import sentences
 
 
@@ -56,7 +56,11 @@ def open_loop(config: RunConfig) -> list[Job]:
     """The whole schedule of an open-loop run."""
     if isinstance(config.arrivals, Closed):
         raise ValueError("a closed loop has no schedule")
-    times = arrival_times(config.arrivals, config.warmup_s + config.duration_s, config.seed)
+    until_s = config.warmup_s + config.duration_s
+    if isinstance(config.arrivals, Queued):
+        times = [config.warmup_s] * config.arrivals.requests
+    else:
+        times = arrival_times(config.arrivals, until_s, config.seed)
     speech = utterances(config)
     return [Job(i, at_s, *next(speech)) for i, at_s in enumerate(times)]
 

@@ -9,7 +9,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from antiphon_bench import gallery, tables
+from antiphon_bench import gallery, scenarios, tables
 from antiphon_bench.config import Protocol, RunConfig, SweepConfig
 from antiphon_bench.options import Options, with_options
 from antiphon_bench.results import Summary
@@ -82,6 +82,56 @@ def sweep(
     console.print(f"[dim]{gallery.build([options.out], options.out)}[/dim]")
 
 
+@app.command()
+@with_options
+def overload(
+    options: Options,
+    goodput: Annotated[
+        float | None, typer.Option(help="Requests/s known to be goodput; else looked for.")
+    ] = None,
+    factor: Annotated[float, typer.Option(help="So many times the goodput.")] = 2.0,
+    start: Annotated[float, typer.Option(help="First load of the search.")] = 1.0,
+    settle: Annotated[float, typer.Option(help="Pause between two loads (s).")] = 3.0,
+) -> None:
+    """Compare the goodput rate with a multiple: accepted streams viable, the rest refused."""
+    run_config = options.run_config(options.arrivals(1.0, None))
+    search = SweepConfig(run=run_config, start=start, settle_s=settle)
+    try:
+        found = scenarios.overload(search, goodput, factor)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    tables.show_comparison(console, found)
+
+
+@app.command()
+@with_options
+def flood(
+    options: Options,
+    flood_key: Annotated[str, typer.Option(help="API key of the flood; yours is --api-key.")],
+    rate: Annotated[float, typer.Option(help="Your requests each second.")] = 0.5,
+    flood_rate: Annotated[float, typer.Option(help="The flood's.")] = 100.0,
+) -> None:
+    """Measure one key's load alone, and beside another key that floods."""
+    config = options.run_config(options.arrivals(rate, None))
+    tables.show_comparison(console, scenarios.flood(config, flood_key, flood_rate))
+
+
+@app.command()
+@with_options
+def queue(
+    options: Options,
+    against: Annotated[str, typer.Option(help="Base address of the other deployment.")],
+    requests: Annotated[int, typer.Option(help="Texts queued at once.")] = 200,
+) -> None:
+    """Compare two deployments, online (--url) and offline, at the same queue of texts.
+
+    Both need room for a queue: admission off, many streams, a long wait for the first sound.
+    """
+    config = options.run_config(options.arrivals(1.0, None))
+    urls = {"online": options.url, "offline": against}
+    tables.show_comparison(console, scenarios.queues(config, urls, requests))
+
+
 @app.command("self-test")
 def self_test(
     streams: Annotated[int, typer.Option(help="Realtime streams at once.")] = 300,
@@ -103,7 +153,8 @@ def policies(
     batch: Annotated[int, typer.Option(help="Streams that one step may hold.")] = 8,
     curve: Annotated[Path | None, typer.Option(help="A talker's, by `calibrate`.")] = None,
     targets: Annotated[str, typer.Option(help="p90 of TTFP to compare at (ms).")] = "50,100,500",
-    seed: Annotated[int, typer.Option(help="Seed of arrivals and texts.")] = 0,
+    seeds: Annotated[str, typer.Option(help="Of arrivals and texts; one run each.")] = "0",
+    cv: Annotated[float, typer.Option(help="Variation of gaps: 1 Poisson, more bursts.")] = 1.0,
     out: Annotated[Path, typer.Option(help="Folder for figures.")] = Path("bench-policies"),
 ) -> None:
     """Compare the talker's scheduling policies in virtual time."""
@@ -114,13 +165,16 @@ def policies(
         raise typer.BadParameter(hint) from error
     talker = simulation.talker_of(curve, batch)
     points = []
-    for point in simulation.compare(talker, [float(rate) for rate in rates.split(",")], seed=seed):
+    load = [float(rate) for rate in rates.split(",")]
+    chosen = [int(seed) for seed in seeds.split(",")]
+    for point in simulation.compare(talker, load, seeds=chosen, cv=cv):
         points.append(point)
         console.print(
             f"{point.policy:<12} {point.rate:6.2f}/s  p90 {point.ttfp_p90_s * 1e3:8.1f} ms  "
             f"chunks in time {point.viable_chunk_share:.2%}"
         )
-    simulation.write(points, f"Steps of at most {batch} streams", out)
+    arrivals = "Poisson arrivals" if cv == 1.0 else f"bursts (cv {cv:g})"
+    simulation.write(points, f"Steps of at most {batch} streams, {arrivals}", out)
     print(simulation.table(points, [float(target) / 1e3 for target in targets.split(",")]))
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from antiphon_bench.arrivals import Job, open_loop
-from antiphon_bench.config import Poisson, RunConfig, TextSet
+from antiphon_bench.config import Gamma, Poisson, RunConfig, TextSet
 from antiphon_bench.stats import percentile
 from antiphon_bench.theme import THEMES, Theme, figure
 from talker.engine.chunker import ChunkSizes
@@ -38,18 +39,23 @@ SATURATING: Final = Curve(base_s=0.004, stream_s=0.002, prefill_s=0.002)
 
 @dataclass(frozen=True)
 class Load:
-    """Open-loop Poisson arrivals: `warmup_s` unmeasured, then `duration_s` measured."""
+    """Open-loop arrivals: `warmup_s` unmeasured, then `duration_s` measured.
+
+    Gaps vary by `cv`: 1 is Poisson, more comes in bursts.
+    """
 
     rate: float
+    cv: float = 1.0
     warmup_s: float = 20.0
     duration_s: float = 180.0
     texts: TextSet = "mixed"
     seed: int = 0
 
     def jobs(self) -> list[Job]:
+        bursty = Gamma(rate=self.rate, cv=self.cv)
         return open_loop(
             RunConfig(
-                arrivals=Poisson(rate=self.rate),
+                arrivals=Poisson(rate=self.rate) if self.cv == 1.0 else bursty,
                 texts=self.texts,
                 warmup_s=self.warmup_s,
                 duration_s=self.duration_s,
@@ -69,7 +75,10 @@ class Talker:
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One policy at one rate; times in seconds, shares 0..1 by VoxServe's equation 2."""
+    """One policy at one rate, over all seeds.
+
+    Times in seconds, shares 0..1 by VoxServe's equation 2.
+    """
 
     policy: str
     rate: float
@@ -80,7 +89,6 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     viable_chunk_share: float
     viable_stream_share: float
     underrun_s: float
-    mean_batch: float
     busy_share: float
 
 
@@ -124,15 +132,14 @@ class Simulation:
     """One engine, one policy, one load. `run` returns when the last request has ended."""
 
     def __init__(self, talker: Talker, policy: PolicyName, load: Load) -> None:
-        self._policy, self._load, self._slots = policy, load, talker.slots
+        self._load, self._slots = load, talker.slots
         self._clock = _Clock()
-        self._metrics = Metrics()
         self._engine = Engine(
             FakeModel("simulated", talker.curve, self._clock.sleep),
             None,
             blocks=talker.slots,
             slots=talker.slots,
-            metrics=self._metrics,
+            metrics=Metrics(),
             sizes=talker.sizes,
             limits=talker.limits,
             policy=POLICIES[policy],
@@ -140,7 +147,16 @@ class Simulation:
         )
         self._heard = [_Heard(job) for job in load.jobs()]
 
-    def run(self) -> Point:
+    @property
+    def measured(self) -> list[_Heard]:
+        """Listeners who came after the warm-up."""
+        return [h for h in self._heard if h.job.at_s >= self._load.warmup_s]
+
+    @property
+    def busy_share(self) -> float:
+        return self._clock.busy_s / self._clock.now
+
+    def run(self) -> None:
         coming, waiting = deque(self._heard), deque[_Heard]()
         engine, clock = self._engine, self._clock
         while coming or waiting or engine.streams:
@@ -152,7 +168,6 @@ class Simulation:
             for _ in range(min(room, len(waiting))):
                 self._open(waiting.popleft())
             engine.step()
-        return self._point()
 
     def _open(self, heard: _Heard) -> None:
         job = heard.job
@@ -164,32 +179,39 @@ class Simulation:
             heard.feed(len(event.arrays["codes"]), self._clock.now)
             self._engine.acknowledge(str(heard.job.index))
 
-    def _point(self) -> Point:
-        measured = [h for h in self._heard if h.job.at_s >= self._load.warmup_s]
-        ttfps = sorted(h.ttfp_s for h in measured)
-        chunks = sum(h.chunks for h in measured)
-        return Point(
-            policy=self._policy,
-            rate=self._load.rate,
-            requests=len(measured),
-            ttfp_p50_s=percentile(ttfps, 0.5),
-            ttfp_p90_s=percentile(ttfps, 0.9),
-            ttfp_p99_s=percentile(ttfps, 0.99),
-            viable_chunk_share=sum(h.viable_chunks for h in measured) / chunks,
-            viable_stream_share=sum(h.viable_chunks == h.chunks for h in measured) / len(measured),
-            underrun_s=math.fsum(h.underrun_s for h in measured),
-            mean_batch=_mean(self._metrics, "tts_batch_size"),
-            busy_share=self._clock.busy_s / self._clock.now,
-        )
+
+def measure(talker: Talker, policy: PolicyName, loads: Sequence[Load]) -> Point:
+    """One policy under loads of one rate that differ in their seed; all requests count alike."""
+    runs = [Simulation(talker, policy, load) for load in loads]
+    for run in runs:
+        run.run()
+    heard = [h for run in runs for h in run.measured]
+    ttfps = sorted(h.ttfp_s for h in heard)
+    return Point(
+        policy=policy,
+        rate=loads[0].rate,
+        requests=len(heard),
+        ttfp_p50_s=percentile(ttfps, 0.5),
+        ttfp_p90_s=percentile(ttfps, 0.9),
+        ttfp_p99_s=percentile(ttfps, 0.99),
+        viable_chunk_share=sum(h.viable_chunks for h in heard) / sum(h.chunks for h in heard),
+        viable_stream_share=sum(h.viable_chunks == h.chunks for h in heard) / len(heard),
+        underrun_s=math.fsum(h.underrun_s for h in heard),
+        busy_share=fmean(run.busy_share for run in runs),
+    )
 
 
 def compare(
-    talker: Talker, rates: Sequence[float], policies: Sequence[PolicyName] = COMPARED, seed: int = 0
+    talker: Talker,
+    rates: Sequence[float],
+    policies: Sequence[PolicyName] = COMPARED,
+    seeds: Sequence[int] = (0,),
+    cv: float = 1.0,
 ) -> Iterator[Point]:
     """Every policy at every rate, with the same arrivals and texts for all policies."""
     for policy in policies:
         for rate in rates:
-            yield Simulation(talker, policy, Load(rate, seed=seed)).run()
+            yield measure(talker, policy, [Load(rate, cv, seed=seed) for seed in seeds])
 
 
 def rate_at(
@@ -265,9 +287,3 @@ def plot(points: Sequence[Point], theme: Theme, title: str) -> Figure:
         lower.set_xlabel("requests a second")
         lower.set_ylim(-4, 104)
     return fig
-
-
-def _mean(metrics: Metrics, name: str) -> float:
-    total = metrics.registry.get_sample_value(f"{name}_sum", {"stage": "talker"}) or 0.0
-    count = metrics.registry.get_sample_value(f"{name}_count", {"stage": "talker"}) or 0.0
-    return total / count if count else 0.0

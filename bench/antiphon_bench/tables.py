@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from antiphon_bench.results import Quantiles, Summary, Sweep
+from antiphon_bench.scenarios import Comparison
 
 _ROWS = {
     "connect_s": "connect",
@@ -75,6 +76,46 @@ def show_sweep(console: Console, sweep: Sweep) -> None:
         f"\n[bold]goodput: {found}[/bold]  [dim](p95 TTFP <= {sweep.ttfp_p95_s * 1e3:.0f} ms, "
         f"viable >= {sweep.viable_share:.1%} of requests)[/dim]"
     )
+
+
+def show_comparison(console: Console, comparison: Comparison) -> None:
+    """Prints runs side by side and what they had to show."""
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for head in (
+        *("", "load", "ok", "refused", "failed", "TTFP p50", "p95", "p99"),
+        *("viable", "refused p50", "p95", "p99", "audio-s/s"),
+    ):
+        table.add_column(head, justify="right" if head else "left")
+    for label, summary in comparison.runs.items():
+        waits, noes = (summary.quantiles.get(name) for name in ("ttfp_s", "refused_s"))
+        table.add_row(
+            *(label, f"{summary.rate:.3g}", str(summary.ok), str(summary.refused)),
+            str(summary.failed),
+            *(_ms(value) for value in _tail(waits)),
+            _percent(summary.viable_stream_share),
+            *(_ms(value) for value in _tail(noes)),
+            f"{summary.audio_s_per_s:.1f}",
+        )
+    console.print(f"[bold]{comparison.title}[/bold]\n")
+    console.print(table)
+    console.print()
+    for check in comparison.checks:
+        value = "nothing measured" if check.value is None else f"{check.value:.4g}"
+        mark = "[green]met[/green]" if check.met else "[red]not met[/red]"
+        console.print(
+            f"{mark}  {check.what}: {value} ({'<=' if check.at_most else '>='} {check.limit:g})"
+        )
+    for label, summary in comparison.runs.items():
+        if not summary.generator.trustworthy:
+            console.print(f"[bold red]{label}: the generator was late[/bold red]")
+
+
+def _tail(q: Quantiles | None) -> list[float | None]:
+    return [q.p50, q.p95, q.p99] if q else [None] * 3
+
+
+def _ms(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds * 1e3:.0f} ms"
 
 
 def _cells(q: Quantiles, *, plain: bool, low: bool = False) -> list[str]:

@@ -14,10 +14,10 @@ from antiphon_bench.config import Poisson, RunConfig, Target
 from antiphon_bench.results import Summary
 from antiphon_bench.run import run
 
-# Room for few streams, so that some requests of the run are refused.
+# Many more requests than there is room for: most are refused while the others are spoken.
 CROWDED = pytest.mark.parametrize(
     "stack",
-    [{"engine": "fake", "environ": {"gateway": {"ANTIPHON_MAX_STREAMS": "2"}}}],
+    [{"engine": "fake", "environ": {"gateway": {"ANTIPHON_MAX_STREAMS": "12"}}}],
     indirect=True,
 )
 OF_ENGINES = {
@@ -77,7 +77,7 @@ def measured(stack: LocalStack, out: Path) -> Summary:
     return run(
         RunConfig(
             target=Target(url=stack.url, protocol="ws"),
-            arrivals=Poisson(rate=4.0),
+            arrivals=Poisson(rate=30.0),
             texts="short",
             warmup_s=0.0,
             duration_s=5.0,
@@ -93,14 +93,18 @@ async def test_the_services_count_what_the_bench_counts(stack: LocalStack, tmp_p
     for name, names in EXPORTED.items():
         assert names <= found[name].names
     gateway = found["gateway"]
-    assert seen.ok > 0
-    assert seen.refused > 0
+    assert seen.ok > 12
+    assert seen.refused > 12
     assert seen.failed == 0
     assert gateway("tts_streams_total", outcome="ok") == seen.ok
     assert gateway("tts_streams_total") == seen.ok
     assert gateway("tts_refused_total", reason="overloaded") == seen.refused
     assert gateway("tts_stream_chunks_total") == seen.chunks
     assert gateway("tts_ttfp_seconds_count", stage="gateway") == seen.ok
+    assert gateway("tts_rtf_ratio_count") == seen.ok
+    # Every chunk but the first of a stream has a deadline, and so a slack.
+    slacks = gateway("tts_playback_slack_seconds_count", stage="gateway")
+    assert slacks == seen.chunks - seen.ok
     # The client's clock starts with its connection and ends a hop later.
     mean_s = gateway("tts_ttfp_seconds_sum", stage="gateway") / seen.ok
     assert 0.0 < mean_s < seen.quantiles["ttfp_s"].mean

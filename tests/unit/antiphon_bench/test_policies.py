@@ -12,8 +12,9 @@ from antiphon_bench.policies import (
     SATURATING,
     Load,
     Point,
-    Simulation,
     Talker,
+    compare,
+    measure,
     rate_at,
     table,
     talker_of,
@@ -25,7 +26,7 @@ SHORT = Load(rate=2.0, warmup_s=2.0, duration_s=10.0, texts="short")
 
 
 def simulated(policy: PolicyName, load: Load = SHORT) -> Point:
-    return Simulation(Talker(limits=Limits(streams=8)), policy, load).run()
+    return measure(Talker(limits=Limits(streams=8)), policy, [load])
 
 
 def point(policy: str, rate: float, p90_s: float, viable: float = 1.0) -> Point:
@@ -39,7 +40,6 @@ def point(policy: str, rate: float, p90_s: float, viable: float = 1.0) -> Point:
         viable_chunk_share=viable,
         viable_stream_share=viable,
         underrun_s=0.0,
-        mean_batch=2.0,
         busy_share=0.5,
     )
 
@@ -59,6 +59,37 @@ def test_a_request_alone_hears_its_first_chunk_after_the_steps_it_takes() -> Non
 
 def test_policies_hear_the_same_requests() -> None:
     assert simulated("online").requests == simulated("first_come").requests
+
+
+def test_seeds_are_counted_together() -> None:
+    loads = [dataclasses.replace(SHORT, seed=seed) for seed in (1, 2)]
+    together = measure(Talker(limits=Limits(streams=8)), "online", loads)
+    assert together.requests == sum(simulated("online", load).requests for load in loads)
+
+
+def test_bursts_have_the_same_rate_and_longer_waits() -> None:
+    bursty = dataclasses.replace(SHORT, cv=4.0, duration_s=200.0, rate=1.0)
+    calm = dataclasses.replace(bursty, cv=1.0)
+    assert len(bursty.jobs()) == pytest.approx(len(calm.jobs()), rel=0.35)
+    found = {load.cv: simulated("first_come", load).ttfp_p90_s for load in (calm, bursty)}
+    assert found[4.0] > found[1.0]
+
+
+def test_slack_scheduling_is_no_worse_than_taking_turns_and_starts_sooner() -> None:
+    load = dataclasses.replace(SHORT, rate=8.0, duration_s=30.0)
+    ours, turns = simulated("online", load), simulated("round_robin", load)
+    assert ours.ttfp_p90_s < turns.ttfp_p90_s
+    assert ours.viable_chunk_share >= turns.viable_chunk_share
+
+
+def test_every_policy_is_compared_at_every_rate() -> None:
+    points = compare(Talker(), [0.05, 0.1], ("online", "first_come"))
+    assert [(p.policy, p.rate) for p in points] == [
+        ("online", 0.05),
+        ("online", 0.1),
+        ("first_come", 0.05),
+        ("first_come", 0.1),
+    ]
 
 
 def test_a_rate_lies_between_the_points_in_proportion() -> None:

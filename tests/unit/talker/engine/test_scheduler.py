@@ -47,9 +47,15 @@ def test_the_well_supplied_step_aside_only_while_somebody_is_in_need() -> None:
     assert keys(online([rich], Limits())) == ["rich"]
 
 
-def test_beside_a_startup_only_the_urgent_step() -> None:
-    chosen = online([steady("fine", 0.9), steady("late", 0.1), starting("new")], Limits())
+def test_beside_a_startup_only_the_urgent_step_while_most_hold_enough() -> None:
+    fine = [steady("fine", 2.5), steady("rich", 9.0)]
+    chosen = online([*fine, steady("late", 0.1), starting("new")], Limits())
     assert keys(chosen) == ["new", "late"]
+
+
+def test_steps_are_filled_beside_a_startup_when_most_listeners_are_short() -> None:
+    short = [steady("b", 1.5), steady("a", 0.9), steady("fine", 2.5)]
+    assert keys(online([*short, starting("new")], Limits())) == ["new", "a", "b", "fine"]
 
 
 def test_a_batch_is_filled_while_nobody_starts() -> None:
@@ -88,16 +94,26 @@ def test_every_policy_respects_the_limits_and_picks_somebody(
     assert bool(chosen) == bool(candidates)
 
 
-@given(st.lists(st.floats(0, 30), min_size=1, max_size=12), st.integers(1, 4))
-def test_nobody_starves_under_a_stream_of_urgent_ones(slacks: list[float], width: int) -> None:
-    """However urgent the others are, everyone steps within a bound of iterations."""
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.floats(0, 30), st.integers(1, 9)), min_size=1, max_size=12
+    ),
+    st.integers(1, 4),
+)
+def test_nobody_starves_however_urgent_the_others_are(
+    streams: list[tuple[bool, float, int]], width: int
+) -> None:
+    """Startups that never end, empty listeners, priorities: all step within so many iterations."""
     limits = Limits(streams=width)
-    passed = dict.fromkeys(range(len(slacks)), 0)
+    passed = dict.fromkeys(range(len(streams)), 0)
     worst = 0
     for _ in range(300):
-        candidates = [steady(i, slack, passed_over=passed[i]) for i, slack in enumerate(slacks)]
+        candidates = [
+            Candidate(i, startup, slack, 1, passed_over=passed[i], priority=priority)
+            for i, (startup, slack, priority) in enumerate(streams)
+        ]
         chosen = {c.key for c in online(candidates, limits)}
         for i in passed:
             passed[i] = 0 if i in chosen else passed[i] + 1
         worst = max(worst, *passed.values())
-    assert worst <= PASSED_OVER_LIMIT + len(slacks)
+    assert worst <= PASSED_OVER_LIMIT + len(streams)
