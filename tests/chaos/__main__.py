@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from tests.chaos.faults import FAULTS
-from tests.chaos.matrix import Row, run_faults, table
+from tests.chaos.matrix import Row, run_in_parallel, table
 
 
 def _arguments() -> argparse.Namespace:
@@ -19,6 +19,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--fault", action="append", choices=list(FAULTS), help="default: all")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 32])
+    parser.add_argument("--parallel", type=int, default=1, help="stacks that share the runs")
     parser.add_argument("--engine", choices=["fake", "torch"], default="fake")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("build/chaos.json"))
@@ -36,11 +37,12 @@ async def _run(arguments: argparse.Namespace) -> list[Row]:
 
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
             try:
-                rows += await run_faults(
-                    [name],
+                rows += await run_in_parallel(
+                    name,
                     streams=arguments.streams,
                     runs=arguments.runs,
                     folder=Path(folder),
+                    stacks=arguments.parallel,
                     engine=arguments.engine,
                     seed=arguments.seed,
                     report=lambda line: print(line, flush=True),

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.chaos.listener import Heard, listen, listen_by_command
 from tests.chaos.theatre import Theatre
 
 CUT_S: Final = 2.0
@@ -16,18 +17,21 @@ DELAY_S: Final = 0.2
 LONG_STOP_S: Final = 40.0
 SHORT_STOP_S: Final = 6.0
 
+Listen = Callable[[str, int], Awaitable[Heard]]
 Inflict = Callable[[Theatre, random.Random], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault and the stage it needs: see theatre.theatre for the fields."""
+    """A fault, when it strikes, who listens, and the stage it needs: see theatre.theatre."""
 
     inflict: Inflict
     gateways: int = 1
     brokers: int = 1
     proxied: bool = False
     settings: dict[str, str] = field(default_factory=dict)
+    listen: Listen = listen
+    between_s: tuple[float, float] = (0.1, 2.0)
 
     @property
     def needs(self) -> tuple[object, ...]:
@@ -45,6 +49,14 @@ def kill(stage: str) -> Inflict:
         await theatre.reborn(name, starts)
 
     return inflict
+
+
+async def kill_serving_gateway(theatre: Theatre, dice: random.Random) -> None:
+    """kill -9 the gateway that the front door leads to."""
+    name = theatre.names("gateway")[0]
+    starts = theatre.children[name].starts
+    theatre.children[name].kill()
+    await theatre.reborn(name, starts)
 
 
 def freeze(stage: str, for_s: float) -> Inflict:
@@ -95,7 +107,10 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "none": Fault(nothing),
     "kill talker": Fault(kill("talker")),
     "kill vocoder": Fault(kill("vocoder")),
-    "kill gateway": Fault(kill("gateway"), gateways=2),
+    "kill gateway": Fault(kill_serving_gateway, gateways=2),
+    "kill gateway under say": Fault(
+        kill_serving_gateway, gateways=2, listen=listen_by_command, between_s=(1.5, 3.0)
+    ),
     "kill the only gateway": Fault(kill("gateway")),
     "kill broker": Fault(kill("broker")),
     "kill one of three brokers": Fault(kill("broker"), brokers=3),

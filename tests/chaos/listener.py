@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
+import tempfile
 import time
+import wave
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +25,7 @@ from ttscommon.subjects import CODES
 PATIENCE_S = 90.0
 _LOG_PATIENCE_S = 10.0
 _ONE_STEP = 1
+_FLAWS = ("lost", "repeated", "differing", "hung", "errors", "unended")
 
 TEXT = (
     "The tide comes in over the sand, and the boats turn slowly on their chains; "
@@ -94,6 +100,36 @@ async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
     return heard
 
 
+async def listen_by_command(url: str, seed: int) -> Heard:
+    """The same through `antiphon say -o`, a process of its own that nobody tells of the fault."""
+    heard = Heard(seed, time.monotonic())
+    with tempfile.TemporaryDirectory(prefix="say-") as folder:
+        out = Path(folder) / "out.wav"
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "antiphon", "say", TEXT,
+            "--url", url, "--seed", str(seed), "-o", str(out),
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                said = (await process.communicate())[0].decode()
+        except TimeoutError:
+            heard.hung = True
+            process.kill()
+            await process.wait()
+            return heard
+        if process.returncode:
+            heard.error = said.strip()
+            return heard
+        with wave.open(str(out)) as file:
+            heard.sample_rate = file.getframerate()
+            heard.parts.append(file.readframes(file.getnframes()))
+        if found := re.search(r"request\s+([\w-]+)", said):
+            heard.request_id = found[1]
+    heard.outcome = "ok"
+    return heard
+
+
 async def logged_codes(bus: Bus, request_id: str) -> npt.NDArray[np.int16]:
     """[frames, codebooks]: what the codec log of a request holds; raises TimeoutError."""
     async with asyncio.timeout(_LOG_PATIENCE_S), bus.reader(CODES, request_id) as reader:
@@ -104,7 +140,7 @@ async def logged_codes(bus: Bus, request_id: str) -> npt.NDArray[np.int16]:
 
 @dataclass
 class Verdict:
-    """Sums over streams; `worst_*` are maxima."""
+    """Sums over streams; `worst_*` are maxima. `unended`: what a sweep of the store found."""
 
     streams: int = 0
     worst_silence_s: float = 0.0
@@ -115,16 +151,17 @@ class Verdict:
     differing: int = 0
     hung: int = 0
     errors: int = 0
+    unended: int = 0
     notes: list[str] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
-        return not (self.lost or self.repeated or self.differing or self.hung or self.errors)
+        return not any(getattr(self, name) for name in _FLAWS)
 
     def add(self, other: Verdict) -> None:
         self.worst_silence_s = max(self.worst_silence_s, other.worst_silence_s)
         self.worst_underrun_s = max(self.worst_underrun_s, other.worst_underrun_s)
-        for name in ("streams", "underruns", "lost", "repeated", "differing", "hung", "errors"):
+        for name in ("streams", "underruns", *_FLAWS):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.notes += other.notes
 

@@ -12,12 +12,11 @@ from typing import Any
 
 from tests.chaos.faults import FAULTS, Fault
 from tests.chaos.listener import Heard, Original, Verdict, judge, listen, logged_codes
+from tests.chaos.sweeper import Sweeper
 from tests.chaos.theatre import Theatre, theatre
 from ttscommon.bus import Bus
 
 _FIRST_SEED = 1000
-_EARLIEST_S = 0.1
-_LATEST_S = 2.0
 _START_SPREAD_S = 0.5
 
 Report = Callable[[str], None]
@@ -48,6 +47,7 @@ class Row:
             "differing": v.differing,
             "hung": v.hung,
             "errors": v.errors,
+            "unended": v.unended,
             "notes": v.notes[:20],
         }
 
@@ -82,16 +82,46 @@ async def run_faults(
         try:
             await _audible(stage)
             originals = await _originals(stage, bus, max(streams))
+            sweeper = Sweeper(stage, bus)
             for row in rows:
                 dice = random.Random(f"{row.fault} {row.streams} {seed}")
                 for number in range(runs):
                     wanted = FAULTS[row.fault]
-                    verdict = await _run_once(stage, bus, wanted, row.streams, originals, dice)
+                    verdict = await _run_once(
+                        stage, bus, sweeper, wanted, row.streams, originals, dice
+                    )
                     row.verdict.add(verdict)
                     row.runs += 1
                     report(_progress(row, number, verdict))
         finally:
             await bus.close()
+    return rows
+
+
+async def run_in_parallel(
+    name: str, *, streams: list[int], runs: int, folder: Path, stacks: int, seed: int, **fields: Any
+) -> list[Row]:
+    """`run_faults` of one fault, its runs shared by several stacks: for faults that mostly wait."""
+    shares = [runs // stacks + (number < runs % stacks) for number in range(stacks)]
+    parts = await asyncio.gather(
+        *(
+            run_faults(
+                [name],
+                streams=streams,
+                runs=share,
+                folder=folder / str(number),
+                seed=seed + number,
+                **fields,
+            )
+            for number, share in enumerate(shares)
+            if share
+        )
+    )
+    rows = parts[0]
+    for others in parts[1:]:
+        for row, other in zip(rows, others, strict=True):
+            row.runs += other.runs
+            row.verdict.add(other.verdict)
     return rows
 
 
@@ -120,6 +150,7 @@ async def _originals(stage: Theatre, bus: Bus, count: int) -> dict[int, Original
 async def _run_once(
     stage: Theatre,
     bus: Bus,
+    sweeper: Sweeper,
     fault: Fault,
     streams: int,
     originals: dict[int, Original],
@@ -131,7 +162,7 @@ async def _run_once(
     heard: list[Heard] = []
 
     async def inflict() -> None:
-        await asyncio.sleep(dice.uniform(_EARLIEST_S, _LATEST_S))
+        await asyncio.sleep(dice.uniform(*fault.between_s))
         try:
             await fault.inflict(stage, dice)
         finally:
@@ -139,16 +170,21 @@ async def _run_once(
 
     async def keep_listening(seed: int, after_s: float) -> None:
         await asyncio.sleep(after_s)
-        heard.append(await listen(stage.url, seed))
+        heard.append(await fault.listen(stage.url, seed))
         while not over.is_set():
-            heard.append(await listen(stage.url, seed))
+            heard.append(await fault.listen(stage.url, seed))
 
     spread = [dice.uniform(0, _START_SPREAD_S) if streams > 1 else 0.0 for _ in range(streams)]
     await asyncio.gather(
         inflict(),
         *(keep_listening(_FIRST_SEED + n, spread[n]) for n in range(streams)),
     )
-    return await judge(bus, heard, originals)
+    verdict = await judge(bus, heard, originals)
+    await stage.whole()
+    problems = await sweeper.sweep()
+    verdict.unended = len(problems)
+    verdict.notes += problems
+    return verdict
 
 
 def _progress(row: Row, number: int, verdict: Verdict) -> str:
@@ -162,7 +198,7 @@ def table(rows: list[Row]) -> str:
     """Markdown."""
     names = [
         "fault", "streams", "runs", "spoken", "worst_gap_s", "worst_underrun_s", "lost",
-        "repeated", "differing", "hung", "errors",
+        "repeated", "differing", "hung", "errors", "unended",
     ]  # fmt: skip
     lines = ["| " + " | ".join(names) + " |", "| --- |" + " ---: |" * (len(names) - 1)]
     for row in rows:

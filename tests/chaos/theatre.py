@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -116,6 +116,8 @@ def theatre(
     proxied: bool = False,
     brokers: int = 1,
     settings: dict[str, str] | None = None,
+    gateway: dict[str, str] | None = None,
+    talker_curve: Mapping[str, float] = _TALKER_CURVE,
 ) -> Theatre:
     """A theatre with two talkers and two vocoders; `settings` go to every service."""
     child._FIRST_BACKOFF_S = BROKER_AWAY_S  # what died is away for so long, every time
@@ -124,7 +126,7 @@ def theatre(
     talker: dict[str, str] = {}
     if engine == "fake":
         curve = folder / "talker-curve.json"
-        curve.write_text(json.dumps(_TALKER_CURVE))
+        curve.write_text(json.dumps(talker_curve))
         talker["ANTIPHON_FAKE_CURVE"] = str(curve)
     common = settings or {}
     fields: dict[str, Any] = {"engine": engine, "brokers": brokers}
@@ -133,7 +135,11 @@ def theatre(
         talkers=2,
         vocoders=2,
         store=folder / "store",
-        environ={"gateway": common, "talker": {**common, **talker}, "vocoder": common},
+        environ={
+            "gateway": {**common, **(gateway or {})},
+            "talker": {**common, **talker},
+            "vocoder": common,
+        },
         **fields,
     )
     return Theatre(config, on_line, gateways=gateways, proxied=proxied)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import nats.errors
 import numpy as np
 import pytest
 import pytest_asyncio
@@ -16,7 +17,7 @@ from ttscommon.bus.logstore import Unreachable
 from ttscommon.bus.writer import WINDOW
 from ttscommon.errors import Fenced
 from ttscommon.messages import AudioChunk, Chunk, End, SpeechRequest, Tensor
-from ttscommon.subjects import AUDIO, TALKER
+from ttscommon.subjects import AUDIO, LEASES, TALKER
 
 STEP = 100
 
@@ -302,3 +303,21 @@ async def test_a_bucket_of_an_earlier_configuration_is_brought_up_to_date(
     await bus.jetstream.update_stream(info.config)
     await other.kv_put(subjects.REPLICAS, "worker", b"1")
     assert set(await other.kv_all(subjects.REPLICAS)) == {"worker"}
+
+
+async def test_a_cancellation_while_leaving_leaves_no_subscription(bus: Bus) -> None:
+    reader = bus.reader(AUDIO, "r1")
+    await reader.__aenter__()
+    leaving = asyncio.create_task(reader.__aexit__(None, None, None))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    with pytest.raises(nats.errors.NoRespondersError):
+        await bus.client.request(AUDIO.live("r1"), b"", timeout=5)
+
+
+async def test_a_bucket_full_of_deleted_keys_can_be_listed(bus: Bus) -> None:
+    await asyncio.gather(*(bus.kv_put(LEASES, f"gone-{n}", b"x") for n in range(1100)))
+    await bus.kv_put(LEASES, "stays", b"here")
+    await asyncio.gather(*(bus.kv_delete(LEASES, f"gone-{n}") for n in range(1100)))
+    assert await bus.kv_all(LEASES) == {"stays": b"here"}

@@ -18,7 +18,7 @@ from nats.js.api import KeyValueConfig
 from nats.js.kv import KeyValue
 
 from ttscommon import subjects
-from ttscommon.bus.logstore import LogStore, Unreachable
+from ttscommon.bus.logstore import DIRECT_BATCH, LogStore, Unreachable
 from ttscommon.bus.reader import LogReader
 from ttscommon.bus.writer import LogWriter
 from ttscommon.errors import BusUnavailable, MalformedMessage, Overloaded
@@ -270,22 +270,31 @@ class Bus:
             raise BusUnavailable(f"could not delete {bucket}/{key}") from error
 
     async def kv_all(self, bucket: str) -> dict[str, bytes]:
-        """Every key with its value, as of one moment; raises BusUnavailable.
+        """Every key with its value; raises BusUnavailable.
 
         The client library lists keys by a consumer, which may miss one that is renewed meanwhile.
+        Here pages are read upwards: what is renewed meanwhile is met again further up. Markers of
+        deleted keys make a bucket longer than one answer may be.
         """
         prefix = f"$KV.{bucket}."
-        query = {"multi_last": [f"{prefix}>"]}
+        query = {"next_by_subj": f"{prefix}>", "batch": DIRECT_BATCH}
+        values: dict[str, bytes] = {}
+        after = 0
         try:
             await self.bucket(bucket)
-            found = await self.logs.direct_get(f"KV_{bucket}", query)
+            while True:
+                page = await self.logs.direct_get(f"KV_{bucket}", {**query, "seq": after + 1})
+                for headers, data in page:
+                    after = int(headers["Nats-Sequence"])
+                    key = headers["Nats-Subject"].removeprefix(prefix)
+                    if "KV-Operation" in headers or "Nats-Marker-Reason" in headers:
+                        values.pop(key, None)
+                    else:
+                        values[key] = data
+                if len(page) < DIRECT_BATCH:
+                    return values
         except Unreachable as error:
             raise BusUnavailable(f"could not list {bucket}") from error
-        return {
-            headers["Nats-Subject"].removeprefix(prefix): data
-            for headers, data in found
-            if "KV-Operation" not in headers and "Nats-Marker-Reason" not in headers
-        }
 
     def on_reconnect(self, hook: ReconnectHook) -> None:
         """Call `hook` after every reconnection until `off_reconnect`."""

@@ -21,7 +21,7 @@ from ttscommon.messages import End, LogRecord, decode_record
 from ttscommon.subjects import Log
 
 _WRONG_LAST_SEQUENCE: Final = 10071
-_DIRECT_BATCH: Final = 256
+DIRECT_BATCH: Final = 256
 # The end of a batch, and no message found. Anything else, like 503 from a broker whose stream is
 # not up yet, says nothing about what the stream holds.
 _COMPLETE: Final = ("204", "404")
@@ -120,7 +120,7 @@ class LogStore:
         while True:
             batch = await self._read_batch(log, request_id, after)
             found.extend(batch)
-            if len(batch) < _DIRECT_BATCH:
+            if len(batch) < DIRECT_BATCH:
                 return found
             after = batch[-1].sequence
 
@@ -133,7 +133,7 @@ class LogStore:
                 await asyncio.sleep(random.uniform(0.02, 0.08))
 
     async def _read_batch(self, log: Log, request_id: str, after: int) -> list[Stored]:
-        query = {"seq": after + 1, "next_by_subj": log.subject(request_id), "batch": _DIRECT_BATCH}
+        query = {"seq": after + 1, "next_by_subj": log.subject(request_id), "batch": DIRECT_BATCH}
         found: list[Stored] = []
         for headers, data in await self.direct_get(log.stream, query):
             try:

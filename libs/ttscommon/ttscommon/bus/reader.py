@@ -73,10 +73,11 @@ class LogReader:
         traceback: TracebackType | None,
     ) -> None:
         self._bus.off_reconnect(self._suspect_loss)
-        if self._repairer is not None:
-            await stop(self._repairer)
+        # Before anything that suspends: a cancellation may find us here, and would leave them.
         for subscription in self._subscriptions:
             await self._bus.unsubscribe(subscription)
+        if self._repairer is not None:
+            await stop(self._repairer)
 
     def __aiter__(self) -> Self:
         return self

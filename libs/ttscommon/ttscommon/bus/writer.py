@@ -112,12 +112,12 @@ class LogWriter:
     async def release(self) -> None:
         """Let go at once, committed or not; safe to call twice."""
         self._bus.off_reconnect(self._resend_window)
-        if self._committer is not None:
-            await stop(self._committer)
-            self._committer = None
         if self._subscription is not None:
             await self._bus.unsubscribe(self._subscription)
             self._subscription = None
+        if self._committer is not None:
+            await stop(self._committer)
+            self._committer = None
 
     async def _append(self, record: LogRecord) -> None:
         async with self._changed:

@@ -1,0 +1,190 @@
+"""Clients of every kind: those who listen to the end, and those who leave in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+
+PATIENCE_S: Final = 60.0
+SHORT_TEXT: Final = "The lamps are lit along the wall, and somebody begins to sing."
+LONG_TEXT: Final = "And then the story went on for a while, as stories do. " * 20
+LONGEST_VISIT_S: Final = 1.0
+
+Guest = Callable[[str, random.Random], Awaitable[None]]
+
+
+class Disappointed(Exception):
+    """The server did something else than it should have."""
+
+
+async def listens(url: str, dice: random.Random) -> None:
+    """Hears a request over the socket to its end."""
+    async with _socket(url) as socket:
+        await _ask(socket, SHORT_TEXT)
+        await _until_done(socket, "ok")
+
+
+async def posts(url: str, dice: random.Random) -> None:
+    """Fetches a WAV."""
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+        response = await client.post("/v1/audio/speech", json={"input": SHORT_TEXT})
+    if response.status_code != 200 or len(response.content) < 1000:
+        raise Disappointed(f"HTTP {response.status_code}: {response.text[:200]}")
+
+
+async def cancels(url: str, dice: random.Random) -> None:
+    """Barges in after the first sound."""
+    async with _socket(url) as socket:
+        await _ask(socket, LONG_TEXT)
+        await _first_sound(socket)
+        await _send(socket, type="cancel")
+        await _until_done(socket, "cancelled")
+
+
+async def vanishes(url: str, dice: random.Random) -> None:
+    """Is gone at some moment: before the first sound, in mid-speech."""
+    async with _socket(url) as socket:
+        await _ask(socket, LONG_TEXT)
+        await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
+        socket.transport.abort()
+
+
+async def vanishes_typing(url: str, dice: random.Random) -> None:
+    """Is gone while its text is not complete."""
+    async with _socket(url) as socket:
+        await _send(socket, type="session.config", voice="slt")
+        for word in LONG_TEXT.split()[: dice.randint(1, 40)]:
+            await _send(socket, type="input.text", text=f"{word} ")
+        await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
+        socket.transport.abort()
+
+
+async def vanishes_from_http(url: str, dice: random.Random) -> None:
+    """Closes the connection of a streamed response."""
+    body = {"input": LONG_TEXT, "response_format": "pcm"}
+    try:
+        async with asyncio.timeout(dice.uniform(0.02, LONGEST_VISIT_S)):
+            async with (
+                httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client,
+                client.stream("POST", "/v1/audio/speech", json=body) as response,
+            ):
+                async for _ in response.aiter_raw():
+                    pass
+    except TimeoutError:
+        return
+
+
+async def resumes(url: str, dice: random.Random) -> None:
+    """Loses its connection and hears the rest over another one."""
+    async with _socket(url) as socket:
+        await _send(socket, type="session.config", voice="slt", resumable=True)
+        await _speak(socket, SHORT_TEXT)
+        request_id, samples = await _first_sound(socket)
+        socket.transport.abort()
+    async with _socket(url) as socket:
+        await _send(socket, type="session.config", voice="slt", resumable=True)
+        await _send(socket, type="session.resume", request_id=request_id, from_sample=samples)
+        await _until_done(socket, "ok")
+
+
+async def vanishes_resuming(url: str, dice: random.Random) -> None:
+    """Resumes, and is gone for good."""
+    async with _socket(url) as socket:
+        await _send(socket, type="session.config", voice="slt", resumable=True)
+        await _speak(socket, LONG_TEXT)
+        request_id, samples = await _first_sound(socket)
+        socket.transport.abort()
+    async with _socket(url) as socket:
+        await _send(socket, type="session.config", voice="slt")
+        await _send(socket, type="session.resume", request_id=request_id, from_sample=samples)
+        await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
+        socket.transport.abort()
+
+
+async def errs(url: str, dice: random.Random) -> None:
+    """Asks for what there is not."""
+    async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
+        response = await client.post("/v1/audio/speech", json={"input": "Hm.", "voice": "hal"})
+    if response.status_code != 400 or response.json()["error"]["code"] != "unknown_voice":
+        raise Disappointed(f"HTTP {response.status_code}: {response.text[:200]}")
+
+
+LEAVING: Final[tuple[Guest, ...]] = (
+    vanishes,
+    vanishes_typing,
+    vanishes_from_http,
+    vanishes_resuming,
+)
+EVERYBODY: Final[Mapping[Guest, int]] = {
+    listens: 40,
+    posts: 20,
+    cancels: 10,
+    vanishes: 8,
+    vanishes_typing: 4,
+    vanishes_from_http: 6,
+    resumes: 6,
+    errs: 6,
+}
+
+
+def _socket(url: str) -> connect:
+    address = f"{url.replace('http', 'ws', 1)}/v1/audio/speech/stream"
+    return connect(address, open_timeout=PATIENCE_S, close_timeout=5.0)
+
+
+async def _send(socket: ClientConnection, **message: Any) -> None:
+    await socket.send(json.dumps(message))
+
+
+async def _ask(socket: ClientConnection, text: str) -> None:
+    await _send(socket, type="session.config", voice="slt")
+    await _speak(socket, text)
+
+
+async def _speak(socket: ClientConnection, text: str) -> None:
+    await _send(socket, type="input.text", text=text)
+    await _send(socket, type="input.done")
+
+
+async def _first_sound(socket: ClientConnection) -> tuple[str, int]:
+    """The request's id, and the samples of the first piece."""
+    request_id = ""
+    async with asyncio.timeout(PATIENCE_S):
+        async for frame in socket:
+            if isinstance(frame, bytes):
+                return request_id, len(frame) // 2
+            request_id = _told(frame).get("request_id") or request_id
+    raise Disappointed("the connection ended before the first sound")
+
+
+async def _until_done(socket: ClientConnection, outcome: str) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        async for frame in socket:
+            if isinstance(frame, str) and (message := _told(frame))["type"] == "audio.done":
+                if message["outcome"] != outcome:
+                    raise Disappointed(f"{message['outcome']} instead of {outcome}")
+                return
+    raise Disappointed("the connection ended before the request")
+
+
+async def _listen_for(socket: ClientConnection, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            async for frame in socket:
+                if isinstance(frame, str):
+                    _told(frame)
+    except TimeoutError:
+        return
+
+
+def _told(frame: str) -> dict[str, Any]:
+    message: dict[str, Any] = json.loads(frame)
+    if message["type"] == "error":
+        raise Disappointed(message["error"]["message"])
+    return message

@@ -1,0 +1,143 @@
+"""`python -m tests.chaos.leaving`: clients vanish at random moments, and everything comes back.
+
+Measures the time from the last one's going until no slot, KV block, lease, job, consumer or
+subscription of theirs is left. Out come a table and build/leaving.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.guests import LEAVING, Disappointed, Guest
+from tests.chaos.probe import Probe
+from tests.chaos.sweeper import Sweeper
+from tests.chaos.theatre import Theatre, theatre
+from ttscommon.bus import Bus
+
+_GIVE_UP_S = 60.0
+_LOOK_AGAIN_S = 0.02
+_SETTLE_S = 5.0
+# Every one of them is to be let in.
+_OPEN_DOOR = {"ANTIPHON_ADMISSION": "off"}
+
+
+@dataclass
+class Wave:
+    """Clients who left together, and how long what they had took to come back."""
+
+    kind: str
+    clients: int
+    freed_s: float
+    leftovers: list[str]
+    disappointed: int
+
+
+async def run(
+    clients: int, waves: int, folder: Path, engine: str = "fake", seed: int = 0
+) -> list[Wave]:
+    """`waves` waves of each kind of leaving, so many `clients` altogether."""
+    dice = random.Random(seed)
+    each = max(1, clients // (len(LEAVING) * waves))
+    stage = theatre(folder, lambda name, line: None, engine=engine, gateway=_OPEN_DOOR)
+    async with stage:
+        bus = await Bus.connect(stage.bus, "leaving")
+        try:
+            for guest in LEAVING:  # what a process needs once, it keeps
+                await guest(stage.url, dice)
+            async with Probe(stage, bus) as probe:
+                return [
+                    await _wave(stage, bus, probe, guest, each, dice)
+                    for guest in LEAVING
+                    for _ in range(waves)
+                ]
+        finally:
+            await bus.close()
+
+
+async def _wave(
+    stage: Theatre, bus: Bus, probe: Probe, guest: Guest, clients: int, dice: random.Random
+) -> Wave:
+    sweeper = Sweeper(stage, bus)
+    before = await _calm(probe)
+    visits = [guest(stage.url, random.Random(dice.random())) for _ in range(clients)]
+    results = await asyncio.gather(*visits, return_exceptions=True)
+    left_s = time.monotonic()
+    failures = Counter(type(r) for r in results if isinstance(r, BaseException))
+    strange = set(failures) - {Disappointed}
+    if strange:
+        raise RuntimeError(f"clients failed with {strange}")
+    while leftovers := await _leftovers(sweeper, probe, before):
+        if time.monotonic() - left_s > _GIVE_UP_S:
+            break
+        await asyncio.sleep(_LOOK_AGAIN_S)
+    freed_s = time.monotonic() - left_s
+    return Wave(guest.__name__, clients, freed_s, leftovers, failures[Disappointed])
+
+
+async def _leftovers(sweeper: Sweeper, probe: Probe, before: int) -> list[str]:
+    found = await sweeper.leftovers()
+    subscriptions = await probe.subscriptions()
+    if subscriptions > before:
+        found.append(f"{subscriptions - before} subscriptions are left")
+    return found
+
+
+async def _calm(probe: Probe) -> int:
+    """Subscriptions of the idle stack: the most seen in a while, since workers pull in turns."""
+    until_s = time.monotonic() + _SETTLE_S
+    most = 0
+    while time.monotonic() < until_s:
+        most = max(most, await probe.subscriptions())
+        await asyncio.sleep(0.1)
+    return most
+
+
+def table(waves: list[Wave]) -> str:
+    """Markdown."""
+    lines = [
+        "| leaving | clients | freed after, worst | leftovers |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for kind in dict.fromkeys(wave.kind for wave in waves):
+        own = [wave for wave in waves if wave.kind == kind]
+        worst = max(wave.freed_s for wave in own)
+        left = sum(len(wave.leftovers) for wave in own)
+        clients = sum(wave.clients for wave in own)
+        lines.append(f"| {kind} | {clients} | {worst:.2f} s | {left} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Exit status 1 if anything is left over."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.leaving", description=__doc__)
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--waves", type=int, default=5, help="of each kind of leaving")
+    parser.add_argument("--engine", choices=["fake", "torch"], default="fake")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("build/leaving.json"))
+    options: Any = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="leaving-") as folder:
+        waves = asyncio.run(
+            run(options.clients, options.waves, Path(folder), options.engine, options.seed)
+        )
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps([vars(wave) for wave in waves], indent=1) + "\n")
+    print(table(waves))
+    for wave in waves:
+        for leftover in wave.leftovers:
+            print(f"{wave.kind}: {leftover}")
+    return int(any(wave.leftovers for wave in waves))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

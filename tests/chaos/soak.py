@@ -1,0 +1,146 @@
+"""`python -m tests.chaos.soak`: thousands of requests of every kind, and nothing grows.
+
+Clients listen, post, cancel, vanish, resume and ask for what there is not. What the stack holds
+is looked at while nobody speaks, after a warm-up and then every so many requests; the growth per
+1,000 requests is a line through these looks. Out come a table and build/soak.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from websockets.exceptions import WebSocketException
+
+from tests.chaos.guests import EVERYBODY, Disappointed, Guest
+from tests.chaos.probe import Held, Probe
+from tests.chaos.sweeper import Sweeper
+from tests.chaos.theatre import theatre
+from ttscommon.bus import Bus
+
+_LOOKS = 10
+_FAST_CURVE = {"base_s": 0.001, "stream_s": 0.00002, "prefill_s": 0.0005}
+_OPEN_DOOR = {"ANTIPHON_ADMISSION": "off"}
+_TROUBLE = (Disappointed, OSError, TimeoutError, httpx.HTTPError, WebSocketException)
+_KINDS = ("rss_mib", "files", "threads")
+
+
+async def run(requests: int, at_once: int, folder: Path, seed: int = 0) -> dict[str, Any]:
+    """Figures and problems of a soak; see `main`."""
+    dice = random.Random(seed)
+    stage = theatre(folder, lambda name, line: None, gateway=_OPEN_DOOR, talker_curve=_FAST_CURVE)
+    failures: Counter[str] = Counter()
+    looks: list[tuple[int, Held]] = []
+    problems: list[str] = []
+    async with stage:
+        bus = await Bus.connect(stage.bus, "soak")
+        try:
+            sweeper = Sweeper(stage, bus)
+            async with Probe(stage, bus) as probe:
+                began_s = time.monotonic()
+                for number in range(_LOOKS + 1):
+                    failures += await _batch(stage.url, requests // _LOOKS, at_once, dice)
+                    problems += await sweeper.sweep()
+                    looks.append(((number + 1) * (requests // _LOOKS), await probe.look()))
+                    print(f"{looks[-1][0]} requests, {dict(failures) or 'no failure'}", flush=True)
+                took_s = time.monotonic() - began_s
+        finally:
+            await bus.close()
+    return {
+        "requests": looks[-1][0],
+        "took_s": round(took_s, 1),
+        "failures": dict(failures),
+        "problems": problems,
+        "growth_per_1000": growth(looks),
+        "looks": [{"requests": count, **held.fields()} for count, held in looks],
+    }
+
+
+async def _batch(url: str, count: int, at_once: int, dice: random.Random) -> Counter[str]:
+    places = asyncio.Semaphore(at_once)
+    failures: Counter[str] = Counter()
+
+    async def visit(guest: Guest, own: random.Random) -> None:
+        async with places:
+            try:
+                await guest(url, own)
+            except (
+                Disappointed,
+                OSError,
+                TimeoutError,
+                httpx.HTTPError,
+                WebSocketException,
+            ) as error:
+                failures[f"{guest.__name__}: {type(error).__name__} {error}"[:200]] += 1
+
+    guests = dice.choices(list(EVERYBODY), list(EVERYBODY.values()), k=count)
+    await asyncio.gather(*(visit(guest, random.Random(dice.random())) for guest in guests))
+    return failures
+
+
+def growth(looks: list[tuple[int, Held]]) -> dict[str, dict[str, float]]:
+    """What grew per 1,000 requests, by process; the first look is the warm-up's and left out."""
+    later = looks[1:]
+    counts = [count / 1000 for count, _ in later]
+
+    def slope(values: list[float]) -> float:
+        return round(float(np.polyfit(counts, values, 1)[0]), 3)
+
+    found = {
+        kind: {
+            name: slope([getattr(held, kind)[name] for _, held in later])
+            for name in getattr(later[0][1], kind)
+        }
+        for kind in _KINDS
+    }
+    found["broker"] = {
+        kind: slope([getattr(held, kind) for _, held in later])
+        for kind in ("subscriptions", "consumers", "leases", "jobs")
+    }
+    return found
+
+
+def table(report: dict[str, Any]) -> str:
+    """Markdown: growth per 1,000 requests."""
+    growth_ = report["growth_per_1000"]
+    last = report["looks"][-1]
+    lines = ["| process | RSS now | RSS | files | threads |", "| --- | ---: | ---: | ---: | ---: |"]
+    for name in growth_["rss_mib"]:
+        cells = [f"{last['rss_mib'][name]:.0f} MiB", f"{growth_['rss_mib'][name]:+.2f} MiB"]
+        cells += [f"{growth_[kind][name]:+.2f}" for kind in ("files", "threads")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    broker = ", ".join(f"{kind} {value:+.2f}" for kind, value in growth_["broker"].items())
+    return "\n".join([*lines, f"at the broker: {broker}"])
+
+
+def main() -> int:
+    """Exit status 1 if a client was disappointed or a request left without its one end."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.soak", description=__doc__)
+    parser.add_argument("--requests", type=int, default=5000, help="after a warm-up of a tenth")
+    parser.add_argument("--at-once", type=int, default=24)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("build/soak.json"))
+    options: Any = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        report = asyncio.run(run(options.requests, options.at_once, Path(folder), options.seed))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    print(table(report))
+    print(f"{report['requests']} requests in {report['took_s']} s")
+    for trouble in [*report["failures"].items(), *report["problems"]]:
+        print(trouble)
+    return int(bool(report["failures"] or report["problems"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""The sweeper must be able to fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.chaos.sweeper import Sweeper, complaint, in_use
+from ttscommon.bus import Bus
+from ttscommon.messages import AudioChunk, End, Tensor
+from ttscommon.subjects import AUDIO
+
+CHUNK = AudioChunk("r1", 0, 16_000, Tensor.of(np.zeros(4, np.int16)))
+END = End("r1", 4, "ok")
+
+
+def test_a_log_has_one_end_and_it_is_the_last_record() -> None:
+    assert complaint([CHUNK, END]) is None
+    assert complaint([]) == "has 0 ends"
+    assert complaint([CHUNK]) == "has 0 ends"
+    assert complaint([CHUNK, END, END]) == "has 2 ends"
+    assert complaint([END, CHUNK]) == "goes on after its end"
+
+
+def test_streams_in_engines_are_seen() -> None:
+    page = ['tts_active_streams{stage="talker"} 2.0', 'tts_kv_blocks{state="free"} 9.0']
+    assert list(in_use(page)) == [('tts_active_streams{stage="talker"}', 2.0)]
+
+
+async def test_a_request_that_never_ended_is_found(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    try:
+        await bus.ensure()
+        sweeper = Sweeper(broker, bus)
+        assert await sweeper.sweep() == []
+        writer = await bus.writer(AUDIO, "r1", 1)
+        await writer.put(CHUNK)
+        assert await sweeper.sweep(patience_s=0.5) == ["audio.r1 has 0 ends"]
+        await writer.end(END)
+        await writer.close()
+        assert await sweeper.sweep() == []
+    finally:
+        await bus.close()
