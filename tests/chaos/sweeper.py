@@ -13,9 +13,10 @@ from ttscommon.bus import Bus
 from ttscommon.bus.logstore import Unreachable
 from ttscommon.errors import BusUnavailable
 from ttscommon.messages import End, LogRecord
-from ttscommon.subjects import AUDIO, CODES, JOBS, LEASES, LOGS, Log
+from ttscommon.subjects import ACK_WAIT_S, AUDIO, CODES, JOBS, LEASES, LOGS, Log
 
-_PATIENCE_S = 15.0
+# A job whose acknowledgement the broker lost comes back after ack_wait, which is the last resort.
+_PATIENCE_S = ACK_WAIT_S + 15.0
 _LOOK_AGAIN_S = 0.1
 _NO_LEASE_OF_A_JOB = "reaper"
 

@@ -157,6 +157,12 @@ class Worker:
         if job.epoch > 1:
             job.playback_start_s = earliest_playback_s(request)
         predecessor = self.active.get(job.request_id)
+        if predecessor is not None and predecessor.epoch == job.epoch:
+            # The broker died before it wrote down that we have it: nobody else was given it.
+            predecessor.message = message
+            self._free.release()
+            self._in_background(self._lease(predecessor))
+            return
         self.active[job.request_id] = job
         job.task = asyncio.create_task(self._run(job, predecessor), name=f"job-{job.request_id}")
 

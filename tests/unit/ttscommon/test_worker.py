@@ -107,6 +107,30 @@ async def test_a_worker_takes_no_more_jobs_than_it_has_slots(connect: Connect) -
             await seen.next()
 
 
+async def test_a_job_that_the_broker_forgot_to_have_given_goes_on(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    async with working(bus, seen) as worker:
+        await client.submit(VOCODER, request("r1"))
+        first = await seen.next()
+        given = first.message
+        await client.jetstream.delete_consumer(JOBS, VOCODER.durable("m"))
+        await client.ensure_consumer(VOCODER, "m")  # knows nothing of any delivery
+        await until(lambda: _is(first.message is not given))
+        assert seen.jobs.empty()
+        assert worker.free == 1
+        seen.finish.set()
+        await until(lambda: _none_pending(client))
+
+
+async def _is(fact: bool) -> bool:
+    return fact
+
+
+async def _none_pending(bus: Bus) -> bool:
+    return await pending_jobs(bus) == 0
+
+
 async def test_a_finished_job_leaves_no_lease_and_is_not_delivered_again(connect: Connect) -> None:
     bus = await connect()
     seen = Seen()
