@@ -124,6 +124,14 @@ class LogStore:
                 return found
             after = batch[-1].sequence
 
+    async def tail(self, log: Log, request_id: str) -> Stored | None:
+        """The last record as a direct read has it, which may lag; None if there is none.
+
+        Raises one of `Unreachable` if the broker does not answer.
+        """
+        found = await self._records(log, request_id, {"multi_last": [log.subject(request_id)]})
+        return found[-1] if found else None
+
     async def read_patiently(self, log: Log, request_id: str, after: int) -> list[Stored]:
         """`read`, again and again until the broker answers; bound it with a timeout."""
         while True:
@@ -134,6 +142,9 @@ class LogStore:
 
     async def _read_batch(self, log: Log, request_id: str, after: int) -> list[Stored]:
         query = {"seq": after + 1, "next_by_subj": log.subject(request_id), "batch": DIRECT_BATCH}
+        return await self._records(log, request_id, query)
+
+    async def _records(self, log: Log, request_id: str, query: dict[str, Any]) -> list[Stored]:
         found: list[Stored] = []
         for headers, data in await self.direct_get(log.stream, query):
             try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 import structlog
 from nats.aio.msg import Msg
 
-from ttscommon.bus.logstore import Unreachable
+from ttscommon.bus.logstore import Stored, Unreachable
 from ttscommon.bus.timeline import Timeline
 from ttscommon.errors import MalformedMessage
 from ttscommon.messages import Chunk, End, decode_record
@@ -143,7 +143,7 @@ class LogReader:
         nack = self._log.nack(self._request_id)
         await self._bus.send_raw(nack, str(self._timeline.next).encode())
         try:
-            found = await self._bus.logs.read(self._log, self._request_id, self._log_sequence)
+            found = await self._missing()
         except Unreachable as error:
             log_.debug("reader.repair_failed", request_id=self._request_id, error=str(error))
             return False
@@ -153,3 +153,15 @@ class LogReader:
             self._log_sequence = stored.sequence
             self._deliver(self._timeline.feed_log(stored.record))
         return True
+
+    async def _missing(self) -> list[Stored]:
+        """What the log holds beyond what is here: mostly nothing, which its last record says.
+
+        After an outage everybody looks at once, and whole logs would be much to read.
+        """
+        tail = await self._bus.logs.tail(self._log, self._request_id)
+        if tail is None or tail.sequence <= self._log_sequence:
+            return []
+        if tail.record.start <= self._timeline.next:
+            return [tail]
+        return await self._bus.logs.read(self._log, self._request_id, self._log_sequence)
