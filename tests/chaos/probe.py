@@ -61,7 +61,7 @@ class Probe:
             {name: len(list(Path(f"/proc/{pid}/task").iterdir())) for name, pid in living.items()},
             await self.subscriptions(),
             sum(info.state.consumer_count for info in streams),
-            len(await self._bus.kv_all(LEASES)),
+            len(await self._bus.kv.all(LEASES)),
             (await self._bus.jetstream.stream_info(JOBS)).state.messages,
         )
 

@@ -57,7 +57,7 @@ class Sweeper:
         jobs = (await self._bus.jetstream.stream_info(JOBS)).state.messages
         if jobs:
             found.append(f"{jobs} jobs are left")
-        leases = set(await self._bus.kv_all(LEASES)) - {_NO_LEASE_OF_A_JOB}
+        leases = set(await self._bus.kv.all(LEASES)) - {_NO_LEASE_OF_A_JOB}
         if leases:
             found.append(f"leases are left: {sorted(leases)}")
         for log in LOGS:

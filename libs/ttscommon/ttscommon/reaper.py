@@ -22,6 +22,7 @@ from nats.aio.msg import Msg
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
+from ttscommon.bus.connection import dial
 from ttscommon.bus.logstore import Unreachable
 from ttscommon.errors import BusUnavailable, MalformedMessage
 from ttscommon.replicas import Lease
@@ -91,7 +92,7 @@ class Reaper:
     async def _stand(self) -> None:
         """Be elected, or stay so: the holder of a key that others may take when it goes stale."""
         started = time.monotonic()
-        store = await self._bus.bucket(subjects.LEASES)
+        store = await self._bus.kv.bucket(subjects.LEASES)
         me = self._bus.worker_id.encode()
         try:
             entry = await store.get(_LEADER)
@@ -107,11 +108,11 @@ class Reaper:
     async def _stale(self, revision: int) -> bool:
         """Whether the holder stopped renewing."""
         await asyncio.sleep(_TERM_S)
-        store = await self._bus.bucket(subjects.LEASES)
+        store = await self._bus.kv.bucket(subjects.LEASES)
         return (await store.get(_LEADER)).revision == revision
 
     async def _watch_leases(self) -> None:
-        store = await self._bus.bucket(subjects.LEASES)
+        store = await self._bus.kv.bucket(subjects.LEASES)
         self.leases.clear()
         watcher = await store.watchall()
         try:
@@ -147,14 +148,12 @@ class Reaper:
             return None
         client = Client()
         try:
-            await client.connect(
-                list(settings.urls),
+            await dial(
+                client,
+                settings,
                 name=f"{self._bus.worker_id}-system",
                 user=settings.system_user,
                 password=settings.system_password,
-                connect_timeout=1,
-                reconnect_time_wait=0.05,  # type: ignore[arg-type]  # seconds; fractions work
-                max_reconnect_attempts=-1,
                 error_cb=_quiet,
             )
             await client.subscribe("$SYS.ACCOUNT.*.DISCONNECT", cb=self._on_disconnect)

@@ -49,7 +49,7 @@ class Reporter:
     async def withdraw(self) -> None:
         """Have the cluster forget this worker; if the broker cannot hear, the report expires."""
         try:
-            await self._bus.kv_delete(subjects.REPLICAS, self._bus.worker_id)
+            await self._bus.kv.delete(subjects.REPLICAS, self._bus.worker_id)
         except BusUnavailable:
             log_.debug("report.left_to_expire")
 
@@ -58,7 +58,7 @@ class Reporter:
         try:
             self.queued = await self._waiting()
             value = self._report().encode()
-            await self._bus.kv_put(subjects.REPLICAS, self._bus.worker_id, value)
+            await self._bus.kv.put(subjects.REPLICAS, self._bus.worker_id, value)
         except BusUnavailable as error:
             log_.debug("report.unwritten", error=error.message)
             return False

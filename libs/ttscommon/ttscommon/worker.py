@@ -259,7 +259,7 @@ class Worker:
             job.message.reply,
         )
         try:
-            await self._bus.kv_put(subjects.LEASES, lease.key, lease.encode())
+            await self._bus.kv.put(subjects.LEASES, lease.key, lease.encode())
             if self.active.get(job.request_id) is not job:
                 await self._release_lease(job)
         except BusUnavailable:
@@ -267,7 +267,7 @@ class Worker:
 
     async def _release_lease(self, job: Job) -> None:
         try:
-            await self._bus.kv_delete(subjects.LEASES, f"{self._stage.name}.{job.request_id}")
+            await self._bus.kv.delete(subjects.LEASES, f"{self._stage.name}.{job.request_id}")
         except BusUnavailable:
             log_.debug("lease.left_to_expire", request_id=job.request_id)
 

@@ -121,8 +121,6 @@ class Admission:
         if self.draining:
             raise Draining("this gateway is shutting down; connect again")
         ahead = self._forecast(request.model)
-        if self.settings.admission == "off":
-            ahead = Forecast(None, 0.0, self.settings.max_streams - self.streams, self._hold_s)
         self._check_limits(tenant, len(request.text), now)
         capacity = min(self.settings.max_streams, self.streams + ahead.room)
         standing = self._shares.judge(tenant, capacity, now)
@@ -150,6 +148,8 @@ class Admission:
         for stage, replicas in (("talker", view.talkers), ("vocoder", view.vocoders)):
             if not replicas:
                 raise Unavailable(f"no live {stage} serves '{model}'", param="model")
+        if self.settings.admission == "off":
+            return Forecast(None, 0.0, self.settings.max_streams - self.streams, self._hold_s)
         return forecast(view, self._hold_s, self.settings.utilisation)
 
     def _check_limits(self, tenant: str, characters: int, now: float) -> None:

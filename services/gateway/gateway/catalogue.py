@@ -134,7 +134,7 @@ class Catalogue:
         """Look now."""
         looked_s = time.monotonic()
         try:
-            entries = await self._bus.kv_all(subjects.REPLICAS)
+            entries = await self._bus.kv.all(subjects.REPLICAS)
         except BusUnavailable as error:
             log_.debug("catalogue.stale", error=error.message)
             return

@@ -78,7 +78,7 @@ class Rescue:
 
     async def _abandoned(self, stage: Stage) -> tuple[SpeechRequest, int] | None:
         """The stage's job and its attempt, if it is neither waiting nor leased nor done."""
-        leased = await self._bus.kv_get(subjects.LEASES, f"{stage.name}.{self._request_id}")
+        leased = await self._bus.kv.get(subjects.LEASES, f"{stage.name}.{self._request_id}")
         if leased is not None:
             return None
         job = await self._bus.submitted(stage, self._request_id)

@@ -204,9 +204,9 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
     both = Stage("talker", "talk", AUDIO)
     worker = Worker(bus, both, ["cantor"], 64, stage.handle, stage.report, metrics)
     working = asyncio.create_task(worker.run(stopping, drain_s=0.1))
-    await bus.kv_put(subjects.REPLICAS, bus.worker_id, stage.report().encode())
+    await bus.kv.put(subjects.REPLICAS, bus.worker_id, stage.report().encode())
     vocoder = stage.report("vocoder")
-    await bus.kv_put(subjects.REPLICAS, vocoder.worker_id, vocoder.encode())
+    await bus.kv.put(subjects.REPLICAS, vocoder.worker_id, vocoder.encode())
 
     front_bus = await Bus.connect(broker.bus, "gateway")
     gateway = create_gateway(settings, front_bus, metrics)

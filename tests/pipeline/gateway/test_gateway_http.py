@@ -220,7 +220,7 @@ async def test_a_full_gateway_refuses_with_a_hint(stand: Any) -> None:
 
 async def test_without_a_vocoder_the_model_is_unavailable(stand: Any) -> None:
     front = stand.gateway.front
-    await stand.stage.bus.kv_delete("replicas", stand.stage.report("vocoder").worker_id)
+    await stand.stage.bus.kv.delete("replicas", stand.stage.report("vocoder").worker_id)
     await front.catalogue.refresh()
     response = await stand.http.post("/v1/audio/speech", json={"input": TEXT})
     assert response.status_code == 503

@@ -60,7 +60,7 @@ async def test_a_job_that_waits_is_left_alone(bus: Bus) -> None:
 async def test_a_job_that_somebody_holds_is_left_alone(bus: Bus) -> None:
     message = await claim(bus)
     lease = Lease("w", "talker", "r", 1, message.reply)
-    await bus.kv_put(LEASES, lease.key, lease.encode())
+    await bus.kv.put(LEASES, lease.key, lease.encode())
     assert await looks(bus, 3) == 0
 
 

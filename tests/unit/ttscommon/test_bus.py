@@ -278,21 +278,21 @@ async def test_a_stream_that_does_not_answer_is_not_taken_for_an_empty_one(bus: 
 async def test_a_bucket_is_listed_whole_while_its_keys_are_renewed(bus: Bus, other: Bus) -> None:
     keys = {f"worker-{i}" for i in range(8)}
     for key in keys:
-        await bus.kv_put(subjects.REPLICAS, key, b"0")
+        await bus.kv.put(subjects.REPLICAS, key, b"0")
     done = asyncio.Event()
 
     async def renew() -> None:
         while not done.is_set():
             for key in keys:
-                await other.kv_put(subjects.REPLICAS, key, b"1")
+                await other.kv.put(subjects.REPLICAS, key, b"1")
 
     renewing = asyncio.create_task(renew())
     for _ in range(100):
-        assert set(await bus.kv_all(subjects.REPLICAS)) == keys
+        assert set(await bus.kv.all(subjects.REPLICAS)) == keys
     done.set()
     await renewing
-    await bus.kv_delete(subjects.REPLICAS, "worker-0")
-    assert set(await bus.kv_all(subjects.REPLICAS)) == keys - {"worker-0"}
+    await bus.kv.delete(subjects.REPLICAS, "worker-0")
+    assert set(await bus.kv.all(subjects.REPLICAS)) == keys - {"worker-0"}
 
 
 async def test_a_bucket_of_an_earlier_configuration_is_brought_up_to_date(
@@ -301,8 +301,8 @@ async def test_a_bucket_of_an_earlier_configuration_is_brought_up_to_date(
     info = await bus.jetstream.stream_info(f"KV_{subjects.REPLICAS}")
     info.config.allow_direct, info.config.max_age = False, 99.0
     await bus.jetstream.update_stream(info.config)
-    await other.kv_put(subjects.REPLICAS, "worker", b"1")
-    assert set(await other.kv_all(subjects.REPLICAS)) == {"worker"}
+    await other.kv.put(subjects.REPLICAS, "worker", b"1")
+    assert set(await other.kv.all(subjects.REPLICAS)) == {"worker"}
 
 
 async def test_a_cancellation_while_leaving_leaves_no_subscription(bus: Bus) -> None:
@@ -317,7 +317,7 @@ async def test_a_cancellation_while_leaving_leaves_no_subscription(bus: Bus) -> 
 
 
 async def test_a_bucket_full_of_deleted_keys_can_be_listed(bus: Bus) -> None:
-    await asyncio.gather(*(bus.kv_put(LEASES, f"gone-{n}", b"x") for n in range(1100)))
-    await bus.kv_put(LEASES, "stays", b"here")
-    await asyncio.gather(*(bus.kv_delete(LEASES, f"gone-{n}") for n in range(1100)))
-    assert await bus.kv_all(LEASES) == {"stays": b"here"}
+    await asyncio.gather(*(bus.kv.put(LEASES, f"gone-{n}", b"x") for n in range(1100)))
+    await bus.kv.put(LEASES, "stays", b"here")
+    await asyncio.gather(*(bus.kv.delete(LEASES, f"gone-{n}") for n in range(1100)))
+    assert await bus.kv.all(LEASES) == {"stays": b"here"}

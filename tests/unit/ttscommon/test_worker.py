@@ -140,7 +140,7 @@ async def test_a_finished_job_leaves_no_lease_and_is_not_delivered_again(connect
         assert (await seen.next()).epoch == 1
 
         async def clean() -> bool:
-            leases = await bus.kv_all(LEASES)
+            leases = await bus.kv.all(LEASES)
             return not leases and await pending_jobs(bus) == 0
 
         await until(clean)
@@ -197,7 +197,7 @@ async def test_a_drained_worker_hands_on_what_it_could_not_finish(connect: Conne
     async with working(first, stuck, drain_s=0.05):
         await first.submit(VOCODER, request("r"))
         await stuck.next()
-    assert await first.kv_get(REPLICAS, first.worker_id) is None
+    assert await first.kv.get(REPLICAS, first.worker_id) is None
     heir.finish.set()
     async with working(second, heir):
         assert (await heir.next()).epoch == 2

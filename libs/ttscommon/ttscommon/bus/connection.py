@@ -14,11 +14,10 @@ import nats.js.errors
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.js.api import KeyValueConfig
-from nats.js.kv import KeyValue
 
 from ttscommon import subjects
-from ttscommon.bus.logstore import DIRECT_BATCH, LogStore, Unreachable
+from ttscommon.bus.buckets import BUCKET_TTL_S, Buckets
+from ttscommon.bus.logstore import LogStore, Unreachable
 from ttscommon.bus.reader import LogReader
 from ttscommon.bus.writer import LogWriter
 from ttscommon.errors import BusUnavailable, MalformedMessage, Overloaded
@@ -42,7 +41,6 @@ EPOCHS_BEFORE: Final = "Antiphon-Epochs-Before"
 EPOCHS_PER_ATTEMPT: Final = 100
 _QUEUE_FULL: Final = 10077
 _STREAM_NAME_IN_USE: Final = 10058
-_BUCKET_TTL_S: Final = {subjects.REPLICAS: 6.0, subjects.LEASES: 60.0, subjects.TOMBSTONES: 600.0}
 
 log_ = structlog.get_logger(__name__)
 
@@ -57,7 +55,6 @@ class Bus:
         self.client = Client()
         self._settings = settings
         self._hooks: list[ReconnectHook] = []
-        self._buckets: dict[str, KeyValue] = {}
 
     @classmethod
     async def connect(cls, settings: BusSettings, name: str) -> Bus:
@@ -73,23 +70,19 @@ class Bus:
 
     async def _connect(self) -> None:
         settings = self._settings
-        await self.client.connect(
-            list(settings.urls),
+        await dial(
+            self.client,
+            settings,
             name=self.worker_id,
             user=settings.user,
             password=settings.password,
-            connect_timeout=1,
-            reconnect_time_wait=0.05,  # type: ignore[arg-type]  # seconds; fractions work
-            max_reconnect_attempts=-1,
-            ping_interval=5,
-            max_outstanding_pings=2,
-            pending_size=64 << 20,
             error_cb=_on_error,
             disconnected_cb=_on_disconnect,
             reconnected_cb=self._on_reconnect,
         )
         self.jetstream = self.client.jetstream(timeout=3)
         self.logs = LogStore(self.client, self.jetstream, settings.publish_timeout_s)
+        self.kv = Buckets(self.jetstream, self.logs, settings.replicas)
 
     @property
     def connected(self) -> bool:
@@ -99,8 +92,8 @@ class Bus:
         """Create streams and buckets that are missing; waits for JetStream to be up."""
         for config in subjects.streams(self._settings.replicas, self._settings.max_log_bytes):
             await self._patiently(lambda config=config: self._add_stream(config))  # type: ignore[misc]
-        for bucket in _BUCKET_TTL_S:
-            await self._patiently(lambda bucket=bucket: self.bucket(bucket))  # type: ignore[misc]
+        for bucket in BUCKET_TTL_S:
+            await self._patiently(lambda bucket=bucket: self.kv.bucket(bucket))  # type: ignore[misc]
 
     async def ensure_consumer(self, stage: Stage, model: str) -> None:
         """Create the durable consumer that a stage's replicas share for `model`."""
@@ -238,63 +231,13 @@ class Bus:
         """Tell both stages to stop; a tombstone tells whoever takes the job later."""
         await self.send(subjects.cancel(request_id), Cancel(request_id, reason))
         try:
-            await self.kv_put(subjects.TOMBSTONES, request_id, reason.encode())
+            await self.kv.put(subjects.TOMBSTONES, request_id, reason.encode())
         except BusUnavailable:
             log_.warning("cancel.no_tombstone", request_id=request_id)
 
     async def is_cancelled(self, request_id: str) -> bool:
         """Whether a tombstone stands for the request."""
-        return await self.kv_get(subjects.TOMBSTONES, request_id) is not None
-
-    async def kv_put(self, bucket: str, key: str, value: bytes) -> None:
-        """Store `value`; raises BusUnavailable."""
-        try:
-            await (await self.bucket(bucket)).put(key, value)
-        except Unreachable as error:
-            raise BusUnavailable(f"could not write {bucket}/{key}") from error
-
-    async def kv_get(self, bucket: str, key: str) -> bytes | None:
-        """The value, or None; raises BusUnavailable."""
-        try:
-            return (await (await self.bucket(bucket)).get(key)).value
-        except nats.js.errors.NotFoundError:
-            return None
-        except Unreachable as error:
-            raise BusUnavailable(f"could not read {bucket}/{key}") from error
-
-    async def kv_delete(self, bucket: str, key: str) -> None:
-        """Remove `key`; raises BusUnavailable."""
-        try:
-            await (await self.bucket(bucket)).delete(key)
-        except Unreachable as error:
-            raise BusUnavailable(f"could not delete {bucket}/{key}") from error
-
-    async def kv_all(self, bucket: str) -> dict[str, bytes]:
-        """Every key with its value; raises BusUnavailable.
-
-        The client library lists keys by a consumer, which may miss one that is renewed meanwhile.
-        Here pages are read upwards: what is renewed meanwhile is met again further up. Markers of
-        deleted keys make a bucket longer than one answer may be.
-        """
-        prefix = f"$KV.{bucket}."
-        query = {"next_by_subj": f"{prefix}>", "batch": DIRECT_BATCH}
-        values: dict[str, bytes] = {}
-        after = 0
-        try:
-            await self.bucket(bucket)
-            while True:
-                page = await self.logs.direct_get(f"KV_{bucket}", {**query, "seq": after + 1})
-                for headers, data in page:
-                    after = int(headers["Nats-Sequence"])
-                    key = headers["Nats-Subject"].removeprefix(prefix)
-                    if "KV-Operation" in headers or "Nats-Marker-Reason" in headers:
-                        values.pop(key, None)
-                    else:
-                        values[key] = data
-                if len(page) < DIRECT_BATCH:
-                    return values
-        except Unreachable as error:
-            raise BusUnavailable(f"could not list {bucket}") from error
+        return await self.kv.get(subjects.TOMBSTONES, request_id) is not None
 
     def on_reconnect(self, hook: ReconnectHook) -> None:
         """Call `hook` after every reconnection until `off_reconnect`."""
@@ -346,31 +289,6 @@ class Bus:
                 raise
             await self.jetstream.update_stream(config)
 
-    async def bucket(self, bucket: str) -> KeyValue:
-        """The KV bucket, created if it is missing."""
-        if bucket not in self._buckets:
-            config = KeyValueConfig(
-                bucket=bucket,
-                ttl=_BUCKET_TTL_S[bucket],
-                replicas=self._settings.replicas,
-                direct=True,
-            )
-            self._buckets[bucket] = await self._create_bucket(config)
-        return self._buckets[bucket]
-
-    async def _create_bucket(self, config: KeyValueConfig) -> KeyValue:
-        """Create the bucket, or give one of an earlier version the configuration of today."""
-        try:
-            return await self.jetstream.create_key_value(config)
-        except nats.js.errors.BadRequestError as error:
-            if error.err_code != _STREAM_NAME_IN_USE:
-                raise
-        existing = (await self.jetstream.stream_info(f"KV_{config.bucket}")).config
-        existing.allow_direct, existing.max_age = config.direct, config.ttl
-        existing.num_replicas = config.replicas
-        await self.jetstream.update_stream(existing)
-        return await self.jetstream.key_value(config.bucket)
-
     async def _patiently(self, action: Callable[[], Awaitable[Any]]) -> None:
         """Retry through elections and a JetStream that is still starting."""
         for attempt in range(120):
@@ -383,6 +301,20 @@ class Bus:
                 log_.info("bus.waiting_for_jetstream", error=str(error), attempt=attempt)
             await asyncio.sleep(random.uniform(0.1, 0.5))
         raise BusUnavailable("JetStream did not become available")
+
+
+async def dial(client: Client, settings: BusSettings, **options: Any) -> None:
+    """Connect `client` the way everything here does: reconnecting soon, and for ever."""
+    await client.connect(
+        list(settings.urls),
+        connect_timeout=1,
+        reconnect_time_wait=0.05,  # type: ignore[arg-type]  # seconds; fractions work
+        max_reconnect_attempts=-1,
+        ping_interval=5,
+        max_outstanding_pings=2,
+        pending_size=64 << 20,
+        **options,
+    )
 
 
 async def _on_error(error: Exception) -> None:

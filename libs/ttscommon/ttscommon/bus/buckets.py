@@ -1,0 +1,103 @@
+"""Keys and values in JetStream: what workers report, who holds which job, what was cancelled."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import nats.js.errors
+from nats.js import JetStreamContext
+from nats.js.api import KeyValueConfig
+from nats.js.kv import KeyValue
+
+from ttscommon import subjects
+from ttscommon.bus.logstore import DIRECT_BATCH, LogStore, Unreachable
+from ttscommon.errors import BusUnavailable
+
+BUCKET_TTL_S: Final = {subjects.REPLICAS: 6.0, subjects.LEASES: 60.0, subjects.TOMBSTONES: 600.0}
+
+_STREAM_NAME_IN_USE: Final = 10058
+
+
+class Buckets:
+    """All access to the buckets; they are created when first used."""
+
+    def __init__(self, jetstream: JetStreamContext, logs: LogStore, replicas: int) -> None:
+        self._jetstream = jetstream
+        self._logs = logs
+        self._replicas = replicas
+        self._open: dict[str, KeyValue] = {}
+
+    async def put(self, bucket: str, key: str, value: bytes) -> None:
+        """Store `value`; raises BusUnavailable."""
+        try:
+            await (await self.bucket(bucket)).put(key, value)
+        except Unreachable as error:
+            raise BusUnavailable(f"could not write {bucket}/{key}") from error
+
+    async def get(self, bucket: str, key: str) -> bytes | None:
+        """The value, or None; raises BusUnavailable."""
+        try:
+            return (await (await self.bucket(bucket)).get(key)).value
+        except nats.js.errors.NotFoundError:
+            return None
+        except Unreachable as error:
+            raise BusUnavailable(f"could not read {bucket}/{key}") from error
+
+    async def delete(self, bucket: str, key: str) -> None:
+        """Remove `key`; raises BusUnavailable."""
+        try:
+            await (await self.bucket(bucket)).delete(key)
+        except Unreachable as error:
+            raise BusUnavailable(f"could not delete {bucket}/{key}") from error
+
+    async def all(self, bucket: str) -> dict[str, bytes]:
+        """Every key with its value; raises BusUnavailable.
+
+        The client library lists keys by a consumer, which may miss one that is renewed meanwhile.
+        Here pages are read upwards: what is renewed meanwhile is met again further up. Markers of
+        deleted keys make a bucket longer than one answer may be.
+        """
+        prefix = f"$KV.{bucket}."
+        query = {"next_by_subj": f"{prefix}>", "batch": DIRECT_BATCH}
+        values: dict[str, bytes] = {}
+        after = 0
+        try:
+            await self.bucket(bucket)
+            while True:
+                page = await self._logs.direct_get(f"KV_{bucket}", {**query, "seq": after + 1})
+                for headers, data in page:
+                    after = int(headers["Nats-Sequence"])
+                    key = headers["Nats-Subject"].removeprefix(prefix)
+                    if "KV-Operation" in headers or "Nats-Marker-Reason" in headers:
+                        values.pop(key, None)
+                    else:
+                        values[key] = data
+                if len(page) < DIRECT_BATCH:
+                    return values
+        except Unreachable as error:
+            raise BusUnavailable(f"could not list {bucket}") from error
+
+    async def bucket(self, bucket: str) -> KeyValue:
+        """The KV bucket, created if it is missing."""
+        if bucket not in self._open:
+            config = KeyValueConfig(
+                bucket=bucket,
+                ttl=BUCKET_TTL_S[bucket],
+                replicas=self._replicas,
+                direct=True,
+            )
+            self._open[bucket] = await self._create_bucket(config)
+        return self._open[bucket]
+
+    async def _create_bucket(self, config: KeyValueConfig) -> KeyValue:
+        """Create the bucket, or give one of an earlier version the configuration of today."""
+        try:
+            return await self._jetstream.create_key_value(config)
+        except nats.js.errors.BadRequestError as error:
+            if error.err_code != _STREAM_NAME_IN_USE:
+                raise
+        existing = (await self._jetstream.stream_info(f"KV_{config.bucket}")).config
+        existing.allow_direct, existing.max_age = config.direct, config.ttl
+        existing.num_replicas = config.replicas
+        await self._jetstream.update_stream(existing)
+        return await self._jetstream.key_value(config.bucket)
