@@ -3,6 +3,7 @@
 # make test               unit and pipeline tests
 # make check              ruff, mypy --strict, import contract
 # make chaos              kill, stop and cut off processes: a table and build/chaos.json
+# make soak               5,000 requests of every kind, clients leaving: does anything grow or stay?
 # make bench              load against a running stack: URL=, ARGS=
 # make voice BUDGET=90    train the default voice, in minutes
 # make voice-eval         measure it
@@ -32,7 +33,7 @@ TOOLS := bench training
 PACKAGE_FILES := $(SERVING:%=%/pyproject.toml)
 TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 
-.PHONY: serve test check chaos bench voice voice-eval lock clean
+.PHONY: serve test check chaos soak bench voice voice-eval lock clean
 
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
@@ -48,6 +49,10 @@ check: $(VENV)/.training
 
 chaos: $(VENV)/.training
 	$(BIN)/python -m tests.chaos $(ARGS)
+
+soak: $(VENV)/.training
+	$(BIN)/python -m tests.chaos.leaving
+	$(BIN)/python -m tests.chaos.soak $(ARGS)
 
 bench: $(VENV)/.developing
 	$(BIN)/antiphon bench run --url $(URL) --protocol ws $(or $(ARGS),--concurrency 4)

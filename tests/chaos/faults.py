@@ -112,8 +112,14 @@ FAULTS: Final[Mapping[str, Fault]] = {
         kill_serving_gateway, gateways=2, listen=listen_by_command, between_s=(1.5, 3.0)
     ),
     "kill the only gateway": Fault(kill("gateway")),
+    "kill the only gateway under say": Fault(
+        kill("gateway"), listen=listen_by_command, between_s=(1.5, 3.0)
+    ),
     "kill broker": Fault(kill("broker")),
-    "kill one of three brokers": Fault(kill("broker"), brokers=3),
+    "kill one of three brokers": Fault(kill("broker"), brokers=3, between_s=(0.8, 2.0)),
+    "ask while one of three brokers is gone": Fault(
+        kill("broker"), brokers=3, between_s=(0.0, 0.05)
+    ),
     "stop talker": Fault(freeze("talker", LONG_STOP_S)),
     "stop vocoder": Fault(freeze("vocoder", LONG_STOP_S)),
     "stop talker shortly": Fault(freeze("talker", SHORT_STOP_S)),

@@ -39,9 +39,9 @@ async def posts(url: str, dice: random.Random) -> None:
 
 
 async def cancels(url: str, dice: random.Random) -> None:
-    """Barges in after the first sound."""
+    """Barges in after the first sound, long before the end even on a busy machine."""
     async with _socket(url) as socket:
-        await _ask(socket, LONG_TEXT)
+        await _ask(socket, LONG_TEXT * 3)
         await _first_sound(socket)
         await _send(socket, type="cancel")
         await _until_done(socket, "cancelled")
@@ -94,7 +94,10 @@ async def resumes(url: str, dice: random.Random) -> None:
 
 
 async def vanishes_resuming(url: str, dice: random.Random) -> None:
-    """Resumes, and is gone for good."""
+    """Resumes, and is gone for good.
+
+    Gone before it has resumed, it might come back, and would be waited for.
+    """
     async with _socket(url) as socket:
         await _send(socket, type="session.config", voice="slt", resumable=True)
         await _speak(socket, LONG_TEXT)
@@ -103,6 +106,7 @@ async def vanishes_resuming(url: str, dice: random.Random) -> None:
     async with _socket(url) as socket:
         await _send(socket, type="session.config", voice="slt")
         await _send(socket, type="session.resume", request_id=request_id, from_sample=samples)
+        await _first_sound(socket)
         await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
         socket.transport.abort()
 

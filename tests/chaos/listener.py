@@ -24,6 +24,7 @@ from ttscommon.subjects import CODES
 
 PATIENCE_S = 90.0
 _LOG_PATIENCE_S = 10.0
+_LOOK_S = 0.01
 _ONE_STEP = 1
 _FLAWS = ("lost", "repeated", "differing", "hung", "errors", "unended")
 
@@ -45,6 +46,7 @@ class Heard:
     outcome: str = ""
     error: str = ""
     hung: bool = False
+    failed_s: float = 0.0
     parts: list[bytes] = field(default_factory=list)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
 
@@ -54,8 +56,10 @@ class Heard:
 
     @property
     def worst_silence_s(self) -> float:
-        """The longest time without audio, the wait for the first included."""
+        """The longest time without audio, the wait for the first or the failure included."""
         times = [self.asked_s, *(moment for moment, _ in self.arrivals)]
+        if self.failed_s:
+            times.append(self.failed_s)
         return max((b - a for a, b in pairwise(times)), default=0.0)
 
     @property
@@ -97,14 +101,21 @@ async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
         heard.error = str(error)
     except TimeoutError:
         heard.hung = True
+    if heard.outcome != "ok":
+        heard.failed_s = time.monotonic()
     return heard
 
 
 async def listen_by_command(url: str, seed: int) -> Heard:
-    """The same through `antiphon say -o`, a process of its own that nobody tells of the fault."""
+    """The same through `antiphon say -o`, a process of its own that nobody tells of the fault.
+
+    Its arrivals are those of the file's growth; the wait for the first is not known.
+    """
     heard = Heard(seed, time.monotonic())
     with tempfile.TemporaryDirectory(prefix="say-") as folder:
         out = Path(folder) / "out.wav"
+        arrivals: list[tuple[float, int]] = []
+        watching = asyncio.create_task(_watch(out, arrivals))
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "antiphon", "say", TEXT,
             "--url", url, "--seed", str(seed), "-o", str(out),
@@ -118,6 +129,8 @@ async def listen_by_command(url: str, seed: int) -> Heard:
             process.kill()
             await process.wait()
             return heard
+        finally:
+            watching.cancel()
         if process.returncode:
             heard.error = said.strip()
             return heard
@@ -127,7 +140,20 @@ async def listen_by_command(url: str, seed: int) -> Heard:
         if found := re.search(r"request\s+([\w-]+)", said):
             heard.request_id = found[1]
     heard.outcome = "ok"
+    heard.arrivals = arrivals
+    heard.asked_s = arrivals[0][0] if arrivals else heard.asked_s
     return heard
+
+
+async def _watch(out: Path, arrivals: list[tuple[float, int]]) -> None:
+    """Note when the file grows, by how many samples."""
+    size = 0
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        now = out.stat().st_size if out.exists() else 0
+        if now > size:
+            arrivals.append((time.monotonic(), (now - size) // 2))
+            size = now
 
 
 async def logged_codes(bus: Bus, request_id: str) -> npt.NDArray[np.int16]:

@@ -57,6 +57,9 @@ class Reporter:
         """Write a report; False if the broker did not take it."""
         try:
             self.queued = await self._waiting()
+        except BusUnavailable as error:
+            log_.debug("queue.unseen", error=error.message)
+        try:
             value = self._report().encode()
             await self._bus.kv.put(subjects.REPLICAS, self._bus.worker_id, value)
         except BusUnavailable as error:

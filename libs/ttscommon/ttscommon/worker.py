@@ -91,6 +91,7 @@ class Worker:
         self._slots = slots
         self._free = asyncio.Semaphore(slots)
         self.active: dict[str, Job] = {}
+        self._unreleased: set[str] = set()
         self._chores: set[asyncio.Task[None]] = set()
 
     @property
@@ -184,6 +185,7 @@ class Worker:
             await self._acknowledge(job)
         except Fenced as error:
             log.warning("job.fenced", error=error.message)
+            job.superseded = True  # and by now the lease is the successor's
         except asyncio.CancelledError:
             if not job.superseded:
                 await tell(job.message.nak)
@@ -196,7 +198,8 @@ class Worker:
                 await self._bus.unsubscribe(control)
             if self.active.get(job.request_id) is job:
                 del self.active[job.request_id]
-                await self._release_lease(job)
+                if not job.superseded:
+                    await self._release_lease(job.request_id)
             self._free.release()
 
     def _in_background(self, duty: Coroutine[Any, Any, None]) -> None:
@@ -261,15 +264,20 @@ class Worker:
         try:
             await self._bus.kv.put(subjects.LEASES, lease.key, lease.encode())
             if self.active.get(job.request_id) is not job:
-                await self._release_lease(job)
+                await self._release_lease(job.request_id)
         except BusUnavailable:
             log_.warning("lease.unwritten", request_id=job.request_id)
 
-    async def _release_lease(self, job: Job) -> None:
+    async def _release_lease(self, request_id: str) -> bool:
+        """Whether the lease is gone; if not, the next heartbeat tries again."""
         try:
-            await self._bus.kv.delete(subjects.LEASES, f"{self._stage.name}.{job.request_id}")
+            await self._bus.kv.delete(subjects.LEASES, f"{self._stage.name}.{request_id}")
         except BusUnavailable:
-            log_.debug("lease.left_to_expire", request_id=job.request_id)
+            log_.debug("lease.unreleased", request_id=request_id)
+            self._unreleased.add(request_id)
+            return False
+        self._unreleased.discard(request_id)
+        return True
 
     async def _heartbeat_loop(self) -> None:
         while True:
@@ -277,6 +285,9 @@ class Worker:
             for job in list(self.active.values()):
                 await tell(job.message.in_progress)
                 await self._lease(job)
+            for request_id in self._unreleased - self.active.keys():
+                if not await self._release_lease(request_id):
+                    break
 
     async def _drain(self, drain_s: float) -> None:
         tasks = [job.task for job in self.active.values() if job.task is not None]

@@ -171,7 +171,8 @@ class SpokenResponse(Response):
                 await self._send(send, prefix + pcm, more=True)
                 await speech.handed(len(pcm) // wav.BYTES_PER_SAMPLE, rate)
             self._refuse_silence()
-            await self._send(send, b"", more=False)
+        # Outside: whoever has all of it looks gone, and what is left of the exit would be cut.
+        await self._send(send, b"", more=False)
 
     async def _whole(self, send: Send) -> None:
         parts: list[bytes] = []

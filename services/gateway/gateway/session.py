@@ -87,17 +87,16 @@ class Session:
         code = _NORMAL
         try:
             done, _ = await asyncio.wait((sender, *parts), return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        except WebSocketDisconnect as gone:
-            if await _close_code(gone, parts[0]) in _LOST:
-                self._detach()
-            return
-        except AntiphonError as error:
-            code = self._fail(error)
-        except Exception:
-            log_.exception("session.fault")
-            code = self._fail(SynthesisFailed("internal error"), _FAULT)
+            match _failure(done):
+                case WebSocketDisconnect() as gone:
+                    if await _close_code(gone, parts[0]) in _LOST:
+                        self._detach()
+                    return
+                case AntiphonError() as error:
+                    code = self._fail(error)
+                case Exception() as error:
+                    log_.error("session.fault", exc_info=error)
+                    code = self._fail(SynthesisFailed("internal error"), _FAULT)
         finally:
             await _stop(*parts)
             if self._speaking is not None:
@@ -354,6 +353,15 @@ class Session:
         except ClientTooSlow:
             log_.debug("session.error_unheard")
         return code or errors.edge(error).close or _FAULT
+
+
+def _failure(done: set[asyncio.Task[None]]) -> BaseException | None:
+    """What ended the session, if not its own end.
+
+    Raised once more, it would hold the frame that holds the task that holds it: a circle with the
+    whole session in it, left to the collector.
+    """
+    return next((error for task in done if (error := task.exception()) is not None), None)
 
 
 async def _close_code(gone: WebSocketDisconnect, reader: asyncio.Task[None]) -> int:

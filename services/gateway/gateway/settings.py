@@ -34,7 +34,7 @@ class GatewaySettings(ServiceSettings):
     utilisation: float = Field(default=0.85, gt=0, le=1)
     keys_file: Path | None = None
 
-    first_audio_timeout_s: float = Field(default=10.0, gt=0)
+    first_audio_timeout_s: float = Field(default=15.0, gt=0)
     stall_timeout_s: float = Field(default=30.0, gt=0)
     input_timeout_s: float = Field(default=60.0, gt=0)
     idle_timeout_s: float = Field(default=300.0, gt=0)

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from ttscommon.bus import Bus
+from ttscommon.errors import BusUnavailable, Fenced
 from ttscommon.messages import End, SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.reaper import Reaper
-from ttscommon.replicas import Replica
+from ttscommon.replicas import Lease, Replica
 from ttscommon.subjects import AUDIO, JOBS, LEASES, REPLICAS, VOCODER
 from ttscommon.worker import Job, Worker
 
@@ -123,12 +124,62 @@ async def test_a_job_that_the_broker_forgot_to_have_given_goes_on(connect: Conne
         await until(lambda: _none_pending(client))
 
 
+async def test_who_was_fenced_leaves_the_lease_to_its_successor(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+
+    async def lose(job: Job) -> None:
+        lease = Lease("successor", "vocoder", job.request_id, 2, "x")
+        await until(lambda: _leased(client, job.request_id))
+        await client.kv.put(LEASES, lease.key, lease.encode())
+        raise Fenced("somebody else has it")
+
+    seen = Seen(lose)
+    async with working(bus, seen) as worker:
+        await client.submit(VOCODER, request("r1"))
+        await seen.next()
+        await until(lambda: _is(worker.free == 2))
+        assert await _leased(client, "r1")
+
+
+async def _leased(bus: Bus, request_id: str) -> bool:
+    return await bus.kv.get(LEASES, f"vocoder.{request_id}") is not None
+
+
 async def _is(fact: bool) -> bool:
     return fact
 
 
 async def _none_pending(bus: Bus) -> bool:
     return await pending_jobs(bus) == 0
+
+
+async def test_a_lease_that_could_not_be_released_is_released_later(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, client = await connect(), await connect()
+    delete, failed = bus.kv.delete, asyncio.Event()
+
+    async def fail_once(bucket: str, key: str) -> None:
+        if failed.is_set():
+            await delete(bucket, key)
+        else:
+            failed.set()
+            raise BusUnavailable("an election")
+
+    monkeypatch.setattr(bus.kv, "delete", fail_once)
+    monkeypatch.setattr("ttscommon.worker._HEARTBEAT_S", 0.05)
+    seen = Seen()
+    async with working(bus, seen):
+        await client.submit(VOCODER, request("r1"))
+        await seen.next()
+        await until(lambda: _leased(client, True))
+        seen.finish.set()
+        await until(lambda: _leased(client, False))
+        assert failed.is_set()
+
+
+async def _leased(bus: Bus, wanted: bool) -> bool:
+    return bool(await bus.kv.all(LEASES)) == wanted
 
 
 async def test_a_finished_job_leaves_no_lease_and_is_not_delivered_again(connect: Connect) -> None:

@@ -14,6 +14,8 @@ from ttscommon.bus.logstore import DIRECT_BATCH, LogStore, Unreachable
 from ttscommon.errors import BusUnavailable
 
 BUCKET_TTL_S: Final = {subjects.REPLICAS: 6.0, subjects.LEASES: 60.0, subjects.TOMBSTONES: 600.0}
+# Nothing can be renewed while three brokers elect a leader, and nobody is dead for that.
+_ELECTION_S: Final = 9.0
 
 _STREAM_NAME_IN_USE: Final = 10058
 
@@ -82,7 +84,7 @@ class Buckets:
         if bucket not in self._open:
             config = KeyValueConfig(
                 bucket=bucket,
-                ttl=BUCKET_TTL_S[bucket],
+                ttl=BUCKET_TTL_S[bucket] + (_ELECTION_S if self._replicas > 1 else 0.0),
                 replicas=self._replicas,
                 direct=True,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
@@ -39,6 +40,10 @@ from ttscommon.tasks import stop
 
 EPOCHS_BEFORE: Final = "Antiphon-Epochs-Before"
 EPOCHS_PER_ATTEMPT: Final = 100
+# Three brokers that lost a leader are without one for four to nine seconds.
+_SUBMIT_S: Final = 10.0
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 0.25
 _QUEUE_FULL: Final = 10077
 _STREAM_NAME_IN_USE: Final = 10058
 
@@ -113,7 +118,9 @@ class Bus:
             headers["Nats-Msg-Id"] += f".{attempt}"
             headers[EPOCHS_BEFORE] = str(attempt * EPOCHS_PER_ATTEMPT)
         data = encode(request)
-        for attempt in range(5):
+        deadline_s = time.monotonic() + _SUBMIT_S
+        pause_s = _FIRST_PAUSE_S
+        while True:
             try:
                 await self._or_reconnected(
                     self.jetstream.publish(
@@ -130,8 +137,10 @@ class Bus:
                     raise Overloaded("the job queue is full") from error
             except Unreachable as error:
                 log_.debug("submit.retry", request_id=request.request_id, error=str(error))
-            await asyncio.sleep(0.05 * (attempt + 1) * random.uniform(0.5, 1.0))
-        raise BusUnavailable("the broker did not take the job in time")
+            if time.monotonic() > deadline_s:
+                raise BusUnavailable("the broker did not take the job in time")
+            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _or_reconnected(self, request: Coroutine[Any, Any, object]) -> None:
         """Wait for `request`, or raise StaleConnectionError at the next reconnection.

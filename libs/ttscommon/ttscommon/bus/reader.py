@@ -73,11 +73,14 @@ class LogReader:
         traceback: TracebackType | None,
     ) -> None:
         self._bus.off_reconnect(self._suspect_loss)
+        # Both hold us in turn: such circles pile up until the collector stops the whole process.
+        subscriptions, self._subscriptions = self._subscriptions, []
+        repairer, self._repairer = self._repairer, None
         # Before anything that suspends: a cancellation may find us here, and would leave them.
-        for subscription in self._subscriptions:
+        for subscription in subscriptions:
             await self._bus.unsubscribe(subscription)
-        if self._repairer is not None:
-            await stop(self._repairer)
+        if repairer is not None:
+            await stop(repairer)
 
     def __aiter__(self) -> Self:
         return self
