@@ -263,7 +263,7 @@ class Worker:
         )
         try:
             await self._bus.kv.put(subjects.LEASES, lease.key, lease.encode())
-            if self.active.get(job.request_id) is not job:
+            if self.active.get(job.request_id) is not job and not job.superseded:
                 await self._release_lease(job.request_id)
         except BusUnavailable:
             log_.warning("lease.unwritten", request_id=job.request_id)

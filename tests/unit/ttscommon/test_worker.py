@@ -129,7 +129,7 @@ async def test_who_was_fenced_leaves_the_lease_to_its_successor(connect: Connect
 
     async def lose(job: Job) -> None:
         lease = Lease("successor", "vocoder", job.request_id, 2, "x")
-        await until(lambda: _leased(client, job.request_id))
+        await until(lambda: _has_lease(client, job.request_id))
         await client.kv.put(LEASES, lease.key, lease.encode())
         raise Fenced("somebody else has it")
 
@@ -138,10 +138,10 @@ async def test_who_was_fenced_leaves_the_lease_to_its_successor(connect: Connect
         await client.submit(VOCODER, request("r1"))
         await seen.next()
         await until(lambda: _is(worker.free == 2))
-        assert await _leased(client, "r1")
+        assert await _has_lease(client, "r1")
 
 
-async def _leased(bus: Bus, request_id: str) -> bool:
+async def _has_lease(bus: Bus, request_id: str) -> bool:
     return await bus.kv.get(LEASES, f"vocoder.{request_id}") is not None
 
 
