@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from statistics import median
 from types import MappingProxyType
 from typing import Final
 
+from ttscommon.curves import Line
+
 _WINDOW_S: Final = 0.25
 _WINDOWS: Final = 8
+_FRESH_S: Final = 30.0
 
 
 class Pace:
@@ -17,12 +21,21 @@ class Pace:
 
     Everything the engine does counts, prompts and rendering too, whoever shared its core: a curve
     of bare steps promises more than listeners get. Time is summed up over windows of work.
+
+    Sizes not seen lately are taken from what was known before any traffic, as much slower or
+    faster as the sizes that were seen. So a busy moment is forgotten: whoever plans by it lets
+    nobody in, and would never see those sizes again.
     """
 
-    def __init__(self, known: Mapping[int, float] = MappingProxyType({})) -> None:
+    def __init__(
+        self,
+        known: Mapping[int, float] = MappingProxyType({}),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`known`: seconds of a round by streams, as far as known before any traffic."""
         self._known = dict(known)
-        self._windows: dict[int, deque[float]] = {}
+        self._clock = clock
+        self._windows: dict[int, deque[tuple[float, float]]] = {}
         self._seconds = self._stream_seconds = 0.0
         self._frames = 0
 
@@ -36,11 +49,20 @@ class Pace:
         mean = self._stream_seconds / self._seconds
         size = max(1, round(mean))
         round_s = size * self._seconds / self._frames
-        self._windows.setdefault(size, deque(maxlen=_WINDOWS)).append(round_s)
+        self._windows.setdefault(size, deque(maxlen=_WINDOWS)).append((self._clock(), round_s))
         self._seconds, self._stream_seconds, self._frames = 0.0, 0.0, 0
 
     @property
     def round_s(self) -> dict[int, float]:
         """Median seconds of a round by streams; may be asked from any thread."""
-        lately = {size: median(list(times)) for size, times in list(self._windows.items())}
-        return {**self._known, **lately}
+        since_s = self._clock() - _FRESH_S
+        lately: dict[int, float] = {}
+        for size, windows in list(self._windows.items()):
+            if fresh := [round_s for at_s, round_s in list(windows) if at_s >= since_s]:
+                lately[size] = median(fresh)
+        if not (lately and self._known):
+            return lately or dict(self._known)
+        line = Line.through(self._known)
+        ratios = [s / line.at(size) for size, s in lately.items() if line.at(size) > 0.0]
+        slower = median(ratios) if ratios else 1.0
+        return {**{size: slower * s for size, s in self._known.items()}, **lately}

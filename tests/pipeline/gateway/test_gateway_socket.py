@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import weakref
 from typing import Any
 
 import numpy as np
@@ -354,3 +356,21 @@ async def test_a_client_that_reads_slowly_still_gets_everything(stand: Any, talk
             samples += len(message.get("data", b"")) // 2
             await asyncio.sleep(0.001)  # the slow client
     assert samples == message["samples"] == count * 90 * 160
+
+
+async def test_a_session_that_ended_is_no_garbage_for_the_collector(stand: Any, talk: Any) -> None:
+    gc.disable()
+    try:
+        async with stand.session() as socket:
+            await talk.send(socket, "input.text", text=TEXT)
+            await talk.send(socket, "input.done")
+            await talk.until(socket, "audio.done")
+            (session,) = stand.gateway.sessions
+            left, ended = weakref.ref(session), session.ended
+            del session
+        async with asyncio.timeout(10):
+            await ended.wait()
+            while left() is not None:  # what served it still has to return
+                await asyncio.sleep(0)
+    finally:
+        gc.enable()

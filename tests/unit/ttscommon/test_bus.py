@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -321,3 +323,19 @@ async def test_a_bucket_full_of_deleted_keys_can_be_listed(bus: Bus) -> None:
     await bus.kv.put(LEASES, "stays", b"here")
     await asyncio.gather(*(bus.kv.delete(LEASES, f"gone-{n}") for n in range(1100)))
     assert await bus.kv.all(LEASES) == {"stays": b"here"}
+
+
+async def test_a_reader_that_was_left_is_no_garbage_for_the_collector(bus: Bus, other: Bus) -> None:
+    writer = await bus.writer(AUDIO, "r", epoch=1)
+    await put(writer, 2)
+    await finish(writer)
+    gc.disable()
+    try:
+        async with other.reader(AUDIO, "r") as reader:
+            await drain(reader)
+        left = weakref.ref(reader)
+        del reader
+        await other.client.flush()  # the subscriptions' own tasks end meanwhile
+        assert left() is None
+    finally:
+        gc.enable()

@@ -18,10 +18,22 @@ def test_work_without_frames_is_paid_by_the_frames_around_it() -> None:
     assert pace.round_s == {4: pytest.approx(4 * 0.3 / 20)}
 
 
-def test_what_is_measured_replaces_what_was_known_of_that_size() -> None:
-    pace = Pace({1: 0.004, 16: 0.01})
-    pace.add(streams=16, frames=160, seconds=0.3)
-    assert pace.round_s == {1: 0.004, 16: pytest.approx(0.03)}
+def test_sizes_not_seen_are_as_much_slower_as_those_that_were() -> None:
+    pace = Pace({1: 0.004, 16: 0.016})
+    assert pace.round_s == {1: 0.004, 16: 0.016}
+    pace.add(streams=1, frames=25, seconds=0.3)  # three times as slow as known
+    assert pace.round_s == {1: pytest.approx(0.012), 16: pytest.approx(0.048)}
+
+
+def test_a_busy_moment_is_forgotten() -> None:
+    now = 0.0
+    pace = Pace({1: 0.004, 16: 0.016}, lambda: now)
+    pace.add(streams=16, frames=16, seconds=0.4)
+    assert pace.round_s[16] == pytest.approx(0.4)
+    now = 60.0
+    assert pace.round_s == {1: 0.004, 16: 0.016}
+    pace.add(streams=1, frames=75, seconds=0.3)
+    assert pace.round_s[16] == pytest.approx(0.016)
 
 
 def test_old_windows_are_forgotten() -> None:

@@ -72,7 +72,7 @@ class Engine:
         self._running = False
         self._over = False
         self._hand_over = threading.Lock()
-        self._pace = Pace(model.measured_round_s)
+        self._pace = Pace(model.measured_round_s, clock)
 
     @property
     def spec(self) -> ModelSpec:
