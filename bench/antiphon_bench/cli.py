@@ -132,6 +132,26 @@ def queue(
     tables.show_comparison(console, scenarios.queues(config, urls, requests))
 
 
+@app.command("capacity")
+@with_options
+def find_capacity(
+    options: Options,
+    listeners: Annotated[str, typer.Option(help="Loads to try in turn.")] = "100,200,300,400,500",
+) -> None:
+    """Find how many listeners a stack on this machine carries, and what gives way first."""
+    from antiphon_bench.capacity import capacity
+    from antiphon_bench.processes import NotHere
+
+    config = options.run_config(options.arrivals(None, 1))
+    console.print(tables.CAPACITY_HEAD)
+    try:
+        counts = [int(count) for count in listeners.split(",")]
+        found = capacity(config, counts, report=lambda p: console.print(tables.load(p)))
+    except (ValueError, NotHere) as error:
+        raise typer.BadParameter(str(error)) from error
+    tables.show_capacity(console, found)
+
+
 @app.command("self-test")
 def self_test(
     streams: Annotated[int, typer.Option(help="Realtime streams at once.")] = 300,

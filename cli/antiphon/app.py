@@ -36,10 +36,11 @@ _STAGES = ("gateway", *_ENGINES)
 
 
 class Engine(StrEnum):
-    """What computes: the voice, or a fake that speaks the protocol at calibrated speed."""
+    """What computes: the voice, a fake that keeps a curve's time, or nobody, for the bench."""
 
     torch = "torch"
     fake = "fake"
+    mime = "mime"
 
 
 class LogLevel(StrEnum):
@@ -63,7 +64,7 @@ def up(
     ] = 8000,
     host: Annotated[str, typer.Option(help="Address the gateway listens on.")] = "127.0.0.1",
     engine: Annotated[
-        Engine, typer.Option(help="Real voice, or a fake without torch.")
+        Engine, typer.Option(help="Real voice, a fake without torch, or a mime.")
     ] = Engine.torch,
     talkers: Annotated[int, typer.Option(min=1, max=64, help="Talker processes.")] = 1,
     vocoders: Annotated[int, typer.Option(min=1, max=64, help="Vocoder processes.")] = 1,

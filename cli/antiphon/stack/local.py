@@ -22,11 +22,14 @@ from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.stack.child import Child, ChildFailed, Command, Ports
 from ttscommon.settings import PREFIX, BusSettings
 
-Engine = Literal["torch", "fake"]
+Engine = Literal["torch", "fake", "mime"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 # The default voice lies in the repository, whichever folder the command is given in.
 DEFAULT_VOICE_DIR: Final = Path(__file__).resolve().parents[3] / "voices" / "cantor"
+
+# Plays both stages, for `antiphon bench capacity`.
+_MIME: Final = "antiphon_bench.mime"
 
 _PINNED: Final = {"http": "PORT", "admin": "ADMIN_PORT"}
 
@@ -160,7 +163,7 @@ class LocalStack:
 
     async def stop(self) -> None:
         """Stop in the order in which work flows, so that what is in work can finish."""
-        for stage in (("gateway",), ("talker", "vocoder"), ("broker",)):
+        for stage in (("gateway",), ("talker", "vocoder", "mime"), ("broker",)):
             stopping = [c for n, c in self.children.items() if n.split("-")[0] in stage]
             await asyncio.gather(*(child.stop(self.config.grace_s) for child in stopping))
         for task in self._tasks.values():
@@ -210,6 +213,8 @@ class LocalStack:
             **_ONE_THREAD,
         }
         programs = [self._service("gateway", "gateway", folder, gateway)] * config.gateways
+        if config.engine == "mime":
+            return [*programs, self._service(_MIME, "mime", folder, {})]
         for stage, count in (("talker", config.talkers), ("vocoder", config.vocoders)):
             names = [f"{stage}-{number}" for number in range(1, count + 1)]
             programs += [self._service(stage, name, folder, engine) for name in names]

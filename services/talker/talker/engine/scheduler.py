@@ -32,14 +32,12 @@ class Limits:
     """What one step may hold, and who may share it.
 
     Streams under `urgent_slack_s` must step now; those over `relaxed_slack_s` step aside for them.
-    When half of them hold less than `pressed_slack_s`, no step may be wasted on being short.
     """
 
     streams: int = 32
     positions: int = 512
     startup_share: float = 0.5
     urgent_slack_s: float = 0.5
-    pressed_slack_s: float = 2.0
     relaxed_slack_s: float = 8.0
 
     def __post_init__(self) -> None:
@@ -72,16 +70,13 @@ def _steady(candidates: Sequence[Candidate], limits: Limits, *, startup: bool) -
     """Streams past their startup that step now, least slack first.
 
     Beside a startup only the urgent ones: every other would make the first sound later, and can
-    wait for the two or three short steps that a startup takes. Unless half of all listeners are
-    short of slack: near saturation startups are seldom absent, and short steps would waste what
-    capacity there is. Without a startup the batch is filled: full steps are the most efficient,
-    and the slack they build up is what outlasts a burst.
+    wait for the two or three short steps that a startup takes. Without a startup the batch is
+    filled: full steps are the most efficient, and the slack they build up outlasts a burst.
     """
     steady = [c for c in candidates if not c.startup]
     steady.sort(key=lambda c: (c.slack_s, c.arrived_s))
     urgent = sum(c.slack_s < limits.urgent_slack_s for c in steady)
-    pressed = bool(steady) and steady[len(steady) // 2].slack_s < limits.pressed_slack_s
-    if startup and not pressed:
+    if startup:
         return steady[:urgent]
     if urgent:
         steady = [c for c in steady if c.slack_s < limits.relaxed_slack_s]

@@ -1,0 +1,136 @@
+"""A talker and a vocoder in one that compute nothing: a tone, at a listener's own pace.
+
+`antiphon up --engine mime` runs it in their place. It claims jobs, holds leases and writes audio
+logs as they do, so that a gateway and its broker can be loaded on a machine too small for the
+engines that would load them. There are no codec logs, and text that comes late is not spoken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from pydantic import Field
+
+from ttscommon import subjects
+from ttscommon.bus import Bus, LogWriter
+from ttscommon.messages import AudioChunk, End, Tensor
+from ttscommon.replicas import Model, Replica, Voice
+from ttscommon.reporter import Reporter
+from ttscommon.service import Service, launch
+from ttscommon.settings import ServiceSettings
+from ttscommon.subjects import TALKER, VOCODER, Stage
+from ttscommon.tasks import stop
+from ttscommon.worker import Job, Worker
+
+SAMPLE_RATE_HZ: Final = 16_000
+FRAME_RATE_HZ: Final = 25.0
+_FRAMES_PER_CHARACTER: Final = 1.6
+_FIRST_FRAMES: Final = 3
+_MOST_FRAMES: Final = 25
+_FIRST_S: Final = 0.03
+_SPEED: Final = 4.0
+_LEAD_S: Final = 1.0
+_FRAME_SAMPLES: Final = round(SAMPLE_RATE_HZ / FRAME_RATE_HZ)
+_VOICES: Final = (Voice("mime", "Mime", "en"),)
+
+
+class MimeSettings(ServiceSettings):
+    """Read from ANTIPHON_...; see ServiceSettings."""
+
+    model: str = Field(default="cantor", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    slots: int = Field(default=8192, ge=1, le=8192)
+
+
+@dataclass(frozen=True)
+class Step:
+    """`frames` frames, `at_s` after the job was claimed."""
+
+    at_s: float
+    frames: int
+
+
+def steps(frames: int) -> Iterator[Step]:
+    """The chunks of a request: tiny first, doubled up to a second each.
+
+    They come at four times the speed of sound until the listener has a second in hand, and then
+    as they are needed, so that a stream is open for about as long as it is heard.
+    """
+    done, size = 0, _FIRST_FRAMES
+    while done < frames:
+        count = min(size, frames - done)
+        made_s = max(0, done + count - _FIRST_FRAMES) / FRAME_RATE_HZ / _SPEED
+        yield Step(_FIRST_S + max(made_s, done / FRAME_RATE_HZ - _LEAD_S), count)
+        done, size = done + count, min(size * 2, _MOST_FRAMES)
+
+
+class Mime:
+    """Writes one job after another into its audio log."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        # 250 Hz: whole cycles in every frame, so that any two frames join.
+        cycles = 250.0 * np.arange(_MOST_FRAMES * _FRAME_SAMPLES) / SAMPLE_RATE_HZ
+        self._tone = Tensor.of((8000.0 * np.cos(2.0 * np.pi * cycles)).astype("<i2"))
+
+    async def handle(self, job: Job) -> None:
+        """Speak from wherever the log ends; returns once it has its end."""
+        writer = await self._bus.writer(subjects.AUDIO, job.request_id, job.epoch, restore=False)
+        try:
+            if not writer.ended:
+                await writer.end(await self._speak(job, writer))
+            await writer.close()
+        finally:
+            await writer.release()
+
+    async def _speak(self, job: Job, writer: LogWriter) -> End:
+        loop = asyncio.get_running_loop()
+        said = writer.position // _FRAME_SAMPLES
+        frames = max(1, int(len(job.request.text) * _FRAMES_PER_CHARACTER)) - said
+        began = loop.time()
+        for step in steps(frames):
+            try:
+                async with asyncio.timeout_at(began + step.at_s):
+                    await job.cancelled.wait()
+                return End(job.request_id, writer.position, "cancelled", "cancelled", "cancelled")
+            except TimeoutError:
+                pcm = self._tone.rows(0, step.frames * _FRAME_SAMPLES)
+            await writer.put(AudioChunk(job.request_id, writer.position, SAMPLE_RATE_HZ, pcm))
+        return End(job.request_id, writer.position, "ok")
+
+
+async def serve(service: Service, settings: MimeSettings) -> None:
+    """Take the talkers' jobs until the service stops; be seen as a talker and as a vocoder."""
+    talker = await Bus.connect(settings.bus, "talker")
+    vocoder = await Bus.connect(settings.bus, "vocoder")
+
+    def report(bus: Bus, stage: Stage) -> Replica:
+        model = Model(settings.model, "mime", SAMPLE_RATE_HZ, FRAME_RATE_HZ, _VOICES)
+        free = worker.free if stage is TALKER else settings.slots
+        draining = service.stopping.is_set()
+        return Replica(bus.worker_id, stage.name, (model,), settings.slots, free, draining=draining)
+
+    models = [settings.model]
+    worker = Worker(
+        talker, TALKER, models, settings.slots, Mime(talker).handle,
+        lambda: report(talker, TALKER), service.metrics,
+    )  # fmt: skip
+    reporter = Reporter(vocoder, VOCODER, models, lambda: report(vocoder, VOCODER))
+    try:
+        await talker.ensure()
+        await vocoder.ensure_consumer(VOCODER, settings.model)
+        await reporter.enlist()
+        reports = asyncio.create_task(reporter.run())
+        await worker.run(service.stopping, settings.drain_s, ready=service.announce)
+        await stop(reports)
+        await reporter.withdraw()
+    finally:
+        await talker.close()
+        await vocoder.close()
+
+
+if __name__ == "__main__":
+    launch("mime", MimeSettings, serve)
