@@ -4,8 +4,10 @@ from typing import Any, Literal
 
 import pytest
 
-from gateway.catalogue import Snapshot, voice_of
+from gateway.catalogue import Catalogue, Snapshot, voice_of
 from gateway.errors import Unavailable
+from ttscommon import subjects
+from ttscommon.bus import Bus
 from ttscommon.errors import UnknownModel, UnknownVoice
 from ttscommon.replicas import Model, Replica, Voice
 
@@ -46,3 +48,15 @@ def test_a_voice_is_found_by_id_or_is_the_first() -> None:
     assert voice_of(model, "default").id == "slt"
     with pytest.raises(UnknownVoice, match="slt, awb"):
         voice_of(model, "hal")
+
+
+async def test_who_asks_hears_of_a_worker_that_reported_just_now(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a")
+    await catalogue.refresh()
+    for found in (replica("talker", "a"), replica("vocoder", "a")):
+        await bus.kv.put(subjects.REPLICAS, found.stage, found.encode())
+    model, voice = await catalogue.resolve("a", "awb")
+    assert (model.name, voice.id) == ("a", "awb")
+    await bus.close()
