@@ -118,8 +118,8 @@ class Catalogue:
             return self._resolve(model, voice)
         except (UnknownModel, UnknownVoice, Unavailable):
             asked_s = time.monotonic()
-        # Only a look begun after the question may say no: a worker may have reported since the last
-        # one. Whoever asks while another looks waits for the same look; nobody looks without a pause.
+        # Only a look begun after the question may say no: a worker may have reported since the
+        # last. Who asks while another looks waits for the same look; nobody looks without a pause.
         async with self._look_again:
             if self._looked_s < asked_s:
                 await asyncio.sleep(self._looked_s + _LOOK_AGAIN_S - time.monotonic())
