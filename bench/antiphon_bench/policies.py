@@ -66,11 +66,14 @@ class Load:
 
 @dataclass(frozen=True)
 class Talker:
-    """The engine under test. Requests beyond `slots` wait in order, as they do on the bus."""
+    """The engine under test. Requests beyond `slots` wait in order, as they do on the bus.
+
+    First chunks are of one size, whatever the load: it is the order that is compared.
+    """
 
     curve: Curve = SATURATING
     limits: Limits = field(default_factory=Limits)
-    sizes: ChunkSizes = field(default_factory=ChunkSizes)
+    sizes: ChunkSizes = field(default_factory=partial(ChunkSizes, busy_growth=0.0))
     slots: int = 256
 
 

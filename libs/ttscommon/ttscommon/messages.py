@@ -19,6 +19,7 @@ VERSION: Final = 1
 MAX_MESSAGE_BYTES: Final = 1 << 20
 MAX_TENSOR_DIMS: Final = 4
 MAX_TEXT_CHARS: Final = 20_000
+MAX_MARK_BYTES: Final = 4096
 
 _ITEM_SIZE: Final = {"u1": 1, "i2": 2, "i4": 4, "f2": 2, "f4": 4}
 
@@ -159,8 +160,24 @@ class CodecChunk(msgspec.Struct, frozen=True, tag="codec_chunk", tag_field="t"):
         return msgspec.structs.replace(self, start=start, tensors=tensors)
 
 
+class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
+    """What a vocoder's successor begins with, so that it need not decode all codes again.
+
+    frame: where decoding may begin, after the codec's left context. mark: what the codec knew
+    there that codes alone do not tell; only the family that wrote it reads it. last_word: start
+    and end in seconds of the last word time that was sent.
+    """
+
+    frame: Count = 0
+    mark: Annotated[bytes, msgspec.Meta(max_length=MAX_MARK_BYTES)] = b""
+    last_word: tuple[float, float] = (-1.0, -1.0)
+
+
 class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):
-    """Samples start .. start + len of the request: [samples] i2, mono. `spent` as in CodecChunk."""
+    """Samples start .. start + len of the request: [samples] i2, mono. `spent` as in CodecChunk.
+
+    `checkpoint` is for whoever goes on behind this chunk.
+    """
 
     request_id: Identifier
     start: Count
@@ -168,6 +185,7 @@ class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):
     pcm: Tensor
     words: tuple[WordTime, ...] = ()
     spent: tuple[Spent, ...] = ()
+    checkpoint: Checkpoint = Checkpoint()
     epoch: Count = 1
     v: int = VERSION
 
@@ -185,11 +203,15 @@ class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):
 
 
 class Takeover(msgspec.Struct, frozen=True, tag="takeover", tag_field="t"):
-    """A new writer's first record in a log: from here on nobody with a lower epoch can commit."""
+    """A new writer's first record in a log: from here on nobody with a lower epoch can commit.
+
+    It repeats the `checkpoint` of the record before it, for the log's last record tells it all.
+    """
 
     request_id: Identifier
     start: Count
     epoch: Count
+    checkpoint: Checkpoint = Checkpoint()
     v: int = VERSION
 
     @property

@@ -38,6 +38,11 @@ class Pace:
         self._windows: dict[int, deque[tuple[float, float]]] = {}
         self._seconds = self._stream_seconds = 0.0
         self._frames = 0
+        self._line = Line.through(self._known) if self._known else Line(0.0, 0.0)
+
+    def at(self, streams: int) -> float:
+        """Seconds of a round of `streams` open streams, by what was seen lately; 0 if nothing."""
+        return self._line.at(streams)
 
     def add(self, streams: int, frames: int, seconds: float) -> None:
         """`seconds` of work, with `streams` open, made `frames` frames, of whichever streams."""
@@ -51,6 +56,7 @@ class Pace:
         round_s = size * self._seconds / self._frames
         self._windows.setdefault(size, deque(maxlen=_WINDOWS)).append((self._clock(), round_s))
         self._seconds, self._stream_seconds, self._frames = 0.0, 0.0, 0
+        self._line = Line.through(self.round_s)
 
     @property
     def round_s(self) -> dict[int, float]:

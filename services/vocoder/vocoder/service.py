@@ -78,10 +78,11 @@ class Vocoder:
     async def handle(self, job: Job) -> None:
         """Sound the job's codes from wherever its audio ends; returns once the log has its end.
 
-        A successor decodes all codes from the first, silently up to where its predecessor came.
-        Raises Fenced when another worker has the request by now.
+        A successor decodes, silently up to where its predecessor came, what the codec needs for
+        it: a bounded context or all codes. Raises Fenced when another worker has the request by
+        now.
         """
-        writer = await self._bus.writer(subjects.AUDIO, job.request_id, job.epoch)
+        writer = await self._bus.writer(subjects.AUDIO, job.request_id, job.epoch, restore=False)
         try:
             if not writer.ended:
                 await Sounding(self._bus, self._engine, job, writer, self._codes_timeout_s).run()

@@ -7,14 +7,21 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
 import structlog
 
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.errors import AntiphonError
-from ttscommon.messages import AudioChunk, Chunk, CodecChunk, End, Outcome, Spent, Tensor, WordTime
+from ttscommon.messages import (
+    AudioChunk,
+    Checkpoint,
+    CodecChunk,
+    End,
+    Outcome,
+    Spent,
+    Tensor,
+    WordTime,
+)
 from ttscommon.tasks import stop
 from ttscommon.worker import Job
 from vocoder.engine.engine import Engine, Stopped
@@ -28,18 +35,15 @@ log_ = structlog.get_logger(__name__)
 class Words:
     """Word times on their way to the listener: each once, whoever sent the ones before."""
 
-    def __init__(self, restored: Sequence[Chunk] = ()) -> None:
+    def __init__(self, last: tuple[float, float] = (-1.0, -1.0)) -> None:
+        self.last = last
         self._waiting: list[WordTime] = []
-        self._last = (-1.0, -1.0)
-        for chunk in restored:
-            if isinstance(chunk, AudioChunk) and chunk.words:
-                self._last = _times(chunk.words[-1])
 
     def add(self, words: Sequence[WordTime]) -> None:
-        """Take words in order of time; those at or before the last one are known already."""
+        """Take words in order of time; those at or before the `last` one are known already."""
         for word in words:
-            if _times(word) > self._last:
-                self._last = _times(word)
+            if (times := (word.start_s, word.end_s)) > self.last:
+                self.last = times
                 self._waiting.append(word)
 
     def take(self) -> tuple[WordTime, ...]:
@@ -59,7 +63,8 @@ class Sounding:
         self._job = job
         self._writer = writer
         self._codes_timeout_s = codes_timeout_s
-        self._words = Words(writer.restored)
+        self._resumed = writer.checkpoint
+        self._words = Words(self._resumed.last_word)
         self._spent: tuple[Spent, ...] = ()
         self._first_codes_s = 0.0
         self._events: asyncio.Queue[Event] = asyncio.Queue()
@@ -74,6 +79,8 @@ class Sounding:
             job.request,
             lambda event: loop.call_soon_threadsafe(self._events.put_nowait, event),
             skip=self._writer.position,
+            frame=self._resumed.frame,
+            mark=self._resumed.mark,
         )
         if job.playback_start_s is not None:
             job.on_playback(job.playback_start_s)
@@ -105,7 +112,8 @@ class Sounding:
     async def _read(self) -> End | None:
         """Feed the engine all codes. Returns an End only if what waits is not worth sounding."""
         request_id = self._job.request_id
-        async with self._bus.reader(subjects.CODES, request_id) as reader:
+        begin = self._engine.spec.replay_from(self._resumed.frame)
+        async with self._bus.reader(subjects.CODES, request_id, begin) as reader:
             while True:
                 try:
                     async with asyncio.timeout(self._codes_timeout_s):
@@ -130,8 +138,8 @@ class Sounding:
         """Put pieces as they come, and return the End that fits how the stream ended."""
         while True:
             match await self._events.get():
-                case Piece(pcm):
-                    await self._writer.put(self._chunk(pcm))
+                case Piece() as piece:
+                    await self._writer.put(self._chunk(piece))
                 case Finished():
                     self._holds_slot = False
                     return self._relayed()
@@ -139,14 +147,15 @@ class Sounding:
                     self._holds_slot = False
                     return self._failure(error)
 
-    def _chunk(self, pcm: npt.NDArray[np.int16]) -> AudioChunk:
+    def _chunk(self, piece: Piece) -> AudioChunk:
         return AudioChunk(
             self._job.request_id,
             self._writer.position,
             self._engine.spec.sample_rate,
-            Tensor.of(pcm),
+            Tensor.of(piece.pcm),
             self._words.take(),
             self._take_spent(),
+            Checkpoint(piece.frame, piece.mark, self._words.last),
         )
 
     def _take_spent(self) -> tuple[Spent, ...]:
@@ -187,7 +196,3 @@ class Sounding:
         if self._job.cancelled.is_set():
             elapsed_s = time.monotonic() - self._job.cancelled_s
             self._engine.metrics.cancel_latency.labels("vocoder").observe(elapsed_s)
-
-
-def _times(word: WordTime) -> tuple[float, float]:
-    return word.start_s, word.end_s

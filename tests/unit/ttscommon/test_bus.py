@@ -18,7 +18,7 @@ from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.bus.logstore import Unreachable
 from ttscommon.bus.writer import WINDOW
 from ttscommon.errors import Fenced
-from ttscommon.messages import AudioChunk, Chunk, End, SpeechRequest, Tensor
+from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, SpeechRequest, Tensor
 from ttscommon.subjects import AUDIO, LEASES, TALKER
 
 STEP = 100
@@ -117,6 +117,19 @@ async def test_malformed_messages_on_a_log_are_skipped(bus: Bus, other: Bus) -> 
         await put(writer, 2)
         await finish(writer)
         assert positions(await drain(reader)) == list(range(2 * STEP))
+
+
+async def test_a_checkpoint_outlives_one_successor_after_another(bus: Bus, other: Bus) -> None:
+    first = await bus.writer(AUDIO, "r", 1)
+    checkpoint = Checkpoint(3, b"mark", (0.5, 0.75))
+    pcm = Tensor.of(np.zeros(STEP, np.int16))
+    await first.put(AudioChunk("r", 0, 16_000, pcm, checkpoint=checkpoint))
+    await committed(bus, 1)
+    for epoch in (2, 3):  # the second finds nothing at the log's end but the first's Takeover
+        writer = await other.writer(AUDIO, "r", epoch, restore=False)
+        assert (writer.position, writer.checkpoint) == (STEP, checkpoint)
+        assert writer.restored == []
+        await writer.release()
 
 
 async def test_a_successor_goes_on_where_the_log_ends(bus: Bus, other: Bus) -> None:

@@ -41,3 +41,11 @@ def test_old_windows_are_forgotten() -> None:
     for seconds in [0.5] * 8 + [0.3] * 8:
         pace.add(streams=1, frames=10, seconds=seconds)
     assert pace.round_s == {1: pytest.approx(0.03)}
+
+
+def test_a_round_of_any_size_is_read_off_the_line() -> None:
+    assert Pace().at(5) == 0.0
+    pace = Pace({1: 0.004, 16: 0.019})
+    assert pace.at(6) == pytest.approx(0.009)
+    pace.add(streams=6, frames=150, seconds=0.45)  # 18 ms a round: twice as slow as known
+    assert pace.at(16) == pytest.approx(0.038)

@@ -15,6 +15,7 @@ from ttscommon.errors import Fenced
 from ttscommon.messages import (
     AudioChunk,
     Cancel,
+    Checkpoint,
     CodecChunk,
     End,
     Playback,
@@ -124,22 +125,29 @@ async def test_codes_become_their_sound_and_words_come_along(
     assert engine.idle
 
 
-@pytest.mark.parametrize("sent", [1, 640, 5 * 640 - 352, 4000, 23 * 640])
+@pytest.mark.parametrize(
+    ("sent", "frame"), [(1, 0), (640, 0), (5 * 640 - 352, 4), (4000, 6), (4000, 0), (23 * 640, 21)]
+)
 async def test_a_successor_goes_on_with_the_next_sample(
-    connect: Connect, engine: Engine, sent: int
+    connect: Connect, engine: Engine, sent: int, frame: int
 ) -> None:
     bus = await connect()
     sequence = codes(23)
     await write_codes(bus, sequence)
     whole = np.array(offline(sequence), np.int16)
-    known = (WordTime("w0", 0.0, 0.04), WordTime("w1", 0.04, 0.08))
+    decoded = min(23, -(-(sent + 352) // 640))
+    known = tuple(WordTime(f"w{i}", i / 25, (i + 1) / 25) for i in range(decoded))
     dead = await bus.writer(AUDIO, "r1", 1)
-    await dead.put(AudioChunk("r1", 0, 16_000, Tensor.of(whole[:sent]), known))
+    pcm, checkpoint = (
+        Tensor.of(whole[:sent]),
+        Checkpoint(frame, b"", ((decoded - 1) / 25, decoded / 25)),
+    )
+    await dead.put(AudioChunk("r1", 0, 16_000, pcm, known, checkpoint=checkpoint))
     await dead.close()
     await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
     samples, words, end = await hear(bus)
     assert samples == whole.tolist()
-    assert words == ([f"w{i}" for i in range(23)] if sent < len(whole) else ["w0", "w1"])
+    assert words == [f"w{i}" for i in range(23)]
     assert end.outcome == "ok"
 
 

@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 
 from ttscommon.bus.timeline import Timeline
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
-from ttscommon.messages import Chunk, End, LogRecord, Takeover, encode
+from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, LogRecord, Takeover, encode
 from ttscommon.subjects import Log
 from ttscommon.tasks import stop
 
@@ -45,6 +45,7 @@ class LogWriter:
 
     def __init__(self, bus: Bus, log: Log, request_id: str, epoch: int) -> None:
         self.restored: list[Chunk] = []
+        self.checkpoint = Checkpoint()
         self.position = 0
         self.ended = False
         self._bus = bus
@@ -64,9 +65,9 @@ class LogWriter:
     async def open(self, *, restore: bool) -> None:
         """Start at the log's beginning (epoch 1) or take the log over (a higher epoch).
 
-        After a takeover `position` is where to go on and, with `restore`, `restored` holds
-        everything before it, but for a beginning that a full store dropped. Raises Fenced if a
-        later epoch owns the log already.
+        After a takeover `position` is where to go on, `checkpoint` an audio log's last one, and,
+        with `restore`, `restored` holds everything before, but for a beginning that a full store
+        dropped. Raises Fenced if a later epoch owns the log already.
         """
         if self._epoch > 1:
             await self._take_over(restore=restore)
@@ -141,7 +142,9 @@ class LogWriter:
             if tail is not None and tail.record.epoch > self._epoch:
                 raise Fenced(f"epoch {tail.record.epoch} owns the log of {self._request_id}")
             self._sequence, self.position = (tail.sequence, tail.record.end) if tail else (0, 0)
-            takeover = Takeover(self._request_id, self.position, self._epoch)
+            if tail and isinstance(tail.record, AudioChunk | Takeover):
+                self.checkpoint = tail.record.checkpoint
+            takeover = Takeover(self._request_id, self.position, self._epoch, self.checkpoint)
             try:
                 data = encode(takeover)
                 self._sequence = await self._commit(takeover, data, owning=False)
@@ -191,6 +194,8 @@ class LogWriter:
                     await self.end(ready)
                 else:
                     await self.put(ready)
+                    if isinstance(ready, AudioChunk):
+                        self.checkpoint = ready.checkpoint
                     if restore:
                         self.restored.append(ready)
 

@@ -331,6 +331,7 @@ class Engine:
             last_frames=stream.last_frames,
             slack_s=stream.slack_s(now, rate),
             frame_rate_hz=rate,
+            busy=self._pace.at(len(self.streams)) * rate if not stream.sent_chunks else 0.0,
             done=stream.model.done or stream.model.plan() is None,
         )
 

@@ -8,6 +8,9 @@ the last frames of the codes (windowed decoding: decode the left context again, 
 The contract that recovery stands on: the samples of a stream are a pure function of its seed,
 its voice and its codes. They depend neither on how the frames were cut into pieces nor on who
 shared the batch.
+
+A family whose memory is bounded says so (`CodecSpec.context_frames`): a successor of a vocoder
+that died then decodes that context alone, not the whole stream.
 """
 
 from __future__ import annotations
@@ -37,6 +40,10 @@ class CodecSpec:
 
     `tail_samples` are held back by the decoder (an overlap not yet complete) until the final
     frame is known: after n frames, n * samples_per_frame - tail_samples have come out.
+
+    `context_frames`: a state opened so many frames before frame n and fed them lacks only the
+    mark of n; None: only a state fed all frames will do. Once it has the mark, its samples are
+    the undisturbed ones from `settle_samples` behind n on.
     """
 
     name: str
@@ -46,6 +53,8 @@ class CodecSpec:
     codebooks: int
     codebook_size: int
     tail_samples: int = 0
+    context_frames: int | None = None
+    settle_samples: int = 0
     voices: tuple[Voice, ...] = ()
 
     def __post_init__(self) -> None:
@@ -63,6 +72,10 @@ class CodecSpec:
         """How many samples the first `frames` frames have given."""
         held_back = 0 if final or frames == 0 else self.tail_samples
         return frames * self.samples_per_frame - held_back
+
+    def replay_from(self, frame: int) -> int:
+        """The first frame to feed to a state that is to be as if it had been fed all of `frame`."""
+        return 0 if self.context_frames is None else max(0, frame - self.context_frames)
 
     def check(self, codes: npt.NDArray[Any]) -> Codes:
         """`codes` as [frames, codebooks] int16; raises MalformedMessage."""
@@ -97,8 +110,20 @@ class Codec(ABC):
     measured_step_s: Mapping[tuple[int, int], float] = MappingProxyType({})
 
     @abstractmethod
-    def open(self, seed: int, voice: str) -> State:
-        """A fresh stream's state; raises UnknownVoice."""
+    def open(self, seed: int, voice: str, frame: int = 0) -> State:
+        """A state that knows of nothing before `frame`; raises UnknownVoice."""
+
+    def mark(self, state: State) -> bytes:
+        """What `state` knows that its last `context_frames` do not tell, in a few bytes."""
+        del state
+        return b""
+
+    def restore(self, state: State, mark: bytes) -> None:
+        """Give the mark of its present frame to a state that was opened late.
+
+        Raises MalformedMessage for bytes that are no mark.
+        """
+        del state, mark
 
     @abstractmethod
     def decode(self, batch: Sequence[Work]) -> list[Samples]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Final, Self
 
 import torch
 from safetensors.torch import load_file
 
-from ttscommon.errors import UnknownVoice
+from ttscommon.errors import MalformedMessage, UnknownVoice
 from ttscommon.replicas import Voice
 from ttscommon.voice import VoiceError, VoiceFolder
 from vocoder.codecs.base import Codec, CodecSpec, Samples, Work
 from vocoder.codecs.cantor_net import (
+    FFT,
     FRAME_SAMPLES,
     SAMPLE_RATE,
     TAIL,
@@ -24,6 +26,10 @@ from vocoder.codecs.cantor_net import (
 # Matrix products of fewer rows take other kernels, which round otherwise, and a pitch that is off
 # by one bit is out of phase a second later. Padded to here, every batch gives the same samples.
 _LEAST_ROWS: Final = 8
+
+# The oscillator's phase in cycles and the last pitch in Hz: every pulse since the voice's last
+# onset is in the first, so no context is long enough to tell it.
+_MARK: Final = struct.Struct("<df")
 
 
 class Cantor(Codec):
@@ -38,6 +44,8 @@ class Cantor(Codec):
             codebooks=decoder.config.codebooks,
             codebook_size=decoder.config.codebook_size,
             tail_samples=TAIL,
+            context_frames=decoder.context_frames,
+            settle_samples=FFT,
             voices=voices,
         )
         self._decoder = decoder.eval()
@@ -57,11 +65,22 @@ class Cantor(Codec):
             raise VoiceError(f"{voice.path}: the codec gives {codec.spec.sample_rate} Hz")
         return codec
 
-    def open(self, seed: int, voice: str) -> State:
+    def open(self, seed: int, voice: str, frame: int = 0) -> State:
         """The codes say who speaks; the voice is only checked."""
         if voice not in self._voices:
             raise UnknownVoice(f"there is no voice {voice!r}", param="voice")
-        return self._decoder.new_state(seed)
+        return self._decoder.new_state(seed, frame)
+
+    def mark(self, state: State) -> bytes:
+        return _MARK.pack(state.phase.item(), state.pitch.item())
+
+    def restore(self, state: State, mark: bytes) -> None:
+        try:
+            phase, pitch = _MARK.unpack(mark)
+        except struct.error as error:
+            raise MalformedMessage("this checkpoint is not of a cantor codec") from error
+        state.phase = torch.full_like(state.phase, phase)
+        state.pitch = torch.full_like(state.pitch, pitch)
 
     def decode(self, batch: Sequence[Work]) -> list[Samples]:
         device = self._decoder.codes.device

@@ -154,8 +154,15 @@ class CantorDecoder(nn.Module):
             x = block(x)
         return self._heads(x)
 
-    def new_state(self, seed: int = 0) -> State:
-        """The state of a stream that has said nothing yet. Any integer is a seed."""
+    @property
+    def context_frames(self) -> int:
+        """So many frames back the networks look; before them they might have heard anything."""
+        c = self.config
+        hops = c.vocoder_layers * (c.vocoder_kernel - 1)
+        return c.decoder_layers * (c.decoder_kernel - 1) + -(-hops // HOPS_PER_FRAME)
+
+    def new_state(self, seed: int = 0, frame: int = 0) -> State:
+        """The state of a stream of which nothing before `frame` is known. Any integer is a seed."""
         c, like = self.config, self.codes
         zero = torch.zeros((), device=like.device)
         key = torch.tensor((seed ^ (seed >> 32)) & _MASK, device=like.device)
@@ -166,7 +173,7 @@ class CantorDecoder(nn.Module):
             zero.new_zeros(TAIL),
             zero.double(),
             zero,
-            torch.zeros_like(key),
+            torch.full_like(key, frame * FRAME_SAMPLES),
             _mix(key),
         )
 

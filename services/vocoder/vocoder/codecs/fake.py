@@ -21,6 +21,8 @@ from vocoder.codecs.base import Codec, CodecSpec, Codes, Samples, Work
 
 _VOICES: Final = tuple(Voice(id=v, name=v.upper(), language="en") for v in ("slt", "rms", "awb"))
 _CODEBOOK_SIZE: Final = 512
+_FRAME: Final = 640
+_TAIL: Final = 352
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -56,10 +58,11 @@ class FakeCodec(Codec):
             name,
             "fake",
             sample_rate=16_000,
-            samples_per_frame=640,
+            samples_per_frame=_FRAME,
             codebooks=4,
             codebook_size=_CODEBOOK_SIZE,
-            tail_samples=352,
+            tail_samples=_TAIL,
+            context_frames=1,
             voices=_VOICES,
         )
         shapes = ((1, 1), (1, 2), (1, 16), (4, 8), (16, 2))
@@ -74,10 +77,13 @@ class FakeCodec(Codec):
             return cls(name, Curve())
         return cls(name, msgspec.json.decode(curve.read_bytes(), type=Curve))
 
-    def open(self, seed: int, voice: str) -> _State:
+    def open(self, seed: int, voice: str, frame: int = 0) -> _State:
         if voice not in {known.id for known in _VOICES}:
             raise UnknownVoice(f"there is no voice {voice!r}", param="voice")
-        return _State(150.0 + seed % 200, self.spec.sample_rate)
+        state = _State(150.0 + seed % 200, self.spec.sample_rate, frame * _FRAME)
+        if frame:
+            state.held_back = np.zeros(_TAIL, np.float32)
+        return state
 
     def decode(self, batch: Sequence[Work]) -> list[Samples]:
         longest = max(len(work.codes) for work in batch)

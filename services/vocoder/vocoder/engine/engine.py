@@ -103,12 +103,21 @@ class Engine:
         if self._thread.is_alive():
             self._thread.join(timeout=10.0)
 
-    def open(self, request: SpeechRequest, listener: Listener, *, skip: int = 0) -> None:
+    def open(
+        self,
+        request: SpeechRequest,
+        listener: Listener,
+        *,
+        skip: int = 0,
+        frame: int = 0,
+        mark: bytes = b"",
+    ) -> None:
         """Begin a stream whose first `skip` samples were sent before; errors arrive as Failed.
 
-        Raises Stopped.
+        `frame` and `mark` are of the last Piece that was sent; the stream is then fed from
+        `spec.replay_from(frame)` on. Raises Stopped.
         """
-        if not self._put(lambda: self._open(request, listener, skip)):
+        if not self._put(lambda: self._open(request, listener, skip, frame, mark)):
             raise Stopped("the engine has stopped")
 
     def feed(self, request_id: str, codes: npt.NDArray[Any]) -> None:
@@ -181,15 +190,27 @@ class Engine:
         except queue.Empty:
             return
 
-    def _open(self, request: SpeechRequest, listener: Listener, skip: int) -> None:
+    def _open(
+        self, request: SpeechRequest, listener: Listener, skip: int, frame: int, mark: bytes
+    ) -> None:
+        begin = self.spec.replay_from(frame)
         try:
             self._slots.require(request.request_id)
-            state = self._codec.open(request.seed, request.voice)
+            state = self._codec.open(request.seed, request.voice, begin)
         except Exception as error:
             listener(Failed(error))
             return
         self._open_states += 1
-        stream = Stream(request, self.spec, state, listener, skip, self._clock())
+        stream = Stream(
+            request,
+            self.spec,
+            state,
+            listener,
+            skip,
+            self._clock(),
+            resume_frame=frame,
+            mark=mark if begin else b"",
+        )
         self._slots.take(request.request_id, stream)
 
     def _with(self, request_id: str, action: Callable[[Stream], None]) -> None:
@@ -268,12 +289,16 @@ class Engine:
     def _emit(self, stream: Stream, work: Work, samples: Samples, now: float) -> None:
         first, deadline_s = not stream.sent, stream.deadline_s
         pcm = stream.collect(work, samples, now)
+        if stream.restorable:
+            self._codec.restore(stream.state, stream.mark)
+        if self.spec.context_frames is not None:
+            stream.note(self._codec.mark(stream.state))
         if len(pcm):
             if first:
                 self.metrics.ttfp.labels(_STAGE).observe(now - stream.opened_s)
             else:
                 self.metrics.slack.labels(_STAGE).observe(deadline_s - now)
-            self._tell(stream, Piece(pcm))
+            self._tell(stream, stream.piece(pcm))
         if work.final:
             self._close(stream)
             self._tell(stream, Finished())

@@ -18,9 +18,14 @@ from vocoder.pcm import to_pcm
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """New audio, [samples] int16, right behind what came before."""
+    """New audio, [samples] int16, right behind what came before.
+
+    A successor that goes on behind it may restore the codec's `mark` at `frame`.
+    """
 
     pcm: npt.NDArray[np.int16]
+    frame: int = 0
+    mark: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,11 @@ Listener: TypeAlias = Callable[[Event], object]
 
 @dataclass(eq=False)
 class Stream:
-    """`skip` samples were sent by a predecessor: they are decoded again, and not sent again."""
+    """`skip` samples were sent by a predecessor: those decoded again are not sent again.
+
+    A successor's stream is fed from `spec.replay_from(resume_frame)` on, and `mark` is the
+    codec's at `resume_frame`.
+    """
 
     request: SpeechRequest
     spec: CodecSpec
@@ -49,6 +58,8 @@ class Stream:
     listener: Listener
     skip: int
     opened_s: float
+    resume_frame: int = 0
+    mark: bytes = b""
     ended: bool = False
     passed_over: int = 0
     sent: bool = False
@@ -57,6 +68,11 @@ class Stream:
     _frames_decoded: int = 0
     _position: int = 0
     _playback_start_s: float | None = None
+    _marks: deque[tuple[int, bytes]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._frames_decoded = self.spec.replay_from(self.resume_frame)
+        self._position = self.spec.samples(self._frames_decoded, final=False)
 
     @property
     def frames_waiting(self) -> int:
@@ -70,6 +86,11 @@ class Stream:
     def empty(self) -> bool:
         """It ended without a single frame."""
         return self.ended and not self._frames_waiting and not self._frames_decoded
+
+    @property
+    def restorable(self) -> bool:
+        """The context is decoded, and nothing behind it: now is the time for the mark."""
+        return bool(self.mark) and self._frames_decoded == self.resume_frame
 
     @property
     def deadline_s(self) -> float:
@@ -93,13 +114,19 @@ class Stream:
     def as_ready(self) -> Ready:
         return Ready(
             key=self.request.request_id,
-            frames=self._frames_waiting,
+            frames=self._takeable,
             startup=not self.sent and self._playback_start_s is None,
             deadline_s=self.deadline_s,
             arrived_s=self.opened_s,
             passed_over=self.passed_over,
             priority=self.request.priority,
         )
+
+    @property
+    def _takeable(self) -> int:
+        """Frames that may be decoded as one piece; the mark lies between two."""
+        missing = self.resume_frame - self._frames_decoded
+        return min(self._frames_waiting, missing) if missing > 0 else self._frames_waiting
 
     def take(self, frames: int) -> Work:
         """The next `frames` frames as work; with the last of an ended stream comes its tail."""
@@ -133,3 +160,18 @@ class Stream:
             if self._playback_start_s is None:
                 self._playback_start_s = now - self.skip / self.spec.sample_rate
         return pcm
+
+    def note(self, mark: bytes) -> None:
+        """Remember the codec's mark as it is now, until a later one serves as well."""
+        self._marks.append((self._frames_decoded, mark))
+        while len(self._marks) > 1 and self._settled(self._marks[1][0]):
+            self._marks.popleft()
+
+    def piece(self, pcm: npt.NDArray[np.int16]) -> Piece:
+        """The collected samples, with the mark to go on from behind them."""
+        frame, mark = self._marks[0] if self._marks else (0, b"")
+        return Piece(pcm, frame, mark) if self._settled(frame) else Piece(pcm)
+
+    def _settled(self, frame: int) -> bool:
+        settled = frame * self.spec.samples_per_frame + self.spec.settle_samples
+        return settled <= self._position

@@ -10,7 +10,9 @@ from talker.engine.chunker import ChunkSizes, due
 SIZES = ChunkSizes(initial=2, regular=25)
 
 
-def cut(pending: int, sent: int, last: int, slack_s: float, *, done: bool = False) -> int:
+def cut(
+    pending: int, sent: int, last: int, slack_s: float, *, busy: float = 0.0, done: bool = False
+) -> int:
     return due(
         SIZES,
         pending=pending,
@@ -18,6 +20,7 @@ def cut(pending: int, sent: int, last: int, slack_s: float, *, done: bool = Fals
         last_frames=last,
         slack_s=slack_s,
         frame_rate_hz=25.0,
+        busy=busy,
         done=done,
     )
 
@@ -25,6 +28,15 @@ def cut(pending: int, sent: int, last: int, slack_s: float, *, done: bool = Fals
 def test_the_first_chunk_goes_as_soon_as_it_is_there() -> None:
     assert cut(1, 0, 0, 0.0) == 0
     assert cut(2, 0, 0, 0.0) == 2
+
+
+def test_a_busy_engine_waits_for_a_longer_first_chunk_and_for_that_alone() -> None:
+    assert cut(2, 0, 0, 0.0, busy=0.4) == 2
+    assert cut(2, 0, 0, 0.0, busy=0.6) == 0
+    assert cut(3, 0, 0, 0.0, busy=0.6) == 3
+    assert cut(4, 0, 0, 0.0, busy=1.2) == 4
+    assert cut(2, 1, 4, 0.0, busy=1.2) == 2
+    assert SIZES.first(busy=1e6) == SIZES.regular
 
 
 def test_without_slack_chunks_stay_small() -> None:
