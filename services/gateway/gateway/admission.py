@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import Final
 from gateway.catalogue import Catalogue
 from gateway.errors import Draining, RateLimited, Unavailable
 from gateway.fairness import Shares, Standing
+from gateway.floods import Crowding, Floods
 from gateway.forecast import Forecast, forecast
 from gateway.keys import Allowance, KeyRing
 from gateway.settings import GatewaySettings
@@ -37,10 +39,20 @@ class Grant:
     tenant: str
     priority: int
     predicted_s: float | None
+    alone_s: float = 0.0
+    alone: bool = False
+    silent: bool = True
 
     def spoke(self, ttfp_s: float) -> None:
         """Its first sound came after `ttfp_s`: the next predictions learn from it."""
-        self.admission.learn(self.predicted_s, ttfp_s)
+        self.admission.learn(self, ttfp_s)
+        self.silence_ends()
+
+    def silence_ends(self) -> None:
+        """It has no first sound to wait for any more; safe to call twice."""
+        if self.silent:
+            self.silent = False
+            self.admission.silent[self.tenant] -= 1
 
     def text(self, characters: int) -> None:
         """So much of its text came after the request itself."""
@@ -82,6 +94,9 @@ class Admission:
         self._allowances = {name: Allowance(tenant) for name, tenant in tenants.items()}
         self._hold_s = _FIRST_HOLD_S
         self._bias = Bias()
+        self._floods = Floods()
+        self._crowding = Crowding()
+        self.silent: Counter[str] = Counter()
 
     @property
     def streams(self) -> int:
@@ -98,9 +113,12 @@ class Admission:
             grant = self._known(request) if resumed else self.admit(request)
         except AntiphonError as error:
             self.metrics.refused.labels(error.code).inc()
+            if isinstance(error, Overloaded):
+                self._floods.refused(request.tenant, self.clock())
             raise
         began_s = self.clock()
         self._shares.take(grant.tenant)
+        self.silent[grant.tenant] += 1
         self.catalogue.own[request.model] += 1
         self.idle.clear()
         self.metrics.active.labels("gateway").inc()
@@ -108,6 +126,7 @@ class Admission:
             yield grant
         finally:
             self._shares.give_back(grant.tenant)
+            grant.silence_ends()
             self.catalogue.own[request.model] -= 1
             self._hold_s += _HOLD_WEIGHT * (self.clock() - began_s - self._hold_s)
             if not self.streams:
@@ -125,20 +144,23 @@ class Admission:
         capacity = min(self.settings.max_streams, self.streams + ahead.room)
         standing = self._shares.judge(tenant, capacity, now)
         predicted_s = self._check_prediction(ahead, standing, now)
+        self._check_flood(tenant, now)
         self._allowances[tenant].request(len(request.text), now)
         borrowed = standing is Standing.BORROWED
         priority = min(request.priority, _BORROWED_PRIORITY) if borrowed else request.priority
-        return Grant(self, tenant, priority, predicted_s)
+        return Grant(self, tenant, priority, predicted_s, ahead.alone_s, not self.streams)
 
     def _known(self, request: SpeechRequest) -> Grant:
         if self.draining:
             raise Draining("this gateway is shutting down; connect again")
         return Grant(self, request.tenant, request.priority, None)
 
-    def learn(self, predicted_s: float | None, ttfp_s: float) -> None:
+    def learn(self, grant: Grant, ttfp_s: float) -> None:
         """Compare a prediction with what came of it."""
-        if predicted_s:
-            self._bias.learn(ttfp_s / predicted_s, self.clock())
+        now = self.clock()
+        if grant.predicted_s:
+            self._bias.learn(ttfp_s / grant.predicted_s, now)
+            self._crowding.learn(ttfp_s / grant.alone_s, now, alone=grant.alone)
 
     def charge(self, tenant: str, characters: int) -> None:
         self._allowances[tenant].text(characters, self.clock())
@@ -157,6 +179,15 @@ class Admission:
         if limit is not None and self._shares.held[tenant] >= limit:
             raise RateLimited(f"all {limit} streams of this key are in use", retry_after_s=1.0)
         self._allowances[tenant].check(characters, now)
+
+    def _check_flood(self, tenant: str, now: float) -> None:
+        """A key that floods has one stream at any rate, and more while others do not feel it."""
+        if not self._shares.held[tenant]:
+            return
+        if self._floods.floods(tenant, self._shares.active(now), now) and (
+            self.silent[tenant] or self._crowding.crowded(now)
+        ):
+            raise _share_used(1.0)
 
     def _check_prediction(self, ahead: Forecast, standing: Standing, now: float) -> float | None:
         retry_s = max(1.0, math.ceil(ahead.next_room_s))

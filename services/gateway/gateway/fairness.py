@@ -57,7 +57,7 @@ class Shares:
         capacity = max(0, capacity - busy)
         if self.total >= capacity:
             return Standing.OVER
-        active = self._active(now)
+        active = self.active(now)
         weights = math.fsum(self._weights[t] for t in active)
         share = {t: capacity * self._weights[t] / weights for t in active}
         # Nobody's share is less than one stream, however small its weight.
@@ -73,7 +73,8 @@ class Shares:
         held = self.held[tenant]
         return max(held, min(math.floor(share), max(1, 2 * held)))
 
-    def _active(self, now: float) -> list[str]:
+    def active(self, now: float) -> list[str]:
+        """Tenants with a share: those with a stream, or who asked for one not long ago."""
         return [
             tenant
             for tenant in self._weights

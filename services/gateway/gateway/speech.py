@@ -208,6 +208,7 @@ class Speech:
                 self._backstage.metrics.ttfp.labels("gateway").observe(self.ttfp_s)
                 if self._late_text is None:  # else much of the wait may be the typist's
                     self._grant.spoke(self.ttfp_s)
+            self._grant.silence_ends()
         arrival = self.account.feed(samples, now)
         metrics = self._backstage.metrics
         metrics.chunks.labels(str(arrival.viable).lower()).inc()

@@ -199,6 +199,32 @@ def test_what_is_borrowed_never_crowds_another_key() -> None:
         one.admit(request("b"))
 
 
+def test_a_key_that_floods_starts_one_stream_at_a_time_and_none_while_others_wait() -> None:
+    clock = Clock()
+    one = admission(Replicas(slots=20), {"flood": Tenant(), "calm": Tenant()})
+    one.clock = clock
+    with ExitStack() as stack:
+        quiet = stack.enter_context(one.stream(request("calm")))
+        quiet.spoke(quiet.alone_s)
+        held = take(one, stack, "flood")  # until the first refusal nobody knows it for a flood
+        assert held > 1
+        assert take(one, stack, "flood") == 0
+    with ExitStack() as stack:
+        first = stack.enter_context(one.stream(request("flood")))
+        assert take(one, stack, "flood") == 0  # the first is still waiting for its sound
+        first.spoke(first.alone_s)
+        assert take(one, stack, "flood") == 1
+        crowded = stack.enter_context(one.stream(request("calm")))
+        for _ in range(3):
+            crowded.spoke(2 * crowded.alone_s)
+        first.silence_ends()
+        assert take(one, stack, "flood") == 0
+        assert take(one, stack, "calm") >= 1
+    clock.now += 30
+    with ExitStack() as stack:
+        assert take(one, stack, "flood") > 1  # it stopped, so it is no flood any more
+
+
 def test_a_key_alone_is_not_held_back_by_what_others_might_want() -> None:
     one = admission(Replicas(slots=20, step_s=0.004, full_s=0.011), utilisation=1.0)
     with ExitStack() as stack:

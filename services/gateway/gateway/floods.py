@@ -1,0 +1,68 @@
+"""Keeps one key's flood from making another key wait. Pure: the caller brings the clock.
+
+Shares bound how many streams a key holds, not how often it starts one. A key that asks again and
+again and is refused has no claim that others hear their first word later, even within its share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+_FLOOD_S: Final = 2.0
+_CALM_S: Final = 10.0
+_CROWDED: Final = 1.2
+_WEIGHT: Final = 0.3
+_HALF_LIFE_S: Final = 1.0
+
+
+@dataclass
+class Floods:
+    """Who is refused, and whom that floods."""
+
+    _refused_s: dict[str, float] = field(default_factory=dict)
+
+    def refused(self, tenant: str, now: float) -> None:
+        self._refused_s[tenant] = now
+
+    def floods(self, tenant: str, active: Iterable[str], now: float) -> bool:
+        """Whether `tenant` was refused just now while another of the `active` is served calmly.
+
+        Where all of them ask for too much, none floods: shares are all there is to be had.
+        """
+        if now - self._refused_s.get(tenant, -math.inf) > _FLOOD_S:
+            return False
+        return any(
+            now - self._refused_s.get(other, -math.inf) > _CALM_S
+            for other in active
+            if other != tenant
+        )
+
+
+@dataclass
+class Crowding:
+    """How much longer first sounds take lately than in quiet, both as multiples of the forecast.
+
+    In quiet: when nobody else was spoken to. What was seen is forgotten fast, so that a crowd
+    that went away is noticed without anybody's first sound.
+    """
+
+    quiet: float = 1.0
+    _lately: float = 1.0
+    _at_s: float = 0.0
+
+    def lately(self, now: float) -> float:
+        decay = math.exp2((self._at_s - now) / _HALF_LIFE_S)
+        return self.quiet + (self._lately - self.quiet) * decay
+
+    def learn(self, ratio: float, now: float, *, alone: bool) -> None:
+        """A first sound took `ratio` times what was forecast for a request alone."""
+        lately = self.lately(now)
+        if alone:
+            self.quiet += _WEIGHT * (ratio - self.quiet)
+        self._lately, self._at_s = lately + _WEIGHT * (ratio - lately), now
+
+    def crowded(self, now: float) -> bool:
+        return self.lately(now) > _CROWDED * self.quiet
