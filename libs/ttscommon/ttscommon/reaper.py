@@ -32,6 +32,8 @@ _GRACE_S: Final = 0.1
 # After an outage of the broker everybody comes back, some sooner than we, some later.
 _REUNION_S: Final = 1.5
 _PING_TIMEOUT_S: Final = 0.5
+# A ping that took longer than it may was not waited for: this process was late itself.
+_LATE_S: Final = 0.25
 _ROUND_S: Final = 0.5
 _SILENT_ROUNDS: Final = 3
 _TERM_S: Final = 3.0
@@ -178,6 +180,7 @@ class Reaper:
             await self._check(worker_id)
 
     async def _check(self, worker_id: str) -> None:
+        asked_s = time.monotonic()
         try:
             await self._bus.client.request(subjects.ping(worker_id), b"", timeout=_PING_TIMEOUT_S)
             self._silent.pop(worker_id, None)
@@ -185,7 +188,8 @@ class Reaper:
             if self._trusts:
                 await self._hand_on(worker_id, "gone")
         except Unreachable:
-            if self._trusts:
+            late = time.monotonic() - asked_s > _PING_TIMEOUT_S + _LATE_S
+            if self._trusts and not late:
                 self._silent[worker_id] += 1
             if self._silent[worker_id] >= _SILENT_ROUNDS:
                 await self._hand_on(worker_id, "silent")
