@@ -20,12 +20,15 @@ from ttscommon import logs
 from ttscommon.admin import AdminServer, Health
 from ttscommon.metrics import Metrics
 from ttscommon.settings import ServiceSettings, SettingsError
+from ttscommon.tasks import stop_everything
 
 DEFAULT_HEARTBEAT_LIMIT_S: Final = 10.0
 
 _EXIT_OK: Final = 0
 _EXIT_FAILED: Final = 1
 _EXIT_USAGE: Final = 2
+
+_LEAVE_S: Final = 5.0
 
 log_ = structlog.get_logger(__name__)
 
@@ -201,7 +204,14 @@ def launch(
 
     async def body() -> int:
         service = Service(name, settings)
-        return await service.run(lambda running: main(running, settings))
+        status = await service.run(lambda running: main(running, settings))
+        # The loop's own ending cancels every task once and waits for ever for one that missed it,
+        # and a process that does not end is not replaced.
+        if stuck := await stop_everything(_LEAVE_S):
+            log_.error("service.stuck", tasks=stuck)
+            sys.stdout.flush()
+            os._exit(status)
+        return status
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         sys.exit(runner.run(body()))

@@ -21,3 +21,14 @@ async def stop(*tasks: asyncio.Task[Any], again_s: float = 0.1) -> None:
         for task in done:
             if not task.cancelled():
                 task.exception()  # seen, so that nobody complains of it
+
+
+async def stop_everything(limit_s: float) -> list[str]:
+    """`stop` all tasks but the one that asks; returns the names of those that will not end."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    try:
+        async with asyncio.timeout(limit_s):
+            await stop(*others, again_s=0.2)
+    except TimeoutError:
+        return sorted(task.get_name() for task in others if not task.done())
+    return []

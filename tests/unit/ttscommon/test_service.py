@@ -164,9 +164,30 @@ launch("example", ServiceSettings, serve)
 """
 
 
-def run_program(**environ: str) -> subprocess.CompletedProcess[str]:
+CLINGING = """
+import asyncio
+from ttscommon.service import launch
+from ttscommon.settings import ServiceSettings
+
+async def cling(often):
+    for _ in range(often):
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+async def serve(service, settings):
+    service.task = asyncio.create_task(cling({often}), name="clinging")
+    service.announce()
+    await asyncio.sleep(0)
+
+launch("example", ServiceSettings, serve)
+"""
+
+
+def run_program(program: str = PROGRAM, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program],
         env={**os.environ, **environ},
         capture_output=True,
         text=True,
@@ -187,6 +208,17 @@ def test_launch_logs_json_from_structlog_and_from_libraries() -> None:
     assert events[0]["request_id"] == "r1"
     assert {event["service"] for event in events} == {"example"}
     assert events[1]["level"] == "warning"
+
+
+@pytest.mark.parametrize(("often", "stuck"), [(2, False), (1_000_000, True)])
+def test_a_task_that_misses_its_cancellation_keeps_no_process_alive(
+    often: int, stuck: bool
+) -> None:
+    result = run_program(CLINGING.replace("{often}", str(often)))
+    assert result.returncode == 0
+    last = json.loads(result.stdout.splitlines()[-1])
+    assert (last["event"] == "service.stuck") == stuck
+    assert not stuck or last["tasks"] == ["clinging"]
 
 
 def test_launch_refuses_wrong_settings_with_status_2() -> None:
