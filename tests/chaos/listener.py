@@ -55,9 +55,15 @@ class Heard:
         return np.frombuffer(b"".join(self.parts), "<i2")
 
     @property
+    def wait_s(self) -> float:
+        """From asking to the first audio, or to the failure."""
+        first_s = self.arrivals[0][0] if self.arrivals else self.failed_s
+        return first_s - self.asked_s if first_s else 0.0
+
+    @property
     def worst_silence_s(self) -> float:
-        """The longest time without audio, the wait for the first or the failure included."""
-        times = [self.asked_s, *(moment for moment, _ in self.arrivals)]
+        """The longest time without audio behind the first, up to a failure."""
+        times = [moment for moment, _ in self.arrivals]
         if self.failed_s:
             times.append(self.failed_s)
         return max((b - a for a, b in pairwise(times)), default=0.0)
@@ -169,6 +175,7 @@ class Verdict:
     """Sums over streams; `worst_*` are maxima. `unended`: what a sweep of the store found."""
 
     streams: int = 0
+    worst_wait_s: float = 0.0
     worst_silence_s: float = 0.0
     worst_underrun_s: float = 0.0
     underruns: int = 0
@@ -185,6 +192,7 @@ class Verdict:
         return not any(getattr(self, name) for name in _FLAWS)
 
     def add(self, other: Verdict) -> None:
+        self.worst_wait_s = max(self.worst_wait_s, other.worst_wait_s)
         self.worst_silence_s = max(self.worst_silence_s, other.worst_silence_s)
         self.worst_underrun_s = max(self.worst_underrun_s, other.worst_underrun_s)
         for name in ("streams", "underruns", *_FLAWS):
@@ -204,6 +212,7 @@ async def _judge_one(bus: Bus, heard: Heard, original: Original) -> Verdict:
     underruns = heard.underruns_s
     verdict = Verdict(
         streams=1,
+        worst_wait_s=heard.wait_s,
         worst_silence_s=heard.worst_silence_s,
         worst_underrun_s=max(underruns, default=0.0),
         underruns=len(underruns),

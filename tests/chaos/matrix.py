@@ -39,6 +39,7 @@ class Row:
             "streams": self.streams,
             "runs": self.runs,
             "spoken": v.streams,
+            "worst_wait_s": round(v.worst_wait_s, 3),
             "worst_gap_s": round(v.worst_silence_s, 3),
             "worst_underrun_s": round(v.worst_underrun_s, 3),
             "underruns": v.underruns,
@@ -190,15 +191,18 @@ async def _run_once(
 def _progress(row: Row, number: int, verdict: Verdict) -> str:
     clock = time.strftime("%H:%M:%S")
     head = f"{clock} {row.fault} x{row.streams} run {number + 1}: {verdict.streams} spoken, "
-    gaps = f"gap {verdict.worst_silence_s:.2f} s, underrun {verdict.worst_underrun_s:.2f} s"
+    gaps = (
+        f"first sound {verdict.worst_wait_s:.2f} s, gap {verdict.worst_silence_s:.2f} s, "
+        f"underrun {verdict.worst_underrun_s:.2f} s"
+    )
     return "\n  ".join([head + gaps, *verdict.notes[:5]])
 
 
 def table(rows: list[Row]) -> str:
     """Markdown."""
     names = [
-        "fault", "streams", "runs", "spoken", "worst_gap_s", "worst_underrun_s", "lost",
-        "repeated", "differing", "hung", "errors", "unended",
+        "fault", "streams", "runs", "spoken", "worst_wait_s", "worst_gap_s", "worst_underrun_s",
+        "lost", "repeated", "differing", "hung", "errors", "unended",
     ]  # fmt: skip
     lines = ["| " + " | ".join(names) + " |", "| --- |" + " ---: |" * (len(names) - 1)]
     for row in rows:
