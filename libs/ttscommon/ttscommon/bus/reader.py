@@ -25,8 +25,6 @@ MAX_QUEUED: Final = 1024
 _IDLE_FIRST_S: Final = 1.5
 _IDLE_MOST_S: Final = 6.0
 _GAP_RETRY_S: Final = 0.05
-# So soon writers that were cut off as well have sent what they hold.
-_REUNION_S: Final = 0.1
 
 log_ = structlog.get_logger(__name__)
 
@@ -52,14 +50,13 @@ class LogReader:
         self._ready: deque[Chunk | End] = deque()
         self._arrived = asyncio.Event()
         self._suspect = asyncio.Event()
-        self._returned = False
         self._idle_s = _IDLE_FIRST_S
         self._subscriptions: list[object] = []
         self._repairer: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         client, request_id = self._bus.client, self._request_id
-        self._bus.on_reconnect(self._on_reconnect)
+        self._bus.on_reconnect(self._suspect_loss)
         self._subscriptions = [
             await client.subscribe(self._log.live(request_id), cb=self._on_live),
             await client.subscribe(self._log.offer(request_id), cb=self._on_offer),
@@ -75,7 +72,7 @@ class LogReader:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bus.off_reconnect(self._on_reconnect)
+        self._bus.off_reconnect(self._suspect_loss)
         # Both hold us in turn: such circles pile up until the collector stops the whole process.
         subscriptions, self._subscriptions = self._subscriptions, []
         repairer, self._repairer = self._repairer, None
@@ -126,8 +123,7 @@ class LogReader:
             return
         await self._bus.reply_offer(message, self._timeline.uncommitted(position))
 
-    async def _on_reconnect(self) -> None:
-        self._returned = True
+    async def _suspect_loss(self) -> None:
         self._suspect.set()
 
     async def _repair_loop(self) -> None:
@@ -138,21 +134,9 @@ class LogReader:
             except TimeoutError:
                 self._idle_s = min(self._idle_s * 2, _IDLE_MOST_S)
             self._suspect.clear()
-            if self._returned and await self._reunited():
-                continue
             if not await self._repair() or self._timeline.gap:
                 await asyncio.sleep(_GAP_RETRY_S)
                 self._suspect.set()
-
-    async def _reunited(self) -> bool:
-        """Whether sound flows again without our asking, as it does when the broker was away.
-
-        Then every writer sends what it holds, and asking for it as well would have it sent twice.
-        """
-        self._returned = False
-        before = self._timeline.next
-        await asyncio.sleep(_REUNION_S)
-        return self._timeline.next > before and not self._timeline.gap
 
     async def _repair(self) -> bool:
         """Ask the writer first, then the log: one of the two has what is missing.
