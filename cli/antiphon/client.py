@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
 
 _OPEN_TIMEOUT_S: Final = 10.0
 _MAX_FRAME_BYTES: Final = 16 << 20
@@ -275,7 +275,9 @@ def _may_come_back(error: Exception, talk: _Talk) -> bool:
     """Whether another connection has a chance; there must have been a gateway before."""
     if isinstance(error, ConnectionClosed):
         return error.rcvd is None or error.rcvd.code in _GOING_AWAY
-    return talk.met
+    # Somebody took the connection and died, or the proxy before it has nobody to lead to just now.
+    cause = error.__cause__ if isinstance(error, InvalidMessage) else error
+    return talk.met or isinstance(cause, EOFError | ConnectionResetError)
 
 
 def _explained(error: Exception, url: str) -> GatewayError:

@@ -185,7 +185,7 @@ class Worker:
             await self._acknowledge(job)
         except Fenced as error:
             log.warning("job.fenced", error=error.message)
-            job.superseded = True  # and by now the lease is the successor's
+            job.superseded = True
         except asyncio.CancelledError:
             if not job.superseded:
                 await tell(job.message.nak)
@@ -198,7 +198,9 @@ class Worker:
                 await self._bus.unsubscribe(control)
             if self.active.get(job.request_id) is job:
                 del self.active[job.request_id]
-                if not job.superseded:
+                if job.superseded:
+                    self._in_background(self._disown(job))
+                else:
                     await self._release_lease(job.request_id)
             self._free.release()
 
@@ -254,19 +256,34 @@ class Worker:
             await tell(lambda: job.message.nak(delay=5.0))
 
     async def _lease(self, job: Job) -> None:
-        lease = Lease(
-            self._bus.worker_id,
-            self._stage.name,
-            job.request_id,
-            job.epoch,
-            job.message.reply,
-        )
+        lease = self._lease_of(job)
         try:
             await self._bus.kv.put(subjects.LEASES, lease.key, lease.encode())
-            if self.active.get(job.request_id) is not job and not job.superseded:
-                await self._release_lease(job.request_id)
         except BusUnavailable:
             log_.warning("lease.unwritten", request_id=job.request_id)
+            return
+        if self.active.get(job.request_id) is job:
+            return
+        if job.superseded:
+            await self._disown(job)
+        else:
+            await self._release_lease(job.request_id)
+
+    def _lease_of(self, job: Job) -> Lease:
+        return Lease(
+            self._bus.worker_id, self._stage.name, job.request_id, job.epoch, job.message.reply
+        )
+
+    async def _disown(self, job: Job) -> None:
+        """Take back the lease of a job that is another's, unless it is the other's already.
+
+        Who slept through a takeover renews its leases before it finds out.
+        """
+        lease = self._lease_of(job)
+        try:
+            await self._bus.kv.withdraw(subjects.LEASES, lease.key, lease.encode())
+        except BusUnavailable:
+            log_.debug("lease.left_to_expire", request_id=job.request_id)
 
     async def _release_lease(self, request_id: str) -> bool:
         """Whether the lease is gone; if not, the next heartbeat tries again."""

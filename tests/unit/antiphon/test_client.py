@@ -35,8 +35,8 @@ Handler = Callable[[ServerConnection], Awaitable[None]]
 
 
 @asynccontextmanager
-async def server(handler: Handler) -> AsyncIterator[str]:
-    async with serve(handler, "127.0.0.1", 0) as running:
+async def server(handler: Handler, **options: Any) -> AsyncIterator[str]:
+    async with serve(handler, "127.0.0.1", 0, **options) as running:
         port = next(iter(running.sockets)).getsockname()[1]
         yield f"http://127.0.0.1:{port}"
 
@@ -128,6 +128,27 @@ async def test_a_connection_that_ends_early_is_an_error() -> None:
         with pytest.raises(GatewayError, match="ended early"):
             async for _ in speak(url, whole("Hello."), SpeechOptions()):
                 pass
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+async def test_a_connection_cut_in_its_handshake_is_tried_again(how: str) -> None:
+    tries = 0
+
+    def cut_the_first(socket: ServerConnection, request: object) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            getattr(socket.transport, how)()
+
+    async def handler(socket: ServerConnection) -> None:
+        await received_until_done(socket)
+        for message in (START, DONE):
+            await socket.send(json.dumps(message))
+
+    async with server(handler, process_request=cut_the_first) as url:
+        events = [event async for event in speak(url, whole("hello"), SpeechOptions())]
+    assert [type(event) for event in events] == [Started, Finished]
+    assert tries == 2
 
 
 async def test_nobody_there_is_said_with_what_to_do() -> None:

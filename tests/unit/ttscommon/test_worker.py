@@ -141,6 +141,20 @@ async def test_who_was_fenced_leaves_the_lease_to_its_successor(connect: Connect
         assert await _has_lease(client, "r1")
 
 
+async def test_who_was_fenced_takes_back_a_lease_that_is_its_own(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+
+    async def lose(job: Job) -> None:
+        await until(lambda: _has_lease(client, job.request_id))
+        raise Fenced("somebody else has it, and has ended it long ago")
+
+    seen = Seen(lose)
+    async with working(bus, seen):
+        await client.submit(VOCODER, request("r1"))
+        await seen.next()
+        await until(lambda: _leased(client, False))
+
+
 async def _has_lease(bus: Bus, request_id: str) -> bool:
     return await bus.kv.get(LEASES, f"vocoder.{request_id}") is not None
 

@@ -18,6 +18,7 @@ BUCKET_TTL_S: Final = {subjects.REPLICAS: 6.0, subjects.LEASES: 60.0, subjects.T
 _ELECTION_S: Final = 9.0
 
 _STREAM_NAME_IN_USE: Final = 10058
+_WRONG_LAST: Final = 10071
 
 
 class Buckets:
@@ -51,6 +52,23 @@ class Buckets:
             await (await self.bucket(bucket)).delete(key)
         except Unreachable as error:
             raise BusUnavailable(f"could not delete {bucket}/{key}") from error
+
+    async def withdraw(self, bucket: str, key: str, value: bytes) -> None:
+        """Remove `key` if it holds `value`, and nothing that somebody else wrote meanwhile.
+
+        Raises BusUnavailable.
+        """
+        try:
+            store = await self.bucket(bucket)
+            entry = await store.get(key)
+            if entry.value == value:
+                await store.delete(key, last=entry.revision)
+        except nats.js.errors.NotFoundError:
+            return
+        except Unreachable as error:
+            if isinstance(error, nats.js.errors.APIError) and error.err_code == _WRONG_LAST:
+                return
+            raise BusUnavailable(f"could not withdraw {bucket}/{key}") from error
 
     async def all(self, bucket: str) -> dict[str, bytes]:
         """Every key with its value; raises BusUnavailable.
