@@ -120,6 +120,8 @@ class Admission:
         self._shares.take(grant.tenant)
         self.silent[grant.tenant] += 1
         self.catalogue.own[request.model] += 1
+        if resumed:
+            self.catalogue.adopt(request.model)
         self.idle.clear()
         self.metrics.active.labels("gateway").inc()
         try:

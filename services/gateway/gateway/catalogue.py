@@ -103,6 +103,14 @@ class Catalogue:
             rate_hz,
         )
 
+    def adopt(self, model: str) -> None:
+        """One of the others' streams goes on here: until the next look it would count twice.
+
+        That is when a gateway has died and all of its listeners come at once.
+        """
+        looks = self._others.get(model, ())
+        self._others[model] = deque((max(0, n - 1) for n in looks), maxlen=_LOOKS)
+
     async def run(self) -> None:
         """Refresh for ever."""
         while True:

@@ -30,6 +30,9 @@ class Replicas:
         vocoder = Replica("v", "vocoder", (), 64, 64, step_s={1: 0.002}, frame_s=0.0001)
         self.stages = ((talker,), (vocoder,)) if live else ((), ())
 
+    def adopt(self, model: str) -> None:
+        self.others = max(0, self.others - 1)
+
     def capacity(self, model: str) -> View:
         return View(*self.stages, self.own[model] + self.others, 25.0)
 
@@ -229,6 +232,16 @@ def test_a_key_alone_is_not_held_back_by_what_others_might_want() -> None:
     one = admission(Replicas(slots=20, step_s=0.004, full_s=0.011), utilisation=1.0)
     with ExitStack() as stack:
         assert take(one, stack) == 20
+
+
+def test_streams_of_a_gateway_that_died_do_not_count_twice_where_they_go_on() -> None:
+    replicas = Replicas()
+    replicas.others = 5  # as the talkers still report them
+    one = admission(replicas)
+    with ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(one.stream(request(), resumed=True))
+        assert take(one, stack) == 3
 
 
 def test_a_resumed_request_is_counted_and_never_refused() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from gateway.catalogue import Catalogue, Snapshot, voice_of
@@ -59,4 +60,20 @@ async def test_who_asks_hears_of_a_worker_that_reported_just_now(broker: Any) ->
         await bus.kv.put(subjects.REPLICAS, found.stage, found.encode())
     model, voice = await catalogue.resolve("a", "awb")
     assert (model.name, voice.id) == ("a", "awb")
+    await bus.close()
+
+
+async def test_an_adopted_stream_is_no_other_gateways_any_more(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a")
+    await bus.kv.put(
+        subjects.REPLICAS, "t", msgspec.structs.replace(replica("talker", "a"), free=5).encode()
+    )
+    await catalogue.refresh()
+    assert catalogue.capacity("a").busy == 3
+    for _ in range(4):
+        catalogue.own["a"] += 1
+        catalogue.adopt("a")
+    assert catalogue.capacity("a").busy == 4
     await bus.close()
