@@ -13,6 +13,7 @@ from typing import Final
 
 from gateway.catalogue import Catalogue
 from gateway.errors import Draining, RateLimited, Unavailable
+from gateway.fading import Fading
 from gateway.fairness import Shares, Standing
 from gateway.floods import Crowding, Floods
 from gateway.forecast import Forecast, forecast
@@ -25,6 +26,7 @@ from ttscommon.metrics import Metrics
 _BORROWED_PRIORITY: Final = 3
 _HOLD_WEIGHT: Final = 0.1
 _FIRST_HOLD_S: Final = 2.0
+_BIAS_WEIGHT: Final = 0.2
 _BIAS_HALF_LIFE_S: Final = 5.0
 _BIAS_MAX: Final = 4.0
 _CROWDING: Final = 2.0
@@ -60,22 +62,6 @@ class Grant:
 
 
 @dataclass
-class Bias:
-    """How much longer first sounds take than predicted; forgotten with time."""
-
-    value: float = 1.0
-    at_s: float = 0.0
-
-    def now(self, now: float) -> float:
-        return 1.0 + (self.value - 1.0) * math.exp2((self.at_s - now) / _BIAS_HALF_LIFE_S)
-
-    def learn(self, ratio: float, now: float) -> None:
-        ratio = min(max(ratio, 1.0), _BIAS_MAX)
-        self.value = self.now(now) + 0.2 * (ratio - self.now(now))
-        self.at_s = now
-
-
-@dataclass
 class Admission:
     """Counts the streams of this gateway and predicts what the next one would get."""
 
@@ -93,7 +79,8 @@ class Admission:
         self._shares = Shares({name: tenant.weight for name, tenant in tenants.items()})
         self._allowances = {name: Allowance(tenant) for name, tenant in tenants.items()}
         self._hold_s = _FIRST_HOLD_S
-        self._bias = Bias()
+        # How much longer first sounds take than predicted.
+        self._bias = Fading(_BIAS_WEIGHT, _BIAS_HALF_LIFE_S)
         self._floods = Floods()
         self._crowding = Crowding()
         self.silent: Counter[str] = Counter()
@@ -161,7 +148,8 @@ class Admission:
         """Compare a prediction with what came of it."""
         now = self.clock()
         if grant.predicted_s:
-            self._bias.learn(ttfp_s / grant.predicted_s, now)
+            ratio = ttfp_s / grant.predicted_s
+            self._bias.learn(min(max(ratio, 1.0), _BIAS_MAX), now)
             self._crowding.learn(ttfp_s / grant.alone_s, now, alone=grant.alone)
 
     def charge(self, tenant: str, characters: int) -> None:

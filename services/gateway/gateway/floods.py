@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from gateway.fading import Fading
+
 _FLOOD_S: Final = 2.0
 _CALM_S: Final = 10.0
 _CROWDED: Final = 1.2
@@ -41,7 +43,6 @@ class Floods:
         )
 
 
-@dataclass
 class Crowding:
     """How much longer first sounds take lately than in quiet, both as multiples of the forecast.
 
@@ -49,20 +50,18 @@ class Crowding:
     that went away is noticed without anybody's first sound.
     """
 
-    quiet: float = 1.0
-    _lately: float = 1.0
-    _at_s: float = 0.0
+    def __init__(self) -> None:
+        self._lately = Fading(_WEIGHT, _HALF_LIFE_S)
 
-    def lately(self, now: float) -> float:
-        decay = math.exp2((self._at_s - now) / _HALF_LIFE_S)
-        return self.quiet + (self._lately - self.quiet) * decay
+    @property
+    def quiet(self) -> float:
+        return self._lately.rest
 
     def learn(self, ratio: float, now: float, *, alone: bool) -> None:
         """A first sound took `ratio` times what was forecast for a request alone."""
-        lately = self.lately(now)
+        self._lately.learn(ratio, now)
         if alone:
-            self.quiet += _WEIGHT * (ratio - self.quiet)
-        self._lately, self._at_s = lately + _WEIGHT * (ratio - lately), now
+            self._lately.rest += _WEIGHT * (ratio - self.quiet)
 
     def crowded(self, now: float) -> bool:
-        return self.lately(now) > _CROWDED * self.quiet
+        return self._lately.now(now) > _CROWDED * self.quiet
