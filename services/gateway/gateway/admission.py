@@ -48,7 +48,6 @@ class Grant:
     def spoke(self, ttfp_s: float) -> None:
         """Its first sound came after `ttfp_s`: the next predictions learn from it."""
         self.admission.learn(self, ttfp_s)
-        self.silence_ends()
 
     def silence_ends(self) -> None:
         """It has no first sound to wait for any more; safe to call twice."""

@@ -10,15 +10,18 @@ from nats.js.api import KeyValueConfig
 from nats.js.kv import KeyValue
 
 from ttscommon import subjects
-from ttscommon.bus.logstore import DIRECT_BATCH, LogStore, Unreachable
+from ttscommon.bus.logstore import (
+    DIRECT_BATCH,
+    STREAM_NAME_IN_USE,
+    WRONG_LAST_SEQUENCE,
+    LogStore,
+    Unreachable,
+)
 from ttscommon.errors import BusUnavailable
 
 BUCKET_TTL_S: Final = {subjects.REPLICAS: 6.0, subjects.LEASES: 60.0, subjects.TOMBSTONES: 600.0}
 # Nothing can be renewed while three brokers elect a leader, and nobody is dead for that.
 _ELECTION_S: Final = 9.0
-
-_STREAM_NAME_IN_USE: Final = 10058
-_WRONG_LAST: Final = 10071
 
 
 class Buckets:
@@ -66,7 +69,7 @@ class Buckets:
         except nats.js.errors.NotFoundError:
             return
         except Unreachable as error:
-            if isinstance(error, nats.js.errors.APIError) and error.err_code == _WRONG_LAST:
+            if getattr(error, "err_code", None) == WRONG_LAST_SEQUENCE:
                 return
             raise BusUnavailable(f"could not withdraw {bucket}/{key}") from error
 
@@ -114,7 +117,7 @@ class Buckets:
         try:
             return await self._jetstream.create_key_value(config)
         except nats.js.errors.BadRequestError as error:
-            if error.err_code != _STREAM_NAME_IN_USE:
+            if error.err_code != STREAM_NAME_IN_USE:
                 raise
         existing = (await self._jetstream.stream_info(f"KV_{config.bucket}")).config
         existing.allow_direct, existing.max_age = config.direct, config.ttl

@@ -7,6 +7,7 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +19,7 @@ from nats.aio.msg import Msg
 
 from ttscommon import subjects
 from ttscommon.bus.buckets import BUCKET_TTL_S, Buckets
-from ttscommon.bus.logstore import LogStore, Unreachable
+from ttscommon.bus.logstore import STREAM_NAME_IN_USE, LogStore, Unreachable
 from ttscommon.bus.reader import LogReader
 from ttscommon.bus.writer import LogWriter
 from ttscommon.errors import BusUnavailable, MalformedMessage, Overloaded
@@ -45,7 +46,6 @@ _SUBMIT_S: Final = 10.0
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.25
 _QUEUE_FULL: Final = 10077
-_STREAM_NAME_IN_USE: Final = 10058
 
 log_ = structlog.get_logger(__name__)
 
@@ -96,9 +96,9 @@ class Bus:
     async def ensure(self) -> None:
         """Create streams and buckets that are missing; waits for JetStream to be up."""
         for config in subjects.streams(self._settings.replicas, self._settings.max_log_bytes):
-            await self._patiently(lambda config=config: self._add_stream(config))  # type: ignore[misc]
+            await self._patiently(partial(self._add_stream, config))
         for bucket in BUCKET_TTL_S:
-            await self._patiently(lambda bucket=bucket: self.kv.bucket(bucket))  # type: ignore[misc]
+            await self._patiently(partial(self.kv.bucket, bucket))
 
     async def ensure_consumer(self, stage: Stage, model: str) -> None:
         """Create the durable consumer that a stage's replicas share for `model`."""
@@ -294,7 +294,7 @@ class Bus:
         try:
             await self.jetstream.add_stream(config)
         except nats.js.errors.BadRequestError as error:
-            if error.err_code != _STREAM_NAME_IN_USE:
+            if error.err_code != STREAM_NAME_IN_USE:
                 raise
             await self.jetstream.update_stream(config)
 

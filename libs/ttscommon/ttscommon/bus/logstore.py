@@ -20,7 +20,8 @@ from ttscommon.errors import BusUnavailable, Fenced, MalformedMessage
 from ttscommon.messages import End, LogRecord, decode_record
 from ttscommon.subjects import Log
 
-_WRONG_LAST_SEQUENCE: Final = 10071
+WRONG_LAST_SEQUENCE: Final = 10071
+STREAM_NAME_IN_USE: Final = 10058
 DIRECT_BATCH: Final = 256
 # The end of a batch, and no message found. Anything else, like 503 from a broker whose stream is
 # not up yet, says nothing about what the stream holds.
@@ -78,7 +79,7 @@ class LogStore:
                 )
                 return ack.seq
             except nats.js.errors.APIError as error:
-                if error.err_code == _WRONG_LAST_SEQUENCE:
+                if error.err_code == WRONG_LAST_SEQUENCE:
                     tail = await self.last(log, request_id)
                     if tail is not None and tail.message_id == message_id:
                         return tail.sequence
