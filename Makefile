@@ -2,6 +2,7 @@
 # make serve PORT=9000    ... elsewhere; PORT=0 takes a free port
 # make test               unit and pipeline tests
 # make check              ruff, mypy --strict, import contract
+# make test-deploy        images and compose on this machine's container engine
 # make chaos              kill, stop and cut off processes: a table and build/chaos.json
 # make soak               5,000 requests of every kind, clients leaving: does anything grow or stay?
 # make bench              load against a running stack: URL=, ARGS=
@@ -10,7 +11,9 @@
 # make lock               write requirements*.txt anew
 # make clean
 #
-# TORCH_INDEX=<url>       an extra package index for torch, e.g. one with CPU-only wheels
+# TORCH_INDEX=<url>       where torch comes from; by default the CPU index (0.2 GB) on a machine
+#                         without an NVIDIA GPU, the public one (CUDA, 2.7 GB) on one with.
+#                         TORCH_INDEX=none: only what pip is configured for
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -27,19 +30,23 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-INDEX := $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+# What tools/torch_index.py chose when the environment was made.
+INDEX = $(shell cat $(VENV)/.torch-index 2>/dev/null)
 SERVING := libs/ttscommon services/gateway services/talker services/vocoder cli
 TOOLS := bench training
 PACKAGE_FILES := $(SERVING:%=%/pyproject.toml)
 TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 
-.PHONY: serve test check chaos soak bench voice voice-eval lock clean
+.PHONY: serve test test-deploy check chaos soak bench voice voice-eval lock clean
 
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
 
 test: $(VENV)/.training
 	$(BIN)/python -m pytest -m "not chaos and not gpu" $(ARGS)
+
+test-deploy: $(VENV)/.training
+	ANTIPHON_TEST_DEPLOY=1 $(BIN)/python -m pytest tests/deploy $(ARGS)
 
 check: $(VENV)/.training
 	$(BIN)/ruff check .
@@ -64,7 +71,7 @@ voice-eval: $(VENV)/.training
 	$(BIN)/python -m voicetrain eval $(ARGS)
 
 lock: $(VENV)/.serving
-	$(BIN)/python tools/lock.py
+	$(BIN)/python -m tools.lock
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -75,9 +82,13 @@ $(BIN)/python:
 	  || { echo "Python 3.11 or newer is needed; choose one with PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+$(VENV)/.torch-index: requirements.txt tools/torch_index.py | $(BIN)/python
+	@echo "choosing a build of torch"
+	@$(BIN)/python tools/torch_index.py --index "$(TORCH_INDEX)" > $@
+
 # Each stamp stands for what is installed, so that a later start installs nothing.
-$(VENV)/.serving: requirements.txt $(PACKAGE_FILES) | $(BIN)/python
-	@echo "installing into $(VENV) (once, some minutes)"
+$(VENV)/.serving: $(VENV)/.torch-index $(PACKAGE_FILES) | $(BIN)/python
+	@echo "installing into $(VENV) (once, about a minute)"
 	$(PIP) $(INDEX) -r requirements.txt
 	$(PIP) --no-deps --no-build-isolation $(SERVING:%=-e ./%)
 	@touch $@
