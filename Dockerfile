@@ -1,0 +1,102 @@
+# One image for each service, from one file. Build at the repository's root:
+#
+#   docker build --build-arg SERVICE=gateway -t antiphon-gateway .
+#   docker build --build-arg SERVICE=talker -t antiphon-talker .
+#   docker build --build-arg SERVICE=talker --build-arg ACCELERATOR=cuda -t antiphon-talker:cuda .
+#   docker build --target voices -t antiphon-voices .
+#
+# The engines' images hold no weights: mount them at /app/voices, or copy them there from the
+# voices image in an init container. SBOM and licences lie in /usr/share/antiphon.
+#
+# A private package index: --secret id=pip,src=pip.conf, and its certificate authority
+# --secret id=ca,src=ca.pem with `cert = /run/secrets/ca` in pip.conf. Neither stays in the image.
+
+ARG BASE=python:3.11.14-slim-bookworm
+
+FROM ${BASE} AS base
+ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+
+# What builds: an environment with pip for itself, and one without for the service.
+FROM base AS build
+ARG SERVICE
+ARG ACCELERATOR=cpu
+ARG TORCH_INDEX=""
+WORKDIR /src
+RUN python3 -m venv /build && python3 -m venv --without-pip /opt/antiphon
+COPY requirements.txt requirements-image.txt ./
+COPY tools/torch_index.py tools/needs.py tools/
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
+    --mount=type=cache,target=/root/.cache/pip \
+    /build/bin/python -m pip install --quiet -r requirements-image.txt
+# Dependencies first: they change seldom, and torch is large.
+COPY libs/ttscommon/pyproject.toml libs/ttscommon/
+COPY services/${SERVICE}/pyproject.toml services/${SERVICE}/
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
+    --mount=type=cache,target=/root/.cache/pip \
+    set -eu; \
+    /build/bin/python tools/needs.py libs/ttscommon services/${SERVICE} > needs.txt; \
+    index=""; \
+    if grep -q '^torch' needs.txt; then \
+      index=$(/build/bin/python tools/torch_index.py --accelerator ${ACCELERATOR} --index "${TORCH_INDEX}"); \
+    fi; \
+    /build/bin/python -m pip --python /opt/antiphon/bin/python install --quiet \
+      ${index} --constraint requirements.txt -r needs.txt
+COPY libs/ttscommon libs/ttscommon
+COPY services/${SERVICE} services/${SERVICE}
+RUN /build/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-isolation -w /wheels \
+      ./libs/ttscommon ./services/${SERVICE} \
+ && /build/bin/python -m pip --python /opt/antiphon/bin/python install --quiet --no-index --no-deps \
+      /wheels/*.whl \
+ && /build/bin/python -m pip --python /opt/antiphon/bin/python check
+
+# What runs.
+FROM base AS service
+ARG SERVICE
+ARG ACCELERATOR=cpu
+# Triton compiles its launchers with a C compiler when a kernel is first used.
+RUN if [ "${ACCELERATOR}" = cuda ] && [ "${SERVICE}" != gateway ]; then \
+      apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev python3-dev \
+      && rm -rf /var/lib/apt/lists/*; \
+    fi \
+ && useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin antiphon \
+ && mkdir -p /app/voices
+COPY LICENSE NOTICE /usr/share/antiphon/
+COPY --from=build /opt/antiphon /opt/antiphon
+ENV PATH=/opt/antiphon/bin:$PATH \
+    SERVICE=${SERVICE} \
+    HOME=/tmp \
+    TRITON_CACHE_DIR=/tmp/triton \
+    TORCHINDUCTOR_CACHE_DIR=/tmp/inductor \
+    NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility \
+    OMP_NUM_THREADS=1 \
+    MKL_NUM_THREADS=1 \
+    ANTIPHON_ADMIN_HOST=0.0.0.0 \
+    ANTIPHON_ADMIN_PORT=9100
+
+# What is in it. Fails on a licence that must not ship.
+FROM build AS inventory
+COPY --from=service / /image
+RUN mkdir /inventory \
+ && /build/bin/syft scan dir:/image --quiet -o cyclonedx-json=/inventory/sbom.cdx.json \
+ && /build/bin/pip-licenses --python /opt/antiphon/bin/python --with-urls --order license \
+      --format plain --output-file /inventory/LICENSES.txt \
+      --partial-match --fail-on "GPL;General Public License"
+
+FROM base AS voices
+COPY voices /voices
+USER 10001:10001
+# Copies the weights to where an engine's volume is mounted.
+CMD ["cp", "-r", "/voices/.", "/app/voices"]
+
+FROM service
+COPY --from=inventory /inventory /usr/share/antiphon
+LABEL org.opencontainers.image.title="antiphon-${SERVICE}" \
+      org.opencontainers.image.licenses="Apache-2.0"
+WORKDIR /app
+USER 10001:10001
+EXPOSE 8000 9100
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=5s --timeout=3s --start-period=120s --retries=3 \
+  CMD ["python", "-m", "ttscommon.probe", "livez"]
+ENTRYPOINT ["/bin/sh", "-c", "exec python -m \"$SERVICE\""]

@@ -1,0 +1,1 @@
+"""Images, compose and chart, as an operator meets them."""

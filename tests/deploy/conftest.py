@@ -1,0 +1,22 @@
+"""Fixtures: the stack in containers, once for each module that asks for it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.engine import ComposeStack, missing, running
+
+
+@pytest.fixture(scope="module")
+def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposeStack]:
+    """compose.yaml, built here, with two engines of each stage and no names in common."""
+    if reason := missing():
+        pytest.skip(reason)
+    folder: Path = tmp_path_factory.mktemp("compose")
+    project = f"antiphon-test-{secrets.token_hex(3)}"
+    with running(project, folder, CPU_ENGINES="2") as stack:
+        yield stack

@@ -1,0 +1,113 @@
+"""The container engine of this machine, and the stack of compose.yaml on it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from testcontainers.compose import DockerCompose
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+# Set by `make test-deploy`: building and starting images is not for every run of the tests.
+ASKED: Final = "ANTIPHON_TEST_DEPLOY"
+# A local Debian image with python3-venv, for a machine without an image registry.
+LOCAL_BASE: Final = "ANTIPHON_TEST_BASE"
+
+_BUILD_TIMEOUT_S: Final = 1200.0
+_COMMAND_TIMEOUT_S: Final = 120.0
+
+
+def missing() -> str | None:
+    """Why containers cannot be tested here, or None."""
+    if not os.environ.get(ASKED):
+        return "containers are tested by `make test-deploy`"
+    try:
+        for command in (["docker", "info"], ["docker", "compose", "version"]):
+            subprocess.run(command, check=True, capture_output=True, timeout=30)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"no container engine runs here: {error}"
+    return None
+
+
+@dataclass(frozen=True)
+class ComposeStack:
+    """A running compose.yaml, with names of its own."""
+
+    compose: DockerCompose
+    project: str
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.compose.get_service_port('gateway', 8000)}"
+
+    def containers(self, service: str) -> list[str]:
+        """Ids of the running containers of a service."""
+        labels = {"project": self.project, "service": service}
+        filters = [f"--filter=label=com.docker.compose.{key}={labels[key]}" for key in labels]
+        return docker("ps", "-q", *filters).split()
+
+    def metrics(self, container: str) -> str:
+        """What the admin port of a container exports."""
+        page = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9100/metrics').read().decode())"
+        return docker("exec", container, "python", "-c", page)
+
+    def scale(self, **services: int) -> None:
+        """Run so many containers of each service, and wait until they are ready."""
+        counts = [f"--scale={name}={count}" for name, count in services.items()]
+        command = self.compose.docker_compose_command()
+        subprocess.run(
+            [*command, "up", "--wait", "--no-recreate", *counts, *services],
+            cwd=ROOT,
+            check=True,
+            timeout=_COMMAND_TIMEOUT_S,
+        )
+
+
+def docker(*arguments: str) -> str:
+    """The output of a docker command; raises CalledProcessError."""
+    result = subprocess.run(
+        ["docker", *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=_COMMAND_TIMEOUT_S,
+    )
+    return result.stdout
+
+
+@contextmanager
+def running(project: str, folder: Path, **variables: str) -> Iterator[ComposeStack]:
+    """Build compose.yaml and run it until the block ends; `variables` replace its defaults."""
+    env_file = folder / "compose.env"
+    values = {**_substitutes(), "COMPOSE_PROJECT_NAME": project, "PORT": "0", **variables}
+    env_file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    profiles = values.get("COMPOSE_PROFILES", "").split()
+    compose = DockerCompose(ROOT, build=True, env_file=str(env_file), profiles=profiles)
+    with compose:
+        yield ComposeStack(compose, project)
+
+
+def _substitutes() -> Mapping[str, str]:
+    """Local images in place of those that cannot be pulled."""
+    base = os.environ.get(LOCAL_BASE)
+    if not base:
+        return {}
+    network = os.environ.get("BUILD_NETWORK", "default")
+    names = {}
+    for target in ("nats", "prometheus"):
+        image = f"antiphon-test-{target}"
+        options = ["--network", network, "--build-arg", f"BASE={base}", "--target", target]
+        for secret, variable in (("pip", "PIP_CONF"), ("ca", "PIP_CA")):
+            if path := os.environ.get(variable):
+                options += ["--secret", f"id={secret},src={path}"]
+        folder = str(ROOT / "tests/deploy/substitutes")
+        command = ["docker", "buildx", "build", "--load", *options, "-t", image, folder]
+        subprocess.run(command, check=True, capture_output=True, timeout=_BUILD_TIMEOUT_S)
+        names[f"{target.upper()}_IMAGE"] = image
+    return {"BASE": base, **names}

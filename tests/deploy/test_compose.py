@@ -1,0 +1,104 @@
+"""compose.yaml as an operator meets it: built from the checkout, spoken to, broken."""
+
+from __future__ import annotations
+
+import json
+import re
+import wave
+from collections.abc import AsyncIterator
+from io import BytesIO
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.deploy.engine import ComposeStack, docker
+
+SENTENCE = "The tide is coming in, and the boats along the quay begin to lift and turn."
+LONG = " ".join([SENTENCE] * 6)
+
+
+async def speak(url: str, text: str, seed: int = 7) -> bytes:
+    """The PCM of `text`, as a client of the HTTP endpoint gets it."""
+    async with httpx.AsyncClient(timeout=60) as http:
+        body = {"input": text, "seed": seed, "response_format": "wav"}
+        response = await http.post(f"{url}/v1/audio/speech", json=body)
+        response.raise_for_status()
+        with wave.open(BytesIO(response.content)) as sound:
+            frames: bytes = sound.readframes(sound.getnframes())
+            return frames
+
+
+async def stream(url: str, text: str, seed: int = 7) -> AsyncIterator[bytes]:
+    """The PCM of `text` as it comes."""
+    body = {"input": text, "seed": seed, "response_format": "pcm"}
+    async with (
+        httpx.AsyncClient(timeout=60) as http,
+        http.stream("POST", f"{url}/v1/audio/speech", json=body) as response,
+    ):
+        response.raise_for_status()
+        async for part in response.aiter_raw():
+            yield part
+
+
+def active(stack: ComposeStack, container: str) -> float:
+    """Streams in work at an engine's container."""
+    found = re.search(r"^tts_active_streams\{.*\} (\S+)$", stack.metrics(container), re.MULTILINE)
+    return float(found.group(1)) if found else 0.0
+
+
+async def test_a_sentence_comes_back_as_sound_over_http(compose: ComposeStack) -> None:
+    sound = await speak(compose.url, SENTENCE)
+    assert len(sound) > 2 * 16_000
+    assert np.abs(np.frombuffer(sound, "<i2")).max() > 1000
+
+
+@pytest.mark.parametrize("stage", ["talker", "vocoder"])
+async def test_an_engines_container_killed_in_mid_sentence_leaves_no_gap_in_the_sound(
+    compose: ComposeStack, stage: str
+) -> None:
+    undisturbed = np.frombuffer(await speak(compose.url, LONG), "<i2")
+    heard, killed = b"", None
+    async for part in stream(compose.url, LONG):
+        heard += part
+        if killed is None:
+            [killed] = [c for c in compose.containers(stage) if active(compose, c)]
+            docker("kill", killed)
+    assert killed is not None
+    sound = np.frombuffer(heard, "<i2")
+    assert len(sound) == len(undisturbed)
+    assert np.abs(sound.astype(int) - undisturbed).max() <= 1
+    compose.scale(**{stage: 2})
+
+
+@pytest.mark.parametrize("service", ["gateway", "talker", "vocoder"])
+def test_a_service_runs_as_nobody_on_a_root_it_cannot_write(
+    compose: ComposeStack, service: str
+) -> None:
+    for container in compose.containers(service):
+        state = json.loads(docker("inspect", container))[0]
+        assert state["Config"]["User"] == "10001:10001"
+        assert state["HostConfig"]["ReadonlyRootfs"]
+        assert state["HostConfig"]["CapDrop"] == ["ALL"]
+        assert docker("exec", container, "id", "-u").strip() == "10001"
+
+
+@pytest.mark.parametrize("service", ["gateway", "talker", "vocoder"])
+def test_an_image_lists_what_is_in_it_and_under_which_licences(
+    compose: ComposeStack, service: str
+) -> None:
+    container = compose.containers(service)[0]
+    sbom = json.loads(docker("exec", container, "cat", "/usr/share/antiphon/sbom.cdx.json"))
+    packages = {part["name"] for part in sbom["components"]}
+    assert {f"antiphon-{service}", "nats-py", "libc6"} <= packages
+    assert ("torch" in packages) is (service != "gateway")
+    licences = docker("exec", container, "cat", "/usr/share/antiphon/LICENSES.txt")
+    assert re.search(r"nats-py +\S+ +Apache-2.0", licences)
+
+
+def test_a_drained_container_ends_by_itself(compose: ComposeStack) -> None:
+    victim = compose.containers("talker")[0]
+    docker("stop", "--time", "40", victim)
+    state = json.loads(docker("inspect", victim))[0]["State"]
+    assert state["ExitCode"] == 0
+    compose.scale(talker=2)
