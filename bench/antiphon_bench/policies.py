@@ -30,6 +30,7 @@ from talker.engine.scheduler import POLICIES, Limits, PolicyName
 from talker.models.fake import FRAME_RATE_HZ, Curve, FakeModel
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
+from ttscommon.playback import PlaybackAccount
 
 COMPARED: Final[tuple[PolicyName, ...]] = ("online", "round_robin", "first_come")
 
@@ -110,25 +111,13 @@ class _Heard:
     """What the listener of one request gets."""
 
     job: Job
-    first_s: float | None = None
-    audio_s: float = 0.0
-    ends_s: float = 0.0
-    chunks: int = 0
-    viable_chunks: int = 0
-    underrun_s: float = 0.0
-
-    def feed(self, frames: int, now: float) -> None:
-        if self.first_s is None:
-            self.first_s = self.ends_s = now
-        self.chunks += 1
-        self.viable_chunks += now - self.first_s <= self.audio_s + 1e-9
-        self.underrun_s += max(0.0, now - self.ends_s)
-        self.audio_s += frames / FRAME_RATE_HZ
-        self.ends_s = max(self.ends_s, now) + frames / FRAME_RATE_HZ
+    # Counted in frames, not in samples.
+    account: PlaybackAccount = field(default_factory=lambda: PlaybackAccount(round(FRAME_RATE_HZ)))
 
     @property
     def ttfp_s(self) -> float:
-        return math.inf if self.first_s is None else self.first_s - self.job.at_s
+        first_s = self.account.first_at_s
+        return math.inf if first_s is None else first_s - self.job.at_s
 
 
 class Simulation:
@@ -179,7 +168,7 @@ class Simulation:
 
     def _listen(self, heard: _Heard, event: Event) -> None:
         if isinstance(event, ChunkReady):
-            heard.feed(len(event.arrays["codes"]), self._clock.now)
+            heard.account.feed(len(event.arrays["codes"]), self._clock.now)
             self._engine.acknowledge(str(heard.job.index))
 
 
@@ -189,6 +178,7 @@ def measure(talker: Talker, policy: PolicyName, loads: Sequence[Load]) -> Point:
     for run in runs:
         run.run()
     heard = [h for run in runs for h in run.measured]
+    accounts = [h.account for h in heard]
     ttfps = sorted(h.ttfp_s for h in heard)
     return Point(
         policy=policy,
@@ -197,9 +187,9 @@ def measure(talker: Talker, policy: PolicyName, loads: Sequence[Load]) -> Point:
         ttfp_p50_s=percentile(ttfps, 0.5),
         ttfp_p90_s=percentile(ttfps, 0.9),
         ttfp_p99_s=percentile(ttfps, 0.99),
-        viable_chunk_share=sum(h.viable_chunks for h in heard) / sum(h.chunks for h in heard),
-        viable_stream_share=sum(h.viable_chunks == h.chunks for h in heard) / len(heard),
-        underrun_s=math.fsum(h.underrun_s for h in heard),
+        viable_chunk_share=sum(a.viable_chunks for a in accounts) / sum(a.chunks for a in accounts),
+        viable_stream_share=sum(a.viable for a in accounts) / len(accounts),
+        underrun_s=math.fsum(a.underrun_s for a in accounts),
         busy_share=fmean(run.busy_share for run in runs),
     )
 

@@ -1,10 +1,13 @@
-"""What a listener who plays at once would hear: first sound, slack, gaps."""
+"""What the person at this terminal heard, and how long it took."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 
-_BYTES_PER_SAMPLE = 2
+from ttscommon.playback import PlaybackAccount
+
+_BYTES_PER_SAMPLE: Final = 2
 
 
 @dataclass
@@ -12,29 +15,29 @@ class ListenerAccount:
     """Times are seconds of one monotonic clock; `asked_s` is when the first text was sent."""
 
     asked_s: float
-    sample_rate: int = 0
-    audio_s: float = 0.0
-    first_s: float | None = None
+    playback: PlaybackAccount | None = None
     last_s: float = 0.0
-    gaps_s: float = 0.0
-    least_slack_s: float | None = field(default=None)
+
+    def start(self, sample_rate: int) -> None:
+        """Audio follows at this rate (Hz)."""
+        self.playback = PlaybackAccount(sample_rate)
 
     def hear(self, pcm: bytes, now_s: float) -> None:
-        """Audio arrived. Slack: playback left at that moment (VoxServe, eq. 2)."""
-        if self.first_s is None:
-            self.first_s = now_s
-        else:
-            slack_s = self.first_s + self.gaps_s + self.audio_s - now_s
-            least = self.least_slack_s
-            self.least_slack_s = slack_s if least is None else min(least, slack_s)
-            self.gaps_s += max(0.0, -slack_s)
-        self.audio_s += len(pcm) / _BYTES_PER_SAMPLE / self.sample_rate
+        """Audio arrived, s16le; `start` came before."""
+        if self.playback is None:
+            raise ValueError("audio before its sample rate")
+        self.playback.feed(len(pcm) // _BYTES_PER_SAMPLE, now_s)
         self.last_s = now_s
+
+    @property
+    def audio_s(self) -> float:
+        return self.playback.duration_s if self.playback else 0.0
 
     @property
     def ttfp_s(self) -> float | None:
         """First text sent to first audio received."""
-        return None if self.first_s is None else self.first_s - self.asked_s
+        first_s = self.playback.first_at_s if self.playback else None
+        return None if first_s is None else first_s - self.asked_s
 
     @property
     def realtime_factor(self) -> float | None:

@@ -63,6 +63,7 @@ async def run(
     """Speak `text` into the sinks; raises GatewayError."""
     account = ListenerAccount(time.monotonic())
     meter = Meter()
+    sample_rate = 0
     outbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     writing = asyncio.create_task(asyncio.to_thread(_drain, outbox, sinks))
     started: Started | None = None
@@ -74,10 +75,11 @@ async def run(
                 match event:
                     case Started():
                         started = event
-                        account.sample_rate = event.sample_rate
+                        sample_rate = event.sample_rate
+                        account.start(sample_rate)
                     case Audio(pcm):
                         account.hear(pcm, time.monotonic())
-                        meter.feed(pcm, account.sample_rate)
+                        meter.feed(pcm, sample_rate)
                         live.update(_progress(meter, account, console.width))
                     case Finished():
                         totals = event.totals
@@ -123,16 +125,17 @@ def _progress(meter: Meter, account: ListenerAccount, width: int) -> Text:
 def _summary(
     meter: Meter, account: ListenerAccount, started: Started | None, stages: dict[str, float]
 ) -> Text:
-    if started is None or account.ttfp_s is None or account.realtime_factor is None:
+    playback, factor = account.playback, account.realtime_factor
+    if started is None or playback is None or account.ttfp_s is None or factor is None:
         return Text("nothing was said", style="yellow")
     facts = [
         ("first sound", _milliseconds(account.ttfp_s) + _of_which(stages)),
         ("audio", f"{account.audio_s:.2f} s"),
-        ("realtime factor", f"{account.realtime_factor:.2f}"),
-        ("least slack", _milliseconds(account.least_slack_s)),
+        ("realtime factor", f"{factor:.2f}"),
+        ("least slack", _milliseconds(playback.min_slack_s)),
     ]
-    if account.gaps_s > 0:
-        facts.insert(4, ("gaps", _milliseconds(account.gaps_s)))
+    if playback.underruns:
+        facts.insert(4, ("gaps", _milliseconds(playback.underrun_s)))
     text = Text()
     for name, value in facts:
         text.append(f"{name} ", style="dim")

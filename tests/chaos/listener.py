@@ -20,6 +20,7 @@ from antiphon.client import Audio, Finished, GatewayError, SpeechOptions, Starte
 from antiphon.say import whole
 from ttscommon.bus import Bus
 from ttscommon.messages import CodecChunk
+from ttscommon.playback import PlaybackAccount
 from ttscommon.subjects import CODES
 
 PATIENCE_S = 90.0
@@ -69,15 +70,13 @@ class Heard:
         return max((b - a for a, b in pairwise(times)), default=0.0)
 
     @property
-    def underruns_s(self) -> list[float]:
-        """Every gap of a listener who plays from the first sample on."""
-        gaps: list[float] = []
-        until_s = 0.0
+    def account(self) -> PlaybackAccount:
+        """What a listener got who plays from the first sample on."""
+        account = PlaybackAccount(self.sample_rate or 1)
         for moment, samples in self.arrivals:
-            if until_s and moment > until_s:
-                gaps.append(moment - until_s)
-            until_s = max(until_s, moment) + samples / self.sample_rate
-        return gaps
+            if samples:
+                account.feed(samples, moment)
+        return account
 
 
 @dataclass(frozen=True)
@@ -209,13 +208,13 @@ async def judge(bus: Bus, heard: Iterable[Heard], originals: dict[int, Original]
 
 
 async def _judge_one(bus: Bus, heard: Heard, original: Original) -> Verdict:
-    underruns = heard.underruns_s
+    account = heard.account
     verdict = Verdict(
         streams=1,
         worst_wait_s=heard.wait_s,
         worst_silence_s=heard.worst_silence_s,
-        worst_underrun_s=max(underruns, default=0.0),
-        underruns=len(underruns),
+        worst_underrun_s=account.longest_underrun_s,
+        underruns=account.underruns,
         hung=int(heard.hung),
         errors=int(bool(heard.error) or not (heard.hung or heard.outcome == "ok")),
     )

@@ -12,9 +12,10 @@ from typing import Any, Self
 import aiohttp
 import numpy as np
 
-from antiphon_bench.account import AudibleDetector, PlaybackAccount
 from antiphon_bench.arrivals import Job
+from antiphon_bench.audible import AudibleDetector
 from antiphon_bench.config import Target
+from ttscommon.playback import PlaybackAccount
 
 # Of a stream, not of a stage.
 _TOTALS = frozenset({"duration_s", "played_s", "underrun_s"})
@@ -74,7 +75,7 @@ class Observation:
         self._half = data[len(data) - rest :] if rest else b""
         if not samples:
             return
-        verdict = self.account.feed(now_s, samples)
+        arrival = self.account.feed(samples, now_s)
         self.trace_s.append(round(now_s, 6))
         self.trace_samples.append(samples)
         if self.pcm is not None:
@@ -84,7 +85,7 @@ class Observation:
             loud = self._audible.feed(pcm)
             if loud is not None:
                 offset = loud // (self._frame_bytes // 2)
-                self.ttfa_s = verdict.plays_at_s + offset / self.account.sample_rate
+                self.ttfa_s = arrival.plays_at_s + offset / self.account.sample_rate
 
     def ended(self) -> None:
         """Nothing more will come; what closing the connection takes is nobody's wait."""

@@ -16,7 +16,6 @@ import structlog
 from gateway import errors
 from gateway.admission import Admission
 from gateway.errors import ClientTooSlow, InputTimeout, NotFound, SynthesisTimeout
-from gateway.playback import PlaybackAccount
 from gateway.rescue import Queues, Rescue
 from gateway.settings import GatewaySettings
 from gateway.stages import stages
@@ -25,6 +24,7 @@ from ttscommon.bus import Bus, LogReader
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import AudioChunk, End, Playback, SpeechRequest, TextPiece
 from ttscommon.metrics import Metrics
+from ttscommon.playback import PlaybackAccount
 from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT
 from ttscommon.tasks import stop
 

@@ -62,7 +62,7 @@ async def test_headerless_pcm_takes_its_rate_from_the_response() -> None:
     server = Loopback(plan=lambda _text: [Step(0.0, 800)], sample_rate=8000)
     seen = await speak(server, Target(response_format="pcm"))
     assert seen.account is not None
-    assert seen.account.audio_s == pytest.approx(0.1)
+    assert seen.account.duration_s == pytest.approx(0.1)
 
 
 async def test_text_can_be_typed_word_by_word() -> None:

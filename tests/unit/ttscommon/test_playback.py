@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.playback import PlaybackAccount
+from ttscommon.playback import Arrival, PlaybackAccount
 
 RATE = 16_000
 
@@ -12,7 +12,7 @@ RATE = 16_000
 def test_the_first_chunk_starts_playback() -> None:
     account = PlaybackAccount(RATE)
     arrival = account.feed(RATE, 100.0)
-    assert (arrival.viable, arrival.slack_s, arrival.underrun_s) == (True, None, 0.0)
+    assert arrival == Arrival(viable=True, slack_s=None, underrun_s=0.0, plays_at_s=100.0)
     assert account.slack_s(100.25) == pytest.approx(0.75)
     assert account.position_s(100.25) == pytest.approx(0.25)
     assert account.min_slack_s is None
@@ -54,7 +54,7 @@ def test_equation_2_keeps_its_undisturbed_clock_after_a_gap() -> None:
     arrival = account.feed(RATE, 2.2)
     assert arrival.slack_s == pytest.approx(0.3)
     assert not arrival.viable
-    assert (account.underruns, account.late_chunks) == (1, 2)
+    assert (account.underruns, account.viable_chunks, account.chunks) == (1, 1, 3)
 
 
 @given(
@@ -80,3 +80,27 @@ def test_heard_silent_and_left_always_add_up(chunks: list[tuple[int, float]]) ->
 def test_a_sample_rate_must_be_positive() -> None:
     with pytest.raises(ValueError, match="positive"):
         PlaybackAccount(0)
+
+
+def test_a_chunk_that_is_late_by_rounding_alone_is_in_time() -> None:
+    account = PlaybackAccount(1000)
+    account.feed(200, 0.1)
+    assert account.feed(200, 0.1 + 0.2).viable
+    assert account.underruns == 0
+
+
+def test_an_underrun_counts_once_and_for_the_gap_a_listener_hears() -> None:
+    account = PlaybackAccount(1000)
+    account.feed(100, 0.0)
+    assert account.feed(100, 0.15).plays_at_s == pytest.approx(0.15)  # gap of 0.05
+    assert account.feed(100, 0.22).plays_at_s == pytest.approx(0.25)  # the player resumed late
+    assert account.feed(100, 0.45).plays_at_s == pytest.approx(0.45)  # gap of 0.10
+    assert account.underruns == 2
+    assert account.underrun_s == pytest.approx(0.15)
+    assert account.longest_underrun_s == pytest.approx(0.10)
+
+
+@pytest.mark.parametrize("samples", [0, -1])
+def test_an_empty_chunk_is_a_mistake(samples: int) -> None:
+    with pytest.raises(ValueError, match="at least one sample"):
+        PlaybackAccount(1000).feed(samples, 0.0)

@@ -1,0 +1,95 @@
+"""What a listener hears, computed from when each chunk came: pure arithmetic, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+# Arrival times are differences of floats: a chunk exactly on time must count as on time.
+_ROUNDING_S: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What one chunk meant for the listener.
+
+    `viable`: it met VoxServe's equation 2. `slack_s`: playback left when it came, negative after a
+    gap of that length, None for the first chunk. `plays_at_s`: when its first sample is heard.
+    """
+
+    viable: bool
+    slack_s: float | None
+    underrun_s: float
+    plays_at_s: float
+
+
+class PlaybackAccount:
+    """One stream's playback, for a listener who starts at the first chunk and never waits.
+
+    Equation 2 (VoxServe, section 2.3) compares every chunk with an undisturbed clock that started
+    at the first one: t[i+1] - t[1] <= C[1] + ... + C[i]. Playback itself pauses in a gap and goes
+    on when audio comes, so slack and underruns are those of the real listener.
+    """
+
+    def __init__(self, sample_rate: int) -> None:
+        if sample_rate <= 0:
+            raise ValueError(f"sample rate {sample_rate} is not positive")
+        self.sample_rate = sample_rate
+        self.samples = 0
+        self.chunks = 0
+        self.viable_chunks = 0
+        self.underruns = 0
+        self.underrun_s = 0.0
+        self.longest_underrun_s = 0.0
+        self.min_slack_s: float | None = None
+        self.first_at_s: float | None = None
+        self.ends_at_s = 0.0
+
+    @property
+    def duration_s(self) -> float:
+        """Audio received so far."""
+        return self.samples / self.sample_rate
+
+    @property
+    def started(self) -> bool:
+        return self.first_at_s is not None
+
+    @property
+    def viable(self) -> bool:
+        """Whether every chunk so far met equation 2."""
+        return self.viable_chunks == self.chunks
+
+    def feed(self, samples: int, now_s: float) -> Arrival:
+        """`samples` more came at `now_s` (monotonic seconds); raises ValueError without any."""
+        if samples <= 0:
+            raise ValueError("a chunk has at least one sample")
+        if self.first_at_s is None:
+            self.first_at_s = self.ends_at_s = now_s
+            arrival = Arrival(True, None, 0.0, now_s)
+        else:
+            arrival = self._judge(self.first_at_s, now_s)
+        self.chunks += 1
+        self.viable_chunks += arrival.viable
+        self.samples += samples
+        self.ends_at_s = arrival.plays_at_s + samples / self.sample_rate
+        return arrival
+
+    def slack_s(self, now_s: float) -> float:
+        """Playback left at `now_s`; 0 in a gap and before the start."""
+        return max(0.0, self.ends_at_s - now_s) if self.started else 0.0
+
+    def position_s(self, now_s: float) -> float:
+        """How far into the audio the listener is at `now_s`; it stands still in a gap."""
+        return max(0.0, self.duration_s - self.slack_s(now_s))
+
+    def _judge(self, first_at_s: float, now_s: float) -> Arrival:
+        slack_s = self.ends_at_s - now_s
+        underrun_s = -slack_s if slack_s < -_ROUNDING_S else 0.0
+        if self.min_slack_s is None or slack_s < self.min_slack_s:
+            self.min_slack_s = slack_s
+        if underrun_s:
+            self.underruns += 1
+            self.underrun_s += underrun_s
+            self.longest_underrun_s = max(self.longest_underrun_s, underrun_s)
+        viable = now_s - first_at_s <= self.duration_s + _ROUNDING_S
+        return Arrival(viable, slack_s, underrun_s, max(now_s, self.ends_at_s))
