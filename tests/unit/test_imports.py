@@ -78,6 +78,17 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
     assert found == []
 
 
+@pytest.mark.parametrize("folder", ["protocols", "audio"])
+def test_protocols_and_audio_know_nothing_of_the_bus(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in (PACKAGES["gateway"] / folder).rglob("*.py")
+        for line, name in imported(path)
+        if name.startswith(("ttscommon.bus", "ttscommon.subjects", "nats"))
+    ]
+    assert found == []
+
+
 def test_torch_never_enters_the_gateway() -> None:
     assert not drags_in_torch(modules("gateway", PACKAGES["gateway"]))
 

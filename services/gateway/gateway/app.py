@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request, WebSocket
@@ -13,20 +13,15 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from gateway import errors, rest
-from gateway.admission import Admission
-from gateway.catalogue import Catalogue
+from gateway import errors
+from gateway.admission import Admission, KeyRing
 from gateway.errors import NotFound, SynthesisFailed
-from gateway.front import Front, new_request_id
-from gateway.keys import KeyRing
-from gateway.session import Session
+from gateway.protocols import native, openai, playground
+from gateway.requests import Catalogue, GatewayContext, RequestServices, new_request_id
 from gateway.settings import GatewaySettings
-from gateway.speech import Backstage
 from ttscommon.bus import Bus
 from ttscommon.errors import AntiphonError, BadRequest
 from ttscommon.metrics import Metrics
-
-STREAM_PATH: Final = "/v1/audio/speech/stream"
 
 log_ = structlog.get_logger(__name__)
 
@@ -36,24 +31,25 @@ class Gateway:
     """One gateway: the ASGI application and what runs behind it."""
 
     app: FastAPI
-    front: Front
-    sessions: set[Session] = field(default_factory=set)
+    context: GatewayContext
+    sessions: set[native.Session] = field(default_factory=set)
 
     async def run(self) -> None:
         """Keep the catalogue fresh, for ever."""
-        await self.front.catalogue.run()
+        await self.context.catalogue.run()
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Refuse new requests; return when the running ones have ended or were handed over."""
-        self.front.backstage.admission.draining = True
+        services = self.context.services
+        services.admission.draining = True
         for session in list(self.sessions):
             session.drain()
         await self._ended(grace_s)
         for session in list(self.sessions):
             session.hand_over()
         await self._ended()
-        await self.front.backstage.admission.idle.wait()
-        await asyncio.gather(*self.front.backstage.chores, return_exceptions=True)
+        await services.admission.idle.wait()
+        await asyncio.gather(*services.chores, return_exceptions=True)
 
     async def _ended(self, limit_s: float | None = None) -> None:
         waiting = [asyncio.create_task(session.ended.wait()) for session in self.sessions]
@@ -71,19 +67,21 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: Metrics) -> Gat
     catalogue = Catalogue(bus, settings.default_model)
     keys = KeyRing.load(settings.keys_file)
     admission = Admission(settings, catalogue, metrics, keys)
-    front = Front(settings, catalogue, Backstage(settings, bus, admission, metrics), keys)
+    services = RequestServices(settings, bus, admission, metrics)
+    context = GatewayContext(settings, catalogue, keys, services)
     app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)
-    app.state.front = front
-    gateway = Gateway(app, front)
-    app.include_router(rest.router)
+    app.state.context = context
+    gateway = Gateway(app, context)
+    app.include_router(playground.router)
+    app.include_router(openai.router)
     app.add_middleware(RequestIds)
     app.add_exception_handler(AntiphonError, _on_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(Exception, _on_fault)
 
-    @app.websocket(STREAM_PATH)
+    @app.websocket(native.STREAM_PATH)
     async def stream(socket: WebSocket) -> None:
-        session = Session(socket, front)
+        session = native.Session(socket, context)
         gateway.sessions.add(session)
         if admission.draining:
             session.drain()

@@ -31,7 +31,7 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
     duties = []
     try:
         await bus.ensure()
-        await gateway.front.catalogue.refresh()
+        await gateway.context.catalogue.refresh()
         service.ready_when("bus", lambda: bus.connected)
         service.watch(_LOOP)
         duties = [

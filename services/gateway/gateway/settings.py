@@ -15,8 +15,8 @@ class GatewaySettings(ServiceSettings):
 
     A request whose first sound would take longer than `ttfp_target_s`, or that would take the
     engines over `utilisation` of their speed, is refused at once; `admission` "off" predicts
-    nothing and knows only `max_streams`. `keys_file`: see gateway.keys; without one everybody may
-    speak.
+    nothing and knows only `max_streams`. `keys_file`: see gateway.admission.keys; without one
+    everybody may speak.
     """
 
     host: str = "127.0.0.1"

@@ -15,7 +15,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from antiphon.stack import LocalStack
-from gateway.app import STREAM_PATH, Gateway, create_gateway
+from gateway.app import Gateway, create_gateway
+from gateway.protocols.native import STREAM_PATH
 from gateway.service import listen, server
 from gateway.settings import GatewaySettings
 from ttscommon import subjects
@@ -210,7 +211,7 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
 
     front_bus = await Bus.connect(broker.bus, "gateway")
     gateway = create_gateway(settings, front_bus, metrics)
-    await gateway.front.catalogue.refresh()
+    await gateway.context.catalogue.refresh()
     listener = listen(settings)
     http_server = server(gateway, settings)
     serving = asyncio.create_task(http_server.serve(sockets=[listener]))
@@ -219,7 +220,7 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
         yield Stand(url, gateway, stage, metrics, http)
     http_server.should_exit = True
     await serving
-    await asyncio.gather(*gateway.front.backstage.chores, return_exceptions=True)
+    await asyncio.gather(*gateway.context.services.chores, return_exceptions=True)
     stopping.set()
     await working
     await front_bus.close()

@@ -219,9 +219,9 @@ async def test_a_full_gateway_refuses_with_a_hint(stand: Any) -> None:
 
 
 async def test_without_a_vocoder_the_model_is_unavailable(stand: Any) -> None:
-    front = stand.gateway.front
+    context = stand.gateway.context
     await stand.stage.bus.kv.delete("replicas", stand.stage.report("vocoder").worker_id)
-    await front.catalogue.refresh()
+    await context.catalogue.refresh()
     response = await stand.http.post("/v1/audio/speech", json={"input": TEXT})
     assert response.status_code == 503
     assert response.json()["error"]["code"] == "unavailable"
@@ -264,6 +264,6 @@ async def test_a_client_that_does_not_read_is_cut_off(stand: Any) -> None:
     await begun.wait()
     async with asyncio.timeout(5):
         await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
-    await stand.gateway.front.backstage.admission.idle.wait()
+    await stand.gateway.context.services.admission.idle.wait()
     assert stand.metric("tts_streams_total", outcome="cancelled", viable="true") == 1
     writer.transport.abort()

@@ -109,7 +109,7 @@ async def test_a_gateway_out_of_time_hands_its_listeners_over(
     assert socket.close_code == 1012
     assert not stand.stage.jobs[0].cancelled.is_set()
     halves.go.set()
-    stand.gateway.front.backstage.admission.draining = False  # as another gateway would be
+    stand.gateway.context.services.admission.draining = False  # as another gateway would be
     rest = await the_rest(stand, talk, request_id, len(heard))
     assert len(heard) + len(rest) == len(talk.sound("first halfsecond half"))
 

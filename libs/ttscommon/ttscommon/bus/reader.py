@@ -50,6 +50,7 @@ class LogReader:
         self._ready: deque[Chunk | End] = deque()
         self._arrived = asyncio.Event()
         self._suspect = asyncio.Event()
+        self._stopped = False
         self._idle_s = _IDLE_FIRST_S
         self._subscriptions: list[object] = []
         self._repairer: asyncio.Task[None] | None = None
@@ -86,14 +87,21 @@ class LogReader:
         return self
 
     async def __anext__(self) -> Chunk | End:
+        if self._stopped:
+            raise StopAsyncIteration
         while not self._ready:
-            if self._timeline.ended:
+            if self._timeline.ended or self._stopped:
                 raise StopAsyncIteration
             self._arrived.clear()
             await self._arrived.wait()
         if len(self._ready) == MAX_QUEUED // 2:
             self._suspect.set()  # live copies may have been dropped while the queue was full
         return self._ready.popleft()
+
+    def stop(self) -> None:
+        """Deliver nothing more: the iteration ends, also one that waits."""
+        self._stopped = True
+        self._arrived.set()
 
     def _deliver(self, ready: list[Chunk | End]) -> None:
         if ready:

@@ -1,0 +1,18 @@
+"""Requests, from a source to one end, and the catalogue of what can be spoken."""
+
+from gateway.requests.catalogue import DEFAULT, Catalogue
+from gateway.requests.context import GatewayContext, new_request_id
+from gateway.requests.incremental import IncrementalText
+from gateway.requests.sources import SpeechSpec
+from gateway.requests.speech import RequestServices, Speech
+
+__all__ = [
+    "DEFAULT",
+    "Catalogue",
+    "GatewayContext",
+    "IncrementalText",
+    "RequestServices",
+    "Speech",
+    "SpeechSpec",
+    "new_request_id",
+]

@@ -1,0 +1,183 @@
+"""Where a request comes from: it is submitted here, or it runs already and is attached to."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import structlog
+
+from gateway.admission import Applicant, Grant
+from gateway.errors import NotFound
+from gateway.requests.incremental import IncrementalText
+from ttscommon.bus import Bus
+from ttscommon.errors import AntiphonError
+from ttscommon.messages import End, SpeechRequest, TextPiece
+from ttscommon.replicas import Model, Voice
+from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT
+
+_SEEDS: Final = 1 << 31
+# The gateway that lost its client wrote the text log with epoch 1.
+_AFTER_A_LOSS: Final = 2
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class SpeechSpec:
+    """How a request is to be spoken: resolved names, and the caller's wishes.
+
+    `sample_rate` (Hz) is what the client hears, `model.sample_rate` what the model makes.
+    """
+
+    model: Model
+    voice: Voice
+    sample_rate: int
+    seed: int | None = None
+    language: str | None = None
+    resumable: bool = False
+    tenant: str = ""
+
+
+class Source(Protocol):
+    """What a Speech needs to know of its request's origin.
+
+    `fresh`: nothing was ever written for this request. `start`: the first sample of the audio log
+    that is wanted. `skip`: samples at the client's rate that are not sent. `heard_s`: how far into
+    the request the client is when it begins. `text`: what is still being written, if anything is.
+    """
+
+    request_id: str
+    spec: SpeechSpec
+    fresh: bool
+    start: int
+    skip: int
+    heard_s: float
+    seed: int | None
+    text: IncrementalText | None
+
+    async def prepare(self, coalesce_s: float) -> Applicant:
+        """Wait until there is something to ask for; raises NothingToSay, TextTooLong."""
+
+    async def require(self) -> None:
+        """Raises NotFound if there is nothing to attach to."""
+
+    async def begin(self, grant: Grant) -> None:
+        """Have it spoken; raises Overloaded, BusUnavailable."""
+
+    def duty(self, grant: Grant) -> Coroutine[Any, Any, None] | None:
+        """What has to go on beside the request, if anything has."""
+
+
+class Submit:
+    """A new request: a job for the talkers, and its later text in its own log."""
+
+    fresh = True
+    start = skip = 0
+    heard_s = 0.0
+
+    def __init__(
+        self, bus: Bus, spec: SpeechSpec, text: str | IncrementalText, request_id: str
+    ) -> None:
+        self.request_id = request_id
+        self.spec = spec
+        given = spec.seed
+        self.seed: int | None = secrets.randbelow(_SEEDS) if given is None else given
+        self.text: IncrementalText | None = None
+        self._bus = bus
+        self._given = text
+        self._job_text = ""
+
+    async def prepare(self, coalesce_s: float) -> Applicant:
+        if isinstance(self._given, IncrementalText):
+            head = await self._given.head(coalesce_s)
+            self._job_text = head.text
+            self.text = None if head.final else self._given
+        else:
+            self._job_text = self._given
+        return Applicant(self.spec.tenant, self.spec.model.name, len(self._job_text))
+
+    async def require(self) -> None:
+        """A new request needs nothing to be there."""
+
+    async def begin(self, grant: Grant) -> None:
+        await self._bus.submit(TALKER, self._job(grant.priority))
+
+    def duty(self, grant: Grant) -> Coroutine[Any, Any, None] | None:
+        return None if self.text is None else self._write_text(self.text, grant)
+
+    def _job(self, priority: int) -> SpeechRequest:
+        spec = self.spec
+        return SpeechRequest(
+            request_id=self.request_id,
+            model=spec.model.name,
+            voice=spec.voice.id,
+            text=self._job_text,
+            text_final=self.text is None,
+            language=spec.language or spec.voice.language,
+            seed=self.seed or 0,
+            priority=priority,
+            tenant=spec.tenant,
+            created_unix_s=time.time(),
+        )
+
+    async def _write_text(self, text: IncrementalText, grant: Grant) -> None:
+        writer = await self._bus.writer(TEXT, self.request_id, epoch=1)
+        try:
+            while (piece := await text.next()) is not None:
+                grant.text(len(piece))
+                await writer.put(TextPiece(self.request_id, writer.position, piece))
+            await writer.end(End(self.request_id, writer.position, "ok"))
+            await writer.close()
+        finally:
+            await writer.release()
+
+
+class Attach:
+    """A request that runs, or has ended, and whose client goes on at `from_sample`."""
+
+    fresh = False
+    text: IncrementalText | None = None
+
+    def __init__(self, bus: Bus, spec: SpeechSpec, request_id: str, from_sample: int) -> None:
+        self.request_id = request_id
+        self.spec = spec
+        self.seed = spec.seed
+        self._bus = bus
+        rate = spec.sample_rate
+        # Other rates are made from the request's beginning: a resampler has a memory.
+        native = rate == spec.model.sample_rate
+        self.start, self.skip = (from_sample, 0) if native else (0, from_sample)
+        self.heard_s = from_sample / rate
+
+    async def prepare(self, coalesce_s: float) -> Applicant:
+        return Applicant(self.spec.tenant, self.spec.model.name, resumed=True)
+
+    async def require(self) -> None:
+        """A request that wrote nothing was never submitted, or is gone for good."""
+        for log in (AUDIO, CODES):
+            if await self._bus.logs.last(log, self.request_id) is not None:
+                return
+        raise NotFound("there is no such request, or it is too old to go on", param="request_id")
+
+    async def begin(self, grant: Grant) -> None:
+        """It was submitted long ago."""
+
+    def duty(self, grant: Grant) -> Coroutine[Any, Any, None] | None:
+        return self._end_text()
+
+    async def _end_text(self) -> None:
+        """The lost connection's text ends where the connection did."""
+        try:
+            writer = await self._bus.writer(TEXT, self.request_id, _AFTER_A_LOSS, restore=False)
+            try:
+                if not writer.ended:
+                    await writer.end(End(self.request_id, writer.position, "ok"))
+                await writer.close()
+            finally:
+                await writer.release()
+        except AntiphonError as error:
+            log_.warning("resume.text_left_open", request_id=self.request_id, error=error.message)

@@ -1,0 +1,288 @@
+"""One request from its source to its one end, however it is delivered to the client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+
+from gateway import errors
+from gateway.admission import Admission, Grant
+from gateway.errors import ClientTooSlow, InputTimeout, SynthesisTimeout
+from gateway.requests.breakdown import breakdown
+from gateway.requests.orphans import OrphanCheck, Queues
+from gateway.requests.sources import Source, SpeechSpec
+from gateway.settings import GatewaySettings
+from ttscommon import subjects
+from ttscommon.bus import Bus, LogReader
+from ttscommon.errors import AntiphonError
+from ttscommon.messages import AudioChunk, End, Playback
+from ttscommon.metrics import Metrics
+from ttscommon.playback import PlaybackAccount
+from ttscommon.subjects import AUDIO
+from ttscommon.tasks import stop
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class SpeechTuning:
+    """Seconds. `check_*`: how long a request is silent before its jobs are looked at (before its
+    first sound, and later): a fraction of what a listener has in hand. `report_every_s`: playback
+    reports to the stages. `text_end_s`: how long a client's last text may take to be committed.
+    """
+
+    check_early_s: float = 0.3
+    check_again_s: float = 0.5
+    report_every_s: float = 1.0
+    text_end_s: float = 5.0
+
+
+@dataclass(frozen=True)
+class RequestServices:
+    """What every request needs of the gateway it runs in; protocols do not look inside."""
+
+    settings: GatewaySettings
+    bus: Bus
+    admission: Admission
+    metrics: Metrics
+    tuning: SpeechTuning = SpeechTuning()
+    chores: set[asyncio.Task[Any]] = field(default_factory=set)
+    queues: Queues = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "queues", Queues(self.bus))
+
+    def cancel(self, request_id: str, reason: str) -> None:
+        """Tell the stages, without waiting for the broker and whatever happens to the caller."""
+        chore = asyncio.create_task(self.bus.cancel(request_id, reason))
+        self.chores.add(chore)
+        chore.add_done_callback(self.chores.discard)
+
+
+class Speech:
+    """A running request: an async context manager and an iterator over its AudioChunks.
+
+    Entering waits for something to say, holds a place and has it spoken; the iterator stops after
+    an `ok` End or `cancel`, and raises a typed error after any other End. Leaving before the end
+    cancels both stages, unless `detached` is set: then the client may attach again. `handed` must
+    be called for everything that was given to the client: the account, the metrics and the stages'
+    deadlines follow it.
+    """
+
+    def __init__(self, services: RequestServices, source: Source) -> None:
+        self.begun = False
+        self.detached = False
+        self.account: PlaybackAccount | None = None
+        self.outcome: str = "cancelled"
+        self.ttfp_s: float | None = None
+        self.stages: dict[str, float] = {}
+        self._services = services
+        self._source = source
+        self._stack = AsyncExitStack()
+        self._duty: asyncio.Task[None] | None = None
+        self._ended = False
+        self._orphans = OrphanCheck(services.bus, services.queues, source.request_id)
+        self._accepted_s = self._last_s = time.monotonic()
+        self._reported_s = 0.0
+
+    @property
+    def request_id(self) -> str:
+        return self._source.request_id
+
+    @property
+    def spec(self) -> SpeechSpec:
+        return self._source.spec
+
+    @property
+    def source_hz(self) -> int:
+        """What the model makes."""
+        return self.spec.model.sample_rate
+
+    @property
+    def sample_rate(self) -> int:
+        """What the client hears, in Hz."""
+        return self.spec.sample_rate
+
+    @property
+    def seed(self) -> int | None:
+        """What it is sampled with; None where another gateway chose it."""
+        return self._source.seed
+
+    @property
+    def fresh(self) -> bool:
+        """It begins here; nobody heard any of it before."""
+        return self._source.fresh
+
+    @property
+    def skip(self) -> int:
+        """Samples at the client's rate that it has already."""
+        return self._source.skip
+
+    async def __aenter__(self) -> Self:
+        """Raises NothingToSay, TextTooLong, Overloaded, Unavailable, Draining, BusUnavailable;
+        NotFound if there is nothing to attach to.
+        """
+        source, bus = self._source, self._services.bus
+        applicant = await source.prepare(self._services.settings.coalesce_s)
+        self._accepted_s = self._last_s = time.monotonic()
+        async with AsyncExitStack() as stack:
+            self._grant: Grant = stack.enter_context(self._services.admission.stream(applicant))
+            self._reader: LogReader = await stack.enter_async_context(
+                bus.reader(AUDIO, self.request_id, source.start, fresh=source.fresh)
+            )
+            await source.require()
+            stack.callback(self._settle)
+            self.outcome = "error"
+            await source.begin(self._grant)
+            self.outcome = "cancelled"
+            if (duty := source.duty(self._grant)) is not None:
+                self._duty = asyncio.create_task(duty, name=f"text-{self.request_id}")
+            self._stack = stack.pop_all()
+        self.begun = True
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None and not isinstance(error, asyncio.CancelledError | ClientTooSlow):
+            self.outcome = "error"
+            self.detached = False
+        if self._duty is not None:
+            if self.detached:
+                await self._finish_text(self._duty)
+            await stop(self._duty, again_s=1.0)
+        await self._stack.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> AudioChunk:
+        record = await self._next_record()
+        self._last_s = time.monotonic()
+        if isinstance(record, End):
+            self._ended = True
+            if record.outcome == "ok":
+                self.outcome = "ok"
+                raise StopAsyncIteration
+            if record.outcome == "cancelled":
+                raise errors.SynthesisFailed("the request was cancelled behind the gateway")
+            raise errors.from_end(record)
+        assert isinstance(record, AudioChunk)
+        if record.spent and self.fresh:
+            self.stages = breakdown(self._last_s - self._accepted_s, record.spent)
+        return record
+
+    def cancel(self) -> None:
+        """End the iteration; leaving then frees both stages."""
+        self.detached = False
+        self._reader.stop()
+
+    async def handed(self, samples: int) -> None:
+        """`samples` at the client's rate were just given to its connection."""
+        now = time.monotonic()
+        if self.account is None:
+            self.account = PlaybackAccount(self.sample_rate)
+            self._first_sound(now - self._accepted_s)
+        arrival = self.account.feed(samples, now)
+        metrics = self._services.metrics
+        metrics.chunks.labels(str(arrival.viable).lower()).inc()
+        if arrival.slack_s is not None:
+            metrics.slack.labels("gateway").observe(arrival.slack_s)
+        if arrival.underrun_s > 0:
+            metrics.underrun.inc(arrival.underrun_s)
+        overdue = now - self._reported_s >= self._services.tuning.report_every_s
+        if arrival.underrun_s > 0 or overdue:
+            self._reported_s = now
+            await self._report_playback(self._source.heard_s + self.account.position_s(now))
+
+    def played_s(self) -> float:
+        """How far a listener who plays at once has heard."""
+        return self.account.position_s(time.monotonic()) if self.account else 0.0
+
+    def _first_sound(self, ttfp_s: float) -> None:
+        self.ttfp_s = ttfp_s
+        if self.fresh:
+            self._services.metrics.ttfp.labels("gateway").observe(ttfp_s)
+            if self._source.text is None:  # else much of the wait may be the writer's
+                self._grant.spoke(ttfp_s)
+        self._grant.silence_ends()
+
+    async def _report_playback(self, position_s: float) -> None:
+        subject = subjects.playback(self.request_id)
+        await self._services.bus.send(subject, Playback(self.request_id, position_s))
+
+    async def _next_record(self) -> object:
+        tuning = self._services.tuning
+        while True:
+            patience = self._patience_s()
+            if patience <= 0:
+                raise self._impatience()
+            try:
+                # While text is still coming the limit moves, so look again now and then.
+                check_s = tuning.check_early_s if self.account is None else tuning.check_again_s
+                async with asyncio.timeout(min(patience, check_s)):
+                    return await anext(self._reader)
+            except TimeoutError:
+                self._raise_if_duty_failed()
+            await self._orphans.check()
+
+    def _patience_s(self) -> float:
+        """How much longer to wait for the next record."""
+        settings, text = self._services.settings, self._source.text
+        now = time.monotonic()
+        if text is not None and not text.complete:
+            return text.touched_s + settings.input_timeout_s - now
+        first = self.account is None and self._last_s == self._accepted_s
+        limit = settings.first_audio_timeout_s if first else settings.stall_timeout_s
+        since = max(self._last_s, text.touched_s) if text is not None else self._last_s
+        return since + limit - now
+
+    def _impatience(self) -> AntiphonError:
+        settings, text = self._services.settings, self._source.text
+        if text is not None and not text.complete:
+            return InputTimeout(f"no text came for {settings.input_timeout_s:g} s")
+        if self._last_s == self._accepted_s:
+            return SynthesisTimeout(f"no audio came in {settings.first_audio_timeout_s:g} s")
+        return SynthesisTimeout(f"no more audio came for {settings.stall_timeout_s:g} s")
+
+    async def _finish_text(self, duty: asyncio.Task[None]) -> None:
+        """The client is gone: what came is the text."""
+        if self._source.text is not None:
+            self._source.text.finish()
+        await asyncio.wait((duty,), timeout=self._services.tuning.text_end_s)
+
+    def _raise_if_duty_failed(self) -> None:
+        if self._duty is not None and self._duty.done():
+            self._duty.result()
+
+    def _settle(self) -> None:
+        """The request is over for this gateway: free the stages if need be, and count it."""
+        if self.detached and not self._ended:
+            self.outcome = "detached"
+        elif not self._ended:
+            self._services.cancel(self.request_id, self.outcome)
+        viable = self.account is None or self.account.viable
+        metrics = self._services.metrics
+        metrics.streams.labels(self.outcome, str(viable).lower()).inc()
+        took_s = self._last_s - self._accepted_s
+        whole = self.fresh and self._source.text is None
+        if self._ended and self.account is not None and whole:
+            metrics.rtf.observe(took_s / self.account.duration_s)
+        log_.info(
+            "request.ended",
+            request_id=self.request_id,
+            outcome=self.outcome,
+            viable=viable,
+            took_s=round(took_s, 4),
+            ttfp_s=self.ttfp_s and round(self.ttfp_s, 4),
+            duration_s=self.account and round(self.account.duration_s, 3),
+        )

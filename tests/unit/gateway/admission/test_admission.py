@@ -1,0 +1,251 @@
+"""Who may speak now, with a stopped clock and replicas of our own making."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from gateway.admission import Admission, Applicant, KeyRing
+from gateway.admission.forecast import View
+from gateway.admission.keys import Tenant
+from gateway.errors import Draining, RateLimited, Unavailable, edge, headers
+from gateway.settings import GatewaySettings
+from ttscommon.errors import Overloaded
+from ttscommon.metrics import Metrics
+from ttscommon.replicas import Replica
+
+
+class Replicas:
+    """Stands for the catalogue."""
+
+    def __init__(
+        self, *, slots: int = 8, step_s: float = 0.004, full_s: float = 0.0, live: bool = True
+    ) -> None:
+        self.own = Counter[str]()
+        self.others = 0
+        talker = Replica("t", "talker", (), slots, slots, step_s={1: step_s, 8: full_s or step_s})
+        vocoder = Replica("v", "vocoder", (), 64, 64, step_s={1: 0.002}, frame_s=0.0001)
+        self.stages = ((talker,), (vocoder,)) if live else ((), ())
+
+    def adopt(self, model: str) -> None:
+        self.others = max(0, self.others - 1)
+
+    def capacity(self, model: str) -> View:
+        return View(*self.stages, self.own[model] + self.others, 25.0)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def admission(
+    replicas: Replicas | None = None, tenants: dict[str, Tenant] | None = None, **settings: Any
+) -> Admission:
+    keys = KeyRing(tenants, required=True) if tenants else KeyRing()
+    catalogue: Any = replicas or Replicas()
+    return Admission(GatewaySettings(**settings), catalogue, Metrics(), keys, clock=Clock())
+
+
+def request(tenant: str = "", *, resumed: bool = False) -> Applicant:
+    return Applicant(tenant, "m", len("hello"), resumed=resumed)
+
+
+def take(one: Admission, stack: ExitStack, tenant: str = "") -> int:
+    """Streams admitted until one is refused."""
+    for taken in range(10_000):
+        try:
+            stack.enter_context(one.stream(request(tenant)))
+        except Overloaded:
+            return taken
+    raise AssertionError("never refused")
+
+
+def refusals(one: Admission, reason: str) -> float:
+    return one.metrics.registry.get_sample_value("tts_refused_total", {"reason": reason}) or 0.0
+
+
+def test_streams_are_admitted_up_to_the_slots_and_counted() -> None:
+    one = admission()
+    with ExitStack() as stack:
+        assert take(one, stack) == 8
+        assert one.streams == 8
+        assert refusals(one, "overloaded") == 1
+        assert not one.idle.is_set()
+    assert one.streams == 0
+    assert one.idle.is_set()
+
+
+def test_a_gateway_has_a_limit_of_its_own() -> None:
+    with ExitStack() as stack:
+        assert take(admission(max_streams=3), stack) == 3
+
+
+def test_streams_of_other_gateways_count() -> None:
+    replicas = Replicas()
+    replicas.others = 5
+    with ExitStack() as stack:
+        assert take(admission(replicas), stack) == 3
+
+
+def test_what_cannot_be_spoken_in_real_time_is_refused() -> None:
+    slow = Replicas(slots=100, step_s=0.16)  # 8 streams in a batch: 50 frames a second of it
+    with ExitStack() as stack:
+        one = admission(slow, ttfp_target_s=5.0)
+        assert 1 <= take(one, stack) <= 7
+
+
+def test_a_first_sound_over_the_target_is_refused_with_a_hint() -> None:
+    one = admission(Replicas(full_s=0.04), ttfp_target_s=0.05)
+    with ExitStack() as stack:
+        assert 1 <= take(one, stack) < 7
+        with pytest.raises(Overloaded, match="first sound") as caught:
+            one.admit(request())
+    assert edge(caught.value).status == 429
+    assert edge(caught.value).close == 1013
+    assert int(headers(caught.value)["retry-after"]) >= 1
+
+
+def test_predictions_learn_from_what_came_and_forget() -> None:
+    one = admission(Replicas(full_s=0.04), ttfp_target_s=0.2)
+    with one.stream(request()), one.stream(request()), one.stream(request()) as grant:
+        for _ in range(30):
+            grant.spoke(1.0)
+        with pytest.raises(Overloaded, match="first sound"):
+            one.admit(request())
+        clock: Any = one.clock
+        clock.now += 60.0
+        one.admit(request())
+
+
+def test_where_even_a_request_alone_is_slow_it_is_spoken_all_the_same() -> None:
+    one = admission(Replicas(step_s=0.02), ttfp_target_s=0.01)
+    one.admit(request())
+
+
+def test_nobody_is_admitted_without_a_live_stage() -> None:
+    with pytest.raises(Unavailable, match="talker"):
+        admission(Replicas(live=False)).admit(request())
+
+
+def test_a_draining_gateway_takes_nothing_new() -> None:
+    one = admission()
+    one.draining = True
+    with pytest.raises(Draining):
+        one.admit(request())
+
+
+def test_a_key_has_no_more_streams_than_it_may() -> None:
+    one = admission(tenants={"a": Tenant(streams=2), "b": Tenant()})
+    with ExitStack() as stack:
+        assert take(one, stack, "a") == 2
+        with pytest.raises(RateLimited, match="streams of this key"):
+            one.admit(request("a"))
+        one.admit(request("b"))
+
+
+def test_a_key_has_no_more_requests_a_minute_than_it_may() -> None:
+    one = admission(tenants={"a": Tenant(requests_per_minute=3), "b": Tenant()})
+    for _ in range(3):
+        one.admit(request("a"))
+    with pytest.raises(RateLimited) as caught:
+        one.admit(request("a"))
+    assert caught.value.retry_after_s == 20
+    one.admit(request("b"))
+
+
+def test_a_refused_request_costs_nothing() -> None:
+    one = admission(tenants={"a": Tenant(requests_per_minute=1, streams=1)}, max_streams=1)
+    with one.stream(request("a")), pytest.raises(RateLimited):
+        one.admit(request("a"))
+    clock: Any = one.clock
+    clock.now += 61.0
+    one.admit(request("a"))
+
+
+def test_text_that_comes_later_counts_too() -> None:
+    one = admission(tenants={"a": Tenant(characters_per_minute=100), "b": Tenant()})
+    with one.stream(request("a")) as grant:
+        grant.text(200)
+    with pytest.raises(RateLimited, match="characters"):
+        one.admit(request("a"))
+
+
+def test_a_flooding_key_leaves_room_for_another() -> None:
+    one = admission(Replicas(slots=20), tenants={"a": Tenant(), "b": Tenant()})
+    with ExitStack() as stack:
+        assert take(one, stack, "a") == 18
+        one.admit(request("b"))
+
+
+def test_what_is_borrowed_comes_after_what_is_due() -> None:
+    one = admission(Replicas(slots=20), tenants={"a": Tenant(), "b": Tenant()})
+    with ExitStack() as stack:
+        stack.enter_context(one.stream(request("b")))
+        grants = [stack.enter_context(one.stream(request("a"))) for _ in range(12)]
+    assert grants[0].priority == 5
+    assert grants[-1].priority < 5
+
+
+def test_what_is_borrowed_never_crowds_another_key() -> None:
+    steep = Replicas(slots=20, step_s=0.004, full_s=0.011)
+    one = admission(steep, tenants={"a": Tenant(), "b": Tenant()})
+    with ExitStack() as stack:
+        stack.enter_context(one.stream(request("b")))
+        assert take(one, stack, "a") == 9  # its share of the twenty, less the reserve
+        one.admit(request("b"))
+
+
+def test_a_key_that_floods_starts_one_stream_at_a_time_and_none_while_others_wait() -> None:
+    clock = Clock()
+    one = admission(Replicas(slots=20), {"flood": Tenant(), "calm": Tenant()})
+    one.clock = clock
+    with ExitStack() as stack:
+        quiet = stack.enter_context(one.stream(request("calm")))
+        quiet.spoke(quiet.alone_s)
+        held = take(one, stack, "flood")  # until the first refusal nobody knows it for a flood
+        assert held > 1
+        assert take(one, stack, "flood") == 0
+    with ExitStack() as stack:
+        first = stack.enter_context(one.stream(request("flood")))
+        assert take(one, stack, "flood") == 0  # the first is still waiting for its sound
+        first.spoke(first.alone_s)
+        first.silence_ends()
+        assert take(one, stack, "flood") == 1
+        crowded = stack.enter_context(one.stream(request("calm")))
+        for _ in range(3):
+            crowded.spoke(2 * crowded.alone_s)
+        assert not first.silent
+        assert take(one, stack, "flood") == 0
+        assert take(one, stack, "calm") >= 1
+    clock.now += 30
+    with ExitStack() as stack:
+        assert take(one, stack, "flood") > 1  # it stopped, so it is no flood any more
+
+
+def test_a_key_alone_is_not_held_back_by_what_others_might_want() -> None:
+    one = admission(Replicas(slots=20, step_s=0.004, full_s=0.011), utilisation=1.0)
+    with ExitStack() as stack:
+        assert take(one, stack) == 20
+
+
+def test_streams_of_a_gateway_that_died_do_not_count_twice_where_they_go_on() -> None:
+    replicas = Replicas()
+    replicas.others = 5  # as the talkers still report them
+    one = admission(replicas)
+    with ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(one.stream(request(resumed=True)))
+        assert take(one, stack) == 3
+
+
+def test_a_resumed_request_is_counted_and_never_refused() -> None:
+    one = admission(max_streams=1)
+    with one.stream(request()), one.stream(request(resumed=True)):
+        assert one.streams == 2

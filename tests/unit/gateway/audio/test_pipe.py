@@ -1,0 +1,86 @@
+"""The client's pipe: skip, resample, encode, whoever uses it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import numpy as np
+
+from gateway.audio import Pcm, Piece, pieces
+from gateway.audio.pipe import ClientPipe
+from ttscommon.messages import AudioChunk, Tensor, WordTime
+
+RATE = 16_000
+WORD = WordTime("tide", 0.0, 0.1)
+
+
+def chunk(start: int, samples: int, words: tuple[WordTime, ...] = ()) -> AudioChunk:
+    pcm = np.arange(start, start + samples).astype(np.int16)
+    return AudioChunk("r", start, RATE, Tensor.of(pcm), words)
+
+
+class Spoken:
+    """A request whose chunks are known."""
+
+    source_hz = RATE
+
+    def __init__(self, *chunks: AudioChunk, sample_rate: int = RATE, skip: int = 0) -> None:
+        self.sample_rate = sample_rate
+        self.skip = skip
+        self._chunks = chunks
+
+    async def __aiter__(self) -> AsyncIterator[AudioChunk]:
+        for one in self._chunks:
+            yield one
+
+
+class Blocks:
+    """An encoder that makes something of every 100 samples."""
+
+    def __init__(self) -> None:
+        self._held = 0
+
+    def feed(self, pcm: Pcm) -> bytes:
+        blocks, self._held = divmod(self._held + len(pcm), 100)
+        return b"B" * blocks
+
+    def finish(self) -> bytes:
+        return b"end"
+
+
+async def all_of(speech: Spoken, encoder: Blocks | None = None) -> list[Piece]:
+    return [piece async for piece in pieces(speech, encoder)]
+
+
+async def test_pcm_passes_unchanged_with_its_words() -> None:
+    found = await all_of(Spoken(chunk(0, 100, (WORD,)), chunk(100, 50)))
+    assert [piece.samples for piece in found] == [100, 50]
+    assert found[0].words == (WORD,)
+    assert b"".join(p.data for p in found) == np.arange(150).astype("<i2").tobytes()
+
+
+async def test_what_the_client_has_is_skipped_and_its_words_are_not() -> None:
+    found = await all_of(Spoken(chunk(0, 100, (WORD,)), chunk(100, 50), skip=120))
+    assert [(piece.samples, piece.words) for piece in found] == [(0, (WORD,)), (30, ())]
+    assert found[1].data == np.arange(120, 150).astype("<i2").tobytes()
+
+
+async def test_another_rate_gives_as_many_seconds() -> None:
+    found = await all_of(Spoken(chunk(0, RATE), chunk(RATE, RATE), sample_rate=24_000))
+    assert abs(sum(piece.samples for piece in found) - 48_000) <= 2
+    assert sum(len(piece.data) for piece in found) == 2 * sum(piece.samples for piece in found)
+
+
+async def test_skipping_counts_at_the_rate_the_client_hears() -> None:
+    whole = await all_of(Spoken(chunk(0, RATE), sample_rate=8000))
+    rest = await all_of(Spoken(chunk(0, RATE), sample_rate=8000, skip=1000))
+    assert b"".join(p.data for p in rest) == b"".join(p.data for p in whole)[2000:]
+
+
+async def test_an_encoder_may_hold_samples_back_and_finishes_its_format() -> None:
+    found = await all_of(Spoken(chunk(0, 50), chunk(50, 70)), Blocks())
+    assert [(piece.samples, piece.data) for piece in found] == [(50, b""), (70, b"B"), (0, b"end")]
+
+
+def test_an_empty_rest_is_empty() -> None:
+    assert ClientPipe(RATE, RATE).finish() == Piece(b"", 0)

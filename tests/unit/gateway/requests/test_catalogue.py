@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import pytest
+
+from gateway.errors import Unavailable
+from gateway.requests.catalogue import Catalogue, Snapshot, voice_of
+from ttscommon import subjects
+from ttscommon.bus import Bus
+from ttscommon.errors import UnknownModel, UnknownVoice
+from ttscommon.replicas import Model, Replica, Voice
+
+VOICES = (Voice("slt", "Slt", "en-US"), Voice("awb", "Awb", "en-GB"))
+
+
+def replica(stage: Literal["talker", "vocoder"], *names: str, **fields: Any) -> Replica:
+    models = tuple(Model(name, name, 16_000, 25.0, VOICES) for name in names)
+    return Replica(f"{stage}-1", stage, models, 8, 8, **fields)
+
+
+def test_models_are_what_talkers_serve() -> None:
+    snapshot = Snapshot((replica("talker", "b", "a"), replica("vocoder", "c")))
+    assert list(snapshot.models()) == ["a", "b"]
+
+
+def test_default_is_the_preferred_model_if_it_lives() -> None:
+    snapshot = Snapshot((replica("talker", "a", "cantor"),))
+    assert snapshot.model("default", "cantor").name == "cantor"
+    assert snapshot.model("default", "gone").name == "a"
+
+
+def test_a_draining_replica_takes_nothing_new() -> None:
+    snapshot = Snapshot((replica("talker", "a", draining=True),))
+    with pytest.raises(Unavailable):
+        snapshot.model("a", "a")
+    assert snapshot.live("talker", "a") == []
+
+
+def test_an_unknown_model_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(UnknownModel, match="cantor"):
+        Snapshot((replica("talker", "cantor"),)).model("nobody", "cantor")
+
+
+def test_a_voice_is_found_by_id_or_is_the_first() -> None:
+    model = replica("talker", "a").models[0]
+    assert voice_of(model, "awb").id == "awb"
+    assert voice_of(model, "default").id == "slt"
+    with pytest.raises(UnknownVoice, match="slt, awb"):
+        voice_of(model, "hal")
+
+
+async def test_who_asks_hears_of_a_worker_that_reported_just_now(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a")
+    await catalogue.refresh()
+    for found in (replica("talker", "a"), replica("vocoder", "a")):
+        await bus.kv.put(subjects.REPLICAS, found.stage, found.encode())
+    model, voice = await catalogue.resolve("a", "awb")
+    assert (model.name, voice.id) == ("a", "awb")
+    await bus.close()
+
+
+async def test_an_adopted_stream_is_no_other_gateways_any_more(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a")
+    await bus.kv.put(
+        subjects.REPLICAS, "t", msgspec.structs.replace(replica("talker", "a"), free=5).encode()
+    )
+    await catalogue.refresh()
+    assert catalogue.capacity("a").busy == 3
+    for _ in range(4):
+        catalogue.own["a"] += 1
+        catalogue.adopt("a")
+    assert catalogue.capacity("a").busy == 4
+    await bus.close()

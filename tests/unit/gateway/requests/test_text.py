@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.requests.text import TextCleaner, clean, speakable
+from ttscommon.errors import NothingToSay, TextTooLong
+
+ANYTHING = st.text(st.characters(exclude_categories=()))
+TRICKY = st.text(
+    st.sampled_from("aeé \u0301\u0323\u0327ᄀ가\u1161\u11a8\u09c7\u09be.\n\x07\ud83d\ude00")
+)
+
+
+def test_text_becomes_nfc_without_control_characters() -> None:
+    assert clean("  cafe\u0301\x07\tau\nlait\u200b ", 100) == "café au lait"
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "\x00\x01", "😀🎉", "...", "—", "\u200b\ufeff", "\ud83d"]
+)
+def test_text_without_a_sound_is_nothing_to_say(text: str) -> None:
+    with pytest.raises(NothingToSay):
+        clean(text, 100)
+
+
+@pytest.mark.parametrize("text", ["a", "7", "$", "50%", "你好", "é", "😀 ok"])
+def test_text_with_a_sound_is_kept(text: str) -> None:
+    assert clean(text, 100) == text
+
+
+def test_the_limit_counts_what_was_sent() -> None:
+    assert clean("a" * 100, 100)
+    with pytest.raises(TextTooLong) as caught:
+        clean("a" * 101, 100)
+    assert caught.value.param == "input"
+
+
+@given(ANYTHING)
+def test_whatever_comes_leaves_as_valid_text(text: str) -> None:
+    cleaned = TextCleaner().feed(text, final=True)
+    cleaned.encode()
+    assert unicodedata.is_normalized("NFC", cleaned)
+    assert not any(unicodedata.category(char) == "Cc" for char in cleaned)
+
+
+@given(ANYTHING | TRICKY, st.lists(st.integers(0, 30)))
+def test_pieces_clean_to_the_same_as_the_whole(text: str, cuts: list[int]) -> None:
+    whole = TextCleaner().feed(text, final=True)
+    cleaner, start, parts = TextCleaner(), 0, []
+    for cut in sorted(cuts):
+        parts.append(cleaner.feed(text[start:cut]))
+        start = max(start, cut)
+    parts.append(cleaner.feed(text[start:], final=True))
+    assert "".join(parts) == whole
+
+
+def test_a_finished_word_is_not_held_back() -> None:
+    cleaner = TextCleaner()
+    assert cleaner.feed("Hello, ") == "Hello, "
+    assert cleaner.feed("world") == "worl"
+    assert cleaner.feed(".") == "d."
+
+
+@given(ANYTHING)
+def test_speakable_never_fails(text: str) -> None:
+    assert speakable(text) in (True, False)
+
+
+def test_a_mark_joins_across_what_is_dropped() -> None:
+    cleaner = TextCleaner()
+    parts = [cleaner.feed("A\b"), cleaner.feed("\u0323", final=True)]
+    assert "".join(parts) == "\u1ea0"
