@@ -10,7 +10,7 @@ import httpx
 
 from antiphon.stack import LocalStack
 from ttscommon.bus import Bus
-from ttscommon.bus.logstore import Unreachable
+from ttscommon.bus.faults import Unreachable
 from ttscommon.errors import BusUnavailable
 from ttscommon.messages import End, LogRecord
 from ttscommon.subjects import ACK_WAIT_S, AUDIO, CODES, JOBS, LEASES, LOGS, Log
@@ -54,14 +54,16 @@ class Sweeper:
     async def leftovers(self) -> list[str]:
         """Jobs, leases, consumers and streams in engines that nobody needs any more."""
         found: list[str] = []
-        jobs = (await self._bus.jetstream.stream_info(JOBS)).state.messages
+        jobs = (await self._bus.link.jetstream.stream_info(JOBS)).state.messages
         if jobs:
             found.append(f"{jobs} jobs are left")
         leases = set(await self._bus.kv.all(LEASES)) - {_NO_LEASE_OF_A_JOB}
         if leases:
             found.append(f"leases are left: {sorted(leases)}")
         for log in LOGS:
-            consumers = (await self._bus.jetstream.stream_info(log.stream)).state.consumer_count
+            consumers = (
+                await self._bus.link.jetstream.stream_info(log.stream)
+            ).state.consumer_count
             if consumers:
                 found.append(f"{consumers} consumers are left on {log.stream}")
         return found + await self._busy()
@@ -81,7 +83,7 @@ class Sweeper:
         return found
 
     async def _requests(self, log: Log) -> list[str]:
-        info = await self._bus.jetstream.stream_info(log.stream, subjects_filter=">")
+        info = await self._bus.link.jetstream.stream_info(log.stream, subjects_filter=">")
         prefix = f"{log.prefix}."
         return [subject.removeprefix(prefix) for subject in info.state.subjects or {}]
 

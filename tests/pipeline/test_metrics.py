@@ -14,10 +14,13 @@ from antiphon_bench.config import Poisson, RunConfig, Target
 from antiphon_bench.results import Summary
 from antiphon_bench.run import run
 
+# Only a text that came whole counts for the real-time factor, and its end may come late on a busy
+# machine.
+GATEWAY = {"ANTIPHON_MAX_STREAMS": "12", "ANTIPHON_COALESCE_S": "0.1"}
 # Many more requests than there is room for: most are refused while the others are spoken.
 CROWDED = pytest.mark.parametrize(
     "stack",
-    [{"engine": "fake", "environ": {"gateway": {"ANTIPHON_MAX_STREAMS": "12"}}}],
+    [{"engine": "fake", "environ": {"gateway": GATEWAY}}],
     indirect=True,
 )
 OF_ENGINES = {

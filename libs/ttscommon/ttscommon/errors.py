@@ -66,6 +66,10 @@ class BusUnavailable(AntiphonError):
     code = "bus_unavailable"
 
 
+class NoResponders(BusUnavailable):
+    """Nobody listens on a subject: known at once, not guessed from silence."""
+
+
 class MalformedMessage(AntiphonError):
     """A message on the bus could not be parsed, or breaks a limit."""
 

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import dataclass
 
 import structlog
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
-from ttscommon.bus.logstore import Unreachable
 from ttscommon.errors import BusUnavailable
 from ttscommon.replicas import Replica
 from ttscommon.subjects import Stage
 
-_REPORT_S: Final = 1.0
-_REPORT_AGAIN_S: Final = 0.2
-
 log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ReporterTuning:
+    """Seconds: between two reports, a sixth of the bucket's time to live; and until a first one
+    that failed is tried again.
+    """
+
+    report_s: float = 1.0
+    again_s: float = 0.2
 
 
 class Reporter:
     """Writes what `report` says. `queued`: jobs of `models` nobody had taken at the last look."""
 
     def __init__(
-        self, bus: Bus, stage: Stage, models: Sequence[str], report: Callable[[], Replica]
+        self,
+        bus: Bus,
+        stage: Stage,
+        models: Sequence[str],
+        report: Callable[[], Replica],
+        tuning: ReporterTuning = ReporterTuning(),
     ) -> None:
+        self._tuning = tuning
         self.queued = 0
         self._bus = bus
         self._stage = stage
@@ -38,12 +50,12 @@ class Reporter:
         while True:
             if await self._tell():
                 return
-            await asyncio.sleep(_REPORT_AGAIN_S)
+            await asyncio.sleep(self._tuning.again_s)
 
     async def run(self) -> None:
         """Report until cancelled."""
         while True:
-            await asyncio.sleep(_REPORT_S)
+            await asyncio.sleep(self._tuning.report_s)
             await self._tell()
 
     async def withdraw(self) -> None:
@@ -69,11 +81,5 @@ class Reporter:
 
     async def _waiting(self) -> int:
         """Jobs of ours that nobody has taken; raises BusUnavailable."""
-        try:
-            infos = [
-                await self._bus.jetstream.consumer_info(subjects.JOBS, self._stage.durable(model))
-                for model in self._models
-            ]
-        except Unreachable as error:
-            raise BusUnavailable("the broker does not say how long the queue is") from error
-        return sum(info.num_pending or 0 for info in infos)
+        queue = self._bus.queue
+        return sum([await queue.waiting(self._stage, model) for model in self._models])

@@ -5,63 +5,45 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
-import nats.errors
 import structlog
-from nats.aio.msg import Msg
 
 from ttscommon import subjects
-from ttscommon.bus import Bus
-from ttscommon.bus.logstore import Unreachable
+from ttscommon.bus import Bus, Delivery, Incoming
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced, MalformedMessage
-from ttscommon.jobs import JobFeed, earliest_playback_s, epoch_of, tell
-from ttscommon.messages import Cancel, End, Message, Playback, SpeechRequest, decode
+from ttscommon.jobs import Job, earliest_playback_s
+from ttscommon.messages import Cancel, End, SpeechRequest, decode
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Lease, Replica
 from ttscommon.reporter import Reporter
 from ttscommon.subjects import Stage
 from ttscommon.tasks import stop
 
-_HEARTBEAT_S: Final = 7.0
-_MAX_EPOCHS: Final = 8
-_CLEAN_UP_S: Final = 2.0
+__all__ = ["Handler", "Job", "Worker", "WorkerTuning"]
 
 log_ = structlog.get_logger(__name__)
 
-
-@dataclass(eq=False)
-class Job:
-    """A claimed request. `epoch` counts its deliveries: above 1 somebody had it before."""
-
-    request: SpeechRequest
-    epoch: int
-    message: Msg
-    claimed_s: float = field(default_factory=time.monotonic)
-    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
-    cancelled_s: float = 0.0
-    playback_start_s: float | None = None
-    task: asyncio.Task[None] | None = None
-    superseded: bool = False
-    on_playback: Callable[[float], None] | None = None
-
-    @property
-    def request_id(self) -> str:
-        return self.request.request_id
-
-    def control(self, message: Message) -> None:
-        """Take a Cancel or a Playback."""
-        if isinstance(message, Cancel):
-            self.cancelled_s = time.monotonic()
-            self.cancelled.set()
-        elif isinstance(message, Playback):
-            self.playback_start_s = time.monotonic() - message.position_s
-            if self.on_playback is not None:
-                self.on_playback(self.playback_start_s)
-
-
 Handler = Callable[[Job], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class WorkerTuning:
+    """`heartbeat_s`: a quarter of ack_wait. `most_deliveries`: after so many a job that fails
+    everywhere ends in an error; `retry_s` times their number lies between two. `given_up_s`: the
+    pause before the last one is tried again. `clean_up_s`: longer than a handler takes to leave.
+    An acknowledgement is tried `acks` times, for `ack_s` each.
+    """
+
+    heartbeat_s: float = 7.0
+    most_deliveries: int = 8
+    retry_s: float = 0.2
+    given_up_s: float = 5.0
+    clean_up_s: float = 2.0
+    acks: int = 10
+    ack_s: float = 1.0
+    ack_pause_s: float = 0.1
 
 
 class Worker:
@@ -69,7 +51,7 @@ class Worker:
 
     `handle` returns when the request's log has its end (the job is then acknowledged), or raises
     Fenced (somebody else has the request). Any other exception hands the job on; one that fails
-    everywhere gets an error End after `_MAX_EPOCHS` deliveries.
+    everywhere gets an error End after some deliveries.
     """
 
     def __init__(
@@ -81,7 +63,9 @@ class Worker:
         handle: Handler,
         report: Callable[[], Replica],
         metrics: Metrics,
+        tuning: WorkerTuning = WorkerTuning(),
     ) -> None:
+        self._tuning = tuning
         self._bus = bus
         self._stage = stage
         self._models = models
@@ -115,7 +99,7 @@ class Worker:
         """
         for model in self._models:
             await self._bus.ensure_consumer(self._stage, model)
-        ping = await self._bus.client.subscribe(subjects.ping(self._bus.worker_id), cb=_pong)
+        ping = await self._bus.link.subscribe(subjects.ping(self._bus.worker_id), _pong)
         await self._reporter.enlist()
         ready()
         duties = [asyncio.create_task(self._claim_loop(model)) for model in self._models]
@@ -124,14 +108,14 @@ class Worker:
         try:
             await _until(stopping, *duties, heart, reports)
         finally:
-            await stop(*duties, again_s=_CLEAN_UP_S)
+            await stop(*duties, again_s=self._tuning.clean_up_s)
             await self._drain(drain_s)
             await stop(heart, reports)
             await self._reporter.withdraw()
             await self._bus.unsubscribe(ping)
 
     async def _claim_loop(self, model: str) -> None:
-        feed = JobFeed(self._bus, self._stage, model)
+        feed = self._bus.queue.feed(self._stage, model)
         try:
             while True:
                 await self._free.acquire()
@@ -143,7 +127,7 @@ class Worker:
         finally:
             await feed.close()
 
-    async def _start(self, message: Msg) -> None:
+    async def _start(self, message: Delivery) -> None:
         """Begin the job, or drop it if it cannot be one; the slot is taken already."""
         try:
             request = decode(message.data)
@@ -151,10 +135,10 @@ class Worker:
                 raise MalformedMessage(f"{type(request).__name__} is no job")
         except MalformedMessage as error:
             log_.error("job.malformed", error=error.message)
-            await tell(message.term)
+            await message.discard()
             self._free.release()
             return
-        job = Job(request, epoch_of(message), message)
+        job = Job(request, message.epoch, message)
         if job.epoch > 1:
             job.playback_start_s = earliest_playback_s(request)
         predecessor = self.active.get(job.request_id)
@@ -174,7 +158,7 @@ class Worker:
             if predecessor is not None and predecessor.task is not None:
                 log.warning("job.superseded")
                 predecessor.superseded = True  # its lease lapsed: this delivery owns the request
-                await stop(predecessor.task, again_s=_CLEAN_UP_S)
+                await stop(predecessor.task, again_s=self._tuning.clean_up_s)
             # Until the lease is written only ack_wait would miss us, so it goes first; none of
             # this is worth a listener's waiting for it.
             self._in_background(self._lease(job))
@@ -188,7 +172,7 @@ class Worker:
             job.superseded = True
         except asyncio.CancelledError:
             if not job.superseded:
-                await tell(job.message.nak)
+                await job.message.hand_on()
             raise
         except Exception as error:
             log.exception("job.failed", error=str(error))
@@ -227,20 +211,16 @@ class Worker:
 
     async def _acknowledge(self, job: Job) -> None:
         """An unacknowledged job would only be claimed again and found ended, so give up in time."""
-        for _ in range(10):
-            try:
-                await job.message.ack_sync(timeout=1.0)
+        for _ in range(self._tuning.acks):
+            if await job.message.acknowledge(self._tuning.ack_s):
                 return
-            except nats.errors.MsgAlreadyAckdError:
-                return
-            except Unreachable:
-                await asyncio.sleep(0.1)
+            await asyncio.sleep(self._tuning.ack_pause_s)
         log_.warning("job.ack_lost", request_id=job.request_id)
 
     async def _hand_on(self, job: Job) -> None:
-        deliveries = job.message.metadata.num_delivered
-        if deliveries < _MAX_EPOCHS:
-            await tell(lambda: job.message.nak(delay=0.2 * deliveries))
+        deliveries = job.message.deliveries
+        if deliveries < self._tuning.most_deliveries:
+            await job.message.hand_on(self._tuning.retry_s * deliveries)
             return
         try:
             writer = await self._bus.writer(
@@ -253,7 +233,7 @@ class Worker:
             await self._acknowledge(job)
         except AntiphonError as error:
             log_.error("job.poison", request_id=job.request_id, error=error.message)
-            await tell(lambda: job.message.nak(delay=5.0))
+            await job.message.hand_on(self._tuning.given_up_s)
 
     async def _lease(self, job: Job) -> None:
         lease = self._lease_of(job)
@@ -271,13 +251,14 @@ class Worker:
 
     def _lease_of(self, job: Job) -> Lease:
         return Lease(
-            self._bus.worker_id, self._stage.name, job.request_id, job.epoch, job.message.reply
+            self._bus.worker_id, self._stage.name, job.request_id, job.epoch, job.message.receipt
         )
 
     async def _disown(self, job: Job) -> None:
         """Take back the lease of a job that is another's, unless it is the other's already.
 
-        Who slept through a takeover renews its leases before it finds out.
+        A worker that was paused during a takeover renews stale leases before it learns that it
+        was fenced.
         """
         lease = self._lease_of(job)
         try:
@@ -298,9 +279,9 @@ class Worker:
 
     async def _heartbeat_loop(self) -> None:
         while True:
-            await asyncio.sleep(_HEARTBEAT_S)
+            await asyncio.sleep(self._tuning.heartbeat_s)
             for job in list(self.active.values()):
-                await tell(job.message.in_progress)
+                await job.message.renew()
                 await self._lease(job)
             for request_id in self._unreleased - self.active.keys():
                 if not await self._release_lease(request_id):
@@ -310,7 +291,7 @@ class Worker:
         tasks = [job.task for job in self.active.values() if job.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=drain_s)
-        await stop(*tasks, again_s=_CLEAN_UP_S)
+        await stop(*tasks, again_s=self._tuning.clean_up_s)
 
 
 async def _until(stopping: asyncio.Event, *duties: asyncio.Task[None]) -> None:
@@ -324,5 +305,5 @@ async def _until(stopping: asyncio.Event, *duties: asyncio.Task[None]) -> None:
         stop.cancel()
 
 
-async def _pong(message: Msg) -> None:
+async def _pong(message: Incoming) -> None:
     await message.respond(b"")

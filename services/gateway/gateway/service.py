@@ -37,7 +37,7 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
         duties = [
             asyncio.create_task(gateway.run(), name="catalogue"),
             asyncio.create_task(_beat(service), name="heartbeat"),
-            asyncio.create_task(Reaper(bus, settings.bus).run(), name="reaper"),
+            asyncio.create_task(Reaper(bus).run(), name="reaper"),
             asyncio.create_task(http_server.serve(sockets=[listener]), name="http"),
         ]
         service.announce(http=listener.getsockname()[1])

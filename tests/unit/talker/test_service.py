@@ -13,7 +13,6 @@ import pytest
 from talker.engine.engine import Engine, Stopped
 from talker.models.fake import FRAMES_PER_CHARACTER, Curve, FakeModel, fake_frame
 from talker.service import Talker
-from ttscommon import subjects
 from ttscommon.bus import Bus
 from ttscommon.messages import Cancel, CodecChunk, End, SpeechRequest, Tensor, TextPiece
 from ttscommon.metrics import Metrics
@@ -78,8 +77,7 @@ async def hear(bus: Bus) -> tuple[list[list[int]], list[CodecChunk], End]:
 
 async def queued(bus: Bus) -> int:
     """Jobs that wait for a vocoder."""
-    info = await bus.jetstream.consumer_info(subjects.JOBS, VOCODER.durable("m"))
-    return info.num_pending or 0
+    return await bus.queue.waiting(VOCODER, "m")
 
 
 async def test_text_becomes_frames_and_the_vocoders_have_their_job(
@@ -123,7 +121,7 @@ async def test_without_the_beginning_of_the_log_the_request_ends_in_an_error(
         codes = np.array(spoken(len(SENTENCE))[frame : frame + 1], np.int16)
         await dead.put(CodecChunk("r1", frame, {"codes": Tensor.of(codes)}))
     await dead.close()
-    await bus.jetstream.purge_stream(CODES.stream, seq=2)
+    await bus.link.jetstream.purge_stream(CODES.stream, seq=2)
     await asyncio.wait_for(Talker(bus, engine).handle(job(epoch=2)), 15)
     tail = await bus.logs.last(CODES, "r1")
     assert tail is not None

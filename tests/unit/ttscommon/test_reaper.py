@@ -24,20 +24,20 @@ async def bus(broker: Any) -> AsyncIterator[Bus]:
     await connected.close()
 
 
-def reaper(bus: Bus, broker: Any) -> Reaper:
+def reaper(bus: Bus) -> Reaper:
     """One that knows of a job of WORKER."""
-    one = Reaper(bus, broker.bus)
+    one = Reaper(bus)
     lease = Lease(WORKER, VOCODER.name, "r", 1, "nobody.acks.here")
     one.leases[lease.key] = lease
     return one
 
 
-async def test_who_does_not_answer_is_given_up_after_several_pings(bus: Bus, broker: Any) -> None:
+async def test_who_does_not_answer_is_given_up_after_several_pings(bus: Bus) -> None:
     async def mute(message: Any) -> None:
         """Connected, and wedged."""
 
-    await bus.client.subscribe(subjects.ping(WORKER), cb=mute)
-    one = reaper(bus, broker)
+    await bus.link.subscribe(subjects.ping(WORKER), mute)
+    one = reaper(bus)
     for silent in range(1, 3):
         await one._check(WORKER)
         assert one._silent[WORKER] == silent
@@ -46,12 +46,12 @@ async def test_who_does_not_answer_is_given_up_after_several_pings(bus: Bus, bro
     assert not one.leases
 
 
-async def test_silence_that_was_not_listened_to_does_not_count(bus: Bus, broker: Any) -> None:
+async def test_silence_that_was_not_listened_to_does_not_count(bus: Bus) -> None:
     async def starving(message: Any) -> None:
         """This process gets no CPU while the answer is on its way."""
         time.sleep(1.0)
 
-    await bus.client.subscribe(subjects.ping(WORKER), cb=starving)
-    one = reaper(bus, broker)
+    await bus.link.subscribe(subjects.ping(WORKER), starving)
+    one = reaper(bus)
     await one._check(WORKER)
     assert one._silent[WORKER] == 0

@@ -17,7 +17,9 @@ from ttscommon.metrics import Metrics
 from ttscommon.reaper import Reaper
 from ttscommon.replicas import Lease, Replica
 from ttscommon.subjects import AUDIO, JOBS, LEASES, REPLICAS, VOCODER
-from ttscommon.worker import Job, Worker
+from ttscommon.worker import Job, Worker, WorkerTuning
+
+TUNING = WorkerTuning()
 
 Handle = Callable[[Job], Awaitable[None]]
 
@@ -43,12 +45,17 @@ class Seen:
 
 @asynccontextmanager
 async def working(
-    bus: Bus, handle: Handle, *, slots: int = 2, drain_s: float = 5.0
+    bus: Bus,
+    handle: Handle,
+    *,
+    slots: int = 2,
+    drain_s: float = 5.0,
+    tuning: WorkerTuning = TUNING,
 ) -> AsyncIterator[Worker]:
     def report() -> Replica:
         return Replica(bus.worker_id, "vocoder", (), slots, worker.free)
 
-    worker = Worker(bus, VOCODER, ["m"], slots, handle, report, Metrics())
+    worker = Worker(bus, VOCODER, ["m"], slots, handle, report, Metrics(), tuning)
     stopping = asyncio.Event()
     task = asyncio.create_task(worker.run(stopping, drain_s))
     try:
@@ -71,7 +78,7 @@ async def connect(broker: Any) -> AsyncIterator[Callable[[], Awaitable[Bus]]]:
 
     yield connected
     for bus in buses:
-        if not bus.client.is_closed:
+        if not bus.link.closed:
             await bus.close()
 
 
@@ -85,7 +92,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def pending_jobs(bus: Bus) -> int:
-    info = await bus.jetstream.consumer_info("JOBS", VOCODER.durable("m"))
+    info = await bus.link.jetstream.consumer_info("JOBS", VOCODER.durable("m"))
     return int((info.num_pending or 0) + (info.num_ack_pending or 0))
 
 
@@ -115,7 +122,7 @@ async def test_a_job_that_the_broker_forgot_to_have_given_goes_on(connect: Conne
         await client.submit(VOCODER, request("r1"))
         first = await seen.next()
         given = first.message
-        await client.jetstream.delete_consumer(JOBS, VOCODER.durable("m"))
+        await client.link.jetstream.delete_consumer(JOBS, VOCODER.durable("m"))
         await client.ensure_consumer(VOCODER, "m")  # knows nothing of any delivery
         await until(lambda: _is(first.message is not given))
         assert seen.jobs.empty()
@@ -181,9 +188,8 @@ async def test_a_lease_that_could_not_be_released_is_released_later(
             raise BusUnavailable("an election")
 
     monkeypatch.setattr(bus.kv, "delete", fail_once)
-    monkeypatch.setattr("ttscommon.worker._HEARTBEAT_S", 0.05)
     seen = Seen()
-    async with working(bus, seen):
+    async with working(bus, seen, tuning=WorkerTuning(heartbeat_s=0.05)):
         await client.submit(VOCODER, request("r1"))
         await seen.next()
         await until(lambda: _leased(client, True))
@@ -230,16 +236,14 @@ async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def test_a_job_that_fails_everywhere_ends_in_an_error(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ttscommon.worker._MAX_EPOCHS", 2)
+async def test_a_job_that_fails_everywhere_ends_in_an_error(connect: Connect) -> None:
     bus = await connect()
 
     async def fail(job: Job) -> None:
         raise RuntimeError("a bug")
 
-    async with working(bus, fail), bus.reader(AUDIO, "r") as reader:
+    tuning = WorkerTuning(most_deliveries=2)
+    async with working(bus, fail, tuning=tuning), bus.reader(AUDIO, "r") as reader:
         await bus.submit(VOCODER, request("r"))
         record = await asyncio.wait_for(anext(reader), 15)
         assert isinstance(record, End)
@@ -251,7 +255,7 @@ async def test_junk_in_the_queue_is_thrown_away_and_the_worker_lives(connect: Co
     seen = Seen()
     seen.finish.set()
     async with working(bus, seen, slots=1):
-        await bus.jetstream.publish(VOCODER.job("m", "r"), b"\xc1 junk")
+        await bus.link.jetstream.publish(VOCODER.job("m", "r"), b"\xc1 junk")
         await bus.submit(VOCODER, request("r"))
         assert (await seen.next()).request_id == "r"
 
@@ -273,7 +277,7 @@ async def test_a_successor_assumes_that_playback_began_long_ago(connect: Connect
     seen = Seen()
     asked_s = time.time() - 3.0
     await bus.submit(VOCODER, SpeechRequest("r", "m", "v", "hello", created_unix_s=asked_s))
-    pull = await bus.jetstream.pull_subscribe_bind(durable=VOCODER.durable("m"), stream=JOBS)
+    pull = await bus.link.jetstream.pull_subscribe_bind(durable=VOCODER.durable("m"), stream=JOBS)
     await (await pull.fetch(1, timeout=5.0))[0].nak()
     seen.finish.set()
     async with working(bus, seen):
@@ -286,7 +290,7 @@ async def test_a_successor_assumes_that_playback_began_long_ago(connect: Connect
 async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(connect: Connect, broker: Any) -> None:
     first, second, overseer = await connect(), await connect(), await connect()
     lost, heir = Seen(), Seen()
-    reaper = Reaper(overseer, broker.bus)
+    reaper = Reaper(overseer)
     reaping = asyncio.create_task(reaper.run())
     doomed = asyncio.create_task(_work(first, lost))
     try:
@@ -301,7 +305,7 @@ async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(connect: Connect, bro
         async with working(second, heir):
             loop = asyncio.get_running_loop()
             died_s = loop.time()
-            await first.client.close()
+            await first.link.close()
             assert (await heir.next()).epoch == 2
             # ack_wait would take 30 s.
             assert loop.time() - died_s < 10

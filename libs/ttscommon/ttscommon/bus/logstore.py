@@ -12,24 +12,20 @@ from typing import Any, Final
 import nats.errors
 import nats.js.errors
 import structlog
-from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.js import JetStreamContext
 
+from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of, reason
+from ttscommon.bus.link import Link
 from ttscommon.errors import BusUnavailable, Fenced, MalformedMessage
 from ttscommon.messages import End, LogRecord, decode_record
 from ttscommon.subjects import Log
 
-WRONG_LAST_SEQUENCE: Final = 10071
-STREAM_NAME_IN_USE: Final = 10058
 DIRECT_BATCH: Final = 256
 # The end of a batch, and no message found. Anything else, like 503 from a broker whose stream is
 # not up yet, says nothing about what the stream holds.
 _COMPLETE: Final = ("204", "404")
 
 log_ = structlog.get_logger(__name__)
-
-Unreachable: Final = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, OSError)
 
 
 @dataclass(frozen=True)
@@ -44,10 +40,11 @@ class Stored:
 class LogStore:
     """All access to the JetStream copy of the logs."""
 
-    def __init__(self, client: Client, jetstream: JetStreamContext, timeout_s: float) -> None:
-        self._client = client
-        self._jetstream = jetstream
-        self._timeout_s = timeout_s
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._client = link.client
+        self._jetstream = link.jetstream
+        self._timeout_s = link.settings.publish_timeout_s
 
     async def commit(
         self,
@@ -79,7 +76,7 @@ class LogStore:
                 )
                 return ack.seq
             except nats.js.errors.APIError as error:
-                if error.err_code == WRONG_LAST_SEQUENCE:
+                if code_of(error) == WRONG_LAST_SEQUENCE:
                     tail = await self.last(log, request_id)
                     if tail is not None and tail.message_id == message_id:
                         return tail.sequence
@@ -89,7 +86,7 @@ class LogStore:
                     last = tail.sequence if tail is not None else 0
                     headers["Nats-Expected-Last-Subject-Sequence"] = str(last)
             except Unreachable as error:
-                log_.debug("commit.retry", request_id=request_id, error=str(error))
+                log_.debug("commit.retry", request_id=request_id, error=reason(error))
             delay_s = min(delay_s * 2, 0.5)
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
 
@@ -185,7 +182,7 @@ class LogStore:
             await self._client.publish(subject, json.dumps(query).encode(), reply=inbox)
             await asyncio.wait_for(done, self._timeout_s)
         finally:
-            await _unsubscribe(subscription)
+            await self._link.unsubscribe(subscription)
         return found
 
 
@@ -194,10 +191,3 @@ def _owns(epoch: int, tail: Stored | None) -> bool:
     if tail is None:
         return True
     return tail.record.epoch < epoch and not isinstance(tail.record, End)
-
-
-async def _unsubscribe(subscription: Any) -> None:
-    try:
-        await subscription.unsubscribe()
-    except (nats.errors.Error, OSError):
-        return  # the connection is gone, and the subscription with it

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Self
 
 import structlog
-from nats.aio.msg import Msg
 
-from ttscommon.bus.logstore import Stored, Unreachable
+from ttscommon.bus import offers
+from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.logstore import LogStore, Stored
 from ttscommon.bus.timeline import Timeline
 from ttscommon.errors import MalformedMessage
 from ttscommon.messages import Chunk, End, decode_record
 from ttscommon.subjects import Log
 from ttscommon.tasks import stop
 
-if TYPE_CHECKING:
-    from ttscommon.bus.connection import Bus
-
-MAX_QUEUED: Final = 1024
-# A reconnection or a gap starts a repair at once; mere silence is longer than a chunk's cadence.
-_IDLE_FIRST_S: Final = 1.5
-_IDLE_MOST_S: Final = 6.0
-_GAP_RETRY_S: Final = 0.05
-
 log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ReaderTuning:
+    """`queued`: records that may wait for the one who reads. A reconnection or a gap starts a
+    repair at once; mere silence does after `idle_first_s`, longer than a chunk's cadence, and
+    doubles up to `idle_most_s`. `gap_retry_s`: pause between two repairs of one gap.
+    """
+
+    queued: int = 1024
+    idle_first_s: float = 1.5
+    idle_most_s: float = 6.0
+    gap_retry_s: float = 0.05
 
 
 class LogReader:
@@ -38,10 +45,20 @@ class LogReader:
     """
 
     def __init__(
-        self, bus: Bus, log: Log, request_id: str, start: int = 0, *, fresh: bool = False
+        self,
+        link: Link,
+        logs: LogStore,
+        log: Log,
+        request_id: str,
+        start: int = 0,
+        *,
+        fresh: bool = False,
+        tuning: ReaderTuning = ReaderTuning(),
     ) -> None:
         self.repairs = 0
-        self._bus = bus
+        self._link = link
+        self._logs = logs
+        self._tuning = tuning
         self._log = log
         self._request_id = request_id
         self._timeline = Timeline(start)
@@ -51,16 +68,16 @@ class LogReader:
         self._arrived = asyncio.Event()
         self._suspect = asyncio.Event()
         self._stopped = False
-        self._idle_s = _IDLE_FIRST_S
+        self._idle_s = self._tuning.idle_first_s
         self._subscriptions: list[object] = []
         self._repairer: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        client, request_id = self._bus.client, self._request_id
-        self._bus.on_reconnect(self._suspect_loss)
+        link, request_id = self._link, self._request_id
+        link.on_reconnect(self._suspect_loss)
         self._subscriptions = [
-            await client.subscribe(self._log.live(request_id), cb=self._on_live),
-            await client.subscribe(self._log.offer(request_id), cb=self._on_offer),
+            await link.subscribe(self._log.live(request_id), self._on_live),
+            await link.subscribe(self._log.offer(request_id), self._on_offer),
         ]
         if not self._fresh:
             self._suspect.set()  # whatever was written before we subscribed is only in the log
@@ -73,13 +90,13 @@ class LogReader:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bus.off_reconnect(self._suspect_loss)
+        self._link.off_reconnect(self._suspect_loss)
         # Both hold us in turn: such circles pile up until the collector stops the whole process.
         subscriptions, self._subscriptions = self._subscriptions, []
         repairer, self._repairer = self._repairer, None
         # Before anything that suspends: a cancellation may find us here, and would leave them.
         for subscription in subscriptions:
-            await self._bus.unsubscribe(subscription)
+            await self._link.unsubscribe(subscription)
         if repairer is not None:
             await stop(repairer)
 
@@ -94,7 +111,7 @@ class LogReader:
                 raise StopAsyncIteration
             self._arrived.clear()
             await self._arrived.wait()
-        if len(self._ready) == MAX_QUEUED // 2:
+        if len(self._ready) == self._tuning.queued // 2:
             self._suspect.set()  # live copies may have been dropped while the queue was full
         return self._ready.popleft()
 
@@ -106,13 +123,13 @@ class LogReader:
     def _deliver(self, ready: list[Chunk | End]) -> None:
         if ready:
             self._ready.extend(ready)
-            self._idle_s = _IDLE_FIRST_S
+            self._idle_s = self._tuning.idle_first_s
             self._arrived.set()
         if self._timeline.gap:
             self._suspect.set()
 
-    async def _on_live(self, message: Msg) -> None:
-        if len(self._ready) >= MAX_QUEUED:
+    async def _on_live(self, message: Incoming) -> None:
+        if len(self._ready) >= self._tuning.queued:
             return
         try:
             record = decode_record(message.data)
@@ -124,12 +141,12 @@ class LogReader:
             self._timeline.committed(int(committed))
         self._deliver(self._timeline.feed_live(record))
 
-    async def _on_offer(self, message: Msg) -> None:
+    async def _on_offer(self, message: Incoming) -> None:
         try:
             position = int(message.data)
         except ValueError:
             return
-        await self._bus.reply_offer(message, self._timeline.uncommitted(position))
+        await offers.answer(self._link, message, self._timeline.uncommitted(position))
 
     async def _suspect_loss(self) -> None:
         self._suspect.set()
@@ -140,10 +157,10 @@ class LogReader:
                 async with asyncio.timeout(self._idle_s):
                     await self._suspect.wait()
             except TimeoutError:
-                self._idle_s = min(self._idle_s * 2, _IDLE_MOST_S)
+                self._idle_s = min(self._idle_s * 2, self._tuning.idle_most_s)
             self._suspect.clear()
             if not await self._repair() or self._timeline.gap:
-                await asyncio.sleep(_GAP_RETRY_S)
+                await asyncio.sleep(self._tuning.gap_retry_s)
                 self._suspect.set()
 
     async def _repair(self) -> bool:
@@ -153,14 +170,14 @@ class LogReader:
         """
         self.repairs += 1
         nack = self._log.nack(self._request_id)
-        await self._bus.send_raw(nack, str(self._timeline.next).encode())
+        await self._link.send_raw(nack, str(self._timeline.next).encode())
         try:
             found = await self._missing()
         except Unreachable as error:
-            log_.debug("reader.repair_failed", request_id=self._request_id, error=str(error))
+            log_.debug("reader.repair_failed", request_id=self._request_id, error=reason(error))
             return False
         for stored in found:
-            if len(self._ready) >= MAX_QUEUED:
+            if len(self._ready) >= self._tuning.queued:
                 break
             self._log_sequence = stored.sequence
             self._deliver(self._timeline.feed_log(stored.record))
@@ -171,9 +188,9 @@ class LogReader:
 
         After an outage everybody looks at once, and whole logs would be much to read.
         """
-        tail = await self._bus.logs.tail(self._log, self._request_id)
+        tail = await self._logs.tail(self._log, self._request_id)
         if tail is None or tail.sequence <= self._log_sequence:
             return []
         if tail.record.start <= self._timeline.next:
             return [tail]
-        return await self._bus.logs.read(self._log, self._request_id, self._log_sequence)
+        return await self._logs.read(self._log, self._request_id, self._log_sequence)

@@ -5,27 +5,32 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
 import msgspec
-import nats.errors
-import structlog
-from nats.aio.msg import Msg
 
+from ttscommon.bus import offers
+from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.logstore import LogStore
 from ttscommon.bus.timeline import Timeline
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
 from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, LogRecord, Takeover, encode
 from ttscommon.subjects import Log
 from ttscommon.tasks import stop
 
-if TYPE_CHECKING:
-    from ttscommon.bus.connection import Bus
 
-WINDOW: Final = 64
-_RESEND_COMMITTED: Final = 16
-_OFFER_TIMEOUT_S: Final = 0.15
+@dataclass(frozen=True)
+class WriterTuning:
+    """`window`: records that may wait for their commit, some seconds of speech. `recent`: committed
+    records that a NACK still brings back without a read of the log. `offer_s`: how long readers
+    may take to offer what they heard; one that is alive answers within milliseconds.
+    `restore_s`: how long a log may take to be read. `look_s`: pause between two reads.
+    """
 
-log_ = structlog.get_logger(__name__)
+    window: int = 64
+    recent: int = 16
+    offer_s: float = 0.15
+    restore_s: float = 30.0
+    look_s: float = 0.02
 
 
 @dataclass(frozen=True)
@@ -37,18 +42,28 @@ class _Pending:
 class LogWriter:
     """The one writer of a request's log.
 
-    Records not yet committed are kept, at most `WINDOW` of them (then `put` waits), and sent
+    Records not yet committed are kept, up to a full window (then `put` waits), and sent
     again when a reader asks (NACK) or the connection comes back. The fence is the subject's last
     sequence: as soon as a successor has committed its Takeover, every later `put`, `end` or
     `close` here raises Fenced.
     """
 
-    def __init__(self, bus: Bus, log: Log, request_id: str, epoch: int) -> None:
+    def __init__(
+        self,
+        link: Link,
+        logs: LogStore,
+        log: Log,
+        request_id: str,
+        epoch: int,
+        tuning: WriterTuning = WriterTuning(),
+    ) -> None:
         self.restored: list[Chunk] = []
         self.checkpoint = Checkpoint()
         self.position = 0
         self.ended = False
-        self._bus = bus
+        self._link = link
+        self._logs = logs
+        self._tuning = tuning
         self._log = log
         self._request_id = request_id
         self._epoch = epoch
@@ -57,7 +72,7 @@ class LogWriter:
         self._written = 0
         self._failure: AntiphonError | None = None
         self._window: deque[_Pending] = deque()
-        self._recent: deque[_Pending] = deque(maxlen=_RESEND_COMMITTED)
+        self._recent: deque[_Pending] = deque(maxlen=tuning.recent)
         self._changed = asyncio.Condition()
         self._subscription: object | None = None
         self._committer: asyncio.Task[None] | None = None
@@ -72,8 +87,8 @@ class LogWriter:
         if self._epoch > 1:
             await self._take_over(restore=restore)
         nack = self._log.nack(self._request_id)
-        self._subscription = await self._bus.client.subscribe(nack, cb=self._on_nack)
-        self._bus.on_reconnect(self._resend_window)
+        self._subscription = await self._link.subscribe(nack, self._on_nack)
+        self._link.on_reconnect(self._resend_window)
         self._committer = asyncio.create_task(self._commit_loop(), name=f"commit-{nack}")
         if self._epoch > 1 and not self.ended:
             await self._adopt_heard(restore=restore)
@@ -112,9 +127,9 @@ class LogWriter:
 
     async def release(self) -> None:
         """Let go at once, committed or not; safe to call twice."""
-        self._bus.off_reconnect(self._resend_window)
+        self._link.off_reconnect(self._resend_window)
         if self._subscription is not None:
-            await self._bus.unsubscribe(self._subscription)
+            await self._link.unsubscribe(self._subscription)
             self._subscription = None
         if self._committer is not None:
             await stop(self._committer)
@@ -122,7 +137,9 @@ class LogWriter:
 
     async def _append(self, record: LogRecord) -> None:
         async with self._changed:
-            await self._changed.wait_for(lambda: len(self._window) < WINDOW or self._failure)
+            await self._changed.wait_for(
+                lambda: len(self._window) < self._tuning.window or self._failure
+            )
             if self._failure is not None:
                 raise self._failure
             record = msgspec.structs.replace(record, epoch=self._epoch)
@@ -134,7 +151,7 @@ class LogWriter:
     async def _take_over(self, *, restore: bool) -> None:
         """Fence the predecessor, then read what it left."""
         while True:
-            tail = await self._bus.logs.last(self._log, self._request_id)
+            tail = await self._logs.last(self._log, self._request_id)
             if tail is not None and isinstance(tail.record, End):
                 self._sequence, self.position = tail.sequence, tail.record.end
                 self.ended = True  # whoever wrote it: there is nothing left to own
@@ -164,11 +181,9 @@ class LogWriter:
         timeline: Timeline | None = None
         seen = 0
         chunks: list[Chunk] = []
-        async with asyncio.timeout(30.0):
+        async with asyncio.timeout(self._tuning.restore_s):
             while True:
-                for stored in await self._bus.logs.read_patiently(
-                    self._log, self._request_id, seen
-                ):
+                for stored in await self._logs.read_patiently(self._log, self._request_id, seen):
                     if timeline is None:  # a full store drops beginnings
                         timeline = Timeline(stored.record.start)
                     seen = stored.sequence
@@ -176,19 +191,15 @@ class LogWriter:
                     chunks.extend(r for r in ready if not isinstance(r, End))
                 if timeline is not None and timeline.next >= self.position:
                     return chunks
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(self._tuning.look_s)
 
     async def _adopt_heard(self, *, restore: bool) -> None:
         """Commit first what readers got live and the log lacks: nobody may hear two versions."""
-        subject = self._log.offer(self._request_id)
-        try:
-            reply = await self._bus.client.request(
-                subject, str(self.position).encode(), timeout=_OFFER_TIMEOUT_S
-            )
-        except (TimeoutError, nats.errors.Error, OSError):
-            return  # nobody listens: sampling is deterministic, so it comes out the same anyway
+        heard = await offers.ask(
+            self._link, self._log, self._request_id, self.position, self._tuning.offer_s
+        )  # nothing if nobody listens: sampling is deterministic, so it comes out the same anyway
         timeline = Timeline(self.position)
-        for record in self._bus.decode_offer(reply.data):
+        for record in heard:
             for ready in timeline.feed_log(record):
                 if isinstance(ready, End):
                     await self.end(ready)
@@ -218,9 +229,9 @@ class LogWriter:
 
     async def _commit(self, record: LogRecord, data: bytes, *, owning: bool = True) -> int:
         self._written += 1
-        writer = f"{self._bus.worker_id}.{self._epoch}"
+        writer = f"{self._link.worker_id}.{self._epoch}"
         message_id = f"{self._log.subject(self._request_id)}.{writer}.{self._written}"
-        return await self._bus.logs.commit(
+        return await self._logs.commit(
             self._log,
             self._request_id,
             data,
@@ -230,11 +241,11 @@ class LogWriter:
         )
 
     async def _send(self, pending: _Pending) -> None:
-        await self._bus.send_raw(
+        await self._link.send_raw(
             self._log.live(self._request_id), pending.data, {"C": str(self._committed)}
         )
 
-    async def _on_nack(self, message: Msg) -> None:
+    async def _on_nack(self, message: Incoming) -> None:
         try:
             position = int(message.data)
         except ValueError:

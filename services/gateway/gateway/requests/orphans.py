@@ -15,8 +15,7 @@ import structlog
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
-from ttscommon.bus.logstore import Unreachable
-from ttscommon.errors import AntiphonError, BusUnavailable
+from ttscommon.errors import AntiphonError
 from ttscommon.messages import End, SpeechRequest
 from ttscommon.subjects import TALKER, VOCODER, Stage
 
@@ -48,11 +47,7 @@ class Queues:
         asked_s, count = self._seen.get(durable, (-1e9, 0))
         if time.monotonic() - asked_s < self.tuning.queue_age_s:
             return count
-        try:
-            info = await self._bus.jetstream.consumer_info(subjects.JOBS, durable)
-        except Unreachable as error:
-            raise BusUnavailable("the queue cannot be seen") from error
-        count = info.num_pending or 0
+        count = await self._bus.queue.waiting(stage, model)
         self._seen[durable] = (time.monotonic(), count)
         return count
 
@@ -90,7 +85,7 @@ class OrphanCheck:
         leased = await self._bus.kv.get(subjects.LEASES, f"{stage.name}.{self._request_id}")
         if leased is not None:
             return None
-        job = await self._bus.submitted(stage, self._request_id)
+        job = await self._bus.queue.submitted(stage, self._request_id)
         if job is None or await self._queues.waiting(stage, job[0].model):
             return None
         tail = await self._bus.logs.last(stage.writes, self._request_id, 1.0)
@@ -103,4 +98,4 @@ class OrphanCheck:
             stage=stage.name,
             attempt=attempts + 1,
         )
-        await self._bus.submit(stage, request, attempt=attempts + 1)
+        await self._bus.queue.submit(stage, request, attempt=attempts + 1)

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.requests.orphans import OrphanCheck, Queues
 from ttscommon.bus import Bus
-from ttscommon.bus.connection import EPOCHS_BEFORE, EPOCHS_PER_ATTEMPT
+from ttscommon.bus.queue import EPOCHS_BEFORE, EPOCHS_PER_ATTEMPT
 from ttscommon.messages import End, SpeechRequest
 from ttscommon.replicas import Lease
 from ttscommon.subjects import CODES, JOBS, LEASES, TALKER, VOCODER
@@ -31,7 +31,7 @@ async def bus(broker: Any) -> AsyncIterator[Bus]:
 
 async def claim(bus: Bus) -> Any:
     """Take the talkers' next job as a worker does that dies right away."""
-    pull = await bus.jetstream.pull_subscribe_bind(durable=TALKER.durable("m"), stream=JOBS)
+    pull = await bus.link.jetstream.pull_subscribe_bind(durable=TALKER.durable("m"), stream=JOBS)
     return (await pull.fetch(1, timeout=5.0))[0]
 
 
@@ -40,7 +40,7 @@ async def checks(bus: Bus, times: int) -> int:
     check = OrphanCheck(bus, Queues(bus), REQUEST.request_id)
     for _ in range(times):
         await check.check()
-    return int((await bus.jetstream.stream_info(JOBS)).state.messages) - 1
+    return int((await bus.link.jetstream.stream_info(JOBS)).state.messages) - 1
 
 
 async def test_an_abandoned_job_is_queued_again_with_higher_epochs(bus: Bus) -> None:
@@ -49,7 +49,7 @@ async def test_an_abandoned_job_is_queued_again_with_higher_epochs(bus: Bus) -> 
     assert await checks(bus, 2) == 1
     again = await claim(bus)
     assert again.headers[EPOCHS_BEFORE] == str(EPOCHS_PER_ATTEMPT)
-    assert await bus.submitted(TALKER, "r") == (REQUEST, 1)
+    assert await bus.queue.submitted(TALKER, "r") == (REQUEST, 1)
     assert await checks(bus, 2) == 2
 
 
@@ -74,8 +74,8 @@ async def test_a_job_whose_log_has_its_end_is_left_alone(bus: Bus) -> None:
 
 async def test_a_job_that_was_acknowledged_is_gone(bus: Bus) -> None:
     await (await claim(bus)).ack_sync()
-    assert await bus.submitted(TALKER, "r") is None
+    assert await bus.queue.submitted(TALKER, "r") is None
     check = OrphanCheck(bus, Queues(bus), "r")
     for _ in range(3):
         await check.check()
-    assert (await bus.jetstream.stream_info(JOBS)).state.messages == 0
+    assert (await bus.link.jetstream.stream_info(JOBS)).state.messages == 0

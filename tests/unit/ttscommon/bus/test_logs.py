@@ -8,18 +8,16 @@ import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
-import nats.errors
 import numpy as np
 import pytest
 import pytest_asyncio
 
-from ttscommon import subjects
 from ttscommon.bus import Bus, LogReader, LogWriter
-from ttscommon.bus.logstore import Unreachable
-from ttscommon.bus.writer import WINDOW
-from ttscommon.errors import Fenced
-from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, SpeechRequest, Tensor
-from ttscommon.subjects import AUDIO, LEASES, TALKER
+from ttscommon.bus.faults import Unreachable
+from ttscommon.bus.writer import WriterTuning
+from ttscommon.errors import Fenced, NoResponders
+from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, Tensor
+from ttscommon.subjects import AUDIO
 
 STEP = 100
 
@@ -91,7 +89,7 @@ async def test_live_messages_lost_on_the_way_come_again(
     bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = 0
-    deliver = bus.send_raw
+    deliver = bus.link.send_raw
 
     async def lossy(subject: str, data: bytes, headers: dict[str, str] | None = None) -> None:
         nonlocal sent
@@ -100,7 +98,7 @@ async def test_live_messages_lost_on_the_way_come_again(
             return
         await deliver(subject, data, headers)
 
-    monkeypatch.setattr(bus, "send_raw", lossy)
+    monkeypatch.setattr(bus.link, "send_raw", lossy)
     async with other.reader(AUDIO, "r") as reader:
         writer = await bus.writer(AUDIO, "r", 1)
         await put(writer, 30)
@@ -111,9 +109,9 @@ async def test_live_messages_lost_on_the_way_come_again(
 async def test_malformed_messages_on_a_log_are_skipped(bus: Bus, other: Bus) -> None:
     async with other.reader(AUDIO, "r") as reader:
         writer = await bus.writer(AUDIO, "r", 1)
-        await bus.send_raw(AUDIO.live("r"), b"\xc1 not msgpack")
-        await bus.send_raw(AUDIO.nack("r"), b"not a number")
-        await bus.send_raw(AUDIO.offer("r"), b"not a number")
+        await bus.link.send_raw(AUDIO.live("r"), b"\xc1 not msgpack")
+        await bus.link.send_raw(AUDIO.nack("r"), b"not a number")
+        await bus.link.send_raw(AUDIO.offer("r"), b"not a number")
         await put(writer, 2)
         await finish(writer)
         assert positions(await drain(reader)) == list(range(2 * STEP))
@@ -192,7 +190,7 @@ async def test_a_full_window_holds_the_producer_back(
 ) -> None:
     monkeypatch.setattr(bus.logs, "commit", _never)
     writer = await bus.writer(AUDIO, "r", 1)
-    await put(writer, WINDOW)
+    await put(writer, WriterTuning().window)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(put(writer, 1), 0.1)
     await writer.release()
@@ -274,50 +272,11 @@ async def test_a_successor_does_with_what_a_full_store_left_of_the_beginning(cra
     await finish(second)
 
 
-async def test_a_job_is_queued_once_however_often_it_is_submitted(bus: Bus) -> None:
-    await bus.ensure_consumer(TALKER, "m")
-    request = SpeechRequest("r", "m", "v", "hello")
-    for _ in range(3):
-        await bus.submit(TALKER, request)
-    info = await bus.jetstream.stream_info(subjects.JOBS)
-    assert info.state.messages == 1
-
-
 async def test_a_stream_that_does_not_answer_is_not_taken_for_an_empty_one(bus: Bus) -> None:
     assert await bus.logs.read(AUDIO, "r", 0) == []
-    await bus.jetstream.delete_stream(AUDIO.stream)
+    await bus.link.jetstream.delete_stream(AUDIO.stream)
     with pytest.raises(Unreachable):
         await bus.logs.read(AUDIO, "r", 0)
-
-
-async def test_a_bucket_is_listed_whole_while_its_keys_are_renewed(bus: Bus, other: Bus) -> None:
-    keys = {f"worker-{i}" for i in range(8)}
-    for key in keys:
-        await bus.kv.put(subjects.REPLICAS, key, b"0")
-    done = asyncio.Event()
-
-    async def renew() -> None:
-        while not done.is_set():
-            for key in keys:
-                await other.kv.put(subjects.REPLICAS, key, b"1")
-
-    renewing = asyncio.create_task(renew())
-    for _ in range(100):
-        assert set(await bus.kv.all(subjects.REPLICAS)) == keys
-    done.set()
-    await renewing
-    await bus.kv.delete(subjects.REPLICAS, "worker-0")
-    assert set(await bus.kv.all(subjects.REPLICAS)) == keys - {"worker-0"}
-
-
-async def test_a_bucket_of_an_earlier_configuration_is_brought_up_to_date(
-    bus: Bus, other: Bus
-) -> None:
-    info = await bus.jetstream.stream_info(f"KV_{subjects.REPLICAS}")
-    info.config.allow_direct, info.config.max_age = False, 99.0
-    await bus.jetstream.update_stream(info.config)
-    await other.kv.put(subjects.REPLICAS, "worker", b"1")
-    assert set(await other.kv.all(subjects.REPLICAS)) == {"worker"}
 
 
 async def test_a_cancellation_while_leaving_leaves_no_subscription(bus: Bus) -> None:
@@ -327,15 +286,8 @@ async def test_a_cancellation_while_leaving_leaves_no_subscription(bus: Bus) -> 
     await asyncio.sleep(0)
     leaving.cancel()
     await asyncio.wait([leaving])
-    with pytest.raises(nats.errors.NoRespondersError):
-        await bus.client.request(AUDIO.live("r1"), b"", timeout=5)
-
-
-async def test_a_bucket_full_of_deleted_keys_can_be_listed(bus: Bus) -> None:
-    await asyncio.gather(*(bus.kv.put(LEASES, f"gone-{n}", b"x") for n in range(1100)))
-    await bus.kv.put(LEASES, "stays", b"here")
-    await asyncio.gather(*(bus.kv.delete(LEASES, f"gone-{n}") for n in range(1100)))
-    assert await bus.kv.all(LEASES) == {"stays": b"here"}
+    with pytest.raises(NoResponders):
+        await bus.link.request(AUDIO.live("r1"), b"", 5.0)
 
 
 async def test_a_reader_that_was_left_is_no_garbage_for_the_collector(bus: Bus, other: Bus) -> None:
@@ -348,7 +300,7 @@ async def test_a_reader_that_was_left_is_no_garbage_for_the_collector(bus: Bus, 
             await drain(reader)
         left = weakref.ref(reader)
         del reader
-        await other.client.flush()  # the subscriptions' own tasks end meanwhile
+        await other.link.client.flush()  # the subscriptions' own tasks end meanwhile
         assert left() is None
     finally:
         gc.enable()

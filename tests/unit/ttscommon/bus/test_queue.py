@@ -1,19 +1,41 @@
-"""The pull side of a queue at the moments when it is told to stop."""
+"""The job queue: submitted once, and given back at the moments when a pull is told to stop."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
-from ttscommon.jobs import JobFeed
-from ttscommon.subjects import VOCODER
+import pytest
+
+from ttscommon import subjects
+from ttscommon.bus import Bus, JobFeed
+from ttscommon.messages import SpeechRequest
+from ttscommon.subjects import TALKER, VOCODER
+
+
+@pytest.fixture
+async def bus(broker: Any) -> AsyncIterator[Bus]:
+    connected = await Bus.connect(broker.bus, "test")
+    await connected.ensure()
+    yield connected
+    await connected.close()
+
+
+async def test_a_job_is_queued_once_however_often_it_is_submitted(bus: Bus) -> None:
+    await bus.ensure_consumer(TALKER, "m")
+    request = SpeechRequest("r", "m", "v", "hello")
+    for _ in range(3):
+        await bus.submit(TALKER, request)
+    info = await bus.link.jetstream.stream_info(subjects.JOBS)
+    assert info.state.messages == 1
 
 
 class Message:
     def __init__(self) -> None:
         self.given_back = asyncio.Event()
 
-    async def nak(self) -> None:
+    async def nak(self, delay: float | None = None) -> None:
         self.given_back.set()
 
 
@@ -30,8 +52,8 @@ class Pull:
         return [self._message]
 
 
-class Bus:
-    """A bus whose one subscription is `pull`."""
+class Link:
+    """A link whose one subscription is `pull`."""
 
     def __init__(self, pull: Pull) -> None:
         self.jetstream = self
@@ -46,7 +68,7 @@ class Bus:
 async def test_a_job_that_comes_in_the_moment_of_stopping_goes_back() -> None:
     message = Message()
     pull = Pull(message)
-    feed = JobFeed(Bus(pull), VOCODER, "m")  # type: ignore[arg-type]
+    feed = JobFeed(Link(pull), VOCODER, "m")  # type: ignore[arg-type]
     claiming = asyncio.create_task(feed.next())
     await pull.asked.wait()
     pull.ready.set()

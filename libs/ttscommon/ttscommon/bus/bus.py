@@ -1,0 +1,137 @@
+"""The bus of one process: its link, and the queue, logs and buckets that hang on it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import nats.js.errors
+import structlog
+
+from ttscommon import subjects
+from ttscommon.bus import streams
+from ttscommon.bus.buckets import Buckets
+from ttscommon.bus.faults import STREAM_NAME_IN_USE, Unreachable, code_of, reason
+from ttscommon.bus.link import Link
+from ttscommon.bus.logstore import LogStore
+from ttscommon.bus.queue import JobQueue
+from ttscommon.bus.reader import LogReader
+from ttscommon.bus.writer import LogWriter
+from ttscommon.errors import BusUnavailable
+from ttscommon.messages import Cancel, Message, SpeechRequest
+from ttscommon.settings import BusSettings
+from ttscommon.subjects import Log, Stage
+
+log_ = structlog.get_logger(__name__)
+
+
+class Bus:
+    """Build with `connect`; `close` when done."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.logs = LogStore(link)
+        self.kv = Buckets(link, self.logs)
+        self.queue = JobQueue(link)
+
+    @classmethod
+    async def connect(cls, settings: BusSettings, name: str) -> Bus:
+        """Connect, waiting for the broker as long as it takes."""
+        return cls(await Link.connect(settings, name))
+
+    @property
+    def worker_id(self) -> str:
+        return self.link.worker_id
+
+    @property
+    def connected(self) -> bool:
+        return self.link.connected
+
+    async def ensure(self) -> None:
+        """Create streams and buckets that are missing; waits for JetStream to be up."""
+        settings = self.link.settings
+        for config in streams.streams(settings.replicas, settings.max_log_bytes):
+            await self._patiently(partial(self._add_stream, config))
+        await self._patiently(self.kv.create)
+
+    async def ensure_consumer(self, stage: Stage, model: str) -> None:
+        """Create the durable consumer that a stage's replicas share for `model`."""
+        config = streams.consumer(stage, model)
+        await self._patiently(lambda: self.link.jetstream.add_consumer(subjects.JOBS, config))
+
+    async def submit(self, stage: Stage, request: SpeechRequest) -> None:
+        """Queue a job; see JobQueue.submit."""
+        await self.queue.submit(stage, request)
+
+    async def writer(
+        self, log: Log, request_id: str, epoch: int, *, restore: bool = True
+    ) -> LogWriter:
+        """Open the request's log for writing; see LogWriter.open."""
+        writer = LogWriter(self.link, self.logs, log, request_id, epoch)
+        try:
+            await writer.open(restore=restore)
+        except BaseException:
+            await writer.release()
+            raise
+        return writer
+
+    def reader(
+        self, log: Log, request_id: str, start: int = 0, *, fresh: bool = False
+    ) -> LogReader:
+        """Read the request's log from position `start`; use as an async context manager.
+
+        `fresh`: nobody can have written to it yet, so it is not read at once.
+        """
+        return LogReader(self.link, self.logs, log, request_id, start, fresh=fresh)
+
+    async def send(self, subject: str, message: Message) -> None:
+        """Publish on core NATS; see Link.send."""
+        await self.link.send(subject, message)
+
+    async def listen(self, subject: str, callback: Callable[[Message], None]) -> Any:
+        """Call back with every parsed message on a core subject; see Link.listen."""
+        return await self.link.listen(subject, callback)
+
+    async def unsubscribe(self, subscription: Any) -> None:
+        """End a subscription; nothing to do when the connection is gone."""
+        await self.link.unsubscribe(subscription)
+
+    async def cancel(self, request_id: str, reason: str) -> None:
+        """Tell both stages to stop; a tombstone tells whoever takes the job later."""
+        await self.send(subjects.cancel(request_id), Cancel(request_id, reason))
+        try:
+            await self.kv.put(subjects.TOMBSTONES, request_id, reason.encode())
+        except BusUnavailable:
+            log_.warning("cancel.no_tombstone", request_id=request_id)
+
+    async def is_cancelled(self, request_id: str) -> bool:
+        """Whether a tombstone stands for the request."""
+        return await self.kv.get(subjects.TOMBSTONES, request_id) is not None
+
+    async def close(self) -> None:
+        """Flush what is buffered and disconnect."""
+        await self.link.close()
+
+    async def _add_stream(self, config: Any) -> None:
+        try:
+            await self.link.jetstream.add_stream(config)
+        except nats.js.errors.BadRequestError as error:
+            if code_of(error) != STREAM_NAME_IN_USE:
+                raise
+            await self.link.jetstream.update_stream(config)
+
+    async def _patiently(self, action: Callable[[], Awaitable[Any]]) -> None:
+        """Retry through elections and a JetStream that is still starting."""
+        for attempt in range(120):
+            try:
+                await action()
+                return
+            except Unreachable as error:
+                if isinstance(error, nats.js.errors.BadRequestError):
+                    raise
+                log_.info("bus.waiting_for_jetstream", error=reason(error), attempt=attempt)
+            await asyncio.sleep(random.uniform(0.1, 0.5))
+        raise BusUnavailable("JetStream did not become available")

@@ -1,0 +1,202 @@
+"""The connection to the broker: it reconnects for ever, and everything of the bus hangs on it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import nats.errors
+import structlog
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+
+from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.errors import BusUnavailable, MalformedMessage, NoResponders
+from ttscommon.messages import Message, decode, encode
+from ttscommon.settings import BusSettings
+
+log_ = structlog.get_logger(__name__)
+
+Hook = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class LinkTuning:
+    """Origin: docs/decisions and the lab's measurements of nats-py; its defaults are for patience.
+
+    `reconnect_s`: pause between two attempts (default 2 s). `ping_s`, `pings`: a dead connection
+    is noticed after their product (120 s, 2). `pending_bytes`: what may wait for the socket (2 MB).
+    `api_s`: how long a JetStream request may take. `close_s`: how long the last flush may take.
+    """
+
+    connect_s: int = 1
+    reconnect_s: float = 0.05
+    ping_s: int = 5
+    pings: int = 2
+    pending_bytes: int = 64 << 20
+    api_s: float = 3.0
+    close_s: float = 1.0
+
+
+class Incoming(Protocol):
+    """A message as a subscription gets it."""
+
+    data: bytes
+    reply: str
+    headers: dict[str, str] | None
+
+    async def respond(self, data: bytes) -> None: ...
+
+
+Receive = Callable[[Any], Awaitable[None]]
+
+
+class Link:
+    """One process's connection. Build with `connect`; `close` when done.
+
+    `client` and `jetstream` are for the modules of this package alone.
+    """
+
+    def __init__(self, settings: BusSettings, name: str, tuning: LinkTuning = LinkTuning()) -> None:
+        self.worker_id = f"{name}-{secrets.token_hex(6)}"
+        self.settings = settings
+        self.client = Client()
+        self._tuning = tuning
+        self._hooks: list[Hook] = []
+
+    @classmethod
+    async def connect(
+        cls, settings: BusSettings, name: str, tuning: LinkTuning = LinkTuning()
+    ) -> Self:
+        """Connect, waiting for the broker as long as it takes."""
+        link = cls(settings, name, tuning)
+        while True:
+            try:
+                await link._connect()
+                return link
+            except Unreachable as error:
+                log_.warning("bus.connect_retry", error=reason(error))
+                await asyncio.sleep(random.uniform(0.1, 0.4))
+
+    async def _connect(self) -> None:
+        await dial(
+            self.client,
+            self.settings,
+            self._tuning,
+            name=self.worker_id,
+            user=self.settings.user,
+            password=self.settings.password,
+            error_cb=_on_error,
+            disconnected_cb=_on_disconnect,
+            reconnected_cb=self._on_reconnect,
+        )
+        self.jetstream: JetStreamContext = self.client.jetstream(timeout=self._tuning.api_s)
+
+    @property
+    def connected(self) -> bool:
+        return bool(self.client.is_connected)
+
+    @property
+    def closed(self) -> bool:
+        """Closed for good: nothing will ever come or go here again."""
+        return bool(self.client.is_closed)
+
+    async def send(self, subject: str, message: Message) -> None:
+        """Publish on core NATS; dropped while disconnected, like everything that is only live."""
+        await self.send_raw(subject, encode(message))
+
+    async def send_raw(
+        self, subject: str, data: bytes, headers: dict[str, str] | None = None
+    ) -> None:
+        """`send` for bytes that are encoded already."""
+        if not self.connected:
+            return
+        try:
+            await self.client.publish(subject, data, headers=headers)
+        except (nats.errors.Error, OSError) as error:
+            log_.debug("send.dropped", subject=subject, error=reason(error))
+
+    async def request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
+        """Ask whoever listens on `subject`, and wait for the first answer.
+
+        Raises NoResponders if nobody listens, BusUnavailable if nobody answers in time.
+        """
+        try:
+            return bytes((await self.client.request(subject, data, timeout=timeout_s)).data)
+        except nats.errors.NoRespondersError as error:
+            raise NoResponders(f"nobody listens on {subject}") from error
+        except Unreachable as error:
+            raise BusUnavailable(f"no answer on {subject}: {reason(error)}") from error
+
+    async def subscribe(self, subject: str, receive: Receive) -> Any:
+        """Call `receive` with every Incoming; returns the subscription, for `unsubscribe`."""
+        return await self.client.subscribe(subject, cb=receive)
+
+    async def listen(self, subject: str, callback: Callable[[Message], None]) -> Any:
+        """Call back with every parsed message on a core subject; returns the subscription."""
+
+        async def on_message(message: Incoming) -> None:
+            try:
+                parsed = decode(message.data)
+            except MalformedMessage as error:
+                log_.warning("listen.malformed", subject=subject, error=error.message)
+                return
+            callback(parsed)
+
+        return await self.subscribe(subject, on_message)
+
+    async def unsubscribe(self, subscription: Any) -> None:
+        """End a subscription; nothing to do when the connection is gone."""
+        try:
+            await subscription.unsubscribe()
+        except (nats.errors.Error, OSError):
+            log_.debug("unsubscribe.dropped")
+
+    def on_reconnect(self, hook: Hook) -> None:
+        """Call `hook` after every reconnection until `off_reconnect`."""
+        self._hooks.append(hook)
+
+    def off_reconnect(self, hook: Hook) -> None:
+        if hook in self._hooks:
+            self._hooks.remove(hook)
+
+    async def close(self) -> None:
+        """Flush what is buffered, within a bound, and disconnect."""
+        try:
+            await asyncio.wait_for(self.client.flush(), self._tuning.close_s)
+        except Unreachable:
+            log_.debug("close.unflushed")
+        await self.client.close()
+
+    async def _on_reconnect(self) -> None:
+        log_.info("bus.reconnected")
+        for hook in list(self._hooks):
+            await hook()
+
+
+async def dial(
+    client: Client, settings: BusSettings, tuning: LinkTuning = LinkTuning(), **options: Any
+) -> None:
+    """Connect `client` the way everything here does: reconnecting soon, and for ever."""
+    await client.connect(
+        list(settings.urls),
+        connect_timeout=tuning.connect_s,
+        reconnect_time_wait=tuning.reconnect_s,  # type: ignore[arg-type]  # fractions work
+        max_reconnect_attempts=-1,
+        ping_interval=tuning.ping_s,
+        max_outstanding_pings=tuning.pings,
+        pending_size=tuning.pending_bytes,
+        **options,
+    )
+
+
+async def _on_error(error: Exception) -> None:
+    log_.debug("bus.error", error=reason(error))
+
+
+async def _on_disconnect() -> None:
+    log_.warning("bus.disconnected")
