@@ -1,0 +1,193 @@
+{{- define "antiphon.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "antiphon.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "antiphon.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "antiphon.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels that select: arguments root, component and, for engines, model. */}}
+{{- define "antiphon.selector" -}}
+app.kubernetes.io/name: {{ include "antiphon.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- with .model }}
+antiphon/model: {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{- define "antiphon.labels" -}}
+{{ include "antiphon.selector" . }}
+app.kubernetes.io/part-of: antiphon
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* An image of ours: arguments root, name, suffix. */}}
+{{- define "antiphon.image" -}}
+{{- $tag := default .root.Chart.AppVersion .root.Values.image.tag -}}
+{{- $name := .name -}}
+{{- if .root.Values.image.registry -}}
+{{- $name = printf "%s/%s" .root.Values.image.registry .name -}}
+{{- end -}}
+{{- printf "%s:%s%s" $name $tag (default "" .suffix) -}}
+{{- end -}}
+
+{{- define "antiphon.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "antiphon.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "antiphon.busSecret" -}}
+{{- default (printf "%s-bus" (include "antiphon.fullname" .)) .Values.busAuth.existingSecret -}}
+{{- end -}}
+
+{{/* Kubernetes quantities as bytes: 2Gi, 512Mi or a number. */}}
+{{- define "antiphon.bytes" -}}
+{{- $text := toString . -}}
+{{- if hasSuffix "Gi" $text -}}{{ mul (trimSuffix "Gi" $text | int64) 1073741824 }}
+{{- else if hasSuffix "Mi" $text -}}{{ mul (trimSuffix "Mi" $text | int64) 1048576 }}
+{{- else -}}{{ int64 . }}
+{{- end -}}
+{{- end -}}
+
+{{- define "antiphon.busUrls" -}}
+{{- if .Values.nats.enabled -}}
+{{- $full := include "antiphon.fullname" . -}}
+{{- $urls := list -}}
+{{- range $i := until (int .Values.nats.replicas) -}}
+{{- $urls = append $urls (printf "nats://%s-nats-%d.%s-nats:4222" $full $i $full) -}}
+{{- end -}}
+{{- join "," $urls -}}
+{{- else -}}
+{{- required "externalBus.urls is needed when nats.enabled is false" (join "," .Values.externalBus.urls) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The environment of a service: arguments root, service (its user on the bus), settings. */}}
+{{- define "antiphon.environment" -}}
+{{- $values := .root.Values -}}
+{{- $secret := include "antiphon.busSecret" .root -}}
+- name: ANTIPHON_BUS__URLS
+  value: {{ include "antiphon.busUrls" .root | quote }}
+- name: ANTIPHON_BUS__REPLICAS
+  value: {{ ternary $values.nats.replicas $values.externalBus.replicas $values.nats.enabled | quote }}
+- name: ANTIPHON_BUS__MAX_LOG_BYTES
+  value: {{ include "antiphon.bytes" $values.nats.maxLogBytes | quote }}
+- name: ANTIPHON_BUS__USER
+  value: {{ .service }}
+- name: ANTIPHON_BUS__PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ .service }}}}
+{{- if eq .service "gateway" }}
+- name: ANTIPHON_BUS__SYSTEM_USER
+  value: system
+- name: ANTIPHON_BUS__SYSTEM_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: system}}
+{{- end }}
+- name: ANTIPHON_DRAIN_S
+  value: {{ $values.drainSeconds | quote }}
+{{- range $name, $value := .settings }}
+- name: ANTIPHON_{{ $name | upper }}
+  value: {{ $value | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* What every pod of a service has: arguments root, component, model, nodeSelector, tolerations. */}}
+{{- define "antiphon.pod" -}}
+{{- $values := .root.Values -}}
+serviceAccountName: {{ include "antiphon.serviceAccount" .root }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ add $values.drainSeconds $values.preStopSeconds 5 }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with $values.image.pullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 10001
+  runAsGroup: 10001
+  fsGroup: 10001
+  seccompProfile: {type: RuntimeDefault}
+{{- if $values.topologySpread }}
+topologySpreadConstraints:
+{{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "antiphon.selector" $ | nindent 8 }}
+{{- end }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "antiphon.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* Start-up may take minutes (weights, warm-up); afterwards ten silent seconds are a death. */}}
+{{- define "antiphon.probes" -}}
+startupProbe:
+  httpGet: {path: /livez, port: admin}
+  periodSeconds: 2
+  failureThreshold: 300
+livenessProbe:
+  httpGet: {path: /livez, port: admin}
+  periodSeconds: 5
+  timeoutSeconds: 3
+  failureThreshold: 3
+readinessProbe:
+  httpGet: {path: /readyz, port: admin}
+  periodSeconds: 2
+  timeoutSeconds: 2
+  failureThreshold: 2
+lifecycle:
+  preStop:
+    exec: {command: [sleep, {{ .Values.preStopSeconds | quote }}]}
+{{- end -}}
+
+{{/* The engines of every model: a list of {model, stage, name, config}, as JSON. */}}
+{{- define "antiphon.engines" -}}
+{{- $root := . -}}
+{{- $engines := list -}}
+{{- range $model := .Values.models -}}
+{{- range $stage := list "talker" "vocoder" -}}
+{{- $config := mergeOverwrite (deepCopy (get $root.Values $stage)) (deepCopy (default dict (get $model $stage))) -}}
+{{- $name := printf "%s-%s-%s" (include "antiphon.fullname" $root) $model.name $stage | trunc 63 -}}
+{{- $engines = append $engines (dict "model" $model "stage" $stage "name" $name "config" $config) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (dict "all" $engines) -}}
+{{- end -}}
+
+{{- define "antiphon.tracing" -}}
+{{- end -}}

@@ -1,0 +1,65 @@
+"""Renderings of the chart: objects by kind and name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from helm_python.chart import Chart
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CHART: Final = ROOT / "helm/antiphon"
+EXAMPLES: Final = ("laptop", "one-gpu", "fleet")
+
+Object = dict[str, Any]
+
+
+def example(name: str) -> Mapping[str, Any]:
+    """The values of one of the chart's examples."""
+    values: dict[str, Any] = yaml.safe_load((CHART / "examples" / f"{name}.yaml").read_text())
+    return values
+
+
+def render(values: Mapping[str, Any]) -> list[Object]:
+    """Every object that the chart makes of `values`, in the order of its templates."""
+    objects: list[Object] = []
+    for path, text in sorted(templates(values).items()):
+        if not path.endswith(".txt"):
+            objects += [found for found in yaml.safe_load_all(text) if found]
+    return objects
+
+
+def templates(values: Mapping[str, Any]) -> dict[str, str]:
+    """What each template becomes, notes included."""
+    with Chart.load(CHART) as chart:
+        return dict(chart.render(values=dict(values), name="antiphon", namespace="speech"))
+
+
+def of_kind(objects: list[Object], *kinds: str) -> list[Object]:
+    return [found for found in objects if found["kind"] in kinds]
+
+
+def named(objects: list[Object], kind: str, name: str) -> Object:
+    [found] = [o for o in of_kind(objects, kind) if o["metadata"]["name"] == name]
+    return found
+
+
+def pods(objects: list[Object]) -> dict[str, Object]:
+    """The pod templates by their workload's name."""
+    workloads = of_kind(objects, "Deployment", "StatefulSet")
+    return {found["metadata"]["name"]: found["spec"]["template"] for found in workloads}
+
+
+def environment(pod: Object, secrets: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What the pod's first container finds in its environment."""
+    values = {}
+    for variable in pod["spec"]["containers"][0]["env"]:
+        if "value" in variable:
+            values[variable["name"]] = variable["value"]
+        elif secret := variable["valueFrom"].get("secretKeyRef"):
+            values[variable["name"]] = secrets[secret["name"]][secret["key"]]
+        else:
+            values[variable["name"]] = "pod-0"
+    return values

@@ -1,0 +1,227 @@
+"""The chart renders, says what it means, and only what Kubernetes and the services understand."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Final
+
+import kubernetes_validate
+import pytest
+import yaml
+from helm_python.chart import lint
+from helm_python.errors import HelmError
+
+from antiphon.stack.broker import find_server
+from gateway.settings import GatewaySettings
+from talker.settings import TalkerSettings
+from tests.deploy.chart import (
+    CHART,
+    EXAMPLES,
+    Object,
+    environment,
+    example,
+    named,
+    of_kind,
+    pods,
+    render,
+    templates,
+)
+from ttscommon.settings import ServiceSettings
+from vocoder.settings import VocoderSettings
+
+GOLDEN: Final = Path(__file__).parent / "golden"
+# The oldest Kubernetes that the chart supports, and one of today.
+VERSIONS: Final = ("1.27", "1.34")
+SETTINGS: Final[dict[str, type[ServiceSettings]]] = {
+    "gateway": GatewaySettings,
+    "talker": TalkerSettings,
+    "vocoder": VocoderSettings,
+}
+SECRETS: Final = defaultdict(lambda: defaultdict(lambda: "pSecret"))  # type: ignore[var-annotated]
+
+every_example = pytest.mark.parametrize("name", EXAMPLES)
+
+
+def in_cluster(objects: list[Object]) -> list[Object]:
+    """The objects whose kinds are Kubernetes' own, for which there are schemas."""
+    own = ("v1", "apps/v1", "policy/v1", "autoscaling/v2", "networking.k8s.io/v1")
+    return [found for found in objects if found["apiVersion"] in own]
+
+
+def test_the_chart_has_no_lint_errors() -> None:
+    assert lint(CHART)["errors"] == []
+
+
+@every_example
+def test_an_example_renders_as_it_did(name: str) -> None:
+    rendered = yaml.safe_dump_all(mask(render(example(name))), sort_keys=False, width=100)
+    path = GOLDEN / f"{name}.yaml"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(rendered)
+    assert rendered == path.read_text()
+
+
+def mask(objects: list[Object]) -> list[Object]:
+    """Random passwords differ in every rendering."""
+    for secret in of_kind(objects, "Secret"):
+        secret["data"] = dict.fromkeys(secret["data"], "random")
+    return objects
+
+
+@every_example
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_object_is_valid_in_the_apis_schema(name: str, version: str) -> None:
+    for found in in_cluster(render(example(name))):
+        kubernetes_validate.validate(found, version, strict=True)
+
+
+@every_example
+def test_the_services_understand_their_environment(name: str) -> None:
+    found = pods(render(example(name)))
+    services = {n: pod for n, pod in found.items() if not n.endswith("-nats")}
+    assert len(services) >= 3
+    for pod in services.values():
+        component = pod["metadata"]["labels"]["app.kubernetes.io/component"]
+        settings = SETTINGS[component].load(environment(pod, SECRETS))
+        assert settings.bus.user == component
+        assert settings.bus.password == "pSecret"
+        assert (settings.bus.system_user == "system") is (component == "gateway")
+        assert pod["spec"]["terminationGracePeriodSeconds"] > settings.drain_s
+
+
+@every_example
+def test_workloads_services_budgets_and_policies_select_the_pods_they_are_for(name: str) -> None:
+    objects = render(example(name))
+    labels = [pod["metadata"]["labels"] for pod in pods(objects).values()]
+    for found in of_kind(
+        objects, "Deployment", "StatefulSet", "Service", "PodDisruptionBudget", "NetworkPolicy"
+    ):
+        selector = selector_of(found)
+        assert any(selector.items() <= each.items() for each in labels), found["metadata"]["name"]
+
+
+def selector_of(found: Object) -> dict[str, str]:
+    spec = found["spec"]
+    selector: dict[str, Any] = spec.get("selector", spec.get("podSelector"))
+    labels: dict[str, str] = selector.get("matchLabels", selector)
+    return labels
+
+
+@every_example
+def test_no_container_is_root_or_can_write_its_file_system(name: str) -> None:
+    for pod in pods(render(example(name))).values():
+        spec = pod["spec"]
+        assert spec["securityContext"]["runAsNonRoot"]
+        assert spec["automountServiceAccountToken"] is False
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"]
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert container["resources"]["limits"]["memory"]
+
+
+@every_example
+def test_probes_ask_the_admin_port(name: str) -> None:
+    for workload, pod in pods(render(example(name))).items():
+        container = pod["spec"]["containers"][0]
+        ports = {port["name"] for port in container["ports"]}
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            assert container[probe]["httpGet"]["port"] in ports
+        if not workload.endswith("-nats"):
+            assert container["livenessProbe"]["httpGet"]["path"] == "/livez"
+            assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_generated_passwords_are_four_different_strings_for_the_broker() -> None:
+    [secret] = of_kind(render(example("laptop")), "Secret")
+    passwords = [base64.b64decode(value).decode() for value in secret["data"].values()]
+    assert len(set(passwords)) == 4
+    assert all(re.fullmatch(r"p[A-Za-z0-9]{31}", password) for password in passwords)
+
+
+@every_example
+def test_the_broker_accepts_its_configuration(name: str, tmp_path: Path) -> None:
+    objects = render(example(name))
+    for file, text in named(objects, "ConfigMap", "antiphon-nats")["data"].items():
+        (tmp_path / file).write_text(text)
+    variables = environment(pods(objects)["antiphon-nats"], SECRETS)
+    result = subprocess.run(
+        [find_server(), "-t", "--config", str(tmp_path / "nats.conf")],
+        env=variables,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_gpu_engine_takes_the_cuda_image_and_a_gpu() -> None:
+    found = pods(render(example("one-gpu")))["antiphon-cantor-talker"]["spec"]
+    container = found["containers"][0]
+    assert container["image"].endswith("/antiphon-talker:0.1.0-cuda")
+    assert container["resources"]["limits"]["nvidia.com/gpu.shared"] == 1
+    assert found["runtimeClassName"] == "nvidia"
+
+
+def test_every_model_has_a_talker_and_a_vocoder_that_serve_it() -> None:
+    found = pods(render(example("fleet")))
+    for model in ("cantor", "large"):
+        for stage in ("talker", "vocoder"):
+            values = environment(found[f"antiphon-{model}-{stage}"], SECRETS)
+            assert values["ANTIPHON_MODEL"] == model
+            assert values["ANTIPHON_VOICE_DIR"] == f"/app/voices/{model}"
+
+
+def test_scaled_engines_leave_their_count_to_the_scaler() -> None:
+    objects = render(example("fleet"))
+    for scaler in of_kind(objects, "ScaledObject", "HorizontalPodAutoscaler"):
+        target = scaler["spec"]["scaleTargetRef"]["name"]
+        assert "replicas" not in named(objects, "Deployment", target)["spec"]
+
+
+def test_an_external_bus_replaces_the_brokers() -> None:
+    values = {"nats": {"enabled": False}, "externalBus": {"urls": ["nats://bus:4222"]}}
+    objects = render(values)
+    assert of_kind(objects, "StatefulSet") == []
+    gateway = environment(pods(objects)["antiphon-gateway"], SECRETS)
+    assert gateway["ANTIPHON_BUS__URLS"] == "nats://bus:4222"
+    assert gateway["ANTIPHON_BUS__REPLICAS"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("values", "named_key"),
+    [
+        ({"gatway": {}}, "gatway"),
+        ({"gateway": {"replica": 2}}, "replica"),
+        ({"nats": {"replicas": 2}}, "nats/replicas"),
+        ({"models": []}, "models"),
+        ({"talker": {"settings": {"slots": [1]}}}, "slots"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused_by_name(
+    values: dict[str, Any], named_key: str
+) -> None:
+    with pytest.raises(HelmError, match=named_key):
+        render(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "port-forward service/antiphon-gateway"),
+        ({}, "Set nats.replicas to 3"),
+        ({"nats": {"replicas": 3}, "gateway": {"keysSecret": "keys"}}, "rollout status"),
+        ({"ingress": {"enabled": True, "host": "a.example"}}, "Listen at http://a.example"),
+        (
+            {"ingress": {"enabled": True, "host": "a.example", "tlsSecret": "t"}},
+            "Listen at https://a.example",
+        ),
+    ],
+)
+def test_the_notes_say_where_to_listen_and_what_is_weak(values: dict[str, Any], said: str) -> None:
+    assert said in templates(values)["antiphon/templates/NOTES.txt"]
