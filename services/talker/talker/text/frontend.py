@@ -23,14 +23,16 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What the talker sings: phones from pause to pause, and the written words they belong to.
+    """What the talker says: phones from pause to pause, and the written words they belong to.
 
     `Phone.word` indexes `words`. A written word may be said as several ("2024"); each of those
-    begins with an initial phone.
+    begins with an initial phone. `marks` are the punctuation that the pauses stand for, the first
+    pause aside: one of `? ! . ; : , —`, or "" at the end of a text that has none.
     """
 
     phones: tuple[Phone, ...]
     words: tuple[Word, ...]
+    marks: tuple[str, ...] = ()
 
 
 class EnglishFrontend:
@@ -51,12 +53,12 @@ class EnglishFrontend:
         for written in self._normalizer.words(utterance):
             for word in written.spoken:
                 if word == PAUSE_MARK:
-                    builder.pause()
+                    builder.pause(PAUSE_MARK)
                 else:
                     builder.say(word, written.text)
             builder.close_word()
             if written.pause:
-                builder.pause()
+                builder.pause(written.mark)
         return builder.build()
 
 
@@ -67,7 +69,7 @@ class _Builder:
         self._lexicon = lexicon
         self._spoken: list[str] = []
         self._owners: list[int] = []
-        self._breaks: set[int] = set()
+        self._breaks: dict[int, str] = {}
         self._texts: list[str] = []
         self._open = False
 
@@ -81,16 +83,17 @@ class _Builder:
     def close_word(self) -> None:
         self._open = False
 
-    def pause(self) -> None:
-        self._breaks.add(len(self._spoken))
+    def pause(self, mark: str) -> None:
+        self._breaks[len(self._spoken)] = mark
 
     def build(self) -> Utterance:
         if not self._spoken:
             raise NothingToSay("the text holds no word that can be spoken", param="input")
         phones = [_PAUSE]
+        marks: list[str] = []
         spans: dict[int, tuple[int, int]] = {}
         start = 0
-        for end in sorted(self._breaks | {len(self._spoken)}):
+        for end in sorted({*self._breaks, len(self._spoken)}):
             for index, symbols in enumerate(self._phrase(start, end), start):
                 owner = self._owners[index]
                 first = spans.get(owner, (len(phones), 0))[0]
@@ -99,10 +102,14 @@ class _Builder:
                 spans[owner] = (first, len(phones))
             if end > start:
                 phones.append(_PAUSE)
+                marks.append(self._breaks.get(end, ""))
             start = end
         words = tuple(Word(self._texts[owner], *span) for owner, span in spans.items())
-        return Utterance(tuple(phones), words)
+        return Utterance(tuple(phones), words, tuple(marks))
 
     def _phrase(self, start: int, end: int) -> list[tuple[str, ...]]:
-        phones = [self._lexicon.phones(self._spoken, index) for index in range(start, end)]
+        phones = [
+            self._lexicon.phones(self._spoken, index, last=index == end - 1)
+            for index in range(start, end)
+        ]
         return postlexical.join(self._spoken[start:end], phones)

@@ -14,6 +14,7 @@ from talker.text.tagger import Tagger
 FILE_NAME = "lexicon.json.gz"
 _FORMAT = 1
 _CACHE_LIMIT = 50_000
+_PHRASE_END = "end"
 
 Phones = tuple[str, ...]
 
@@ -25,8 +26,9 @@ class LexiconError(ValueError):
 class Lexicon:
     """Phones with stress digits ("hh ax0 l ow1") of any word.
 
-    Looked up in this order: homographs by part of speech, entries, regular inflections of entries,
-    letter-to-phone trees. What was found is remembered, up to a limit.
+    Looked up in this order: homographs by part of speech (or the end of a phrase), entries,
+    regular inflections of entries, letter-to-phone trees. What was found is remembered, up to a
+    limit.
     """
 
     def __init__(self, content: Mapping[str, Any]) -> None:
@@ -35,6 +37,7 @@ class Lexicon:
         self._words: Mapping[str, str] = content["words"]
         self._homographs: Mapping[str, Mapping[str, str]] = content["homographs"]
         self._known = frozenset(content["known"].split())
+        self._reduced: str | None = content.get("reduced_vowel")
         self._letters = LetterToPhone(content["letters"])
         self._tagger = Tagger(content["tagger"], content["function_words"])
         self._cache: dict[str, Phones] = {}
@@ -51,12 +54,16 @@ class Lexicon:
         """Whether a lower-case word is an English word on record."""
         return word in self._words or word in self._homographs or word in self._known
 
-    def phones(self, words: Sequence[str], index: int) -> Phones:
-        """Phones of `words[index]`, which is lower case, in its context."""
+    def phones(self, words: Sequence[str], index: int, *, last: bool = False) -> Phones:
+        """Phones of `words[index]`, which is lower case, in its context.
+
+        last: whether its phrase ends with it. Some function words have a full form there.
+        """
         word = words[index]
         readings = self._homographs.get(word)
         if readings is not None:
-            tag = self._tagger.tag(words, index)
+            full = last and _PHRASE_END in readings
+            tag = _PHRASE_END if full else self._tagger.tag(words, index)
             return tuple((readings.get(tag) or next(iter(readings.values()))).split())
         phones = self._cache.get(word)
         if phones is None:
@@ -70,4 +77,13 @@ class Lexicon:
         entry = self._words.get(word)
         if entry is not None:
             return tuple(entry.split())
-        return derived(word, self._words.get, self.knows) or self._letters.phones(word)
+        stem = self._words.get if self._reduced is None else self._stem
+        found = derived(word, stem, self.knows, self._reduced)
+        return found or self._letters.phones(word)
+
+    def _stem(self, word: str) -> str | None:
+        """An entry to be inflected; of several readings the verb's, as in "lived"."""
+        readings = self._homographs.get(word)
+        if readings is None:
+            return self._words.get(word)
+        return readings.get("v") or next(iter(readings.values()))

@@ -13,6 +13,7 @@ from talker.text.words import WordReader
 __all__ = ["PAUSE_MARK", "Normalizer", "Written"]
 
 _BREAKING = frozenset(",.;:!?()[]{}")
+_TELLING_MARKS = "?!.;:"
 _DASHES = re.compile(r"-+")
 _PARTS = re.compile(r"([,;:!?()\[\]{}\"<>|]+|\.{2,}|--+|(?<=[a-z])\.(?=[A-Z][a-z]))")
 _SHOUTED_SHARE = 0.6
@@ -23,12 +24,17 @@ _SHOUTED_LETTERS = 8
 class Written:
     """A word as written, how it is said, and whether a phrase ends with it.
 
-    `spoken` holds words of the lexicon and PAUSE_MARK; it is never empty.
+    `spoken` holds words of the lexicon and PAUSE_MARK; it is never empty. `mark` is the
+    punctuation that ends the phrase: one of `? ! . ; : , —`, "" where none does.
     """
 
     text: str
     spoken: tuple[str, ...]
-    pause: bool
+    mark: str
+
+    @property
+    def pause(self) -> bool:
+        return self.mark != ""
 
 
 @dataclass(slots=True)
@@ -38,7 +44,7 @@ class _Group:
     first: int
     last: int
     spoken: list[str] = field(default_factory=list)
-    pause: bool = False
+    mark: str = ""
 
 
 class Normalizer:
@@ -65,7 +71,7 @@ class Normalizer:
                 self._bare(found, index, shouting, group)
             else:
                 group.spoken += self._expanded(atom.said)
-                group.pause = False
+                group.mark = ""
         return list(_written(tokens, groups))
 
     def _bare(self, found: Sequence[Atom], index: int, shouting: bool, group: _Group) -> None:
@@ -76,7 +82,7 @@ class Normalizer:
             tail = tail[1:]
         group.spoken += self._read(atom.core, shouting) if words is None else words
         standing_dash = not words and _DASHES.fullmatch(atom.text) is not None
-        group.pause = standing_dash or not _BREAKING.isdisjoint(tail)
+        group.mark = "—" if standing_dash else _mark(tail)
 
     def _read(self, core: str, shouting: bool) -> list[str]:
         words: list[str] = []
@@ -114,7 +120,13 @@ def _written(tokens: Sequence[str], groups: Sequence[_Group]) -> Iterator[Writte
         if all(word == PAUSE_MARK for word in group.spoken):
             continue
         following = groups[index + 1] if index + 1 < len(groups) else None
-        mark_follows = following is not None and following.pause and not following.spoken
-        pause = group.pause or mark_follows
+        lone = following.mark if following is not None and not following.spoken else ""
         text = " ".join(tokens[group.first : group.last + 1])
-        yield Written(text, tuple(group.spoken), pause)
+        yield Written(text, tuple(group.spoken), group.mark or lone)
+
+
+def _mark(tail: str) -> str:
+    """The most telling mark of the punctuation behind a word, "" if it breaks no phrase."""
+    if _BREAKING.isdisjoint(tail):
+        return ""
+    return next((mark for mark in _TELLING_MARKS if mark in tail), ",")

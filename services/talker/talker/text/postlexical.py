@@ -4,22 +4,24 @@ from collections.abc import Sequence
 
 from talker.text.tables import collection
 
-VOWELS = collection("aa ae ah ao aw ax ay eh er ey ih iy ow oy uh uw")
+VOWELS = collection("aa ac ae ah ao aw ax ay eh er ex ey ih ix iy ow oy uh ur uw")
 _SIBILANTS = collection("s z sh zh ch jh")
 _VOICELESS = collection("p t k f th s sh ch hh")
+_FULL_TO = ("t", "uw0")
 _SHORT_FORMS = frozenset(("'ve", "'ll", "'d"))
 
 
 def is_vowel(phone: str) -> bool:
     """Whether a phone, with or without its stress digit, is a vowel."""
-    return phone.rstrip("01") in VOWELS
+    return phone.rstrip("012") in VOWELS
 
 
 def join(words: Sequence[str], phones: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Apply flite's post-lexical rules (`cmu_postlex`) to the phones of consecutive words.
 
     "'s" agrees with the sound before it, "'ve", "'ll" and "'d" take a schwa after a consonant,
-    "the" ends in "iy" before a vowel.
+    "the" ends in "iy" before a vowel. A "to" that the lexicon gives in full ("t uw0") is reduced
+    before another word.
     """
     joined = list(phones)
     for index, word in enumerate(words):
@@ -34,4 +36,6 @@ def join(words: Sequence[str], phones: Sequence[tuple[str, ...]]) -> list[tuple[
         following = joined[index + 1]
         if word == "the" and following and is_vowel(following[0]):
             joined[index] = tuple("iy" + p[2:] if p.startswith("ax") else p for p in joined[index])
+        elif joined[index] == _FULL_TO and following:
+            joined[index] = ("t", "uh0" if is_vowel(following[0]) else "ax0")
     return joined

@@ -1,0 +1,69 @@
+"""Phones become misaki's symbols, one by one, and tokens keep track of words."""
+
+import pytest
+
+from talker.text.frontend import EnglishFrontend, Utterance, Word
+from talker.text.misaki import SILENCE, TOKENS, symbols_of, tokens_of
+from talker.text.symbols import CONSONANTS, VOWELS, Phone
+
+SYMBOL_OF = {token: symbol for symbol, token in TOKENS.items()}
+PAUSE = Phone("pau", -1, False)
+
+
+def _read(frontend: EnglishFrontend, text: str) -> str:
+    ids = tokens_of(frontend.phones(text)).ids
+    assert ids[0] == ids[-1] == SILENCE
+    return "".join(SYMBOL_OF[token] for token in ids[1:-1])
+
+
+@pytest.mark.parametrize(
+    ("phone", "symbols"),
+    [
+        *(("ow1", "ˈO"), ("ax0", "ə"), ("er0", "əɹ"), ("er1", "ˈɜɹ"), ("ur0", "ɜɹ"), ("ih2", "ˌɪ")),
+        *(("hh", "h"), ("dx", "T"), ("g", "ɡ"), ("ch", "ʧ"), ("ex0", "ᵊ"), ("ix0", "ᵻ")),
+    ],
+)
+def test_each_phone_has_its_symbols(phone: str, symbols: str) -> None:
+    assert symbols_of(phone) == symbols
+
+
+def test_every_phone_of_the_frontend_has_tokens() -> None:
+    phones = (*CONSONANTS, "dx", *(v + d for v in (*VOWELS, "ac", "ex", "ix") for d in "012"))
+    assert all(symbol in TOKENS for phone in phones for symbol in symbols_of(phone))
+
+
+def test_tokens_are_distinct_and_not_silence() -> None:
+    assert len(set(TOKENS.values())) == len(TOKENS)
+    assert SILENCE not in TOKENS.values()
+
+
+def test_words_are_separated_and_the_final_mark_is_kept(frontend: EnglishFrontend) -> None:
+    assert _read(frontend, "Two apples?") == "tˈu ˈæpəlz?"
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        *(("Yes, no.", ",."), ("Yes! No?", "!?"), ("Yes; no: so", ";:."), ("Yes (no) so!", ",!")),
+        *(("Yes - no", "—."), ("Yes... no?!", ".?"), ('"Yes," no."', ",."), ("Yes", ".")),
+    ],
+)
+def test_pauses_keep_their_punctuation(frontend: EnglishFrontend, text: str, marks: str) -> None:
+    assert "".join(c for c in _read(frontend, text) if not c.isalpha() and c not in "ˈ ") == marks
+
+
+def test_words_know_their_tokens(frontend: EnglishFrontend) -> None:
+    tokens = tokens_of(frontend.phones("Big cats, 25!"))
+    spoken = {
+        word.text: "".join(SYMBOL_OF[token] for token in tokens.ids[word.start : word.end])
+        for word in tokens.words
+    }
+    assert spoken == {"Big": "bˈɪɡ", "cats,": "kˈæts", "25!": "twˈɛnti fˈIv"}
+
+
+def test_a_contraction_is_one_word_of_tokens() -> None:
+    phones = (PAUSE, Phone("r", 0, True), Phone("ih1", 0, False), Phone("k", 0, False))
+    phones = (*phones, Phone("s", 0, False), PAUSE)
+    tokens = tokens_of(Utterance(phones, (Word("Rick's", 1, 5),), (".",)))
+    assert tokens.words == (Word("Rick's", 1, 6),)
+    assert TOKENS[" "] not in tokens.ids
