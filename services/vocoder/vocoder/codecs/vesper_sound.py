@@ -1,0 +1,83 @@
+"""From spectra to sound: pulses at a pitch, filtered in the STFT domain, and overlap-added."""
+
+import math
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+SAMPLE_RATE: Final = 24_000
+HOP: Final = 300
+FFT: Final = 1200
+BINS: Final = FFT // 2 + 1
+PARTS: Final = 4
+WINDOWS: Final = FFT // HOP
+"""Windows that a sample lies in."""
+VOICED_HZ: Final = 40.0
+HIGHEST_HARMONIC_HZ: Final = 11_000.0
+_CYCLE: Final = 1 << 32
+_LOUDEST: Final = 7.0
+
+
+class PulseSynthesis(nn.Module):
+    """The signal processing of hibari's decoder; no parameters, nothing carried."""
+
+    window: Tensor
+    gain: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        window = torch.hann_window(FFT)
+        self.register_buffer("window", window, persistent=False)
+        self.register_buffer("gain", 1 / (window.view(-1, HOP) ** 2).sum(0), persistent=False)
+
+    def pulses(self, around: Tensor, hops: Tensor, phase: Tensor) -> tuple[Tensor, Tensor]:
+        """The pulses of n hops [batch, n * 300], and the phase after `hops` [batch] of them.
+
+        around: [batch, n + 2] Hz of these hops, of the one before and the one after; phase:
+        [batch] int64, 2**-32 cycles. Counted in whole numbers, the phase adds up to the same bits
+        however a stream is cut into chunks.
+        """
+        before, here, after = around[:, :-2], around[:, 1:-1], around[:, 2:]
+        place = (torch.arange(HOP, device=around.device) + 0.5) / HOP
+        left = before[..., None] * (0.5 - place) + here[..., None] * (0.5 + place)
+        right = here[..., None] * (1.5 - place) + after[..., None] * (place - 0.5)
+        hz = torch.where(place < 0.5, left, right)
+        voiced, hz = hz > VOICED_HZ, hz.clamp_min(VOICED_HZ)
+        cycles = (hz.double() / SAMPLE_RATE).cumsum(-1)
+        steps = (cycles[..., -1] * _CYCLE).round().long()
+        ends = torch.cat((phase[:, None], steps), 1).cumsum(1) % _CYCLE
+        turned = ends[:, :-1, None].double() / _CYCLE + cycles
+        pulse = _pulse((turned - turned.round()).float(), hz) * voiced
+        return pulse.flatten(1), ends.gather(1, hops[:, None])[:, 0]
+
+    def windows(self, parts: Tensor, source: Tensor) -> Tensor:
+        """Windows of sound [batch, hops, FFT] from spectral parts and the pulses around them."""
+        pulses = source.unfold(1, FFT, HOP) * (self.window / HOP)
+        voiced, turn, free, phase = parts.split(BINS, -1)
+        filters = torch.polar(voiced.clamp(max=_LOUDEST).exp(), math.pi * torch.tanh(turn))
+        spectrum = torch.fft.rfft(pulses) * filters
+        spectrum = spectrum + torch.polar(free.clamp(max=_LOUDEST).exp(), phase)
+        return torch.fft.irfft(spectrum, FFT) * self.window
+
+    def overlap_add(self, windows: Tensor) -> Tensor:
+        """[batch, 3 + hops, FFT] -> [batch, hops * 300]; always summed from the oldest on."""
+        pieces = windows.unflatten(-1, (WINDOWS, HOP))
+        count = windows.shape[1] - WINDOWS + 1
+        total = pieces[:, :count, WINDOWS - 1]
+        for place in range(1, WINDOWS):
+            total = total + pieces[:, place : place + count, WINDOWS - 1 - place]
+        return (total * self.gain).flatten(1)
+
+
+def _pulse(turned: Tensor, hz: Tensor) -> Tensor:
+    """Unit cosines of all harmonics up to the highest, in closed form (Dirichlet's kernel).
+
+    turned: cycles, centred on the pulse, where float32 is finest.
+    """
+    angle = math.pi * turned
+    order = 2 * torch.floor(HIGHEST_HARMONIC_HZ / hz) + 1
+    divisor = torch.sin(angle)
+    near = divisor.abs() < 1e-3
+    ratio = torch.sin(order * angle) / torch.where(near, 1.0, divisor)
+    return (torch.where(near, order, ratio) - 1) / 2

@@ -1,0 +1,160 @@
+"""The vesper decoder: the same sound in any chunks, any batch, and after a takeover."""
+
+from dataclasses import fields
+
+import pytest
+import torch
+from torch import Tensor
+
+from ttscommon.nn import halve
+from vocoder.codecs.vesper_net import (
+    FRAME_SAMPLES,
+    SETTLE_SAMPLES,
+    State,
+    VesperCodecConfig,
+    VesperDecoder,
+    stack,
+    unstack,
+)
+
+LEAST_FRAMES = 2
+PITCHED, UNVOICED = 3, 0
+
+
+def _decoder() -> VesperDecoder:
+    torch.manual_seed(4)
+    decoder = VesperDecoder(VesperCodecConfig(codebook_size=16, text_codes=32, text_dim=16, dim=32))
+    decoder.pitch_table.data = 0.3 * torch.randn(16, 4, 2)
+    decoder.pitch_table.data[..., 1] = torch.tensor([0.0, 0.0] + [2.0] * 14)[:, None]
+    decoder.energy_table.data = torch.randn(16, 4)
+    decoder.text_table.data = torch.randn(2, 32, 32)
+    decoder.head.bias.data -= 2
+    return decoder.eval()
+
+
+DECODER = _decoder()
+LATE = DECODER.config.late_frames
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _codes(frames: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    low = torch.randint(0, 16, (frames, 2), generator=generator)
+    return torch.cat((low, torch.randint(0, 32, (frames, 2), generator=generator)), 1)
+
+
+def _streamed(
+    codes: Tensor,
+    sizes: list[int],
+    level: float = 0.0,
+    span: float = 1.0,
+    decoder: VesperDecoder = DECODER,
+) -> Tensor:
+    state, sound, at = decoder.new_state(level, span), [], 0
+    for number, size in enumerate(sizes, 1):
+        chunk, at = codes[at : at + size], at + size
+        sound += decoder.step([chunk], [state], [number == len(sizes)], LEAST_FRAMES)
+    return torch.cat(sound)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[23], [1] * 23, [2, 5, 1, 15], [22, 1], [3, 3, 3, 3, 3, 3, 3, 2], [23, 0]],
+    ids=str,
+)
+def test_a_stream_gives_the_same_bits_in_any_chunks(sizes: list[int]) -> None:
+    codes = _codes(23, 1)
+    assert torch.equal(_streamed(codes, sizes), _streamed(codes, [10, 13]))
+
+
+def test_float16_weights_give_the_same_bits_in_any_chunks() -> None:
+    half, codes = _decoder(), _codes(23, 1)
+    if not halve(half):
+        pytest.skip("torch was built without fbgemm")
+    whole = _streamed(codes, [23], decoder=half)
+    assert torch.equal(_streamed(codes, [1, 4, 2, 16], decoder=half), whole)
+    assert 0 < (whole - _streamed(codes, [23])).abs().max() < 1e-2
+
+
+def test_a_stream_is_as_long_as_its_frames() -> None:
+    for frames in (1, 2, 3, 4, 9):
+        assert len(_streamed(_codes(frames, 2), [1] * frames)) == frames * FRAME_SAMPLES
+
+
+def test_sound_comes_late_frames_behind_the_codes() -> None:
+    state, codes = DECODER.new_state(), _codes(8, 3)
+    lengths = [
+        len(DECODER.step([codes[i : i + 1]], [state], [False], LEAST_FRAMES)[0]) for i in range(8)
+    ]
+    assert lengths == [0] * LATE + [FRAME_SAMPLES] * (8 - LATE)
+
+
+def test_whole_utterances_sound_as_streamed_ones() -> None:
+    codes = _codes(12, 5)
+    with torch.no_grad():
+        whole = DECODER(codes[None], 0.1, 1.2)[0]
+    streamed = _streamed(codes, [5, 7], 0.1, 1.2)
+    assert (whole - streamed).abs().max() < 1e-5
+
+
+def test_a_batch_gives_every_stream_the_bits_it_has_alone() -> None:
+    lengths = (9, 4, 17, 1)
+    streams = [_codes(frames, 10 + frames) for frames in lengths]
+    states = [DECODER.new_state(0.05 * i, 1 + 0.1 * i) for i in range(4)]
+    sound: list[list[Tensor]] = [[] for _ in streams]
+    for first in range(0, 18, 3):
+        chunks = [codes[first : first + 3] for codes in streams]
+        final = [first + 3 >= len(codes) > first for codes in streams]
+        active = [i for i, codes in enumerate(streams) if first < len(codes)]
+        made = DECODER.step(
+            [chunks[i] for i in active],
+            [states[i] for i in active],
+            [final[i] for i in active],
+            LEAST_FRAMES,
+        )
+        for i, piece in zip(active, made, strict=True):
+            sound[i].append(piece)
+    for i, codes in enumerate(streams):
+        alone = _streamed(codes, [len(codes)], 0.05 * i, 1 + 0.1 * i)
+        assert torch.equal(torch.cat(sound[i]), alone)
+
+
+def test_a_state_opened_context_frames_early_sounds_the_same_with_the_phase() -> None:
+    codes, frame = _codes(60, 7), 41
+    first = frame - DECODER.context_frames
+    whole, late = DECODER.new_state(), DECODER.new_state(frame=first)
+    DECODER.step([codes[:frame]], [whole], [False], LEAST_FRAMES)
+    late.phase = torch.zeros_like(late.phase) + 12345
+    DECODER.step([codes[first:frame]], [late], [False], LEAST_FRAMES)
+    late.phase = whole.phase.clone()
+    following = [
+        DECODER.step([codes[frame:]], [state], [True], LEAST_FRAMES)[0] for state in (whole, late)
+    ]
+    assert torch.equal(following[0][SETTLE_SAMPLES:], following[1][SETTLE_SAMPLES:])
+    assert SETTLE_SAMPLES <= LATE * FRAME_SAMPLES
+
+
+def test_a_wider_range_moves_pitch_away_from_the_middle() -> None:
+    codes, one = torch.tensor([[PITCHED] * 2]), torch.ones(1)
+    plain = DECODER.pitch(codes, 0 * one, one)
+    wide = DECODER.pitch(codes, 0 * one, 2 * one)
+    high = DECODER.pitch(codes, 0.5 * one, one)
+    assert torch.allclose((wide / 187).log(), 2 * (plain / 187).log(), atol=1e-4)
+    assert torch.allclose(high, plain * torch.tensor(0.5).exp(), rtol=1e-4)
+    assert DECODER.pitch(torch.tensor([[UNVOICED]]), 0.5 * one, 2 * one).abs().max() == 0
+
+
+def test_states_stack_and_unstack() -> None:
+    states = [DECODER.new_state(0.1, 1.0), DECODER.new_state(0.2, 1.1)]
+    for before, after in zip(states, unstack(stack(states)), strict=True):
+        for field in fields(State):
+            assert torch.equal(getattr(before, field.name), getattr(after, field.name))
+
+
+def test_a_decoder_that_is_not_whole_frames_late_is_refused() -> None:
+    with pytest.raises(ValueError, match="whole number of frames"):
+        VesperCodecConfig(ahead=(1,) * 9)
