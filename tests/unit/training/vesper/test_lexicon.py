@@ -1,0 +1,94 @@
+"""misaki's readings become the frontend's phones."""
+
+import pytest
+
+from talker.text.frontend import EnglishFrontend
+from talker.text.lexicon import FILE_NAME
+from talker.text.misaki import symbols_of
+from voicetrain.vesper import lexicon
+
+
+@pytest.mark.parametrize(
+    ("symbols", "phones"),
+    [
+        *(("həlˈO", "hh ax0 l ow1"), ("lˈɪɾᵊl", "l ih1 dx ex0 l"), ("hɜɹ", "hh ur0")),
+        *(("bˈɜɹd", "b er1 d"), ("ˈOvəɹ", "ow1 v er0"), ("ɹˈOzᵻz", "r ow1 z ix0 z")),
+        *(("bˈʌʔn", "b ah1 t n"), ("ˌɪntəɹnˈæʃᵊnəl", "ih2 n t er0 n ae1 sh ex0 n ax0 l")),
+    ],
+)
+def test_symbols_become_phones(symbols: str, phones: str) -> None:
+    assert lexicon.phones_of(symbols) == phones.split()
+
+
+def test_phones_become_the_symbols_they_came_from() -> None:
+    phones = lexicon.phones_of("ˌɪntəɹnˈæʃᵊnəl hˈɜɹTɪŋ".replace(" ", ""))
+    assert phones is not None
+    assert "".join(map(symbols_of, phones)) == "ˌɪntəɹnˈæʃᵊnəlhˈɜɹTɪŋ"
+
+
+def test_an_unknown_symbol_is_no_reading() -> None:
+    assert lexicon.phones_of("xˈɑ") is None
+
+
+@pytest.mark.parametrize(
+    ("word", "marked", "one"),
+    [
+        ("catfish", "k ae1 t f ih1 sh", "k ae1 t f ih2 sh"),
+        ("nashality", "n ey1 sh ae1 l ih0 t iy0", "n ey2 sh ae1 l ih0 t iy0"),
+        ("cat", "k ae1 t", "k ae1 t"),
+    ],
+)
+def test_one_stress_stays_primary(word: str, marked: str, one: str) -> None:
+    assert " ".join(lexicon.with_one_primary_stress(marked.split(), word)) == one
+
+
+@pytest.mark.parametrize(
+    ("plain", "flapped"),
+    [
+        ("s ih1 t iy0", "s ih1 dx iy0"),
+        ("ax0 t ae1 k", "ax0 t ae1 k"),
+        ("m ih1 s t er0", "m ih1 s t er0"),
+        ("p aa1 r t iy0", "p aa1 r dx iy0"),
+    ],
+)
+def test_a_t_is_flapped_before_an_unstressed_vowel_only(plain: str, flapped: str) -> None:
+    assert " ".join(lexicon.flapped(plain.split())) == flapped
+
+
+@pytest.fixture(scope="module")
+def frontend(tmp_path_factory: pytest.TempPathFactory) -> EnglishFrontend:
+    pytest.importorskip("hibari", reason="the teacher belongs to the training environment")
+    flite = {
+        "format": 1,
+        "words": {"aaberg": "aa1 b er0 g", "zzcat": "z ae1 t ih0 k", "wanted": "w aa1 n t"},
+        "known": "unguessable",
+        "letters": {"window": 4, "roots": [0] * 26, "nodes": [255, 0, 0, 0], "outputs": [""]},
+        "tagger": [["n"]],
+        "function_words": {},
+    }
+    content = lexicon.build(flite, unknown=lambda _: "ʌnɡˈɛsəbᵊl")
+    folder = tmp_path_factory.mktemp("lexicon")
+    lexicon.write(content, folder / FILE_NAME)
+    return EnglishFrontend.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "phones"),
+    [
+        ("of", "ah0 v"),
+        ("What is it for?", "w ah2 t ih0 z ih0 t f ao0 r"),
+        ("it is his", "ih0 t ih0 z hh ih2 z"),
+        ("his cat", "hh ih0 z k ae1 t"),
+        ("to go to it", "t ax0 g ow2 t uh0 ih0 t"),
+        ("wanted", "w aa1 n t ix0 d"),
+        ("lived, waited", "l ih1 v d pau w ey1 dx ix0 d"),
+        ("John's", "jh aa1 n z"),
+        ("zzcat", "z ae1 dx ih0 k"),
+        ("unguessable", "ah0 n g eh1 s ax0 b ex0 l"),
+    ],
+)
+def test_words_are_read_as_the_teacher_reads_them(
+    frontend: EnglishFrontend, text: str, phones: str
+) -> None:
+    found = [phone.symbol for phone in frontend.phones(text).phones[1:-1]]
+    assert " ".join(found) == phones

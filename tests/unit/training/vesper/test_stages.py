@@ -1,0 +1,65 @@
+"""The stages' keys, and a budget divided."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from voicetrain.vesper import stages
+from voicetrain.vesper.stages import FEWEST_TEXTS, MOST_TEXTS, Plan, Workshop, key_of
+
+PLAN = Plan(seed=1, texts=600, decoder_s=20, talker_s=20)
+
+
+def test_a_key_depends_on_version_parameters_and_inputs() -> None:
+    keys = {
+        key_of("tables", 1, {"seed": 1}, ["a"]),
+        key_of("tables", 2, {"seed": 1}, ["a"]),
+        key_of("tables", 1, {"seed": 2}, ["a"]),
+        key_of("tables", 1, {"seed": 1}, ["b"]),
+    }
+    assert len(keys) == 4
+
+
+def test_a_done_stage_is_skipped(tmp_path: Path) -> None:
+    calls: list[str] = []
+    for _ in range(2):
+        Workshop(tmp_path, PLAN).run("tables", lambda: calls.append("work"))
+    assert calls == ["work"]
+
+
+def test_an_interrupted_stage_keeps_its_files_and_is_done_again(tmp_path: Path) -> None:
+    workshop, checkpoint = Workshop(tmp_path, PLAN), tmp_path / "talker.pt"
+
+    def interrupted() -> None:
+        checkpoint.write_text("half")
+        raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        workshop.run("talker", interrupted)
+    seen: list[str] = []
+    workshop.run("talker", lambda: seen.append(checkpoint.read_text()))
+    assert seen == ["half"]
+
+
+def test_another_plan_throws_away_what_it_cannot_use(tmp_path: Path) -> None:
+    Workshop(tmp_path, PLAN).run("talker", lambda: (tmp_path / "talker.pt").touch())
+    longer = Workshop(tmp_path, Plan(seed=1, texts=600, decoder_s=20, talker_s=40))
+    longer.run("decoder", lambda: None)
+    longer.run("talker", lambda: None)
+    assert not (tmp_path / "talker.pt").exists()
+    assert longer.keys["decoder"] == Workshop(tmp_path, PLAN).keys["decoder"]
+
+
+@pytest.mark.parametrize("minutes", [1, 20, 140])
+def test_a_budget_is_divided_and_not_exceeded(minutes: float) -> None:
+    plan = Plan.of_budget(minutes, seed=1)
+    assert FEWEST_TEXTS <= plan.texts <= MOST_TEXTS
+    if minutes > 2:
+        spent = plan.decoder_s + plan.talker_s + plan.texts * stages.SECONDS_PER_TEXT
+        assert spent <= 60 * minutes
+
+
+def test_the_last_utterances_are_held_out() -> None:
+    assert stages.last(1000).tolist() == list(range(984, 1000))
+    assert len(stages.last(23_000)) == 230

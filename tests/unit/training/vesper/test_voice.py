@@ -1,0 +1,76 @@
+"""A voice folder, written and read back, and what evaluation and drafting make of it."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from talker.models.vesper_net import VesperNet
+from ttscommon.voice import VoiceError, load_voice
+from vocoder.codecs.vesper_net import VesperDecoder
+from voicetrain.vesper.drafts import draft_accuracies
+from voicetrain.vesper.evaluate import starts_of
+from voicetrain.vesper.export import PRESETS, export_voice
+from voicetrain.vesper.report import sizes, speed
+from voicetrain.vesper.voice import Voice
+
+TEXTS = ["Two cats.", "Is it late, or early?"]
+
+
+@pytest.fixture
+def folder(net: VesperNet, decoder: VesperDecoder, lexicon: Path, tmp_path: Path) -> Path:
+    wide = VesperNet(net.config.__class__(**{**vars(net.config), "symbols": 178})).eval()
+    wide.text_table.data = net.text_table.data
+    export_voice(wide, decoder, lexicon, tmp_path / "vesper")
+    return tmp_path / "vesper"
+
+
+def test_a_folder_holds_presets_notice_and_weights_it_vouches_for(folder: Path) -> None:
+    voice = load_voice(folder)
+    assert (voice.name, voice.family, voice.sample_rate) == ("vesper", "vesper", 24_000)
+    assert voice.frame_rate_hz == 20
+    assert [v.id for v in voice.voices] == list(PRESETS)
+    assert "hibari" in (folder / "NOTICE.txt").read_text()
+    assert {"config.json", "lexicon.json.gz", "talker.safetensors"} <= sizes(folder).keys()
+
+
+def test_a_damaged_folder_is_refused(folder: Path) -> None:
+    with (folder / "talker.safetensors").open("r+b") as file:
+        file.seek(-1, 2)
+        file.write(b"\xff")
+    with pytest.raises(VoiceError):
+        Voice.load(folder)
+
+
+def test_a_voice_speaks_as_before_it_was_exported(folder: Path, decoder: VesperDecoder) -> None:
+    voice = Voice.load(folder)
+    spoken = voice.spoken(TEXTS, seed=1)
+    assert [len(s.units) for s in spoken] == [len(voice.tokens(text).ids) for text in TEXTS]
+    made = voice.sound(spoken[0], "vesper-low")
+    with torch.inference_mode():
+        exact = decoder(spoken[0].codes[None], PRESETS["vesper-low"]["level"])[0].numpy()
+    assert np.abs(made - exact).max() < 0.05
+
+
+def test_config_is_complete(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    assert {"presets", "sampling", "talker", "codec", "weights"} <= config.keys()
+    assert config["talker"]["dropout"] == 0
+
+
+def test_words_start_where_their_tokens_do() -> None:
+    assert starts_of(np.array([2, 1, 4])).tolist() == [0, 2, 3, 7]
+
+
+def test_drafts_and_speed_are_measured(folder: Path) -> None:
+    voice = Voice.load(folder)
+    found = draft_accuracies(voice, TEXTS)
+    chain = found["chain"]
+    assert all(0 <= late <= early <= 1 for early, late in itertools.pairwise(chain))
+    assert found["frames_a_verification"] == pytest.approx(1 + sum(chain), abs=1e-3)
+    tops = list(found["first_code_in_top"].values())
+    assert tops == sorted(tops)
+    assert speed(voice, 1).keys() == {"talker_rtf", "decoder_rtf"}

@@ -1,0 +1,1 @@
+"""How the vesper voice is made and measured: `python -m voicetrain.vesper`."""

@@ -1,0 +1,65 @@
+"""`python -m voicetrain.vesper`: make the vesper voice, measure it, write its page.
+
+make    all stages and the voice folder; run again after an interruption, it goes on
+export  write the voice folder from the checkpoints of a run that is still going
+eval    measure a voice folder
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+from voicetrain.vesper.export import export_voice
+from voicetrain.vesper.report import evaluate_voice
+from voicetrain.vesper.stages import Plan, Workshop, make_voice
+
+WORK = Path("build/vesper")
+VOICE = Path("voices/vesper")
+REPORT = Path("build/vesper-eval.json")
+BUDGET_MINUTES = 140.0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="voicetrain.vesper", description=__doc__)
+    parser.add_argument("command", choices=("make", "export", "eval"))
+    parser.add_argument("--work", type=Path, default=WORK)
+    parser.add_argument("--voice", type=Path, default=VOICE)
+    parser.add_argument("--report", type=Path, default=REPORT)
+    parser.add_argument("--budget-minutes", type=float, default=BUDGET_MINUTES)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sentences", type=int, default=100, help="of each evaluation set")
+    parser.add_argument("--reliability", type=int, default=1000, help="texts of the ending test")
+    return parser.parse_args()
+
+
+def _workshop(arguments: argparse.Namespace) -> Workshop:
+    plan_file = arguments.work / "plan.json"
+    if arguments.command != "make" and plan_file.exists():
+        return Workshop(arguments.work, Plan(**json.loads(plan_file.read_text("utf-8"))))
+    return Workshop(arguments.work, Plan.of_budget(arguments.budget_minutes, arguments.seed))
+
+
+def main() -> None:
+    """Run one command."""
+    arguments = _arguments()
+    torch.set_num_threads(1)
+    workshop, command = _workshop(arguments), arguments.command
+    if command == "make":
+        make_voice(workshop, arguments.voice)
+    if command == "export":
+        lexicon = workshop.folder / "lexicon"
+        export_voice(workshop.talker(), workshop.decoder(), lexicon, arguments.voice)
+    if command == "eval":
+        evaluate_voice(
+            arguments.voice,
+            arguments.report,
+            arguments.report.with_suffix(".jsonl"),
+            limit=arguments.sentences,
+            texts=arguments.reliability,
+        )
+
+
+if __name__ == "__main__":
+    main()

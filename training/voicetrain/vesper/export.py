@@ -1,0 +1,81 @@
+"""Stage: the voice folder: weights as safetensors, lexicon, notice, and the config."""
+
+import json
+import shutil
+from dataclasses import asdict, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from talker.models.vesper_net import VesperNet
+from talker.text.lexicon import FILE_NAME
+from ttscommon.voice import CONFIG_NAME, FORMAT, sha256_of
+from vocoder.codecs.vesper_net import FRAME_SAMPLES, VesperDecoder
+from vocoder.codecs.vesper_sound import SAMPLE_RATE
+from voicetrain.vesper.speak import Sampling
+
+NAME: Final = "vesper"
+LANGUAGE: Final = "en-US"
+NOTICE: Final = "NOTICE.txt"
+CODEBOOKS: Final = 4
+
+PRESETS: Final[dict[str, dict[str, float]]] = {
+    "vesper": {"pace": 1.0, "level": 0.0, "span": 1.0},
+    "vesper-low": {"pace": 1.0, "level": -0.11, "span": 1.0},
+    "vesper-high": {"pace": 1.0, "level": 0.1, "span": 1.0},
+    "vesper-lively": {"pace": 1.06, "level": 0.02, "span": 1.35},
+    "vesper-calm": {"pace": 0.92, "level": -0.02, "span": 0.75},
+}
+"""pace: speed; level: change of log pitch; span: factor on the pitch's range."""
+
+
+def export_voice(
+    net: VesperNet,
+    decoder: VesperDecoder,
+    lexicon: Path,
+    folder: Path,
+    sampling: Sampling | None = None,
+) -> None:
+    """Write a voice folder; what else is in it stays. lexicon: the folder that has one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {}
+    for part, module in (("talker", net), ("vocoder", decoder)):
+        path = folder / f"{part}.safetensors"
+        save_file(_stored(module.state_dict()), path)
+        path.chmod(0o644)
+        weights[part] = {"file": path.name, "sha256": sha256_of(path)}
+    if lexicon.resolve() != folder.resolve():
+        shutil.copyfile(lexicon / FILE_NAME, folder / FILE_NAME)
+    notice = resources.files("voicetrain").joinpath("data", "vesper-notice.txt")
+    (folder / NOTICE).write_text(notice.read_text("utf-8"), "utf-8")
+    config: dict[str, Any] = {
+        "format": FORMAT,
+        "name": NAME,
+        "family": NAME,
+        "sample_rate": SAMPLE_RATE,
+        "frame_rate_hz": SAMPLE_RATE / FRAME_SAMPLES,
+        "codebooks": CODEBOOKS,
+        "voices": [
+            {"id": voice, "name": voice.replace("-", " ").title(), "language": LANGUAGE}
+            for voice in PRESETS
+        ],
+        "presets": PRESETS,
+        "sampling": asdict(sampling or Sampling()),
+        "talker": asdict(replace(net.config, dropout=0.0)),
+        "codec": asdict(decoder.config),
+        "weights": weights,
+    }
+    (folder / CONFIG_NAME).write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+
+
+def _stored(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Numbers as float16, codes as they are."""
+    return {
+        name: value.detach().to(torch.float16 if value.is_floating_point() else value.dtype)
+        .contiguous()
+        for name, value in state.items()
+    }  # fmt: skip
