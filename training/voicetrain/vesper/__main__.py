@@ -3,6 +3,7 @@
 make    all stages and the voice folder; run again after an interruption, it goes on
 export  write the voice folder from the checkpoints of a run that is still going
 eval    measure a voice folder
+page    sounds of the teacher and the voice side by side, to listen to
 """
 
 import argparse
@@ -12,21 +13,25 @@ from pathlib import Path
 import torch
 
 from voicetrain.vesper.export import export_voice
+from voicetrain.vesper.page import write_page
 from voicetrain.vesper.report import evaluate_voice
 from voicetrain.vesper.stages import Plan, Workshop, make_voice
+from voicetrain.vesper.voice import Voice
 
 WORK = Path("build/vesper")
 VOICE = Path("voices/vesper")
 REPORT = Path("build/vesper-eval.json")
+PAGE = Path("build/vesper-page")
 BUDGET_MINUTES = 140.0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="voicetrain.vesper", description=__doc__)
-    parser.add_argument("command", choices=("make", "export", "eval"))
+    parser.add_argument("command", choices=("make", "export", "eval", "page"))
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--voice", type=Path, default=VOICE)
     parser.add_argument("--report", type=Path, default=REPORT)
+    parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--budget-minutes", type=float, default=BUDGET_MINUTES)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sentences", type=int, default=100, help="of each evaluation set")
@@ -59,6 +64,8 @@ def main() -> None:
             limit=arguments.sentences,
             texts=arguments.reliability,
         )
+    if command == "page":
+        print(write_page(arguments.page, Voice.load(arguments.voice)))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import torch
 from talker.models.vesper_net import VesperNet
 from ttscommon.voice import VoiceError, load_voice
 from vocoder.codecs.vesper_net import VesperDecoder
+from voicetrain.vesper import page
 from voicetrain.vesper.drafts import draft_accuracies
 from voicetrain.vesper.evaluate import starts_of
 from voicetrain.vesper.export import PRESETS, export_voice
@@ -59,6 +60,19 @@ def test_config_is_complete(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     assert {"presets", "sampling", "talker", "codec", "weights"} <= config.keys()
     assert config["talker"]["dropout"] == 0
+
+
+def test_a_page_has_a_sound_of_every_system_for_every_sentence(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("hibari", reason="the teacher belongs to the training environment")
+    monkeypatch.setattr(page, "SENTENCES", TEXTS)
+    monkeypatch.setattr(page, "PACES", (0.9,))
+    other = {"other": lambda _: (np.ones(160, np.float32), 16_000)}
+    written = page.write_page(tmp_path / "page", Voice.load(folder), other).read_text()
+    sounds = sorted(path.name for path in (tmp_path / "page").glob("*.wav"))
+    assert len(sounds) == len(TEXTS) * (3 + len(PRESETS))
+    assert all(f'src="{name}"' in written for name in sounds)
 
 
 def test_words_start_where_their_tokens_do() -> None:
