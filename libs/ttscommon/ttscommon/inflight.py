@@ -1,0 +1,77 @@
+"""Launches that are computed while the host works on: their order, and what they may write."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import structlog
+
+Command = Callable[[], object]
+RowT = TypeVar("RowT")
+TicketT = TypeVar("TicketT")
+
+log_ = structlog.get_logger(__name__)
+
+
+class DeviceError(Exception):
+    """The device itself failed. The engine ends: no stream is to blame, and none can go on."""
+
+
+class InFlight(Generic[TicketT]):
+    """Launches not yet collected, and what must not be given back before they are.
+
+    Whatever a launch may still write, a slot's row or a KV block, waits in `release` until every
+    launch that was in flight at that moment has been collected.
+    """
+
+    def __init__(self) -> None:
+        self._tickets: deque[tuple[int, TicketT]] = deque()
+        self._waiting: deque[tuple[int, Command]] = deque()
+        self._launched = 0
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def launched(self, ticket: TicketT) -> None:
+        self._launched += 1
+        self._tickets.append((self._launched, ticket))
+
+    def oldest(self) -> TicketT:
+        """The ticket to collect next; `settle` once it is."""
+        return self._tickets[0][1]
+
+    def settle(self) -> None:
+        """The oldest launch has been collected: give back what waited for it."""
+        number, _ = self._tickets.popleft()
+        while self._waiting and self._waiting[0][0] <= number:
+            self._waiting.popleft()[1]()
+
+    def release(self, give_back: Command) -> None:
+        """Call `give_back` as soon as no launch is in flight that is in flight now."""
+        if self._tickets:
+            self._waiting.append((self._tickets[-1][0], give_back))
+        else:
+            give_back()
+
+
+def launch_bisected(
+    rows: Sequence[RowT], launch: Callable[[Sequence[RowT]], TicketT]
+) -> tuple[list[tuple[Sequence[RowT], TicketT]], list[tuple[RowT, Exception]]]:
+    """Launch `rows` as one batch; where that raises, as halves, until the guilty stand alone.
+
+    Returns what was launched, and the rows that raise alone with their errors. Raises DeviceError.
+    """
+    try:
+        return [(rows, launch(rows))], []
+    except DeviceError:
+        raise
+    except Exception as error:
+        if len(rows) == 1:
+            return [], [(rows[0], error)]
+        log_.warning("launch.failed", rows=len(rows), error=str(error))
+    middle = len(rows) // 2
+    launched, failed = launch_bisected(rows[:middle], launch)
+    more, others = launch_bisected(rows[middle:], launch)
+    return [*launched, *more], [*failed, *others]
