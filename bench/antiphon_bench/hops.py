@@ -14,6 +14,7 @@ import json
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -29,7 +30,8 @@ from talker.loading import build_engine as build_talker
 from talker.settings import TalkerSettings
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
-from vocoder.engine import engine as sounding
+from ttscommon.pieces import Text
+from vocoder.engine import engine as vocoding
 from vocoder.service import build_engine as build_vocoder
 from vocoder.settings import VocoderSettings
 
@@ -67,18 +69,23 @@ class Direct:
         times: dict[str, float] = {}
         began = time.perf_counter()
 
-        def on_samples(event: sounding.Event) -> None:
-            if isinstance(event, sounding.Piece):
+        def on_samples(events: Sequence[tuple[str, vocoding.Event]]) -> None:
+            if any(isinstance(event, vocoding.Piece) for _, event in events):
                 times.setdefault("samples", time.perf_counter() - began)
                 heard.set()
 
-        def on_frames(event: talking.Event) -> None:
-            if isinstance(event, talking.ChunkReady):
-                times.setdefault("frames", time.perf_counter() - began)
-                self._vocoder.feed(request.request_id, event.arrays["codes"])
+        def on_frames(events: Sequence[tuple[str, talking.Event]]) -> None:
+            for key, event in events:
+                if isinstance(event, talking.ChunkReady):
+                    times.setdefault("frames", time.perf_counter() - began)
+                    self._vocoder.feed(key, event.arrays)
 
-        self._vocoder.open(request, on_samples)
-        self._talker.open(request, None, on_frames)
+        self._vocoder.listen(on_samples)
+        self._talker.listen(on_frames)
+        self._vocoder.open(request)
+        prepared = self._talker.family.prepare(request)
+        units = list(prepared.read([Text(request.text)], final=True))
+        self._talker.open(prepared, None, units, final=True)
         if not heard.wait(30):
             raise TimeoutError("the engines gave no sound")
         self._talker.cancel(request.request_id)

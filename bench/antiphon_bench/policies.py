@@ -30,6 +30,7 @@ from talker.engine.scheduler import POLICIES, Limits, PolicyName
 from talker.models.fake import FRAME_RATE_HZ, Curve, FakeModel
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
+from ttscommon.pieces import Text
 from ttscommon.playback import PlaybackAccount
 
 COMPARED: Final[tuple[PolicyName, ...]] = ("online", "round_robin", "first_come")
@@ -128,8 +129,6 @@ class Simulation:
         self._clock = _Clock()
         self._engine = Engine(
             FakeModel("simulated", talker.curve, self._clock.sleep),
-            None,
-            blocks=talker.slots,
             slots=talker.slots,
             metrics=Metrics(),
             sizes=talker.sizes,
@@ -137,6 +136,7 @@ class Simulation:
             policy=POLICIES[policy],
             clock=lambda: self._clock.now,
         )
+        self._engine.listen(self._listen)
         self._heard = [_Heard(job) for job in load.jobs()]
 
     @property
@@ -156,7 +156,7 @@ class Simulation:
                 clock.now = max(clock.now, coming[0].job.at_s)
             while coming and coming[0].job.at_s <= clock.now:
                 waiting.append(coming.popleft())
-            room = self._slots - len(engine.streams)
+            room = self._slots - engine.streams
             for _ in range(min(room, len(waiting))):
                 self._open(waiting.popleft())
             engine.step()
@@ -164,12 +164,16 @@ class Simulation:
     def _open(self, heard: _Heard) -> None:
         job = heard.job
         request = SpeechRequest(str(job.index), "simulated", "slt", job.text, seed=job.index)
-        self._engine.open(request, None, partial(self._listen, heard))
+        prepared = self._engine.family.prepare(request)
+        units = list(prepared.read([Text(job.text)], final=True))
+        self._engine.open(prepared, None, units, final=True)
 
-    def _listen(self, heard: _Heard, event: Event) -> None:
-        if isinstance(event, ChunkReady):
-            heard.account.feed(len(event.arrays["codes"]), self._clock.now)
-            self._engine.acknowledge(str(heard.job.index))
+    def _listen(self, events: Sequence[tuple[str, Event]]) -> None:
+        for key, event in events:
+            if isinstance(event, ChunkReady):
+                heard = self._heard[int(key)]
+                heard.account.feed(len(event.arrays["codes"]), self._clock.now)
+                self._engine.acknowledge(key)
 
 
 def measure(talker: Talker, policy: PolicyName, loads: Sequence[Load]) -> Point:

@@ -13,11 +13,12 @@ import numpy.typing as npt
 import pytest
 import torch
 
-from talker.engine.engine import ChunkReady, Engine, Event
-from talker.engine.kv import PagedCaches
+from talker.engine.engine import Engine
 from talker.models import load as load_talker
-from talker.models.base import Arrays, TalkerModel, concatenate
+from talker.models.base import Family
+from talker.synthesis import synthesise
 from ttscommon.bus import Bus
+from ttscommon.fields import Arrays
 from ttscommon.messages import CodecChunk, SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.subjects import CODES
@@ -68,28 +69,16 @@ class Reference:
 
     def __init__(self) -> None:
         torch.set_num_threads(1)
-        self._talker: TalkerModel = load_talker("cantor", VOICE_DIR)
+        self._talker: Family = load_talker("cantor", VOICE_DIR)
         self._codec = load_codec("cantor", VOICE_DIR)
 
     def speak(self, request: SpeechRequest) -> Offline:
-        caches = PagedCaches(self._talker.spec.caches, BLOCKS)
-        engine = Engine(self._talker, caches, blocks=BLOCKS, slots=1, metrics=Metrics())
-        chunks: list[Arrays] = []
-        over: list[Event] = []
-
-        def listen(event: Event) -> None:
-            if isinstance(event, ChunkReady):
-                chunks.append(event.arrays)
-                engine.acknowledge(request.request_id)
-            else:
-                over.append(event)
-
-        engine.open(request, None, listen)
-        while not over:
-            engine.step()
-        arrays = concatenate(chunks)
-        state = self._codec.open(request.seed, request.voice)
-        (samples,) = self._codec.decode([Work(state, arrays["codes"], final=True)])
+        engine = Engine(self._talker, blocks=BLOCKS, slots=1, metrics=Metrics())
+        (spoken,) = synthesise(engine, [request])
+        arrays = spoken.arrays
+        state = self._codec.open(request)
+        codes = {"codes": arrays["codes"]}
+        (samples,) = self._codec.decode([Work(state, codes, final=True)])
         return Offline(arrays, to_pcm(samples))
 
 

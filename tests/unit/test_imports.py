@@ -32,12 +32,18 @@ ALLOWED: Final = {
     "voicetrain": {"ttscommon", "talker", "vocoder"},
 }
 TORCH_FREE_MODULES: Final = (
+    "talker.engine.engine",
+    "talker.engine.placement",
+    "talker.engine.runner",
     "talker.engine.scheduler",
+    "talker.engine.stream",
     "talker.engine.chunker",
     "talker.engine.blocks",
+    "talker.models.base",
+    "talker.models.fake",
     "talker.service",
     "vocoder.engine.scheduler",
-    "vocoder.engine.slots",
+    "vocoder.engine.engine",
     "vocoder.service",
 )
 

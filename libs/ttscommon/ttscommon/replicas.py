@@ -33,6 +33,7 @@ class Replica(msgspec.Struct, frozen=True):
     batch: streams that one engine step may hold. queued: jobs of its stage that nobody has taken.
     step_s: median seconds by streams, in a talker of a round (see Pace), in a vocoder of a step.
     frame_s: seconds a frame costs a vocoder in its best batches; 0 before anything was measured.
+    kv_free, kv_positions: of a talker's KV cache; both 0 where the model has none.
     """
 
     worker_id: str
@@ -44,6 +45,8 @@ class Replica(msgspec.Struct, frozen=True):
     queued: int = 0
     step_s: dict[int, float] = {}
     frame_s: float = 0.0
+    kv_free: int = 0
+    kv_positions: int = 0
     draining: bool = False
 
     def encode(self) -> bytes:

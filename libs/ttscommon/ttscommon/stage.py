@@ -36,7 +36,7 @@ class StageSpec(Protocol):
 class StageEngine(Protocol):
     """One thread that works on many streams.
 
-    `error` is what killed it, if anything did. `step_seconds` and `frame_seconds`: see Replica.
+    `error` is what killed it, if anything did. The other properties: see Replica.
     """
 
     @property
@@ -47,6 +47,8 @@ class StageEngine(Protocol):
     def step_seconds(self) -> dict[int, float]: ...
     @property
     def frame_seconds(self) -> float: ...
+    @property
+    def kv_positions(self) -> tuple[int, int]: ...
     def start(self) -> None: ...
     def stop(self) -> None: ...
 
@@ -118,6 +120,7 @@ def _report(
     service: Service,
 ) -> Replica:
     spec = engine.spec
+    kv_free, kv_positions = engine.kv_positions
     return Replica(
         worker_id=bus.worker_id,
         stage=stage.name,
@@ -128,5 +131,7 @@ def _report(
         queued=worker.queued,
         step_s=engine.step_seconds,
         frame_s=engine.frame_seconds,
+        kv_free=kv_free,
+        kv_positions=kv_positions,
         draining=service.stopping.is_set(),
     )

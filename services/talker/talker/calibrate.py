@@ -8,22 +8,24 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from talker.engine.chunker import ChunkSizes
-from talker.engine.engine import Caches, ChunkReady, Engine, Event, Failed
+from talker.engine.engine import Engine
+from talker.engine.runner import Results, Row, Runner
 from talker.engine.scheduler import Limits, offline
-from talker.loading import load_model
-from talker.models.base import Attend, Rendered, Slice, TalkerModel, TalkerStream
+from talker.loading import load_family
+from talker.models.base import Family, Prepared, TalkerStream
 from talker.models.fake import Curve
 from talker.settings import TalkerSettings
+from talker.synthesis import synthesise
+from ttscommon.fields import Arrays, rows
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 
@@ -32,46 +34,73 @@ _TEXT: Final = "The kettle has just boiled, so come in and sit down."
 _ROUNDS: Final = 1
 
 
-class Timed(TalkerModel):
-    """A model that keeps books on itself. A step counts by the frames that it gave."""
+class TimedRunner:
+    """A runner that keeps books on itself. A step counts by the frames that it gave."""
 
-    def __init__(self, model: TalkerModel, clock: Callable[[], float]) -> None:
-        self.spec = model.spec
+    def __init__(self, runner: Runner, clock: Callable[[], float], books: Timed) -> None:
+        self.depth = runner.depth
+        self._runner = runner
         self._clock = clock
-        self._model = model
+        self._books = books
+
+    def launch(self, batch: Sequence[Row]) -> Any:
+        started = self._clock()
+        ticket = self._runner.launch(batch)
+        prompts = sum(row.plan.start == 0 for row in batch)
+        return ticket, len(batch), prompts, self._clock() - started
+
+    def collect(self, ticket: Any) -> Results:
+        launched, streams, prompts, launch_s = ticket
+        started = self._clock()
+        results = self._runner.collect(launched)
+        took_s = launch_s + self._clock() - started
+        frames = sum(results.gained)
+        if prompts:
+            self._books.prefills.append((streams, prompts, took_s))
+        elif frames:
+            self._books.steps[streams].append(took_s * streams / frames)
+        return results
+
+    def render(self, raw: Arrays) -> Arrays:
+        started = self._clock()
+        rendered = self._runner.render(raw)
+        self._books.renders.append((rows(raw), self._clock() - started))
+        return rendered
+
+
+class Timed(Family):
+    """A model whose runner is timed."""
+
+    def __init__(self, family: Family, clock: Callable[[], float]) -> None:
+        self.spec = family.spec
+        self._family = family
+        self._clock = clock
         self.steps: dict[int, list[float]] = defaultdict(list)
         self.prefills: list[tuple[int, int, float]] = []
         self.renders: list[tuple[int, float]] = []
 
-    def open(self, request: SpeechRequest) -> TalkerStream:
-        return self._model.open(request)
+    def prepare(self, request: SpeechRequest) -> Prepared:
+        return self._family.prepare(request)
 
-    def step(self, batch: Sequence[Slice], attend: Mapping[str, Attend]) -> None:
-        prompts = sum(part.plan.start == 0 for part in batch)
-        before = sum(part.stream.frames for part in batch)
-        started = self._clock()
-        self._model.step(batch, attend)
-        took_s = self._clock() - started
-        frames = sum(part.stream.frames for part in batch) - before
-        if prompts:
-            self.prefills.append((len(batch), prompts, took_s))
-        elif frames:
-            self.steps[len(batch)].append(took_s * len(batch) / frames)
+    def open(self, prepared: Prepared) -> TalkerStream:
+        return self._family.open(prepared)
 
-    def render(self, parts: Sequence[tuple[TalkerStream, int]]) -> list[Rendered]:
-        started = self._clock()
-        rendered = self._model.render(parts)
-        took_s = self._clock() - started
-        self.renders.append((sum(count for _, count in parts), took_s))
-        return rendered
+    def examples(self) -> Sequence[str]:
+        return self._family.examples()
+
+    def runner(self, rows: int, blocks: int, depth: int) -> Runner:
+        return TimedRunner(self._family.runner(rows, blocks, depth), self._clock, self)
 
     def curve(self) -> Curve:
         """What was measured, as the fake engine keeps it."""
         step_s = {size: median(times) for size, times in sorted(self.steps.items())}
         known = Curve(step_s=step_s)
         extra = [(s - known.seconds(n, 0)) / prompts for n, prompts, s in self.prefills]
-        frames, seconds = np.array(self.renders).T
-        slope, base = np.polyfit(frames, seconds, 1) if len(set(frames)) > 1 else (0.0, 0.0)
+        slope, base = 0.0, 0.0
+        if self.renders:
+            frames, seconds = np.array(self.renders).T
+            if len(set(frames)) > 1:
+                slope, base = np.polyfit(frames, seconds, 1)
         return Curve(
             step_s={n: round(step_s[n], 6) for n in BATCHES if n in step_s},
             prefill_s=round(max(0.0, median(extra)), 6),
@@ -81,25 +110,23 @@ class Timed(TalkerModel):
 
 
 def calibrate(
-    model: TalkerModel,
-    caches: Caches | None,
+    family: Family,
     blocks: int,
     batches: Sequence[int] = BATCHES,
     rounds: int = _ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Curve:
     """Speak to nobody in batches of every size; raises what the model fails with."""
-    timed = Timed(model, clock)
+    timed = Timed(family, clock)
     for _ in range(rounds):
         for streams in batches:
-            _speak(timed, caches, blocks, streams)
+            _speak(timed, blocks, streams)
     return timed.curve()
 
 
-def _speak(model: Timed, caches: Caches | None, blocks: int, streams: int) -> None:
+def _speak(timed: Timed, blocks: int, streams: int) -> None:
     engine = Engine(
-        model,
-        caches,
+        timed,
         blocks=blocks,
         slots=streams,
         metrics=Metrics(),
@@ -107,25 +134,14 @@ def _speak(model: Timed, caches: Caches | None, blocks: int, streams: int) -> No
         limits=Limits(streams=streams, positions=4096),
         policy=offline,
     )
-    left = {f"calibration-{index}" for index in range(streams)}
-    failures: list[Exception] = []
-
-    def listen(request_id: str, event: Event) -> None:
-        if isinstance(event, ChunkReady):
-            engine.acknowledge(request_id)
-            return
-        left.discard(request_id)
-        if isinstance(event, Failed):
-            failures.append(event.error)
-
-    voice = model.spec.voices[0].id
-    for index, request_id in enumerate(sorted(left)):
-        request = SpeechRequest(request_id, model.spec.name, voice, _TEXT, seed=index)
-        engine.open(request, None, partial(listen, request_id))
-    while left:
-        engine.step()
-    if failures:
-        raise failures[0]
+    voice = timed.spec.voices[0].id if timed.spec.voices else ""
+    requests = [
+        SpeechRequest(f"calibration-{i}", timed.spec.name, voice, _TEXT, seed=i)
+        for i in range(streams)
+    ]
+    for spoken in synthesise(engine, requests):
+        if spoken.error is not None:
+            raise spoken.error
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -133,10 +149,10 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 1:
         raise SystemExit("usage: python -m talker.calibrate FILE")
     settings = TalkerSettings.load()
-    model, caches = load_model(settings)
+    family = load_family(settings)
     # A single thread's own time is what a step takes on a free core, whatever else runs here.
     clock = time.thread_time if settings.threads == 1 else time.perf_counter
-    curve = calibrate(model, caches, settings.kv_blocks, clock=clock)
+    curve = calibrate(family, settings.kv_blocks, clock=clock)
     Path(arguments[0]).write_bytes(msgspec.json.format(msgspec.json.encode(curve)) + b"\n")
 
 

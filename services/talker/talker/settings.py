@@ -11,12 +11,13 @@ from ttscommon.settings import StageSettings
 class TalkerSettings(StageSettings):
     """Read from ANTIPHON_... variables; see StageSettings.
 
-    `text_timeout_s`: text of a request that stays away for so long is taken to be complete.
+    Chunk sizes are the model's own unless given. `text_timeout_s`: text of a request that stays
+    away for so long is taken to be complete.
     """
 
     kv_blocks: int = Field(default=1024, ge=64)
     batch_positions: int = Field(default=512, ge=16)
     policy: PolicyName = "online"
-    initial_codec_chunk_frames: int = Field(default=3, ge=1, le=100)
-    codec_chunk_frames: int = Field(default=25, ge=1, le=500)
+    initial_codec_chunk_frames: int | None = Field(default=None, ge=1, le=100)
+    codec_chunk_frames: int | None = Field(default=None, ge=1, le=500)
     text_timeout_s: float = Field(default=120.0, gt=0.0)

@@ -7,15 +7,16 @@ from functools import partial
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
+from ttscommon.events import EventRouter
 from ttscommon.metrics import Metrics
 from ttscommon.service import Service
 from ttscommon.stage import run_stage
 from ttscommon.worker import Handler, Job
 from vocoder.codecs.base import Codec
-from vocoder.engine.engine import Engine
+from vocoder.engine.engine import Engine, Event
 from vocoder.engine.scheduler import Limits
 from vocoder.settings import VocoderSettings
-from vocoder.sounding import Sounding
+from vocoder.vocode_job import VocodeJob
 
 
 async def serve(service: Service, settings: VocoderSettings) -> None:
@@ -68,15 +69,17 @@ def _shapes(limits: Limits) -> list[tuple[int, int]]:
 
 
 class Vocoder:
-    """Sounds one job after another into their audio logs."""
+    """Decodes one job after another into their audio logs."""
 
     def __init__(self, bus: Bus, engine: Engine, codes_timeout_s: float) -> None:
         self._bus = bus
         self._engine = engine
         self._codes_timeout_s = codes_timeout_s
+        self._router: EventRouter[Event] = EventRouter()
+        engine.listen(self._router)
 
     async def handle(self, job: Job) -> None:
-        """Sound the job's codes from wherever its audio ends; returns once the log has its end.
+        """Decode the job's codes from wherever its audio ends; returns once the log has its end.
 
         A successor decodes, silently up to where its predecessor came, what the codec needs for
         it: a bounded context or all codes. Raises Fenced when another worker has the request by
@@ -85,7 +88,10 @@ class Vocoder:
         writer = await self._bus.writer(subjects.AUDIO, job.request_id, job.epoch, restore=False)
         try:
             if not writer.ended:
-                await Sounding(self._bus, self._engine, job, writer, self._codes_timeout_s).run()
+                vocoding = VocodeJob(
+                    self._bus, self._engine, self._router, job, writer, self._codes_timeout_s
+                )
+                await vocoding.run()
             await writer.close()
         finally:
             await writer.release()

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
 from talker.calibrate import calibrate
-from talker.models.fake import Curve, FakeModel
+from talker.models.base import Prepared
+from talker.models.fake import Curve, FakeModel, FakeStream
+
+
+class Rendering(FakeModel):
+    """A fake whose frames are rendered, as a real family's may be."""
+
+    def __init__(self, name: str, curve: Curve, sleep: Callable[[float], None]) -> None:
+        super().__init__(name, curve, sleep)
+        object.__setattr__(self.spec, "raw", self.spec.frame)
 
 
 def test_a_known_curve_is_found_again() -> None:
@@ -18,7 +29,8 @@ def test_a_known_curve_is_found_again() -> None:
     truth = Curve(
         step_s={1: 0.010, 8: 0.020}, prefill_s=0.005, render_base_s=0.002, render_frame_s=0.0001
     )
-    found = calibrate(FakeModel("m", truth, sleep), None, 64, (1, 2, 8), 1, lambda: now[0])
+    model = Rendering("m", truth, sleep)
+    found = calibrate(model, 64, (1, 2, 8), 1, lambda: now[0])
     assert found.step_s == pytest.approx({1: 0.010, 2: 0.011429, 8: 0.020}, abs=1e-6)
     assert found.prefill_s == pytest.approx(0.005)
     assert found.render_base_s == pytest.approx(0.002, abs=1e-5)
@@ -33,8 +45,8 @@ def test_a_measured_point_goes_before_the_formula() -> None:
 
 def test_what_a_model_fails_with_ends_the_calibration() -> None:
     class Broken(FakeModel):
-        def render(self, parts: object) -> list[object]:  # type: ignore[override]
+        def open(self, prepared: Prepared) -> FakeStream:
             raise RuntimeError("no")
 
     with pytest.raises(RuntimeError, match="no"):
-        calibrate(Broken("m", Curve(), lambda _: None), None, 64, batches=(1,), rounds=1)
+        calibrate(Broken("m", Curve(), lambda _: None), 64, batches=(1,), rounds=1)

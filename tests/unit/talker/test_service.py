@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from talker.engine.engine import Engine, Stopped
-from talker.models.fake import FRAMES_PER_CHARACTER, Curve, FakeModel, fake_frame
+from talker.models.fake import (
+    FRAMES_PER_CHARACTER,
+    Curve,
+    FakeModel,
+    FakePrepared,
+    fake_frame,
+)
 from talker.service import Talker
+from talker.talk_job import TextTiming
 from ttscommon.bus import Bus
+from ttscommon.errors import Overloaded
 from ttscommon.messages import Cancel, CodecChunk, End, SpeechRequest, Tensor, TextPiece
 from ttscommon.metrics import Metrics
+from ttscommon.pieces import Piece
 from ttscommon.subjects import CODES, TEXT, VOCODER
 from ttscommon.worker import Job
 
@@ -44,7 +54,7 @@ async def connect(broker: Any) -> AsyncIterator[Connect]:
 @pytest.fixture
 def engine() -> Iterator[Engine]:
     model = FakeModel("m", Curve(0.0, 0.0, 0.0))
-    engine = Engine(model, None, blocks=64, slots=8, metrics=Metrics())
+    engine = Engine(model, slots=8, metrics=Metrics())
     engine.start()
     yield engine
     engine.stop()
@@ -153,11 +163,11 @@ async def test_text_that_comes_later_is_spoken_too(connect: Connect, engine: Eng
     assert len((await hear(bus))[0]) == len(spoken(len("Hello") + 11))
 
 
-async def test_a_typist_who_died_does_not_hold_a_slot_for_ever(
+async def test_a_gateway_that_died_does_not_hold_a_slot_for_good(
     connect: Connect, engine: Engine
 ) -> None:
     bus = await connect()
-    talker = Talker(bus, engine, text_timeout_s=0.2)
+    talker = Talker(bus, engine, TextTiming(timeout_s=0.2))
     await asyncio.wait_for(talker.handle(job(text_final=False)), 15)
     frames, _, end = await hear(bus)
     assert frames == spoken(len(SENTENCE))
@@ -199,4 +209,61 @@ async def test_what_a_model_refuses_ends_with_its_error(connect: Connect, engine
     _, _, end = await hear(bus)
     assert (end.outcome, end.code, end.param) == ("error", "unknown_voice", "voice")
     assert await queued(bus) == 1  # so that the listener hears of it
+    assert engine.idle
+
+
+async def test_a_long_text_is_read_while_its_beginning_is_spoken(
+    connect: Connect, engine: Engine
+) -> None:
+    """Reading happens outside the engine, unit by unit: the first chunk does not wait for it."""
+    bus = await connect()
+    read: list[int] = []
+    first_chunk_at: list[int] = []
+    original = engine.family.prepare
+
+    class Slow(FakePrepared):
+        def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[int]:
+            for _ in range(20):
+                assert threading.current_thread().name != "talker-engine"
+                read.append(5)
+                yield 5
+
+    engine.family.prepare = lambda request: Slow(original(request).request)  # type: ignore[method-assign]
+    work = asyncio.create_task(Talker(bus, engine).handle(job(text="x" * 100)))
+    async with asyncio.timeout(15), bus.reader(CODES, "r1") as reader:
+        await anext(reader)
+        first_chunk_at.append(len(read))
+        await work
+    frames, _, end = await hear(bus)
+    assert frames == spoken(100)
+    assert end.outcome == "ok"
+    assert first_chunk_at[0] < 20
+
+
+async def test_text_that_turns_out_to_hold_nothing_ends_in_its_error(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    work = asyncio.create_task(Talker(bus, engine).handle(job(text="", text_final=False)))
+    writer = await bus.writer(TEXT, "r1", 1)
+    await writer.put(TextPiece("r1", 0, "... !"))
+    await writer.end(End("r1", 5, "ok"))
+    await asyncio.wait_for(work, 15)
+    await writer.close()
+    _, _, end = await hear(bus)
+    assert (end.outcome, end.code) == ("error", "nothing_to_say")
+    assert engine.idle
+
+
+async def test_a_vocoders_job_that_cannot_be_queued_is_noticed_at_once(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+
+    async def refuse(*_: object) -> None:
+        raise Overloaded("the queue is full")
+
+    bus.submit = refuse  # type: ignore[method-assign,assignment]
+    with pytest.raises(Overloaded):
+        await asyncio.wait_for(Talker(bus, engine).handle(job(text_final=False)), 15)
     assert engine.idle

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,12 +18,14 @@ from ttscommon.errors import UnknownVoice
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Voice
-from vocoder.codecs.base import Codes, Samples, Work
+from vocoder.codecs.base import Samples, Work
 from vocoder.codecs.cantor import Cantor
 from vocoder.codecs.cantor_net import CantorDecoder
 from vocoder.engine.engine import Engine
 from vocoder.engine.stream import Event, Finished, Piece
 from vocoder.pcm import to_pcm
+
+Codes = npt.NDArray[np.int16]
 
 FRAMES = 30
 STEP = 1 / 32768
@@ -37,6 +41,14 @@ def codec() -> Cantor:
     with torch.no_grad():
         decoder.pitch_head.bias[1] += 3
     return Cantor("cantor", decoder, (Voice("slt", "SLT", "en"),))
+
+
+def asked(seed: int, voice: str = "slt") -> SpeechRequest:
+    return SpeechRequest(f"r{seed}", "cantor", voice, "text", seed=seed)
+
+
+def work(state: object, codes: Codes, final: bool) -> Work:
+    return Work(state, {"codes": codes}, final)
 
 
 @cache
@@ -61,7 +73,7 @@ rounds_ = st.lists(
 @settings(max_examples=15, deadline=None)
 @given(rounds_)
 def test_samples_do_not_depend_on_cuts_or_company(rounds: list[dict[int, int]]) -> None:
-    states = {seed: codec().open(seed, "slt") for seed in range(5)}
+    states = {seed: codec().open(asked(seed)) for seed in range(5)}
     done = dict.fromkeys(states, 0)
     heard: defaultdict[int, list[Samples]] = defaultdict(list)
     last = dict.fromkeys(states, FRAMES)
@@ -74,7 +86,7 @@ def test_samples_do_not_depend_on_cuts_or_company(rounds: list[dict[int, int]]) 
         if not chosen:
             continue
         batch = [
-            Work(states[seed], sequence(seed)[done[seed] : done[seed] + frames], wanted is last)
+            work(states[seed], sequence(seed)[done[seed] : done[seed] + frames], wanted is last)
             for seed, frames in chosen.items()
         ]
         for (seed, frames), piece in zip(chosen.items(), codec().decode(batch), strict=True):
@@ -87,39 +99,40 @@ def test_samples_do_not_depend_on_cuts_or_company(rounds: list[dict[int, int]]) 
 
 
 def test_a_tail_may_come_without_frames() -> None:
-    state = codec().open(0, "slt")
-    (body,) = codec().decode([Work(state, sequence(0), final=False)])
-    (tail,) = codec().decode([Work(state, sequence(0)[:0], final=True)])
-    assert len(tail) == codec().spec.tail_samples
+    state = codec().open(asked(0))
+    (body,) = codec().decode([work(state, sequence(0), final=False)])
+    (tail,) = codec().decode([work(state, sequence(0)[:0], final=True)])
+    assert len(tail) == codec().spec.lag_samples
     np.testing.assert_allclose(np.concatenate([body, tail]), offline(0), rtol=0, atol=STEP / 4)
 
 
 def test_the_engine_adds_and_loses_nothing_among_concurrent_streams() -> None:
     engine = Engine(codec(), slots=6, metrics=Metrics())
-    heard: defaultdict[int, list[int]] = defaultdict(list)
-    ended = {seed: threading.Event() for seed in range(6)}
+    heard: defaultdict[str, list[int]] = defaultdict(list)
+    ended = {f"r{seed}": threading.Event() for seed in range(6)}
 
-    def listener(seed: int, event: Event) -> None:
-        if isinstance(event, Piece):
-            heard[seed].extend(event.pcm.tolist())
-        else:
-            assert isinstance(event, Finished)
-            ended[seed].set()
+    def listen(events: Sequence[tuple[str, Event]]) -> None:
+        for key, event in events:
+            if isinstance(event, Piece):
+                heard[key].extend(event.pcm.tolist())
+            else:
+                assert isinstance(event, Finished)
+                ended[key].set()
 
+    engine.listen(listen)
     engine.start()
-    for seed in ended:
-        request = SpeechRequest(f"r{seed}", "cantor", "slt", "text", seed=seed)
-        engine.open(request, lambda event, seed=seed: listener(seed, event))
+    for seed in range(6):
+        engine.open(asked(seed))
     for start in range(0, FRAMES, 7):
-        for seed in ended:
-            engine.feed(f"r{seed}", sequence(seed)[start : start + 7])
-    for seed in ended:
-        engine.finish(f"r{seed}")
+        for seed in range(6):
+            engine.feed(f"r{seed}", {"codes": sequence(seed)[start : start + 7]})
+    for key in ended:
+        engine.finish(key)
     assert all(event.wait(30) for event in ended.values())
     engine.stop()
     assert engine.idle
-    for seed in ended:
-        difference = np.array(heard[seed]) - to_pcm(offline(seed))
+    for seed in range(6):
+        difference = np.array(heard[f"r{seed}"]) - to_pcm(offline(seed))
         assert np.abs(difference).max() <= 1
 
 
@@ -129,4 +142,4 @@ def test_every_shape_can_be_warmed_up() -> None:
 
 def test_an_unknown_voice_is_refused() -> None:
     with pytest.raises(UnknownVoice):
-        codec().open(0, "nobody")
+        codec().open(asked(0, "nobody"))

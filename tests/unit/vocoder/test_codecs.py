@@ -13,11 +13,14 @@ import torch
 from safetensors.torch import save_file
 
 from ttscommon.errors import UnknownModel
+from ttscommon.fields import Field
+from ttscommon.messages import SpeechRequest
 from ttscommon.voice import VoiceError, sha256_of
 from vocoder.codecs import load
 from vocoder.codecs.base import CodecSpec, Work
 from vocoder.codecs.cantor_net import CantorCodecConfig, CantorDecoder
 
+CODES = {"codes": Field((4,), "i2", 512)}
 SMALL = CantorCodecConfig(
     decoder_dim=16, decoder_layers=1, vocoder_dim=16, vocoder_layers=1, code_dim=8
 )
@@ -56,8 +59,8 @@ def test_a_voice_folder_becomes_a_codec(tmp_path: Path) -> None:
         25.0,
     )
     assert [voice.id for voice in codec.spec.voices] == ["slt"]
-    codes = np.ones((3, 4), np.int16)
-    (samples,) = codec.decode([Work(codec.open(1, "slt"), codes, final=True)])
+    state = codec.open(SpeechRequest("r", "m", "slt", "text", seed=1))
+    (samples,) = codec.decode([Work(state, {"codes": np.ones((3, 4), np.int16)}, final=True)])
     assert len(samples) == codec.spec.samples(3, final=True) == 3 * 640
 
 
@@ -79,14 +82,20 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, 
 
 
 def test_the_tail_is_owed_until_the_final_frame() -> None:
-    spec = CodecSpec("m", "f", 16_000, 640, 4, 512, tail_samples=352)
+    spec = CodecSpec("m", "f", 16_000, 640, CODES, lag_samples=352)
     assert spec.samples(0, final=False) == 0
     assert spec.samples(2, final=False) == 2 * 640 - 352
     assert spec.samples(2, final=True) == 2 * 640
 
 
-@pytest.mark.parametrize("bad", [{"sample_rate": 0}, {"codebooks": 0}, {"tail_samples": 640}])
-def test_a_spec_that_makes_no_sense_is_refused(bad: dict[str, int]) -> None:
-    fields = {"sample_rate": 16_000, "samples_per_frame": 640, "codebooks": 4, "codebook_size": 9}
+def test_a_lookahead_of_frames_is_owed_too() -> None:
+    spec = CodecSpec("m", "f", 24_000, 1200, CODES, lag_samples=3300)
+    assert [spec.samples(n, final=False) for n in range(5)] == [0, 0, 0, 300, 1500]
+    assert spec.samples(2, final=True) == 2400
+
+
+@pytest.mark.parametrize("bad", [{"sample_rate": 0}, {"frame": {}}, {"lag_samples": -1}])
+def test_a_spec_that_makes_no_sense_is_refused(bad: dict[str, Any]) -> None:
+    fields = {"sample_rate": 16_000, "samples_per_frame": 640, "frame": CODES}
     with pytest.raises(ValueError):
         CodecSpec("m", "f", **(fields | bad))

@@ -5,8 +5,9 @@ A new family joins by one line in FAMILIES.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,23 +15,25 @@ import pytest
 import torch
 
 from ttscommon.errors import MalformedMessage
+from ttscommon.fields import concatenate, rows
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Voice
-from vocoder.codecs.base import Codec, Codes
+from vocoder.codecs.base import Codec, Samples, Work
 from vocoder.codecs.cantor import Cantor
 from vocoder.codecs.cantor_net import CantorDecoder
-from vocoder.codecs.fake import Curve, FakeCodec
+from vocoder.codecs.fake import Curve, FakeCodec, Manner
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import Limits
-from vocoder.engine.stream import Event, Failed, Finished, Piece
+from vocoder.engine.stream import Event, Failed, Finished, Piece, Resume, first_frame
+from vocoder.pcm import to_pcm
 
 FRAMES = 90
 PIECES = (1, 1, 2, 3, 12, 16, 1, 5, 16, 9, 1, 16, 7)
 
 
-def fake() -> Codec:
-    return FakeCodec("m", Curve(), lambda _: None)
+def fake(**manner: object) -> Codec:
+    return FakeCodec("m", Curve(), lambda _: None, Manner(**manner))  # type: ignore[arg-type]
 
 
 @cache
@@ -45,14 +48,27 @@ def cantor() -> Codec:
     return Cantor("m", decoder, (Voice("slt", "SLT", "en"),))
 
 
-FAMILIES = (fake, cantor)
-every_family = pytest.mark.parametrize("family", FAMILIES)
+FAMILIES: dict[str, Callable[[], Codec]] = {
+    "cantor": cantor,
+    "fake": fake,
+    "fake with float frames": partial(fake, float_frames=True),
+    "fake with a lookahead": partial(fake, lookahead_frames=3),
+    "fake on a grid": partial(fake, grid=5),
+    "fake with a reference": partial(fake, reference_frames=11),
+    "fake with all of it, a step behind": partial(
+        fake, float_frames=True, lookahead_frames=2, grid=3, reference_frames=4, depth=1
+    ),
+}
+every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
 
 Pcm = npt.NDArray[np.int16]
 
 
 class Heard(list[Event]):
     """An engine's listener."""
+
+    def __call__(self, events: Sequence[tuple[str, Event]]) -> None:
+        self.extend(event for key, event in events if key == "a")
 
     @property
     def pieces(self) -> list[Piece]:
@@ -67,30 +83,32 @@ def request(name: str) -> SpeechRequest:
     return SpeechRequest(name, "m", "slt", "text", seed=5)
 
 
-@cache
-def sequence() -> Codes:
-    return np.random.default_rng(3).integers(0, 500, (FRAMES, 4)).astype(np.int16)
+def sequence(codec: Codec, first: int = 0, last: int = FRAMES) -> dict[str, npt.NDArray[Any]]:
+    """A request's frames, as the codec wants them."""
+    codes = np.random.default_rng(3).integers(0, 500, (FRAMES, 4)).astype(np.int16)[first:last]
+    (name,) = codec.spec.frame
+    return {name: codes / np.float32(512) if name == "latent" else codes}
 
 
 def speak(codec: Codec, behind: Piece | None = None, skip: int = 0) -> tuple[Heard, int]:
     """Undisturbed, or as the successor of one whose last piece was `behind`.
 
-    Returns what was heard, and how many frames were decoded for it.
+    Returns what was heard, and how many of the request's frames were decoded for it.
     """
-    heard, fed = Heard(), 0
-    limits = Limits(stream_frames=16)
-    engine = Engine(codec, slots=2, metrics=Metrics(), limits=limits)
-    frame, mark = (behind.frame, behind.mark) if behind else (0, b"")
-    engine.open(request("a"), heard.append, skip=skip, frame=frame, mark=mark)
-    begin = start = codec.spec.replay_from(frame)
+    heard = Heard()
+    engine = Engine(codec, slots=2, metrics=Metrics(), limits=Limits(stream_frames=16))
+    engine.listen(heard)
+    resume = Resume(skip, behind.frame, behind.mark) if behind else Resume()
+    prefix = engine.prefix(request("a"))
+    engine.open(request("a"), resume, prefix)
+    begin = start = first_frame(codec.spec, resume.frame, prefix)
     for size in (*PIECES, FRAMES):
         stop = min(start + size, FRAMES)
         if stop > start:
-            engine.feed("a", sequence()[start:stop])
-            fed += stop - start
+            engine.feed("a", sequence(codec, start, stop))
         if stop == FRAMES:
             engine.finish("a")
-        for _ in range(2 + (stop - start) // 8):
+        for _ in range(4 + (stop - start) // 8):
             engine.cancel("nobody")  # a command, so that an idle step does not wait for one
             engine.step()
         start = stop
@@ -99,6 +117,20 @@ def speak(codec: Codec, behind: Piece | None = None, skip: int = 0) -> tuple[Hea
     assert isinstance(heard[-1], Finished), heard
     assert engine.idle
     return heard, FRAMES - begin
+
+
+@every_family
+def test_one_shot_and_pieces_give_the_same(family: Callable[[], Codec]) -> None:
+    codec = family()
+    state = codec.open(request("a"))
+    prefix = codec.prefix(request("a"))
+    frames = sequence(codec) if prefix is None else concatenate([prefix, sequence(codec)])
+    (samples,) = codec.decode([Work(state, frames, final=True)])
+    before = 0 if prefix is None else rows(prefix)
+    whole = to_pcm(samples[before * codec.spec.samples_per_frame :])
+    heard, _ = speak(codec)
+    assert len(heard.pcm) == len(whole) == FRAMES * codec.spec.samples_per_frame
+    assert np.abs(heard.pcm.astype(int) - whole).max() <= max(1, codec.spec.tolerance)
 
 
 @every_family
@@ -115,7 +147,8 @@ def test_resumed_behind_any_piece_equals_undisturbed(family: Callable[[], Codec]
     # A bounded context is all that is decoded again, however long the stream was.
     spec = codec.spec
     if spec.context_frames is not None:
-        assert max(replayed) <= spec.context_frames + max(PIECES) + 3
+        lag_frames = -(-spec.lag_samples // spec.samples_per_frame)
+        assert max(replayed) <= spec.context_frames + lag_frames + max(PIECES) + 3
 
 
 @every_family
@@ -134,12 +167,34 @@ def test_a_successor_of_a_successor_is_as_good(family: Callable[[], Codec]) -> N
 def test_a_mark_of_another_family_fails_that_stream_alone() -> None:
     heard = Heard()
     engine = Engine(cantor(), slots=2, metrics=Metrics())
-    engine.open(request("a"), heard.append, skip=40 * 640, frame=40, mark=b"?")
-    engine.feed("a", sequence()[cantor().spec.replay_from(40) :])
+    engine.listen(heard)
+    engine.open(request("a"), Resume(40 * 640, 40, b"?"))
+    engine.feed("a", sequence(cantor(), cantor().spec.replay_from(40)))
     for _ in range(5):
         engine.cancel("nobody")
         engine.step()
     (event,) = heard
     assert isinstance(event, Failed)
     assert isinstance(event.error, MalformedMessage)
+    assert engine.idle
+
+
+def test_samples_that_are_not_finite_fail_their_own_stream() -> None:
+    class Sick(FakeCodec):
+        def _tone(self, work: Work) -> Samples:
+            samples = super()._tone(work)
+            return samples * np.nan if work.state.hertz == 151.0 else samples
+
+    heard: dict[str, list[Event]] = {"a": [], "b": []}
+    engine = Engine(Sick("m", Curve(), lambda _: None), slots=2, metrics=Metrics())
+    engine.listen(lambda events: [heard[key].append(event) for key, event in events])
+    for seed, key in ((1, "a"), (2, "b")):
+        engine.open(SpeechRequest(key, "m", "slt", "text", seed=seed))
+        engine.feed(key, sequence(fake(), 0, 5))
+        engine.finish(key)
+    for _ in range(4):
+        engine.cancel("nobody")
+        engine.step()
+    assert isinstance(heard["a"][-1], Failed)
+    assert isinstance(heard["b"][-1], Finished)
     assert engine.idle

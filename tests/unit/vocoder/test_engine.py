@@ -7,19 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from ttscommon.errors import MalformedMessage, UnknownVoice
+from ttscommon.inflight import DeviceError
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
-from vocoder.codecs.base import Codes, Samples, Work
+from vocoder.codecs.base import Decoded, Work
 from vocoder.codecs.fake import Curve, FakeCodec
 from vocoder.engine.engine import Engine, Stopped
 from vocoder.engine.scheduler import Limits
-from vocoder.engine.stream import Event, Failed, Finished, Piece
+from vocoder.engine.stream import Event, Failed, Finished, Piece, Resume
 from vocoder.pcm import to_pcm
 
 POISON = 511
+
+Codes = npt.NDArray[np.int16]
 
 
 class Clock:
@@ -41,12 +45,12 @@ class RecordingCodec(FakeCodec):
         self.batches: list[list[int]] = []
         self.closed = 0
 
-    def decode(self, batch: Sequence[Work]) -> list[Samples]:
+    def launch(self, batch: Sequence[Work]) -> list[Decoded]:
         self._clock_.now += 0.01
-        if any((work.codes == POISON).any() for work in batch):
+        if any((work.frames["codes"] == POISON).any() for work in batch):
             raise RuntimeError("poison")
-        self.batches.append([len(work.codes) for work in batch])
-        return super().decode(batch)
+        self.batches.append([len(work) for work in batch])
+        return super().launch(batch)
 
     def close(self, state: object) -> None:
         self.closed += 1
@@ -55,9 +59,6 @@ class RecordingCodec(FakeCodec):
 @dataclass
 class Listener:
     events: list[Event] = field(default_factory=list)
-
-    def __call__(self, event: Event) -> None:
-        self.events.append(event)
 
     @property
     def pcm(self) -> list[int]:
@@ -85,11 +86,20 @@ class Bench:
             limits=Limits(**limits),
             clock=self.clock,
         )
+        self.listeners: dict[str, Listener] = {}
+        self.engine.listen(self._hear)
+
+    def _hear(self, events: Sequence[tuple[str, Event]]) -> None:
+        for key, event in events:
+            self.listeners[key].events.append(event)
 
     def open(self, request_id: str, skip: int = 0, voice: str = "slt") -> Listener:
-        listener = Listener()
-        self.engine.open(request(request_id, voice), listener, skip=skip)
+        listener = self.listeners.setdefault(request_id, Listener())
+        self.engine.open(request(request_id, voice), Resume(skip))
         return listener
+
+    def feed(self, request_id: str, codes: Codes) -> None:
+        self.engine.feed(request_id, {"codes": codes})
 
     def steps(self, count: int = 1) -> None:
         for _ in range(count):
@@ -107,7 +117,8 @@ def codes(frames: int, seed: int = 0) -> Codes:
 
 def offline(sequence: Codes) -> list[int]:
     codec = FakeCodec("fake", Curve(), lambda _: None)
-    (samples,) = codec.decode([Work(codec.open(7, "slt"), sequence, final=True)])
+    state = codec.open(request("offline"))
+    (samples,) = codec.decode([Work(state, {"codes": sequence}, final=True)])
     return to_pcm(samples).tolist()
 
 
@@ -116,7 +127,7 @@ def test_pieces_of_any_size_add_up_to_the_whole() -> None:
     listener = bench.open("a")
     sequence = codes(20)
     for start, stop in ((0, 1), (1, 9), (9, 20)):
-        bench.engine.feed("a", sequence[start:stop])
+        bench.feed("a", sequence[start:stop])
         bench.steps(2)
     bench.engine.finish("a")
     bench.steps(5)
@@ -129,7 +140,7 @@ def test_streams_are_decoded_together() -> None:
     bench = Bench()
     for name in "abc":
         bench.open(name)
-        bench.engine.feed(name, codes(2))
+        bench.feed(name, codes(2))
     bench.steps()
     assert bench.codec.batches == [[2, 2, 2]]
 
@@ -137,10 +148,10 @@ def test_streams_are_decoded_together() -> None:
 def test_a_long_chunk_lets_others_in_between() -> None:
     bench = Bench(stream_frames=4, frames=8)
     bench.open("long")
-    bench.engine.feed("long", codes(100))
+    bench.feed("long", codes(100))
     bench.steps(3)
     late = bench.open("late")
-    bench.engine.feed("late", codes(2))
+    bench.feed("late", codes(2))
     bench.steps()
     assert late.pcm
     assert max(sum(batch) for batch in bench.codec.batches) <= 8
@@ -151,24 +162,24 @@ def test_what_a_predecessor_sent_is_decoded_and_not_sent_again() -> None:
     for skip in (1, 640 - 352, 5000, 12 * 640 - 1, 12 * 640):
         bench = Bench(stream_frames=5)
         listener = bench.open("a", skip=skip)
-        bench.engine.feed("a", sequence)
+        bench.feed("a", sequence)
         bench.engine.finish("a")
         bench.steps(6)
         assert listener.pcm == offline(sequence)[skip:]
         assert isinstance(listener.events[-1], Finished)
 
 
-def test_whoever_runs_dry_first_goes_first() -> None:
+def test_the_listener_who_runs_dry_first_is_served_first() -> None:
     bench = Bench(streams=1)
     listeners = {name: bench.open(name) for name in ("rich", "poor")}
     for name in listeners:
-        bench.engine.feed(name, codes(2))
+        bench.feed(name, codes(2))
     bench.steps(2)
     bench.engine.playback("rich", bench.clock.now + 50.0)
     bench.engine.playback("poor", bench.clock.now - 0.05)
     before = {name: len(listener.events) for name, listener in listeners.items()}
     for name in listeners:
-        bench.engine.feed(name, codes(2))
+        bench.feed(name, codes(2))
     bench.steps()
     assert len(listeners["poor"].events) == before["poor"] + 1
     assert len(listeners["rich"].events) == before["rich"]
@@ -187,9 +198,9 @@ def test_a_failing_stream_leaves_the_others_unharmed() -> None:
     bench = Bench()
     sequence = codes(4)
     good, bad, fine = (bench.open(name) for name in ("good", "bad", "fine"))
-    bench.engine.feed("good", sequence)
-    bench.engine.feed("bad", np.full((3, 4), POISON, np.int16))
-    bench.engine.feed("fine", sequence)
+    bench.feed("good", sequence)
+    bench.feed("bad", np.full((3, 4), POISON, np.int16))
+    bench.feed("fine", sequence)
     for name in ("good", "bad", "fine"):
         bench.engine.finish(name)
     bench.steps(3)
@@ -212,8 +223,8 @@ def test_a_failing_stream_leaves_the_others_unharmed() -> None:
 def test_codes_that_make_no_sense_end_their_stream_only(broken: Codes) -> None:
     bench = Bench()
     other, listener = bench.open("other"), bench.open("a")
-    bench.engine.feed("a", broken)
-    bench.engine.feed("other", codes(2))
+    bench.feed("a", broken)
+    bench.feed("other", codes(2))
     bench.steps()
     assert isinstance(listener.error, MalformedMessage)
     assert other.pcm
@@ -223,9 +234,9 @@ def test_a_codec_that_owes_samples_is_found_out() -> None:
     bench = Bench()
     listener = bench.open("a")
     bench.codec.spec = bench.engine.spec
-    object.__setattr__(bench.engine.spec, "tail_samples", 351)
-    bench.engine.feed("a", codes(1))
-    bench.codec._tone = lambda state, codes, final: np.zeros(5, np.float32)  # type: ignore[method-assign]
+    object.__setattr__(bench.engine.spec, "lag_samples", 351)
+    bench.feed("a", codes(1))
+    bench.codec._tone = lambda work: np.zeros(5, np.float32)  # type: ignore[method-assign]
     bench.steps()
     assert "instead of" in str(listener.error)
 
@@ -254,38 +265,21 @@ def test_no_more_streams_than_slots() -> None:
 def test_a_cancelled_stream_is_free_at_once_and_says_nothing_more() -> None:
     bench = Bench()
     listener = bench.open("a")
-    bench.engine.feed("a", codes(50))
+    bench.feed("a", codes(50))
     bench.steps()
     heard, freed = len(listener.events), []
     bench.engine.cancel("a", lambda: freed.append(bench.engine.idle))
-    bench.engine.feed("a", codes(5))
+    bench.feed("a", codes(5))
     bench.steps(2)
     assert freed == [True]
     assert len(listener.events) == heard
-
-
-def test_a_listener_that_raises_loses_its_stream_only() -> None:
-    bench = Bench()
-    other = bench.open("other")
-
-    def gone(event: Event) -> None:
-        raise RuntimeError("event loop is closed")
-
-    bench.engine.open(request("gone"), gone)
-    for name in ("gone", "other"):
-        bench.engine.feed(name, codes(2))
-    bench.steps()
-    assert other.pcm
-    bench.engine.cancel("other")
-    bench.steps()
-    assert bench.engine.idle
 
 
 def test_steps_are_measured_by_shape() -> None:
     bench = Bench()
     for name in "ab":
         bench.open(name)
-        bench.engine.feed(name, codes(3))
+        bench.feed(name, codes(3))
     bench.steps()
     assert bench.engine.step_table[2, 3] == pytest.approx(0.01)
     assert bench.engine.step_seconds[2] == pytest.approx(0.01)
@@ -295,33 +289,67 @@ def test_steps_are_measured_by_shape() -> None:
     assert sample("tts_active_streams", {"stage": "vocoder"}) == 2
 
 
+def test_the_guilty_stream_is_found_by_halving() -> None:
+    bench = Bench(slots=16, streams=16, frames=64)
+    for index in range(15):
+        bench.open(f"good{index}")
+        bench.feed(f"good{index}", codes(2))
+    bad = bench.open("bad")
+    bench.feed("bad", np.full((2, 4), POISON, np.int16))
+    bench.steps()
+    assert sorted(len(batch) for batch in bench.codec.batches) == [1, 2, 4, 8]
+    assert str(bad.error) == "poison"
+
+
+def test_an_error_of_the_device_ends_the_engine_and_blames_no_stream() -> None:
+    class Lost(RecordingCodec):
+        def collect(self, ticket: object) -> list[Decoded]:
+            raise DeviceError("gone")
+
+    died = threading.Event()
+    engine = Engine(Lost(Clock()), slots=2, metrics=Metrics(), died=died.set)
+    listener = Listener()
+    engine.listen(lambda events: listener.events.extend(event for _, event in events))
+    engine.open(request("a"))
+    engine.feed("a", {"codes": codes(2)})
+    engine.start()
+    assert died.wait(5)
+    assert isinstance(engine.error, DeviceError)
+    assert isinstance(listener.error, Stopped)
+    assert engine.idle
+
+
 def test_the_thread_beats_and_stops() -> None:
     beats = threading.Semaphore(0)
-    codec = RecordingCodec(Clock())
-    engine = Engine(codec, slots=2, metrics=Metrics(), beat=beats.release)
-    listener, done = Listener(), threading.Event()
+    engine = Engine(RecordingCodec(Clock()), slots=2, metrics=Metrics(), beat=beats.release)
+    listener, heard = Listener(), threading.Event()
+
+    def listen(events: Sequence[tuple[str, Event]]) -> None:
+        listener.events.extend(event for _, event in events)
+        heard.set()
+
+    engine.listen(listen)
     engine.start()
     assert beats.acquire(timeout=5)
-    engine.open(request("a"), lambda event: (listener(event), done.set()))
-    engine.feed("a", codes(2))
-    assert done.wait(5)
+    engine.open(request("a"))
+    engine.feed("a", {"codes": codes(2)})
+    assert heard.wait(5)
     engine.stop()
     assert isinstance(listener.error, Stopped)
     assert engine.idle
     with pytest.raises(Stopped):
-        engine.open(request("b"), listener)
+        engine.open(request("b"))
 
 
-def test_an_engine_that_dies_says_so_and_lets_everybody_go() -> None:
+def test_an_engine_whose_codec_cannot_let_go_of_a_state_dies_and_says_so() -> None:
     class Unwell(RecordingCodec):
         def close(self, state: object) -> None:
             raise MemoryError("broken")
 
     died = threading.Event()
     engine = Engine(Unwell(Clock()), slots=2, metrics=Metrics(), died=died.set)
-    first, ended = Listener(), threading.Event()
-    engine.open(request("a"), first)
-    engine.open(request("b"), lambda event: (first(event), ended.set()))
+    engine.open(request("a"))
+    engine.open(request("b"))
     engine.cancel("a")
     engine.start()
     assert died.wait(5)

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 from ttscommon.errors import UnknownVoice
+from ttscommon.messages import SpeechRequest
 from vocoder.codecs.base import Work
 from vocoder.codecs.fake import Curve, FakeCodec
+
+
+def asked(seed: int, voice: str = "slt") -> SpeechRequest:
+    return SpeechRequest("r", "fake", voice, "text", seed=seed)
 
 
 def codec(slept: list[float] | None = None) -> FakeCodec:
@@ -17,10 +22,10 @@ def codec(slept: list[float] | None = None) -> FakeCodec:
 def test_any_cut_gives_the_same_tone() -> None:
     fake = codec()
     codes = np.random.default_rng(1).integers(0, 512, (9, 4)).astype(np.int16)
-    (whole,) = fake.decode([Work(fake.open(3, "slt"), codes, final=True)])
-    state = fake.open(3, "slt")
+    (whole,) = fake.decode([Work(fake.open(asked(3)), {"codes": codes}, final=True)])
+    state = fake.open(asked(3))
     cuts = [(codes[:1], False), (codes[1:8], False), (codes[8:], False), (codes[9:], True)]
-    pieces = [fake.decode([Work(state, part, final)])[0] for part, final in cuts]
+    pieces = [fake.decode([Work(state, {"codes": part}, final)])[0] for part, final in cuts]
     assert len(whole) == 9 * 640
     assert [len(piece) for piece in pieces] == [640 - 352, 7 * 640, 640, 352]
     np.testing.assert_allclose(np.concatenate(pieces), whole, atol=1e-6)
@@ -29,8 +34,8 @@ def test_any_cut_gives_the_same_tone() -> None:
 def test_another_code_is_heard() -> None:
     fake = codec()
     codes = np.zeros((2, 4), np.int16)
-    (first,) = fake.decode([Work(fake.open(3, "slt"), codes, final=True)])
-    (second,) = fake.decode([Work(fake.open(3, "slt"), codes + 9, final=True)])
+    (first,) = fake.decode([Work(fake.open(asked(3)), {"codes": codes}, final=True)])
+    (second,) = fake.decode([Work(fake.open(asked(3)), {"codes": codes + 9}, final=True)])
     assert np.abs(first - second).max() > 1e-4
 
 
@@ -39,7 +44,8 @@ def test_a_step_takes_the_time_of_the_curve() -> None:
     fake = FakeCodec("fake", Curve(base_s=1.0, stream_s=0.1, frame_s=0.01), slept.append)
     codes = np.zeros((5, 4), np.int16)
     works = [
-        Work(fake.open(seed, "slt"), codes[:length], False) for seed, length in ((1, 5), (2, 2))
+        Work(fake.open(asked(seed)), {"codes": codes[:length]}, False)
+        for seed, length in ((1, 5), (2, 2))
     ]
     fake.decode(works)
     assert slept == [pytest.approx(1.0 + 2 * 0.1 + 2 * 5 * 0.01)]
@@ -53,4 +59,4 @@ def test_a_curve_is_read_from_its_file(tmp_path: Path) -> None:
 
 def test_an_unknown_voice_is_refused() -> None:
     with pytest.raises(UnknownVoice):
-        codec().open(0, "nobody")
+        codec().open(asked(0, "nobody"))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from vocoder.engine.scheduler import Limits, Ready, schedule
 
 
-def steady(key: str, deadline_s: float, frames: int = 4, passed_over: int = 0) -> Ready:
-    return Ready(key, frames, startup=False, deadline_s=deadline_s, passed_over=passed_over)
+def steady(key: str, deadline_s: float, frames: int = 4, waited_s: float = 0.0) -> Ready:
+    return Ready(key, frames, startup=False, deadline_s=deadline_s, waited_s=waited_s)
 
 
 def starting(key: str, arrived_s: float = 0.0, frames: int = 2) -> Ready:
@@ -21,12 +21,12 @@ def keys(ready: list[Ready], limits: Limits) -> list[object]:
     return [pick.key for pick in schedule(ready, limits)]
 
 
-def test_whoever_runs_dry_first_is_decoded_first() -> None:
+def test_the_listener_who_runs_dry_first_is_served_first() -> None:
     ready = [steady("late", 3.0), steady("soon", 1.0), steady("later", 4.0)]
     assert keys(ready, Limits(streams=2)) == ["soon", "late"]
 
 
-def test_startup_goes_before_those_who_have_something_to_play() -> None:
+def test_startup_goes_before_streams_that_have_something_to_play() -> None:
     assert keys([steady("old", 0.1), starting("new")], Limits(streams=2)) == ["new", "old"]
 
 
@@ -40,7 +40,7 @@ def test_long_startup_chunks_do_not_take_more_frames_than_their_share() -> None:
     assert keys(ready, Limits(streams=16, frames=32))[:3] == ["new0", "new1", "old"]
 
 
-def test_startup_takes_everything_when_nobody_else_waits() -> None:
+def test_startup_takes_everything_when_no_other_stream_waits() -> None:
     ready = [starting(f"new{i}", i) for i in range(4)]
     assert len(schedule(ready, Limits(streams=4, frames=8))) == 4
 
@@ -67,9 +67,9 @@ def test_a_tail_alone_is_work_of_no_frames() -> None:
     assert pick.frames == 0
 
 
-def test_whoever_was_passed_over_long_enough_goes_before_all() -> None:
-    ready = [starting("new"), steady("soon", 0.0), steady("forgotten", 99.0, passed_over=5)]
-    assert keys(ready, Limits(streams=1, patience=5)) == ["forgotten"]
+def test_a_stream_that_waited_too_long_goes_before_all() -> None:
+    ready = [starting("new"), steady("soon", 0.0), steady("forgotten", 99.0, waited_s=1.5)]
+    assert keys(ready, Limits(streams=1, patience_s=1.0)) == ["forgotten"]
 
 
 @pytest.mark.parametrize("bad", [{"streams": 0}, {"frames": 0}, {"startup_share": 0.0}])
@@ -84,16 +84,16 @@ limits_ = st.builds(
     frames=st.integers(1, 40),
     stream_frames=st.integers(1, 20),
     startup_share=st.floats(0.01, 1.0),
-    patience=st.integers(1, 6),
+    patience_s=st.floats(0.01, 0.06),
 )
 ready_ = st.builds(
     Ready,
-    key=st.integers(0, 10_000),
+    key=st.integers(0, 10_000).map(str),
     frames=st.integers(0, 60),
     startup=st.booleans(),
     deadline_s=st.floats(-5, 5),
     arrived_s=st.floats(0, 5),
-    passed_over=st.integers(0, 10),
+    waited_s=st.floats(0, 0.1),
     priority=st.integers(0, 9),
 )
 
@@ -118,22 +118,24 @@ def test_a_step_is_never_empty_and_never_over_its_limits(
     rivals=st.lists(st.tuples(st.booleans(), st.integers(0, 60)), min_size=1, max_size=12),
     frames=st.integers(0, 60),
 )
-def test_nobody_starves_whoever_keeps_coming(
+def test_no_stream_starves_whatever_else_keeps_coming(
     limits: Limits, rivals: list[tuple[bool, int]], frames: int
 ) -> None:
     """Rivals are always ready and more urgent; the victim waits a bounded time all the same."""
     victim = Ready("victim", frames, startup=False, deadline_s=1e9)
     others = [
-        Ready(i, max(1, length), startup=startup, deadline_s=-1e9, arrived_s=-1.0)
+        Ready(str(i), max(1, length), startup=startup, deadline_s=-1e9, arrived_s=-1.0)
         for i, (startup, length) in enumerate(rivals)
     ]
     ready = [victim, *others]
-    for _ in range(limits.patience + len(ready)):
+    step_s = 0.01
+    most = round(limits.patience_s / step_s) + 1 + len(ready)
+    for _ in range(most):
         picked = {pick.key for pick in schedule(ready, limits)}
         if "victim" in picked:
             return
         ready = [
-            replace(stream, passed_over=0 if stream.key in picked else stream.passed_over + 1)
+            replace(stream, waited_s=0.0 if stream.key in picked else stream.waited_s + step_s)
             for stream in ready
         ]
-    raise AssertionError(f"not served in {limits.patience + len(others)} steps")
+    raise AssertionError(f"not served in {most} steps")

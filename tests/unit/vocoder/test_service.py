@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from ttscommon.bus import Bus
@@ -27,7 +28,7 @@ from ttscommon.metrics import Metrics
 from ttscommon.service import Service
 from ttscommon.subjects import AUDIO, CODES, VOCODER
 from ttscommon.worker import Job
-from vocoder.codecs.base import Codes, Work
+from vocoder.codecs.base import Work
 from vocoder.codecs.fake import Curve, FakeCodec
 from vocoder.engine.engine import Engine
 from vocoder.pcm import to_pcm
@@ -35,6 +36,7 @@ from vocoder.service import Vocoder, serve
 from vocoder.settings import VocoderSettings
 
 Connect = Callable[[], Awaitable[Bus]]
+Codes = npt.NDArray[np.int16]
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def codes(frames: int, seed: int = 0) -> Codes:
 
 def offline(sequence: Codes) -> list[int]:
     codec = FakeCodec("m", Curve(), lambda _: None)
-    (samples,) = codec.decode([Work(codec.open(3, "slt"), sequence, final=True)])
+    (samples,) = codec.decode([Work(codec.open(request()), {"codes": sequence}, final=True)])
     return to_pcm(samples).tolist()
 
 

@@ -11,6 +11,22 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class ChunkSeconds:
+    """What a family recommends: how long its first chunk and its regular ones last."""
+
+    initial_s: float = 0.12
+    regular_s: float = 1.0
+
+    def sizes(
+        self, frame_rate_hz: float, *, initial: int | None = None, regular: int | None = None
+    ) -> ChunkSizes:
+        """In frames, unless `initial` and `regular` say otherwise."""
+        first = max(1, round(self.initial_s * frame_rate_hz)) if initial is None else initial
+        most = max(first, round(self.regular_s * frame_rate_hz)) if regular is None else regular
+        return ChunkSizes(min(first, most), most)
+
+
+@dataclass(frozen=True)
 class ChunkSizes:
     """Sizes in frames. The decoder's own window is the vocoder's affair, not one of these.
 
@@ -34,35 +50,14 @@ class ChunkSizes:
             raise ValueError("least >= 1 and busy_growth >= 0")
 
     def first(self, busy: float) -> int:
-        """Frames of the first chunk. `busy`: see `due`."""
+        """Frames of the first chunk. `busy`: the share of real time that all streams need."""
         return min(self.initial + int(busy * self.busy_growth), self.regular)
 
+    def next(self, last: int, slack_frames: float) -> int:
+        """Frames of a chunk that follows one of `last`.
 
-def due(
-    sizes: ChunkSizes,
-    *,
-    pending: int,
-    sent_chunks: int,
-    last_frames: int,
-    slack_s: float,
-    frame_rate_hz: float,
-    busy: float,
-    done: bool,
-) -> int:
-    """How many of the `pending` frames to send now; 0 to wait for more.
-
-    `busy` is the share of real time that all open streams together need.
-    A chunk may grow only while the listener holds enough sound to wait for it: the next one is at
-    most `growth` times the last and at most `slack_share` of the slack.
-    """
-    if pending == 0:
-        return 0
-    if sent_chunks == 0:
-        size = sizes.first(busy)
-    else:
-        affordable = int(max(slack_s, 0.0) * frame_rate_hz * sizes.slack_share)
-        size = min(int(last_frames * sizes.growth), affordable, sizes.regular)
-        size = max(size, min(sizes.least, sizes.regular))
-    if pending >= size:
-        return min(pending, sizes.regular)
-    return pending if done else 0
+        It may grow only while the listener holds enough sound to wait for it: to at most `growth`
+        times the last one and at most `slack_share` of the slack.
+        """
+        size = min(int(last * self.growth), int(slack_frames * self.slack_share), self.regular)
+        return max(size, min(self.least, self.regular))

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
-
-PASSED_OVER_LIMIT: Final = 32
+from typing import Final, Literal, Protocol, TypeVar
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Protocol):
     """A stream that could step. `slack_s` is the playback its listener has left.
 
-    `startup` streams have sent nothing yet. `passed_over` counts the steps it was ready for and
-    not chosen.
+    `startup` streams have sent nothing yet. `waited_s`: how long it could have stepped and was
+    not chosen. `positions`: what the step would compute for it.
     """
 
-    key: Hashable
-    startup: bool
-    slack_s: float
-    positions: int
-    arrived_s: float = 0.0
-    passed_over: int = 0
-    priority: int = 5
+    @property
+    def key(self) -> str: ...
+    @property
+    def startup(self) -> bool: ...
+    @property
+    def slack_s(self) -> float: ...
+    @property
+    def positions(self) -> int: ...
+    @property
+    def arrived_s(self) -> float: ...
+    @property
+    def waited_s(self) -> float: ...
+    @property
+    def priority(self) -> int: ...
+
+
+C = TypeVar("C", bound=Candidate)
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Limits:
     """What one step may hold, and who may share it.
 
     Streams under `urgent_slack_s` must step now; those over `relaxed_slack_s` step aside for them.
+    A stream that waited `patience_s` goes before all others.
     """
 
     streams: int = 32
@@ -39,6 +47,7 @@ class Limits:
     startup_share: float = 0.5
     urgent_slack_s: float = 0.5
     relaxed_slack_s: float = 8.0
+    patience_s: float = 0.5
 
     def __post_init__(self) -> None:
         if self.streams < 1 or self.positions < 1:
@@ -46,19 +55,24 @@ class Limits:
         if not 0.0 < self.startup_share <= 1.0:
             raise ValueError("startup_share is in (0, 1]")
         if self.urgent_slack_s > self.relaxed_slack_s:
-            raise ValueError("who must step now is not well supplied")
+            raise ValueError("an urgent stream is not well supplied")
+        if self.patience_s <= 0.0:
+            raise ValueError("patience_s is positive")
 
 
-Policy = Callable[[Sequence[Candidate], Limits], list[Candidate]]
+class Policy(Protocol):
+    """Chooses the streams of a step, the most urgent first."""
+
+    def __call__(self, candidates: Sequence[C], limits: Limits) -> list[C]: ...
 
 
-def online(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+def online(candidates: Sequence[C], limits: Limits) -> list[C]:
     """Startup first within a bounded share, then least slack; the well-supplied step aside."""
-    starved = [c for c in candidates if c.passed_over >= PASSED_OVER_LIMIT]
+    starved = [c for c in candidates if c.waited_s >= limits.patience_s]
     starting = [c for c in candidates if c.startup]
     starting.sort(key=lambda c: (-c.priority, c.arrived_s))
     steady = _steady(candidates, limits, startup=bool(starting))
-    starved.sort(key=lambda c: (-c.passed_over, c.arrived_s))
+    starved.sort(key=lambda c: (-c.waited_s, c.arrived_s))
     share = limits.streams
     if steady:
         share = max(1, math.floor(limits.streams * limits.startup_share))
@@ -66,7 +80,7 @@ def online(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
     return _fill(order, limits)
 
 
-def _steady(candidates: Sequence[Candidate], limits: Limits, *, startup: bool) -> list[Candidate]:
+def _steady(candidates: Sequence[C], limits: Limits, *, startup: bool) -> list[C]:
     """Streams past their startup that step now, least slack first.
 
     Beside a startup only the urgent ones: every other would make the first sound later, and can
@@ -83,19 +97,19 @@ def _steady(candidates: Sequence[Candidate], limits: Limits, *, startup: bool) -
     return steady
 
 
-def offline(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+def offline(candidates: Sequence[C], limits: Limits) -> list[C]:
     """The fullest batch, in order of arrival: throughput is all that counts."""
     return _fill(sorted(candidates, key=lambda c: (-c.priority, c.arrived_s)), limits)
 
 
-def first_come(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+def first_come(candidates: Sequence[C], limits: Limits) -> list[C]:
     """First come, first served: the baseline to measure against."""
     return _fill(sorted(candidates, key=lambda c: c.arrived_s), limits)
 
 
-def round_robin(candidates: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+def round_robin(candidates: Sequence[C], limits: Limits) -> list[C]:
     """Everyone in turn: the other baseline."""
-    return _fill(sorted(candidates, key=lambda c: (-c.passed_over, c.arrived_s)), limits)
+    return _fill(sorted(candidates, key=lambda c: (-c.waited_s, c.arrived_s)), limits)
 
 
 PolicyName = Literal["online", "offline", "first_come", "round_robin"]
@@ -107,9 +121,11 @@ POLICIES: Final[dict[str, Policy]] = {
 }
 
 
-def _fill(order: Sequence[Candidate], limits: Limits) -> list[Candidate]:
+def _fill(order: Sequence[C], limits: Limits) -> list[C]:
     """Take in order while streams and positions last; the first always fits."""
-    chosen: dict[Hashable, Candidate] = {}
+    if len(order) <= limits.streams and sum(c.positions for c in order) <= limits.positions:
+        return list(dict.fromkeys(order))
+    chosen: dict[str, C] = {}
     room = limits.positions
     for candidate in order:
         if len(chosen) == limits.streams:

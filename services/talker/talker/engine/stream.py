@@ -1,19 +1,21 @@
-"""One stream in the engine: what was sent, and how much playback its listener has left."""
+"""One stream in the engine: what is in flight, what was sent, and its listener's playback."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from talker.models.base import Arrays, TalkerStream
-from ttscommon.errors import AntiphonError
+from talker.engine.chunker import ChunkSizes
+from talker.models.base import Arrays, Plan, TalkerStream
+from ttscommon.errors import TextTooLong
 from ttscommon.messages import SpeechRequest, WordTime
+from ttscommon.runtime import Failed, Finished
 
-_UNACKNOWLEDGED_CHUNKS: Final = 8
+UNACKNOWLEDGED_CHUNKS: Final = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChunkReady:
     """Frames for the bus, arrays of one row a frame."""
 
@@ -21,45 +23,160 @@ class ChunkReady:
     words: tuple[WordTime, ...]
 
 
-@dataclass(frozen=True)
-class Finished:
-    """Everything was said."""
-
-
-@dataclass(frozen=True)
-class Failed:
-    """The stream cannot go on; the others can."""
-
-    error: AntiphonError | Exception
-
-
-class Stopped(Exception):
-    """The engine stopped while the stream was in work: no fault of the request."""
-
-
 Event = ChunkReady | Finished | Failed
-Listener = Callable[[Event], None]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Stream:
-    """A request inside the engine."""
+    """A request inside the engine. It is its own scheduling candidate and its own claim on blocks.
+
+    `generation` counts evictions: what was launched before the last one does not count any more.
+    `ahead`: sampling launches of this generation that are in flight. `rest`: what is left of a
+    prompt that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s`
+    are of the current turn.
+    """
 
     request: SpeechRequest
     model: TalkerStream
-    listener: Listener
+    frame_rate_hz: float
     arrived_s: float
+    patience_s: float
+    final: bool = False
+    slot: int = -1
+    generation: int = 0
+    ahead: int = 0
+    planned: Plan | None = None
+    remainder: Plan | None = None
+    rest: Plan | None = None
+    slack_s: float = 0.0
+    waited_s: float = 0.0
+    ready_since_s: float | None = None
     playback_start_s: float | None = None
     first_sent_s: float | None = None
     sent_frames: int = 0
     sent_chunks: int = 0
     last_frames: int = 0
-    credit: int = _UNACKNOWLEDGED_CHUNKS
-    passed_over: int = 0
+    credit: int = UNACKNOWLEDGED_CHUNKS
+    key: str = field(init=False)
+    priority: int = field(init=False)
 
-    def slack_s(self, now: float, frame_rate_hz: float) -> float:
+    def __post_init__(self) -> None:
+        self.key = self.request.request_id
+        self.priority = self.request.priority
+        self.sent_frames = self.model.frames
+
+    @property
+    def startup(self) -> bool:
+        """Nothing of it was sent yet, by this talker or another."""
+        return not self.sent_frames
+
+    @property
+    def positions(self) -> int:
+        return 0 if self.planned is None else self.planned.count
+
+    @property
+    def end(self) -> int:
+        return 0 if self.planned is None else self.planned.end
+
+    @property
+    def starved(self) -> bool:
+        return self.waited_s >= self.patience_s
+
+    def plan(self, now: float, most: int, limit: int) -> bool:
+        """Whether it could step now. Decides on what: at most `most` positions.
+
+        Raises TextTooLong for a sequence of more than `limit` positions.
+        """
+        plan = (self.rest or self.model.plan(self.ahead)) if self.credit > 0 else None
+        if plan is None:
+            self.planned = self.ready_since_s = None
+            return False
+        if plan.end > limit:
+            raise TextTooLong(f"an utterance needs {plan.end} of {limit} positions", param="input")
+        self.planned, self.remainder = (plan, None) if plan.count <= most else plan.cut(most)
+        if self.ready_since_s is None:
+            self.ready_since_s = now
+        self.waited_s = now - self.ready_since_s
+        self.slack_s = self.slack_at(now)
+        return True
+
+    def slack_at(self, now: float) -> float:
         """Playback left at the listener; before the first sound, time counts from its sending."""
         start = self.playback_start_s if self.playback_start_s is not None else self.first_sent_s
         if start is None:
             return 0.0
-        return start + self.sent_frames / frame_rate_hz - now
+        return start + self.sent_frames / self.frame_rate_hz - now
+
+    def launched(self) -> None:
+        """The planned positions are being computed."""
+        self.rest = self.remainder
+        self.ahead += self.rest is None
+        self.ready_since_s = None
+
+    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
+        """Take a launch's result. Launches behind one that ended the sequence mean nothing."""
+        self.ahead -= 1
+        self.model.accept(cached, frames, ended)
+        if ended:
+            self._restart()
+
+    def evict(self) -> None:
+        """Cache and slot state are gone, and with them whatever is in flight."""
+        self._restart()
+        self.model.evict()
+
+    def _restart(self) -> None:
+        self.generation += 1
+        self.ahead, self.rest = 0, None
+
+    def playback(self, start_s: float) -> None:
+        """Playback of the request's first sample was, or would have been, at `start_s`."""
+        self.playback_start_s = start_s
+
+    def acknowledge(self) -> None:
+        """A chunk was taken over by the bus."""
+        self.credit += 1
+
+    def feed(self, units: Sequence[Any], *, final: bool) -> None:
+        """Take later text; after `final` there is no more."""
+        self.final = self.final or final
+        self.model.feed(units, final=final)
+
+    def due(self, sizes: ChunkSizes, now: float, busy: float) -> int:
+        """How many pending frames to send now, 0 to wait for more; see ChunkSizes."""
+        pending = self.model.pending
+        if not pending or self.credit < 1:
+            return 0
+        if self.sent_chunks:
+            size = sizes.next(self.last_frames, self.slack_at(now) * self.frame_rate_hz)
+        else:
+            size = sizes.first(busy)
+        if pending >= size:
+            return min(pending, sizes.regular)
+        return pending if self._dry else 0
+
+    @property
+    def over(self) -> bool:
+        """All of it was sent."""
+        return self.model.done and not self.model.pending
+
+    @property
+    def _dry(self) -> bool:
+        """No frame will come before more text does, if any does."""
+        if self.final or self.ahead:
+            return self.model.done
+        return self.model.plan(0) is None
+
+    def sent(self, frames: int, now: float) -> bool:
+        """Account for a chunk; whether it was the first."""
+        first = self.first_sent_s is None
+        if first:
+            self.first_sent_s = now - self.sent_frames / self.frame_rate_hz
+        self.sent_frames += frames
+        self.sent_chunks += 1
+        self.last_frames = frames
+        self.credit -= 1
+        return first
+
+
+__all__ = ["UNACKNOWLEDGED_CHUNKS", "ChunkReady", "Event", "Failed", "Finished", "Stream"]

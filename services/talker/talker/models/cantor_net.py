@@ -166,8 +166,13 @@ class CantorNet(nn.Module):
 
         symbols, flags: [..., phones] int64; speaker: [...] int64. Returns [..., phones + 1, dim].
         """
-        phones = self.symbol(symbols) + self.flag(flags)
+        phones = self.embed_phones(symbols, flags)
         return torch.cat((self.speaker(speaker).unsqueeze(-2), phones), -2)
+
+    def embed_phones(self, symbols: Tensor, flags: Tensor) -> Tensor:
+        """What a phone's position is told: [...] int64 each -> [..., dim]."""
+        out: Tensor = self.symbol(symbols) + self.flag(flags)
+        return out
 
     def embed_frame(
         self, previous: Tensor, symbols: Tensor, flags: Tensor, held: Tensor, speaker: Tensor

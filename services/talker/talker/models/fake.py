@@ -1,38 +1,48 @@
 """A family without a network: the full protocol with the step times of a measured curve.
 
-Frames are a hash of (seed, frame), so a takeover or a lost chunk shows in the codes at once.
+Frames are a hash of (seed, frame), so a takeover or a lost chunk shows in the codes at once. What
+real families do and this project's own voice does not is switched on in `Manner`, and its caches,
+where it has any, are checked in every step: a step on blocks that hold anything but the stream's
+own positions gives other frames.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
+from talker.engine.blocks import BLOCK_POSITIONS
+from talker.engine.chunker import ChunkSeconds
+from talker.engine.runner import Results, Row
 from talker.models.base import (
-    Arrays,
-    Attend,
+    CacheSpec,
+    Family,
     ModelSpec,
     Plan,
-    Rendered,
-    Slice,
-    TalkerModel,
+    Prepared,
+    SlotWriter,
     TalkerStream,
 )
 from ttscommon.curves import seconds_at
 from ttscommon.errors import NothingToSay, UnknownVoice
-from ttscommon.messages import SpeechRequest
+from ttscommon.fields import Array, Arrays, Field, rows
+from ttscommon.messages import SpeechRequest, WordTime
+from ttscommon.pieces import Piece
 from ttscommon.replicas import Voice
 
 FRAME_RATE_HZ: Final = 25.0
 CODEBOOKS: Final = 4
+CODEBOOK_SIZE: Final = 512
 FRAMES_PER_CHARACTER: Final = 1.6
+PROMPT: Final = 2
 _VOICES: Final = tuple(Voice(id=v, name=v.upper(), language="en") for v in ("slt", "rms", "awb"))
+_ENDLESS: Final = 1 << 40
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -62,16 +72,70 @@ class Curve(msgspec.Struct, frozen=True):
         return self.render_base_s + self.render_frame_s * frames
 
 
+@dataclass(frozen=True)
+class Manner:
+    """How this fake differs from a family that gains one frame of ids a step.
+
+    steps_per_frame: only every so many steps gain a frame (Orpheus). frames_per_step: a step gains
+    1 to so many frames (speculative decoding). float_frames: a frame is floats, not ids.
+    voices: preset ones; without any, every name is accepted (cloning). cached: it has a KV cache,
+    and positions. sequence_frames: so many frames, then the sequence ends and another begins.
+    """
+
+    steps_per_frame: int = 1
+    frames_per_step: int = 1
+    float_frames: bool = False
+    voices: bool = True
+    cached: bool = False
+    sequence_frames: int = _ENDLESS
+    max_positions: int = 1024
+
+    def __post_init__(self) -> None:
+        if min(self.steps_per_frame, self.frames_per_step, self.sequence_frames) < 1:
+            raise ValueError("steps and frames are counted from one")
+        if self.steps_per_frame > 1 and self.frames_per_step > 1:
+            raise ValueError("several steps a frame, or several frames a step")
+
+    @property
+    def frame(self) -> dict[str, Field]:
+        if self.float_frames:
+            return {"latent": Field((CODEBOOKS,), "f4")}
+        return {"codes": Field((CODEBOOKS,), "i2", CODEBOOK_SIZE)}
+
+
+class FakePrepared(Prepared):
+    """Characters are all there is to read."""
+
+    def __init__(self, request: SpeechRequest) -> None:
+        self.request = request
+        self._begun = self._spoken = False
+
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[int]:
+        """Counts of characters, outer white space of the request's own text left out."""
+        text = "".join(str(getattr(piece, "text", "")) for piece in pieces)
+        text = text if self._begun else text.strip()
+        self._begun = True
+        self._spoken = self._spoken or any(c.isalnum() for c in text)
+        if final and not self._spoken:
+            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+        yield len(text)
+
+
 class FakeStream(TalkerStream):
     """Speaks FRAMES_PER_CHARACTER frames of hash for every character."""
 
-    def __init__(self, request: SpeechRequest) -> None:
+    def __init__(self, request: SpeechRequest, manner: Manner) -> None:
         self.seed = request.seed
-        self._characters = len(request.text.strip())
-        self._final = request.text_final
+        self._manner = manner
+        self._characters = 0
+        self._final = False
         self._frames = 0
-        self._pending = 0
-        self._cached = False
+        self._begun = 0  # the sequence's first frame
+        self._steps = 0  # of the sequence
+        self._cached = 0
+        self._pending: list[Array] = []
+        self._waiting = 0
+        self._staged = False
 
     @property
     def frames(self) -> int:
@@ -79,7 +143,7 @@ class FakeStream(TalkerStream):
 
     @property
     def pending(self) -> int:
-        return self._pending
+        return self._waiting
 
     @property
     def _limit(self) -> int:
@@ -89,46 +153,176 @@ class FakeStream(TalkerStream):
     def done(self) -> bool:
         return self._final and self._frames >= self._limit
 
-    def feed(self, text: str, *, final: bool) -> None:
-        self._characters += len(text)
+    def feed(self, units: Sequence[int], *, final: bool) -> None:
+        self._characters += sum(units)
         self._final = self._final or final
 
     def restore(self, arrays: Arrays) -> None:
-        self._frames = len(arrays["codes"])
+        self._frames = rows(arrays)
+        self._begun = self._frames - self._frames % self._manner.sequence_frames
+        self._steps = (self._frames - self._begun) * self._manner.steps_per_frame
 
-    def plan(self) -> Plan | None:
-        if self._frames >= self._limit:
+    def plan(self, ahead: int) -> Plan | None:
+        if self._frames + ahead // self._manner.steps_per_frame >= self._limit:
             return None
-        return Plan(1, 1) if self._cached else Plan(0, 2)
+        end = PROMPT + self._steps + ahead
+        if self._cached or ahead:
+            return Plan(end - 1, 1, decode=True)
+        return Plan(0, end)
+
+    def inputs(self, plan: Plan) -> Arrays:
+        del plan
+        return {}
+
+    def stage(self, write: SlotWriter) -> None:
+        if not self._staged:
+            self._staged = True
+            write("frame", self._frames)
+            write("step", self._steps)
+            write("begun", self._begun)
+            write("seed", self.seed)
+        write("limit", self._limit)
+
+    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
+        self._cached = cached
+        self._steps = cached - PROMPT + 1
+        (gained,) = frames.values()
+        if count := len(gained):
+            self._frames += count
+            self._waiting += count
+            self._pending.append(gained)
+        if ended:
+            self._begun, self._steps = self._frames, 0
+            self.evict()
+
+    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+        (name,) = self._manner.frame
+        frames = np.concatenate(self._pending)
+        self._pending, self._waiting = [frames[count:]], self._waiting - count
+        return {name: frames[:count]}, ()
 
     def evict(self) -> None:
-        self._cached = False
-
-    def advance(self) -> None:
-        """One frame more."""
-        self._frames += 1
-        self._pending += 1
-        self._cached = True
-
-    def take(self, count: int) -> range:
-        """The indices of the oldest `count` pending frames."""
-        first = self._frames - self._pending
-        self._pending -= count
-        return range(first, first + count)
+        self._cached, self._staged = 0, False
 
 
-class FakeModel(TalkerModel):
+class FakeRunner:
+    """Keeps slots and caches as a device would, and sleeps as long as one would compute."""
+
+    def __init__(self, model: FakeModel, slots: int, blocks: int, depth: int) -> None:
+        self.depth = depth
+        self._model = model
+        self._manner = model.manner
+        self._state = {
+            name: np.zeros(slots, np.int64)
+            for name in ("seed", "frame", "step", "begun", "limit", "over")
+        }
+        self._cells = np.zeros(max(1, blocks) * BLOCK_POSITIONS, np.int64)
+        self._free_at_s = 0.0
+
+    def launch(self, batch: Sequence[Row]) -> tuple[float, Results]:
+        for row in batch:
+            row.stream.stage(_Writer(self._state, row.slot))
+        prompts = sum(row.plan.start == 0 for row in batch)
+        took_s = self._model.curve.seconds(len(batch), prompts)
+        if not self.depth:
+            self._model.sleep(took_s)
+            return 0.0, self._compute(batch)
+        self._free_at_s = max(self._free_at_s, self._model.clock()) + took_s
+        return self._free_at_s, self._compute(batch)
+
+    def collect(self, ticket: tuple[float, Results]) -> Results:
+        ready_s, results = ticket
+        if self.depth and (rest_s := ready_s - self._model.clock()) > 0.0:
+            self._model.sleep(rest_s)
+        return results
+
+    def render(self, raw: Arrays) -> Arrays:
+        if (rendering := self._model.curve.render_seconds(rows(raw))) > 0.0:
+            self._model.sleep(rendering)
+        return raw
+
+    def _compute(self, batch: Sequence[Row]) -> Results:
+        slots = np.array([row.slot for row in batch])
+        sound = np.array([self._attend(row) for row in batch])
+        prompts = np.array([row.plan.start == 0 for row in batch])
+        sampling = np.array([not row.plan.partial for row in batch])
+        state, manner = self._state, self._manner
+        state["over"][slots[prompts]] = 0
+        active = sampling & (state["over"][slots] == 0)
+        state["step"][slots] += active
+        whole = active & (state["step"][slots] % manner.steps_per_frame == 0)
+        first, seeds = state["frame"][slots], state["seed"][slots]
+        gained = 1 + (seeds + first) % manner.frames_per_step
+        left = np.minimum(state["limit"][slots], state["begun"][slots] + manner.sequence_frames)
+        gained = np.where(whole, np.minimum(gained, np.maximum(left - first, 0)), 0)
+        frames = fake_frames(
+            np.where(sound, seeds, ~seeds)[:, None],
+            first[:, None] + np.arange(manner.frames_per_step),
+        )
+        state["frame"][slots] += gained
+        ended = active & (state["frame"][slots] - state["begun"][slots] >= manner.sequence_frames)
+        state["begun"][slots] = np.where(ended, state["frame"][slots], state["begun"][slots])
+        state["step"][slots] = np.where(ended, 0, state["step"][slots])
+        state["over"][slots] |= ended
+        (name,) = manner.frame
+        given = frames / np.float32(CODEBOOK_SIZE) if manner.float_frames else frames
+        return Results(
+            {name: given},
+            gained.tolist(),
+            ended.tolist(),
+            [False] * len(batch),
+            [row.plan.count for row in batch],
+        )
+
+    def _attend(self, row: Row) -> bool:
+        """Write the plan's positions into the cache; whether all of the stream's are there."""
+        if not self._manner.cached:
+            return True
+        end = row.plan.end
+        blocks = np.array(row.blocks[: -(-end // BLOCK_POSITIONS)])
+        cells = (blocks[:, None] * BLOCK_POSITIONS + np.arange(BLOCK_POSITIONS)).reshape(-1)[:end]
+        begun = int(self._state["begun"][row.slot])
+        known = int(self._state["seed"][row.slot]) * 7919 + begun * 104729 + np.arange(end)
+        self._cells[cells[row.plan.start :]] = known[row.plan.start :]
+        return bool((self._cells[cells] == known).all())
+
+
+class _Writer:
+    def __init__(self, state: dict[str, Array], slot: int) -> None:
+        self._state, self._slot = state, slot
+
+    def __call__(self, name: str, value: Any, at: int = 0) -> None:
+        del at
+        self._state[name][self._slot] = value
+
+
+class FakeModel(Family):
     """Sleeps as long as a real engine would compute."""
 
     def __init__(
-        self, name: str, curve: Curve, sleep: Callable[[float], None] = time.sleep
+        self,
+        name: str,
+        curve: Curve,
+        sleep: Callable[[float], None] = time.sleep,
+        manner: Manner = Manner(),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.spec = ModelSpec(name, "fake", 16_000, FRAME_RATE_HZ, _VOICES)
+        self.spec = ModelSpec(
+            name,
+            "fake",
+            16_000,
+            FRAME_RATE_HZ,
+            _VOICES if manner.voices else (),
+            frame=manner.frame,
+            caches={"cells": CacheSpec(1, 1, 1, 1)} if manner.cached else {},
+            max_positions=manner.max_positions if manner.cached else _ENDLESS,
+            width=manner.frames_per_step,
+            chunks=ChunkSeconds(),
+        )
         self.measured_round_s = {
             size: curve.seconds(size, 0) + size * curve.render_frame_s for size in (1, 4, 16, 64)
         }
-        self._curve = curve
-        self._sleep = sleep
+        self.curve, self.manner, self.sleep, self.clock = curve, manner, sleep, clock
 
     @classmethod
     def load(cls, name: str, curve: Path | None) -> FakeModel:
@@ -137,32 +331,32 @@ class FakeModel(TalkerModel):
             return cls(name, Curve())
         return cls(name, msgspec.json.decode(curve.read_bytes(), type=Curve))
 
-    def open(self, request: SpeechRequest) -> FakeStream:
-        if request.voice not in {voice.id for voice in _VOICES}:
+    def prepare(self, request: SpeechRequest) -> FakePrepared:
+        if self.spec.voices and request.voice not in {voice.id for voice in self.spec.voices}:
             raise UnknownVoice(f"there is no voice {request.voice!r}", param="voice")
-        if request.text_final and not any(c.isalnum() for c in request.text):
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
-        return FakeStream(request)
+        return FakePrepared(request)
 
-    def step(self, batch: Sequence[Slice], attend: Mapping[str, Attend]) -> None:
-        prompts = sum(part.plan.start == 0 for part in batch)
-        self._sleep(self._curve.seconds(len(batch), prompts))
-        for part in batch:
-            if isinstance(part.stream, FakeStream):
-                part.stream.advance()
+    def open(self, prepared: Prepared) -> FakeStream:
+        return FakeStream(prepared.request, self.manner)
 
-    def render(self, parts: Sequence[tuple[TalkerStream, int]]) -> list[Rendered]:
-        if (rendering := self._curve.render_seconds(sum(count for _, count in parts))) > 0.0:
-            self._sleep(rendering)
-        rendered = []
-        for stream, count in parts:
-            assert isinstance(stream, FakeStream)
-            codes = np.stack([fake_frame(stream.seed, frame) for frame in stream.take(count)])
-            rendered.append(Rendered({"codes": codes}))
-        return rendered
+    def runner(self, rows: int, blocks: int, depth: int) -> FakeRunner:
+        return FakeRunner(self, rows, blocks, depth)
+
+    def examples(self) -> Sequence[str]:
+        return ("A fake is always warm.",)
 
 
-def fake_frame(seed: int, frame: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int16]]:
+def fake_frames(seeds: Array, frames: Array) -> np.ndarray[Any, np.dtype[np.int16]]:
+    """[..., codebooks] int16: what fake talkers with `seeds` [...] say at `frames` [...]."""
+    with np.errstate(over="ignore"):
+        value = seeds.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + frames.astype(np.uint64)
+        for multiplier in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
+            value = (value ^ (value >> np.uint64(30))) * np.uint64(multiplier)
+        value ^= value >> np.uint64(31)
+    shifts = np.arange(CODEBOOKS, dtype=np.uint64) * np.uint64(16)
+    return ((value[..., None] >> shifts) % np.uint64(CODEBOOK_SIZE)).astype(np.int16)
+
+
+def fake_frame(seed: int, frame: int) -> np.ndarray[Any, np.dtype[np.int16]]:
     """[codebooks] int16: what the fake talker says at `frame`, wherever it runs."""
-    digest = hashlib.blake2b(f"{seed}:{frame}".encode(), digest_size=2 * CODEBOOKS).digest()
-    return (np.frombuffer(digest, dtype="<u2") % 512).astype(np.int16)
+    return fake_frames(np.array(seed), np.array(frame))

@@ -1,5 +1,7 @@
 """The cantor voice's English frontend: an utterance in, phones with word boundaries out."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -7,10 +9,14 @@ from typing import NamedTuple
 from talker.text import postlexical
 from talker.text.lexicon import Lexicon
 from talker.text.normalize import PAUSE_MARK, Normalizer
-from talker.text.symbols import PAUSE, Phone
-from ttscommon.errors import NothingToSay
+from talker.text.symbols import PAUSE, SYMBOL_IDS, Phone
+from ttscommon.errors import BadRequest, NothingToSay
 
 _PAUSE = Phone(PAUSE, -1, False)
+
+# A word whose phones were given stands in its text as one character that no text may hold itself.
+PRIVATE = re.compile("[\ue000-\uf8ff]")
+MOST_GIVEN = 0xF8FF - 0xE000
 
 
 class Word(NamedTuple):
@@ -35,6 +41,30 @@ class Utterance:
     marks: tuple[str, ...] = ()
 
 
+class Given(NamedTuple):
+    """A word as written, and its phones as somebody else gave them."""
+
+    text: str
+    phones: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str, phones: str) -> "Given":
+        """Phones as "t ah0 m ey1 t ow0", in any case; raises BadRequest for an unknown one."""
+        return cls(text, tuple(_symbol(phone) for phone in phones.lower().split()))
+
+
+def marker(index: int) -> str:
+    """What stands in the text for the given word `index`, below MOST_GIVEN."""
+    return chr(0xE000 + index)
+
+
+def _symbol(phone: str) -> str:
+    for symbol in (phone, phone.replace("2", "1"), f"{phone}0"):
+        if symbol in SYMBOL_IDS and symbol != PAUSE:
+            return symbol
+    raise BadRequest(f"there is no phone {phone!r}", param="phones")
+
+
 class EnglishFrontend:
     """Deterministic, without state but for caches of what was looked up."""
 
@@ -47,10 +77,23 @@ class EnglishFrontend:
         """Read the voice's lexicon. Raises talker.text.lexicon.LexiconError."""
         return cls(Lexicon.load(voice_dir))
 
-    def phones(self, utterance: str) -> Utterance:
-        """Phones of one utterance. Raises NothingToSay when no word is in it, nothing else."""
+    def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance:
+        """Phones of one utterance, in which `marker(i)` stands for the word `given[i]`.
+
+        Raises NothingToSay when no word is in it, nothing else.
+        """
         builder = _Builder(self._lexicon)
-        for written in self._normalizer.words(utterance):
+        start = 0
+        for match in PRIVATE.finditer(utterance):
+            self._read(utterance[start : match.start()], builder)
+            start = match.end()
+            if (index := ord(match[0]) - 0xE000) < len(given):
+                builder.say_given(given[index])
+        self._read(utterance[start:], builder)
+        return builder.build()
+
+    def _read(self, text: str, builder: "_Builder") -> None:
+        for written in self._normalizer.words(text):
             for word in written.spoken:
                 if word == PAUSE_MARK:
                     builder.pause(PAUSE_MARK)
@@ -59,7 +102,6 @@ class EnglishFrontend:
             builder.close_word()
             if written.pause:
                 builder.pause(written.mark)
-        return builder.build()
 
 
 class _Builder:
@@ -71,6 +113,7 @@ class _Builder:
         self._owners: list[int] = []
         self._breaks: dict[int, str] = {}
         self._texts: list[str] = []
+        self._given: dict[int, tuple[str, ...]] = {}
         self._open = False
 
     def say(self, word: str, text: str) -> None:
@@ -79,6 +122,11 @@ class _Builder:
             self._open = True
         self._spoken.append(word)
         self._owners.append(len(self._texts) - 1)
+
+    def say_given(self, word: Given) -> None:
+        self._given[len(self._spoken)] = word.phones
+        self.say(word.text.lower(), word.text)
+        self.close_word()
 
     def close_word(self) -> None:
         self._open = False
@@ -109,7 +157,8 @@ class _Builder:
 
     def _phrase(self, start: int, end: int) -> list[tuple[str, ...]]:
         phones = [
-            self._lexicon.phones(self._spoken, index, last=index == end - 1)
+            self._given.get(index)
+            or self._lexicon.phones(self._spoken, index, last=index == end - 1)
             for index in range(start, end)
         ]
         return postlexical.join(self._spoken[start:end], phones)

@@ -75,6 +75,14 @@ class Segmenter:
             utterances.append(self._take(len(self._words)))
         return utterances
 
+    def flush(self) -> list[str]:
+        """The utterances of what was fed so far, as if the text ended here; more may follow."""
+        self._finished = False
+        utterances = self.feed("", final=True)
+        self._finished = False
+        self._text, self._words, self._start, self._scanned = "", [], 0, 0
+        return utterances
+
     def _next_word(self, position: int) -> tuple[int, int] | None:
         """The next whole word, or None as long as it may still grow."""
         start = _end(_GAP, self._text, position)

@@ -1,16 +1,14 @@
 """What a codec family implements, and all that the engine knows of it. No torch here.
 
-A family opens a `State` per stream and decodes batches of new frames of many streams. The
-engine does the rest: slots, batching, deadlines, recovery, metrics. Where the state lives is
-the family's own business: tensors per stream, rows of stacked buffers for captured graphs, or
-the last frames of the codes (windowed decoding: decode the left context again, cut it off).
+A family opens a `State` per stream and decodes batches of new frames of many streams: `launch`
+begins, `collect` has the samples. The engine does the rest: slots, batching, deadlines, recovery,
+metrics. Where the state lives is the family's own business: tensors per stream, rows of stacked
+buffers for captured graphs, or the last frames themselves (windowed decoding: decode the left
+context again, cut it off).
 
-The contract that recovery stands on: the samples of a stream are a pure function of its seed,
-its voice and its codes. They depend neither on how the frames were cut into pieces nor on who
-shared the batch.
-
-A family whose memory is bounded says so (`CodecSpec.context_frames`): a successor of a vocoder
-that died then decodes that context alone, not the whole stream.
+The contract that recovery stands on: the samples of a stream are a function of its seed, its voice,
+its reference and its frames, at absolute positions. They depend neither on how the frames were cut
+into pieces nor on the batch: not at all, or by `CodecSpec.tolerance` at the most.
 """
 
 from __future__ import annotations
@@ -25,10 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ttscommon.errors import MalformedMessage
+from ttscommon.fields import Arrays, Field, checked, empty, rows
+from ttscommon.messages import SpeechRequest
 from ttscommon.replicas import Voice
 
-Codes = npt.NDArray[np.int16]
 Samples = npt.NDArray[np.float32]
 
 State = Any
@@ -38,31 +36,35 @@ State = Any
 class CodecSpec:
     """What the engine and the cluster need to know of a loaded codec.
 
-    `tail_samples` are held back by the decoder (an overlap not yet complete) until the final
-    frame is known: after n frames, n * samples_per_frame - tail_samples have come out.
+    frame: the fields of a frame that it reads, ids or floats.
+
+    `lag_samples` are held back by the decoder (an overlap not yet complete, a lookahead) until the
+    final frame is known: after n frames, n * samples_per_frame - lag_samples have come out.
 
     `context_frames`: a state opened so many frames before frame n and fed them lacks only the
     mark of n; None: only a state fed all frames will do. Once it has the mark, its samples are
     the undisturbed ones from `settle_samples` behind n on.
+
+    `tolerance`: by so many int16 steps may a stream's samples depend on cuts, batch and takeovers.
+    0 is exact.
     """
 
     name: str
     family: str
     sample_rate: int
     samples_per_frame: int
-    codebooks: int
-    codebook_size: int
-    tail_samples: int = 0
+    frame: Mapping[str, Field]
+    lag_samples: int = 0
     context_frames: int | None = None
     settle_samples: int = 0
+    tolerance: int = 0
     voices: tuple[Voice, ...] = ()
 
     def __post_init__(self) -> None:
-        positive = (self.sample_rate, self.samples_per_frame, self.codebooks, self.codebook_size)
-        if min(positive) < 1:
-            raise ValueError("rates, codebooks and sizes are positive")
-        if not 0 <= self.tail_samples < self.samples_per_frame:
-            raise ValueError("the tail is shorter than a frame")
+        if min(self.sample_rate, self.samples_per_frame) < 1 or not self.frame:
+            raise ValueError("rates are positive, and frames have fields")
+        if min(self.lag_samples, self.settle_samples, self.tolerance) < 0:
+            raise ValueError("no lag, settling time or tolerance is negative")
 
     @property
     def frame_rate_hz(self) -> float:
@@ -70,53 +72,83 @@ class CodecSpec:
 
     def samples(self, frames: int, *, final: bool) -> int:
         """How many samples the first `frames` frames have given."""
-        held_back = 0 if final or frames == 0 else self.tail_samples
-        return frames * self.samples_per_frame - held_back
+        return max(0, frames * self.samples_per_frame - (0 if final else self.lag_samples))
 
     def replay_from(self, frame: int) -> int:
         """The first frame to feed to a state that is to be as if it had been fed all of `frame`."""
         return 0 if self.context_frames is None else max(0, frame - self.context_frames)
 
-    def check(self, codes: npt.NDArray[Any]) -> Codes:
-        """`codes` as [frames, codebooks] int16; raises MalformedMessage."""
-        if codes.ndim != 2 or codes.shape[1] != self.codebooks or not len(codes):
-            raise MalformedMessage(
-                f"codes of shape {codes.shape}, {self.codebooks} codebooks wanted"
-            )
-        if codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= self.codebook_size:
-            raise MalformedMessage(f"codes outside 0..{self.codebook_size - 1}")
-        return codes.astype(np.int16, copy=False)
+    def cut(self, start: int, waiting: int, *, ended: bool) -> int:
+        """How many of `waiting` frames from `start` on may be decoded now, as one piece.
+
+        Families that decode on a grid of positions, or wait for a lookahead, take fewer.
+        """
+        del start, ended
+        return waiting
+
+    def checked(self, frames: Arrays) -> dict[str, npt.NDArray[Any]]:
+        """The fields that the codec reads, [frames, ...] each; raises MalformedMessage."""
+        return checked(self.frame, frames)
+
+    def none(self) -> dict[str, npt.NDArray[Any]]:
+        """No frame at all."""
+        return empty(self.frame)
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """New frames of one stream: `codes` [frames, codebooks] int16, valid, maybe of no frames.
+    """New frames of one stream: arrays by field, [frames, ...], valid, maybe of no frames.
 
-    `final` says that no frame follows: the tail comes out as well.
+    `final` says that no frame follows: what was held back comes out as well.
     """
 
     state: State
-    codes: Codes
+    frames: Arrays
     final: bool
+
+    def __len__(self) -> int:
+        return rows(self.frames)
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """[samples] float32 in -1..1, and the codec's mark behind the work's last frame."""
+
+    samples: Samples
+    mark: bytes = b""
 
 
 class Codec(ABC):
     """A loaded codec. Used by one thread at a time.
 
+    depth: launches that may be in flight when the oldest is collected, see the talker's Runner.
     measured_step_s: seconds of a step by (streams, frames), as far as known before any traffic.
     """
 
     spec: CodecSpec
+    depth: int = 0
     measured_step_s: Mapping[tuple[int, int], float] = MappingProxyType({})
 
     @abstractmethod
-    def open(self, seed: int, voice: str, frame: int = 0) -> State:
+    def open(self, request: SpeechRequest, frame: int = 0) -> State:
         """A state that knows of nothing before `frame`; raises UnknownVoice."""
 
-    def mark(self, state: State) -> bytes:
-        """What `state` knows that its last `context_frames` do not tell, in a few bytes."""
-        del state
-        return b""
+    def prefix(self, request: SpeechRequest) -> Arrays | None:
+        """Frames of the request's reference, decoded unheard before its own frame 0."""
+        del request
+        return None
+
+    @abstractmethod
+    def launch(self, batch: Sequence[Work]) -> Any:
+        """Begin to decode new frames of every stream of the batch; returns a ticket.
+
+        All states advance, or, when it raises, none does: the engine then finds out which one is
+        to blame. Raises DeviceError.
+        """
+
+    @abstractmethod
+    def collect(self, ticket: Any) -> Sequence[Decoded]:
+        """The samples of a launch, a row for each of its works. Raises DeviceError."""
 
     def restore(self, state: State, mark: bytes) -> None:
         """Give the mark of its present frame to a state that was opened late.
@@ -125,19 +157,16 @@ class Codec(ABC):
         """
         del state, mark
 
-    @abstractmethod
-    def decode(self, batch: Sequence[Work]) -> list[Samples]:
-        """The new samples of every stream of the batch, [samples] float32 in -1..1.
-
-        All states advance, or, when it raises, none does: the engine then tries each alone.
-        """
-
     def close(self, state: State) -> None:
         """The stream is over. Families that keep rows of shared buffers free them here."""
         del state
 
+    def decode(self, batch: Sequence[Work]) -> list[Samples]:
+        """Launch and collect: the new samples of every stream of the batch."""
+        return [decoded.samples for decoded in self.collect(self.launch(batch))]
+
     def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
-        """Run (streams, frames) that will occur, so that no listener pays for the first time.
+        """Run (streams, frames) that will occur, so that no request pays for the first time.
 
         Each runs twice: the second time says what it takes.
         """
@@ -150,12 +179,13 @@ class Codec(ABC):
     ) -> float:
         """Seconds that a step of `streams` streams, each of `frames` frames, takes now."""
         voice = self.spec.voices[0].id if self.spec.voices else ""
-        states = [self.open(0, voice) for _ in range(streams)]
-        codes = np.zeros((frames, self.spec.codebooks), np.int16)
+        request = SpeechRequest("measure", self.spec.name, voice, "")
+        states = [self.open(request) for _ in range(streams)]
+        zeros = {name: field.zeros(frames) for name, field in self.spec.frame.items()}
         started = clock()
-        self.decode([Work(state, codes, final=False) for state in states])
+        self.decode([Work(state, zeros, final=False) for state in states])
         took_s = clock() - started
-        self.decode([Work(state, codes[:0], final=True) for state in states])
+        self.decode([Work(state, self.spec.none(), final=True) for state in states])
         for state in states:
             self.close(state)
         return took_s

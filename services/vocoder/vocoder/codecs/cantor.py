@@ -10,9 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 from ttscommon.errors import MalformedMessage, UnknownVoice
+from ttscommon.fields import Field
+from ttscommon.messages import SpeechRequest
 from ttscommon.replicas import Voice
 from ttscommon.voice import VoiceError, VoiceFolder
-from vocoder.codecs.base import Codec, CodecSpec, Samples, Work
+from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.cantor_net import (
     FFT,
     FRAME_SAMPLES,
@@ -41,9 +43,8 @@ class Cantor(Codec):
             "cantor",
             sample_rate=SAMPLE_RATE,
             samples_per_frame=FRAME_SAMPLES,
-            codebooks=decoder.config.codebooks,
-            codebook_size=decoder.config.codebook_size,
-            tail_samples=TAIL,
+            frame={"codes": Field((decoder.config.codebooks,), "i2", decoder.config.codebook_size)},
+            lag_samples=TAIL,
             context_frames=decoder.context_frames,
             settle_samples=FFT,
             voices=voices,
@@ -65,14 +66,11 @@ class Cantor(Codec):
             raise VoiceError(f"{voice.path}: the codec gives {codec.spec.sample_rate} Hz")
         return codec
 
-    def open(self, seed: int, voice: str, frame: int = 0) -> State:
+    def open(self, request: SpeechRequest, frame: int = 0) -> State:
         """The codes say who speaks; the voice is only checked."""
-        if voice not in self._voices:
-            raise UnknownVoice(f"there is no voice {voice!r}", param="voice")
-        return self._decoder.new_state(seed, frame)
-
-    def mark(self, state: State) -> bytes:
-        return _MARK.pack(state.phase.item(), state.pitch.item())
+        if request.voice not in self._voices:
+            raise UnknownVoice(f"there is no voice {request.voice!r}", param="voice")
+        return self._decoder.new_state(request.seed, frame)
 
     def restore(self, state: State, mark: bytes) -> None:
         try:
@@ -82,17 +80,27 @@ class Cantor(Codec):
         state.phase = torch.full_like(state.phase, phase)
         state.pitch = torch.full_like(state.pitch, pitch)
 
-    def decode(self, batch: Sequence[Work]) -> list[Samples]:
+    def launch(self, batch: Sequence[Work]) -> list[Decoded]:
         device = self._decoder.codes.device
-        lengths = torch.tensor([len(work.codes) for work in batch])
+        lengths = torch.tensor([len(work) for work in batch])
         longest = max(int(lengths.max()), -(-_LEAST_ROWS // len(batch)))
-        codes = torch.zeros(len(batch), longest, self.spec.codebooks, dtype=torch.int64)
+        codes = torch.zeros(len(batch), longest, self._decoder.config.codebooks, dtype=torch.int64)
         for row, work in zip(codes, batch, strict=True):
-            row[: len(work.codes)] = torch.from_numpy(work.codes.astype("int64"))
+            row[: len(work)] = torch.from_numpy(work.frames["codes"].astype("int64"))
         pieces = self._decoder.step(
             codes.to(device),
             lengths.to(device),
             [work.state for work in batch],
             torch.tensor([work.final for work in batch], device=device),
         )
-        return [piece.cpu().numpy() for piece in pieces]
+        return [
+            Decoded(piece.cpu().numpy(), _mark(work.state))
+            for piece, work in zip(pieces, batch, strict=True)
+        ]
+
+    def collect(self, ticket: list[Decoded]) -> list[Decoded]:
+        return ticket
+
+
+def _mark(state: State) -> bytes:
+    return _MARK.pack(state.phase.item(), state.pitch.item())

@@ -7,7 +7,7 @@ After its first chunk a listener gains nothing from speed, only from never runni
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -16,20 +16,20 @@ class Ready:
     """A stream with something to decode: `frames` waiting, or only its tail (`final`, none).
 
     `startup` streams have sent nothing yet; the listeners of the others run dry at `deadline_s`.
-    `passed_over` counts the steps it was ready for and not chosen.
+    `waited_s`: how long it has been ready and not chosen.
     """
 
-    key: Hashable
+    key: str
     frames: int
     startup: bool
     deadline_s: float
     arrived_s: float = 0.0
-    passed_over: int = 0
+    waited_s: float = 0.0
     priority: int = 5
 
     def __post_init__(self) -> None:
-        if self.frames < 0 or self.passed_over < 0:
-            raise ValueError("frames and passed_over are not negative")
+        if self.frames < 0 or self.waited_s < 0.0:
+            raise ValueError("frames and waited_s are not negative")
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Limits:
 
     `frames` bounds streams x longest piece, which is what a padded batch costs. A longer chunk is
     decoded in pieces of at most `stream_frames`. `startup_share` of the room goes to startup
-    streams before anyone else. Deadlines starve nobody, but startup streams beyond the share might
-    wait for ever: whoever was passed over `patience` times goes before all. Small, that would undo
+    streams before all others. Deadlines starve no stream, but startup streams beyond the share
+    might never be chosen: a stream that waited `patience_s` goes before all. Small, that would undo
     the deadlines whenever many wait, after a takeover for one.
     """
 
@@ -47,10 +47,10 @@ class Limits:
     frames: int = 32
     stream_frames: int = 16
     startup_share: float = 0.5
-    patience: int = 128
+    patience_s: float = 1.0
 
     def __post_init__(self) -> None:
-        if min(self.streams, self.frames, self.stream_frames, self.patience) < 1:
+        if min(self.streams, self.frames, self.stream_frames) < 1 or self.patience_s <= 0.0:
             raise ValueError("a step has room for something")
         if not 0.0 < self.startup_share <= 1.0:
             raise ValueError("startup_share is in (0, 1]")
@@ -60,7 +60,7 @@ class Limits:
 class Pick:
     """Decode `frames` frames of the stream `key` in this step."""
 
-    key: Hashable
+    key: str
     frames: int
 
 
@@ -70,11 +70,11 @@ def schedule(ready: Sequence[Ready], limits: Limits) -> list[Pick]:
 
 
 def _ranked(ready: Sequence[Ready], limits: Limits) -> list[Ready]:
-    starved = [r for r in ready if r.passed_over >= limits.patience]
-    rest = [r for r in ready if r.passed_over < limits.patience]
+    starved = [r for r in ready if r.waited_s >= limits.patience_s]
+    rest = [r for r in ready if r.waited_s < limits.patience_s]
     starting = [r for r in rest if r.startup]
     steady = [r for r in rest if not r.startup]
-    starved.sort(key=lambda r: (-r.passed_over, r.arrived_s))
+    starved.sort(key=lambda r: (-r.waited_s, r.arrived_s))
     starting.sort(key=lambda r: (-r.priority, r.arrived_s))
     steady.sort(key=lambda r: (r.deadline_s, r.arrived_s))
     share = _share(starting, limits) if steady else len(starting)

@@ -1,17 +1,21 @@
-"""One stream in the engine: frames that wait, samples that went out, and when playback ends."""
+"""One stream in the engine: frames that wait, samples that went out, and when playback ends.
+
+Frames are counted as the codec counts them: those of a reference, the `prefix`, come first and are
+not heard. Samples are counted as the listener does, from the request's own first frame on.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from ttscommon.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.messages import SpeechRequest
-from vocoder.codecs.base import CodecSpec, Codes, Samples, State, Work
+from ttscommon.runtime import Failed, Finished
+from vocoder.codecs.base import CodecSpec, Decoded, State, Work
 from vocoder.engine.scheduler import Ready
 from vocoder.pcm import to_pcm
 
@@ -28,150 +32,200 @@ class Piece:
     mark: bytes = b""
 
 
+Event = Piece | Finished | Failed
+
+
 @dataclass(frozen=True)
-class Finished:
-    """Everything is out, the tail included; the slot is free."""
+class Resume:
+    """Where a successor goes on: `skip` samples were sent, and `mark` is the codec's at `frame`."""
+
+    skip: int = 0
+    frame: int = 0
+    mark: bytes = b""
 
 
-@dataclass(frozen=True, eq=False)
-class Failed:
-    """The stream ended early; the slot is free."""
-
-    error: Exception
-
-
-Event: TypeAlias = Piece | Finished | Failed
-Listener: TypeAlias = Callable[[Event], object]
+def first_frame(spec: CodecSpec, frame: int, prefix: Arrays | None) -> int:
+    """The first of the request's frames to feed to a stream that is resumed at `frame`."""
+    before = 0 if prefix is None else rows(prefix)
+    return max(0, spec.replay_from(frame + before) - before)
 
 
 @dataclass(eq=False)
 class Stream:
-    """`skip` samples were sent by a predecessor: those decoded again are not sent again.
+    """A request inside the engine, fed from `first_frame` on.
 
-    A successor's stream is fed from `spec.replay_from(resume_frame)` on, and `mark` is the
-    codec's at `resume_frame`.
+    prefix: the frames of its reference, if it has one.
     """
 
     request: SpeechRequest
     spec: CodecSpec
     state: State
-    listener: Listener
-    skip: int
     opened_s: float
-    resume_frame: int = 0
-    mark: bytes = b""
+    resume: Resume = field(default_factory=Resume)
+    prefix: Arrays | None = None
+    slot: int = -1
     ended: bool = False
-    passed_over: int = 0
+    ready_since_s: float | None = None
     sent: bool = False
-    _waiting: deque[Codes] = field(default_factory=deque)
+    _waiting: deque[Arrays] = field(default_factory=deque)
     _frames_waiting: int = 0
+    _frames_taken: int = 0
     _frames_decoded: int = 0
     _position: int = 0
     _playback_start_s: float | None = None
     _marks: deque[tuple[int, bytes]] = field(default_factory=deque)
+    _mark: bytes = b""
+    _last_taken: bool = False
 
     def __post_init__(self) -> None:
-        self._frames_decoded = self.spec.replay_from(self.resume_frame)
-        self._position = self.spec.samples(self._frames_decoded, final=False)
+        self._before = 0 if self.prefix is None else rows(self.prefix)
+        self._resume_frame = self.resume.frame + self._before
+        begin = self.begin
+        self._mark = self.resume.mark if begin else b""
+        self._frames_taken = self._frames_decoded = begin
+        self._position = self._samples(begin, final=False)
+        if self.prefix is not None and begin < self._before:
+            self._wait_for(cut(self.prefix, begin, self._before))
 
     @property
-    def frames_waiting(self) -> int:
-        return self._frames_waiting
+    def key(self) -> str:
+        return self.request.request_id
+
+    @property
+    def begin(self) -> int:
+        """The codec's frame at which its state was opened."""
+        return self.spec.replay_from(self._resume_frame)
 
     @property
     def ready(self) -> bool:
-        return self._frames_waiting > 0 or self.ended
+        """Something can be decoded now, if only what is held back."""
+        if self.ended and not self._frames_waiting:
+            return not self._last_taken
+        return self._takeable > 0
 
     @property
     def empty(self) -> bool:
         """It ended without a single frame."""
-        return self.ended and not self._frames_waiting and not self._frames_decoded
+        return self.ended and not self._frames_waiting and self._frames_taken <= self._before
 
     @property
-    def restorable(self) -> bool:
-        """The context is decoded, and nothing behind it: now is the time for the mark."""
-        return bool(self.mark) and self._frames_decoded == self.resume_frame
+    def mark_due(self) -> bytes:
+        """The mark to restore before the next work: the context is decoded, and nothing behind."""
+        return self._mark if self._frames_taken == self._resume_frame else b""
 
     @property
     def deadline_s(self) -> float:
         """When the listener runs dry, if playback began with the first sample or as told since."""
         if self._playback_start_s is None:
             return self.opened_s
-        return self._playback_start_s + max(self._position, self.skip) / self.spec.sample_rate
+        return (
+            self._playback_start_s + max(self._position, self.resume.skip) / self.spec.sample_rate
+        )
 
     def playback(self, start_s: float) -> None:
         """Playback of the request's first sample was, or would have been, at `start_s`."""
         self._playback_start_s = start_s
 
-    def feed(self, codes: npt.NDArray[np.generic]) -> None:
-        """Take [frames, codebooks] codes; raises MalformedMessage."""
+    def feed(self, frames: Arrays) -> None:
+        """Take the request's next frames; raises MalformedMessage."""
         if self.ended:
             raise ValueError("frames after the last one")
-        checked = self.spec.check(codes)
-        self._waiting.append(checked)
-        self._frames_waiting += len(checked)
+        self._wait_for(self.spec.checked(frames))
 
-    def as_ready(self) -> Ready:
+    def finish(self) -> None:
+        """No frame follows."""
+        self.ended = True
+
+    def as_ready(self, now: float) -> Ready:
+        """What the scheduler has to know of it."""
+        if self.ready_since_s is None:
+            self.ready_since_s = now
         return Ready(
-            key=self.request.request_id,
+            key=self.key,
             frames=self._takeable,
             startup=not self.sent and self._playback_start_s is None,
             deadline_s=self.deadline_s,
             arrived_s=self.opened_s,
-            passed_over=self.passed_over,
+            waited_s=now - self.ready_since_s,
             priority=self.request.priority,
         )
 
-    @property
-    def _takeable(self) -> int:
-        """Frames that may be decoded as one piece; the mark lies between two."""
-        missing = self.resume_frame - self._frames_decoded
-        return min(self._frames_waiting, missing) if missing > 0 else self._frames_waiting
-
     def take(self, frames: int) -> Work:
-        """The next `frames` frames as work; with the last of an ended stream comes its tail."""
-        parts: list[Codes] = []
+        """The next `frames` frames as work; with the last of an ended stream comes the rest."""
+        parts: list[Arrays] = []
         missing = frames
         while missing:
             head = self._waiting.popleft()
-            if len(head) > missing:
-                self._waiting.appendleft(head[missing:])
-                head = head[:missing]
+            if (size := rows(head)) > missing:
+                self._waiting.appendleft(cut(head, missing, size))
+                head = cut(head, 0, missing)
             parts.append(head)
-            missing -= len(head)
+            missing -= rows(head)
         self._frames_waiting -= frames
-        if not parts:
-            parts.append(np.zeros((0, self.spec.codebooks), np.int16))
-        return Work(self.state, np.concatenate(parts), self.ended and not self._frames_waiting)
+        self._frames_taken += frames
+        self.ready_since_s = None
+        if self._frames_taken > self._resume_frame:
+            self._mark = b""
+        self._last_taken = self.ended and not self._frames_waiting
+        taken = concatenate(parts) if parts else self.spec.none()
+        return Work(self.state, taken, self._last_taken)
 
-    def collect(self, work: Work, samples: Samples, now: float) -> npt.NDArray[np.int16]:
+    def collect(self, work: Work, decoded: Decoded, now: float) -> npt.NDArray[np.int16]:
         """Account for decoded work; returns what is to be sent, perhaps nothing.
 
         Raises RuntimeError for a codec that gave other samples than it owed.
         """
-        self._frames_decoded += len(work.codes)
-        start, end = self._position, self.spec.samples(self._frames_decoded, final=work.final)
+        self._frames_decoded += len(work)
+        start, end = self._position, self._samples(self._frames_decoded, final=work.final)
+        samples = decoded.samples
         if len(samples) != end - start:
             raise RuntimeError(f"the codec gave {len(samples)} samples instead of {end - start}")
+        if not np.isfinite(samples).all():
+            raise FloatingPointError("the codec computed samples that are not finite")
         self._position = end
-        pcm = to_pcm(samples[max(0, self.skip - start) :])
+        self._note(decoded.mark)
+        pcm = to_pcm(samples[max(0, self.resume.skip - start) :])
         if len(pcm) and not self.sent:
             self.sent = True
             if self._playback_start_s is None:
-                self._playback_start_s = now - self.skip / self.spec.sample_rate
+                self._playback_start_s = now - self.resume.skip / self.spec.sample_rate
         return pcm
-
-    def note(self, mark: bytes) -> None:
-        """Remember the codec's mark as it is now, until a later one serves as well."""
-        self._marks.append((self._frames_decoded, mark))
-        while len(self._marks) > 1 and self._settled(self._marks[1][0]):
-            self._marks.popleft()
 
     def piece(self, pcm: npt.NDArray[np.int16]) -> Piece:
         """The collected samples, with the mark to go on from behind them."""
         frame, mark = self._marks[0] if self._marks else (0, b"")
-        return Piece(pcm, frame, mark) if self._settled(frame) else Piece(pcm)
+        if frame <= self._before or not self._settled(frame):
+            return Piece(pcm)
+        return Piece(pcm, frame - self._before, mark)
+
+    @property
+    def _takeable(self) -> int:
+        """Frames that may be decoded as one piece; a mark to restore lies between two."""
+        waiting = self._frames_waiting
+        if self._mark and (missing := self._resume_frame - self._frames_taken) > 0:
+            waiting = min(waiting, missing)
+        ended = self.ended and waiting == self._frames_waiting
+        return self.spec.cut(self._frames_taken, waiting, ended=ended)
+
+    def _wait_for(self, frames: dict[str, Array]) -> None:
+        self._waiting.append(frames)
+        self._frames_waiting += rows(frames)
+
+    def _samples(self, frames: int, *, final: bool) -> int:
+        """The listener's position after so many frames of the codec; negative in the prefix."""
+        return self.spec.samples(frames, final=final) - self._before * self.spec.samples_per_frame
+
+    def _note(self, mark: bytes) -> None:
+        """Remember the codec's mark as it is now, until a later one serves as well."""
+        if self.spec.context_frames is None:
+            return
+        self._marks.append((self._frames_decoded, mark))
+        while len(self._marks) > 1 and self._settled(self._marks[1][0]):
+            self._marks.popleft()
 
     def _settled(self, frame: int) -> bool:
-        settled = frame * self.spec.samples_per_frame + self.spec.settle_samples
-        return settled <= self._position
+        behind = frame - self._before
+        return behind * self.spec.samples_per_frame + self.spec.settle_samples <= self._position
+
+
+__all__ = ["Event", "Failed", "Finished", "Piece", "Resume", "Stream", "first_frame"]

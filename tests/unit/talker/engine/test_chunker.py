@@ -5,24 +5,32 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from talker.engine.chunker import ChunkSizes, due
+from talker.engine.chunker import ChunkSeconds, ChunkSizes
+from talker.engine.stream import Stream
+from talker.models.fake import FakeStream, Manner
+from ttscommon.messages import SpeechRequest
 
 SIZES = ChunkSizes(initial=2, regular=25)
+
+
+class Pending(FakeStream):
+    """So many frames wait, and none or more are to come."""
+
+    def __init__(self, pending: int, *, done: bool) -> None:
+        super().__init__(SpeechRequest("r", "m", "slt", ""), Manner())
+        self._frames = self._waiting = pending
+        self.feed([0 if done else 1000], final=done)
 
 
 def cut(
     pending: int, sent: int, last: int, slack_s: float, *, busy: float = 0.0, done: bool = False
 ) -> int:
-    return due(
-        SIZES,
-        pending=pending,
-        sent_chunks=sent,
-        last_frames=last,
-        slack_s=slack_s,
-        frame_rate_hz=25.0,
-        busy=busy,
-        done=done,
-    )
+    model = Pending(pending, done=done)
+    stream = Stream(SpeechRequest("r", "m", "slt", ""), model, 25.0, 0.0, 1.0)
+    stream.final = done
+    stream.sent_chunks, stream.last_frames, stream.sent_frames = sent, last, 0
+    stream.playback(slack_s)
+    return stream.due(SIZES, 0.0, busy)
 
 
 def test_the_first_chunk_goes_as_soon_as_it_is_there() -> None:
@@ -52,6 +60,15 @@ def test_with_slack_chunks_double_up_to_the_regular_size() -> None:
 def test_the_rest_goes_when_the_stream_is_done() -> None:
     assert cut(1, 5, 25, 10.0, done=True) == 1
     assert cut(0, 5, 25, 10.0, done=True) == 0
+
+
+def test_a_family_recommends_sizes_in_seconds_and_settings_override_them() -> None:
+    recommended = ChunkSeconds(0.12, 1.0)
+    assert recommended.sizes(25.0) == ChunkSizes(3, 25)
+    assert recommended.sizes(12.5) == ChunkSizes(2, 12)
+    assert recommended.sizes(1.0) == ChunkSizes(1, 1)
+    assert recommended.sizes(25.0, initial=1, regular=50) == ChunkSizes(1, 50)
+    assert recommended.sizes(25.0, regular=2) == ChunkSizes(2, 2)
 
 
 @given(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,265 +11,351 @@ import pytest
 
 from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished, Stopped
+from talker.engine.runner import Results, Row
 from talker.engine.scheduler import Limits
-from talker.models.base import Attend, Plan, Rendered, Slice, TalkerStream
-from talker.models.fake import Curve, FakeModel, FakeStream, fake_frame
-from ttscommon.errors import UnknownVoice
+from talker.models.base import Arrays, Plan, Prepared
+from talker.models.fake import Curve, FakeModel, FakeRunner, FakeStream, Manner, fake_frame
+from ttscommon.errors import TextTooLong
+from ttscommon.inflight import DeviceError
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
+from ttscommon.pieces import Text
+
+BREAKS, NOT_FINITE, UNRENDERED, NO_PLAN, NOT_DONE = 666, 667, 668, 669, 670
+
+
+class Stream(FakeStream):
+    """Breaks in one of the ways that its seed says."""
+
+    def plan(self, ahead: int) -> Plan | None:
+        if self.seed == NO_PLAN and self.frames >= 5:
+            raise RuntimeError("no plan")
+        return super().plan(ahead)
+
+    @property
+    def done(self) -> bool:
+        if self.seed == NOT_DONE and self.frames >= 5:
+            raise RuntimeError("cannot say")
+        return super().done
+
+
+class Runner(FakeRunner):
+    """Records its batches, and fails for some seeds."""
+
+    batches: list[int]
+
+    def launch(self, batch: Sequence[Row]) -> Any:
+        if any(row.stream.seed == BREAKS for row in batch):  # type: ignore[attr-defined]
+            raise RuntimeError("this one breaks")
+        self.batches.append(len(batch))
+        ready_s, results = super().launch(batch)
+        results.bad = [row.stream.seed == NOT_FINITE for row in batch]  # type: ignore[attr-defined]
+        return ready_s, results
+
+    def render(self, raw: Arrays) -> Arrays:
+        if any((row == fake_frame(UNRENDERED, 0)).all() for row in raw["codes"]):
+            raise RuntimeError("cannot render")
+        return raw
 
 
 class Model(FakeModel):
-    """A fake that records its batches and fails for requests with seed 666."""
+    """A fake whose streams and runner may break."""
 
-    def __init__(self) -> None:
-        super().__init__("m", Curve(), sleep=lambda _: None)
+    def __init__(self, manner: Manner = Manner()) -> None:  # noqa: B008
+        super().__init__("m", Curve(), sleep=lambda _: None, manner=manner)
         self.batches: list[int] = []
+        object.__setattr__(self.spec, "raw", self.spec.frame)  # so that render is called
 
-    def step(self, batch: Sequence[Slice], attend: Mapping[str, Attend]) -> None:
-        if any(isinstance(p.stream, FakeStream) and p.stream.seed == 666 for p in batch):
-            raise RuntimeError("this one breaks")
-        self.batches.append(len(batch))
-        super().step(batch, attend)
+    def open(self, prepared: Prepared) -> Stream:
+        return Stream(prepared.request, self.manner)
+
+    def runner(self, rows: int, blocks: int, depth: int) -> Runner:
+        runner = Runner(self, rows, blocks, depth)
+        runner.batches = self.batches
+        return runner
 
 
-class Ears:
-    """Collects a stream's events and, unless told otherwise, acknowledges every chunk."""
+class Desk:
+    """An engine and what its listener has heard, stream by stream."""
 
-    def __init__(self, engine: Engine, request_id: str, *, acknowledge: bool = True) -> None:
-        self.events: list[Event] = []
-        self.over = threading.Event()
-        self._engine, self._id, self._acknowledge = engine, request_id, acknowledge
+    def __init__(self, model: FakeModel | None = None, **changes: Any) -> None:
+        options: dict[str, Any] = {"slots": 8, "metrics": Metrics(), "depth": 0}
+        self.engine = Engine(model or Model(), **{**options, **changes})
+        self.engine.listen(self.hear)
+        self.deaf: set[str] = set()
+        self.events: dict[str, list[Event]] = {}
+        self.over: dict[str, threading.Event] = {}
 
-    def __call__(self, event: Event) -> None:
-        self.events.append(event)
-        if isinstance(event, ChunkReady):
-            if self._acknowledge:
-                self._engine.acknowledge(self._id)
+    def hear(self, events: Sequence[tuple[str, Event]]) -> None:
+        for key, event in events:
+            self.events[key].append(event)
+            if not isinstance(event, ChunkReady):
+                self.over[key].set()
+            elif key not in self.deaf:
+                self.engine.acknowledge(key)
+
+    def open(
+        self,
+        name: str,
+        text: str = "hello there",
+        *,
+        final: bool = True,
+        restored: Arrays | None = None,
+        **changes: Any,
+    ) -> None:
+        self.events[name], self.over[name] = [], threading.Event()
+        request = SpeechRequest(name, "m", "slt", text, text_final=final, **changes)
+        prepared = self.engine.family.prepare(request)
+        units = list(prepared.read([Text(text)], final=final))
+        self.engine.open(prepared, restored, units, final=final)
+
+    def run(self, *names: str) -> None:
+        for _ in range(5000):
+            if all(self.over[name].is_set() for name in names or self.over):
+                break
+            self.engine.step()
         else:
-            self.over.set()
+            raise AssertionError("the streams did not end")
+        if not names:
+            self.engine.step() if not self.engine.idle else None
+            assert self.engine.idle
 
-    @property
-    def codes(self) -> list[list[int]]:
-        chunks = [e.arrays["codes"] for e in self.events if isinstance(e, ChunkReady)]
+    def codes(self, name: str) -> list[list[int]]:
+        chunks = [e.arrays["codes"] for e in self.events[name] if isinstance(e, ChunkReady)]
         return [row.tolist() for chunk in chunks for row in chunk]
 
-
-def engine_of(model: FakeModel, **changes: Any) -> Engine:
-    options: dict[str, Any] = {"blocks": 64, "slots": 8, "metrics": Metrics()}
-    return Engine(model, None, **{**options, **changes})
-
-
-def request(name: str, text: str = "hello there", **changes: Any) -> SpeechRequest:
-    return SpeechRequest(name, "m", changes.pop("voice", "slt"), text, **changes)
-
-
-def run(engine: Engine, *ears: Ears) -> None:
-    for _ in range(2000):
-        if all(ear.over.is_set() for ear in ears):
-            return
-        engine.step()
-    raise AssertionError("the streams did not end")
+    def error(self, name: str) -> Exception:
+        (failed,) = [event for event in self.events[name] if isinstance(event, Failed)]
+        assert self.events[name][-1] is failed
+        return failed.error
 
 
 def expected(seed: int, frames: int) -> list[list[int]]:
     return [fake_frame(seed, frame).tolist() for frame in range(frames)]
 
 
+both_depths = pytest.mark.parametrize("depth", [0, 1], ids=["in step", "a step behind"])
+
+
 def test_streams_join_at_the_next_step_and_share_batches() -> None:
     model = Model()
-    engine = engine_of(model)
-    first, second = Ears(engine, "a"), Ears(engine, "b")
-    engine.open(request("a", seed=1), None, first)
+    desk = Desk(model)
+    desk.open("a", seed=1)
     for _ in range(3):
-        engine.step()
-    engine.open(request("b", seed=2), None, second)
-    run(engine, first, second)
-    assert model.batches[:3] == [1, 1, 1]
-    assert model.batches[3] == 2
-    assert first.codes == expected(1, 17)
-    assert second.codes == expected(2, 17)
-    assert isinstance(first.events[-1], Finished)
-    assert engine.idle
+        desk.engine.step()
+    desk.open("b", seed=2)
+    desk.run()
+    assert model.batches[:4] == [1, 1, 1, 2]
+    assert desk.codes("a") == expected(1, 17)
+    assert desk.codes("b") == expected(2, 17)
+    assert isinstance(desk.events["a"][-1], Finished)
 
 
-def test_a_restored_stream_goes_on_with_the_next_frame() -> None:
-    engine = engine_of(Model())
-    ears = Ears(engine, "a")
-    restored = {"codes": np.array(expected(1, 5), dtype=np.int16)}
-    engine.open(request("a", seed=1), restored, ears)
-    run(engine, ears)
-    assert expected(1, 5) + ears.codes == expected(1, 17)
+@both_depths
+def test_a_restored_stream_goes_on_with_the_next_frame(depth: int) -> None:
+    desk = Desk(depth=depth)
+    desk.open("a", seed=1, restored={"codes": np.array(expected(1, 5), dtype=np.int16)})
+    desk.run()
+    assert expected(1, 5) + desk.codes("a") == expected(1, 17)
 
 
-def test_text_that_comes_late_is_waited_for() -> None:
-    engine = engine_of(Model())
-    ears = Ears(engine, "a")
-    engine.open(request("a", "hello", text_final=False, seed=4), None, ears)
+@both_depths
+def test_text_that_comes_late_is_waited_for(depth: int) -> None:
+    desk = Desk(depth=depth)
+    desk.open("a", "hello", final=False, seed=4)
     for _ in range(20):
-        engine.feed("a", "", final=False)
-        engine.step()
-    assert ears.codes == expected(4, 8)
-    engine.feed("a", " there", final=True)
-    run(engine, ears)
-    assert ears.codes == expected(4, 17)
+        desk.engine.feed("a", (), final=False)
+        desk.engine.step()
+    assert desk.codes("a") == expected(4, 8)
+    desk.engine.feed("a", [6], final=True)
+    desk.run()
+    assert desk.codes("a") == expected(4, 17)
 
 
-def test_a_stream_that_nobody_takes_from_pauses_and_the_others_go_on() -> None:
-    engine = engine_of(Model(), sizes=ChunkSizes(1, 1))
-    stuck = Ears(engine, "a", acknowledge=False)
-    free = Ears(engine, "b")
-    engine.open(request("a", "x" * 100), None, stuck)
-    engine.open(request("b", "x" * 100), None, free)
-    run(engine, free)
-    assert len(free.codes) == 160
-    assert len(stuck.codes) == 8
-    engine.cancel("a")
-    engine.step()
-    assert engine.idle
+@both_depths
+def test_a_stream_that_nobody_takes_from_pauses_and_the_others_go_on(depth: int) -> None:
+    desk = Desk(sizes=ChunkSizes(1, 1), depth=depth)
+    desk.deaf.add("stuck")
+    desk.open("stuck", "x" * 100)
+    desk.open("free", "x" * 100)
+    desk.run("free")
+    assert len(desk.codes("free")) == 160
+    assert len(desk.codes("stuck")) == 8
+    desk.engine.cancel("stuck")
+    desk.engine.step()
+    assert desk.engine.idle
 
 
-def test_a_stream_that_breaks_the_step_falls_alone() -> None:
-    engine = engine_of(Model())
-    good, bad = Ears(engine, "good"), Ears(engine, "bad")
-    engine.open(request("good", seed=1), None, good)
-    engine.open(request("bad", seed=666), None, bad)
-    run(engine, good, bad)
-    assert isinstance(bad.events[-1], Failed)
-    assert good.codes == expected(1, 17)
-    assert engine.idle
+@both_depths
+@pytest.mark.parametrize("seed", [BREAKS, NOT_FINITE, UNRENDERED, NO_PLAN, NOT_DONE])
+def test_a_stream_that_breaks_falls_alone(seed: int, depth: int) -> None:
+    desk = Desk(depth=depth)
+    names = [f"good{i}" for i in range(5)]
+    for index, name in enumerate(names):
+        desk.open(name, seed=index + 1)
+    desk.open("bad", seed=seed)
+    desk.run()
+    assert isinstance(desk.error("bad"), RuntimeError | FloatingPointError)
+    for index, name in enumerate(names):
+        assert desk.codes(name) == expected(index + 1, 17)
 
 
-def test_what_a_model_refuses_fails_with_its_typed_error() -> None:
-    engine = engine_of(Model())
-    ears = Ears(engine, "a")
-    engine.open(request("a", voice="nobody"), None, ears)
-    run(engine, ears)
-    event = ears.events[0]
-    assert isinstance(event, Failed)
-    assert isinstance(event.error, UnknownVoice)
+def test_the_guilty_row_is_found_by_halving() -> None:
+    model = Model()
+    desk = Desk(model, slots=16)
+    for index in range(15):
+        desk.open(f"good{index}", seed=index + 1)
+    desk.open("bad", seed=BREAKS)
+    desk.engine.step()
+    assert sorted(model.batches) == [1, 2, 4, 8]
+    assert isinstance(desk.error("bad"), RuntimeError)
+    desk.run()
 
 
-def test_a_cancelled_stream_frees_everything_and_says_nothing_more() -> None:
-    engine = engine_of(Model())
-    ears = Ears(engine, "a")
-    engine.open(request("a", "x" * 100), None, ears)
-    engine.step()
+def test_an_error_of_the_device_ends_the_engine_and_blames_nobody() -> None:
+    class Lost(Runner):
+        def collect(self, ticket: Any) -> Results:
+            raise DeviceError("the device is gone")
+
+    class OnDevice(Model):
+        def runner(self, rows: int, blocks: int, depth: int) -> Runner:
+            runner = Lost(self, rows, blocks, depth)
+            runner.batches = self.batches
+            return runner
+
+    died = threading.Event()
+    desk = Desk(OnDevice(), died=died.set)
+    desk.open("a")
+    desk.open("b")
+    desk.engine.start()
+    assert died.wait(10)
+    assert isinstance(desk.engine.error, DeviceError)
+    for name in "ab":
+        assert isinstance(desk.error(name), Stopped)
+    assert desk.engine.idle
+
+
+def test_what_does_not_fit_the_model_is_refused_and_evicts_nobody() -> None:
+    desk = Desk(Model(Manner(cached=True, max_positions=40)), blocks=8)
+    desk.open("long", "x" * 100, seed=1)
+    desk.open("fine", "x" * 20, seed=2)
+    desk.run()
+    error = desk.error("long")
+    assert isinstance(error, TextTooLong)
+    assert error.param == "input"
+    assert desk.codes("long") == expected(1, 39)[: len(desk.codes("long"))]
+    assert desk.codes("fine") == expected(2, 32)
+
+
+def test_what_does_not_fit_the_cache_is_refused_instead_of_tried_for_good() -> None:
+    desk = Desk(Model(Manner(cached=True)), blocks=2)
+    desk.open("long", "x" * 100, seed=1)
+    desk.run()
+    assert isinstance(desk.error("long"), TextTooLong)
+
+
+@both_depths
+def test_a_cut_prompt_gives_the_same_frames(depth: int) -> None:
+    restored = {"codes": np.array(expected(1, 70), dtype=np.int16)}
+    desk = Desk(
+        Model(Manner(cached=True)), blocks=64, depth=depth, limits=Limits(streams=8, positions=16)
+    )
+    desk.open("a", "x" * 50, seed=1, restored=restored)
+    desk.open("b", "x" * 50, seed=2)
+    desk.run()
+    assert expected(1, 70) + desk.codes("a") == expected(1, 80)
+    assert desk.codes("b") == expected(2, 80)
+
+
+@both_depths
+def test_a_cancelled_stream_frees_everything_and_says_nothing_more(depth: int) -> None:
+    desk = Desk(Model(Manner(cached=True)), depth=depth, blocks=16)
+    desk.open("a", "x" * 100)
+    for _ in range(3):
+        desk.engine.step()
     freed = threading.Event()
-    engine.cancel("a", freed.set)
-    engine.step()
+    desk.engine.cancel("a", freed.set)
+    desk.engine.step()
+    desk.engine.cancel("a")
+    desk.engine.step()
     assert freed.is_set()
-    assert engine.idle
-    assert not any(isinstance(e, Finished | Failed) for e in ears.events)
+    assert desk.engine.idle
+    assert not any(isinstance(e, Finished | Failed) for e in desk.events["a"])
 
 
-class HungryStream(FakeStream):
-    """Fills its cache position by position, so that blocks run out."""
-
-    def __init__(self, opened: SpeechRequest) -> None:
-        super().__init__(opened)
-        self.evictions = 0
-        self._held = 0
-
-    def plan(self) -> Plan | None:
-        if super().plan() is None:
-            return None
-        return Plan(self._held, 1) if self._held else Plan(0, self.frames + 1)
-
-    def advance(self) -> None:
-        super().advance()
-        self._held = self.frames
-
-    def evict(self) -> None:
-        self.evictions += 1
-        self._held = 0
+def test_a_slot_is_taken_again_at_once_even_while_its_last_launch_is_in_flight() -> None:
+    desk = Desk(depth=1, slots=1)
+    desk.open("a", "x" * 50, seed=1)
+    for _ in range(4):
+        desk.engine.step()
+    desk.engine.cancel("a")
+    desk.open("b", seed=2)
+    desk.run("b")
+    assert desk.codes("b") == expected(2, 17)
 
 
-class HungryModel(Model):
-    def open(self, request: SpeechRequest) -> HungryStream:
-        return HungryStream(request)
+def test_no_more_streams_than_slots() -> None:
+    desk = Desk(slots=1)
+    desk.open("a", "x" * 50)
+    desk.open("b")
+    desk.engine.step()
+    assert "slots are taken" in str(desk.error("b"))
 
 
-def test_streams_give_way_when_blocks_run_out_and_still_say_everything() -> None:
-    model = HungryModel()
-    opened: list[HungryStream] = []
-    original = model.open
-    model.open = lambda r: opened.append(original(r)) or opened[-1]  # type: ignore[method-assign,func-returns-value]
-    engine = engine_of(model, blocks=5, limits=Limits(streams=2))
-    ears = [Ears(engine, name) for name in ("a", "b")]
-    for seed, ear in enumerate(ears):
-        engine.open(request("ab"[seed], "x" * 30, seed=seed), None, ear)
-    run(engine, *ears)
-    assert [ear.codes for ear in ears] == [expected(0, 48), expected(1, 48)]
-    assert sum(stream.evictions for stream in opened) > 0
-    assert engine.idle
+@both_depths
+def test_streams_give_way_when_blocks_run_out_and_still_say_everything(depth: int) -> None:
+    desk = Desk(Model(Manner(cached=True)), blocks=7, depth=depth)
+    for seed in range(4):
+        desk.open(f"s{seed}", "x" * 50, seed=seed)
+    desk.run()
+    for seed in range(4):
+        assert desk.codes(f"s{seed}") == expected(seed, 80)
 
 
 def test_the_thread_serves_and_stops() -> None:
-    engine = engine_of(Model())
-    ears = Ears(engine, "a")
-    engine.start()
-    engine.open(request("a"), None, ears)
-    assert ears.over.wait(10)
-    engine.stop()
-
-
-def test_an_engine_that_dies_says_so_and_lets_everybody_go() -> None:
-    def broken() -> None:
-        raise MemoryError("broken")
-
-    died, beats = threading.Event(), iter(range(3))
-    engine = engine_of(Model(), died=died.set, beat=lambda: broken() if next(beats) == 2 else None)
-    ears = [Ears(engine, name, acknowledge=False) for name in "ab"]
-    for name, ear in zip("ab", ears, strict=True):
-        engine.open(request(name), None, ear)
-    engine.start()
-    assert died.wait(10)
-    assert isinstance(engine.error, MemoryError)
-    for ear in ears:
-        last = ear.events[-1]
-        assert isinstance(last, Failed)
-        assert isinstance(last.error, Stopped)
-    assert engine.idle
-    freed = threading.Event()
-    engine.cancel("a", freed.set)
-    assert freed.is_set()
-    with pytest.raises(Stopped):
-        engine.open(request("c"), None, ears[0])
+    desk = Desk()
+    desk.engine.start()
+    desk.open("a")
+    assert desk.over["a"].wait(10)
+    desk.engine.stop()
 
 
 def test_streams_still_open_at_a_stop_fail_with_it() -> None:
-    engine = engine_of(Model())
-    ears = Ears(engine, "a")
-    engine.start()
-    engine.open(request("a", text_final=False), None, ears)
-    engine.stop()
-    last = ears.events[-1]
-    assert isinstance(last, Failed)
-    assert isinstance(last.error, Stopped)
-    assert engine.idle
+    desk = Desk()
+    desk.engine.start()
+    desk.open("a", final=False)
+    desk.engine.stop()
+    assert isinstance(desk.error("a"), Stopped)
+    assert desk.engine.idle
+    with pytest.raises(Stopped):
+        desk.open("b")
 
 
-def test_a_render_that_fails_takes_only_its_own_stream() -> None:
-    class Fragile(Model):
-        def render(self, parts: Sequence[tuple[TalkerStream, int]]) -> list[Rendered]:
-            if any(isinstance(s, FakeStream) and s.seed == 13 for s, _ in parts):
-                raise RuntimeError("cannot render")
-            return super().render(parts)
-
-    engine = engine_of(Fragile())
-    good, bad = Ears(engine, "good"), Ears(engine, "bad")
-    engine.open(request("good", seed=1), None, good)
-    engine.open(request("bad", seed=13), None, bad)
-    run(engine, good, bad)
-    assert isinstance(bad.events[-1], Failed)
-    assert good.codes == expected(1, 17)
-
-
-def test_metrics_know_the_batch() -> None:
+def test_metrics_know_the_batch_and_replicas_the_cache() -> None:
     metrics = Metrics()
-    engine = engine_of(Model(), metrics=metrics)
-    ears = Ears(engine, "a")
-    engine.open(request("a"), None, ears)
-    run(engine, ears)
+    desk = Desk(Model(Manner(cached=True)), metrics=metrics, blocks=8)
+    assert desk.engine.kv_positions == (128, 128)
+    desk.open("a")
+    desk.engine.step()
+    assert desk.engine.kv_positions == (112, 128)
+    desk.run()
     assert metrics.registry.get_sample_value("tts_batch_size_count", {"stage": "talker"}) == 17
+
+
+def test_the_pace_counts_frames_not_streams() -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def paced(manner: Manner) -> float:
+        model = FakeModel("m", Curve(0.02, 0.0, 0.0), sleep, manner)
+        desk = Desk(model, clock=lambda: now[0])
+        desk.open("a", "x" * 400)
+        desk.run()
+        return desk.engine.step_seconds[1]
+
+    one, several = paced(Manner()), paced(Manner(frames_per_step=4))
+    assert one == pytest.approx(0.02, rel=0.05)
+    assert several < 0.6 * one
+    assert paced(Manner(steps_per_frame=4)) == pytest.approx(0.08, rel=0.1)

@@ -4,27 +4,55 @@ from __future__ import annotations
 
 import torch
 
-from talker.engine.sampling import key, sample, uniforms
+from talker.engine.sampling import draw_keys, frame_keys, sample, uniforms
+
+_MASK = (1 << 64) - 1
+
+
+def key(seed: int, frames: int | range, draw: int) -> torch.Tensor:
+    frame = torch.tensor([frames] if isinstance(frames, int) else list(frames))
+    return draw_keys(frame_keys(torch.full_like(frame, seed), frame), draw)
+
+
+def draw(logits: torch.Tensor, key: torch.Tensor, temperature: float, top_k: int) -> torch.Tensor:
+    rows = len(logits)
+    return sample(
+        logits,
+        key,
+        temperature=torch.full((rows,), temperature),
+        top_k=torch.full((rows,), top_k),
+    )
+
+
+def mixed(value: int) -> int:
+    """splitmix64 on Python integers, written down once more."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+def test_keys_are_splitmix64_of_seed_frame_and_draw() -> None:
+    for seed, frame, codebook in ((0, 0, 0), (7, 123, -1), (2**53 - 1, 4000, 3)):
+        expected = mixed(mixed(mixed(seed) ^ frame) ^ (codebook & _MASK))
+        assert int(key(seed, frame, codebook)[0]) & _MASK == expected
 
 
 def test_the_draw_does_not_depend_on_the_batch() -> None:
     logits = torch.randn(16, 512, generator=torch.Generator().manual_seed(0))
-    keys = [key(7, frame, 0) for frame in range(16)]
-    together = sample(logits, keys, temperature=[0.8] * 16, top_k=[50] * 16)
-    alone = [
-        sample(logits[i : i + 1], keys[i : i + 1], temperature=[0.8], top_k=[50]) for i in range(16)
-    ]
+    together = draw(logits, key(7, range(16), 0), 0.8, 50)
+    alone = [draw(logits[i : i + 1], key(7, i, 0), 0.8, 50) for i in range(16)]
     assert together.tolist() == torch.cat(alone).tolist()
 
 
 def test_seed_frame_and_codebook_each_change_the_draw() -> None:
-    base = uniforms([key(1, 2, 3)], 64)
+    base = uniforms(key(1, 2, 3), 64)
     for other in (key(9, 2, 3), key(1, 9, 3), key(1, 2, 9)):
-        assert not torch.equal(base, uniforms([other], 64))
+        assert not torch.equal(base, uniforms(other, 64))
 
 
 def test_uniforms_are_uniform_and_uncorrelated() -> None:
-    draws = uniforms([key(0, frame, 0) for frame in range(400)], 512)
+    draws = uniforms(key(0, range(400), 0), 512)
     assert float(draws.min()) > 0.0
     assert float(draws.max()) < 1.0
     assert abs(float(draws.mean()) - 0.5) < 0.005
@@ -36,19 +64,28 @@ def test_uniforms_are_uniform_and_uncorrelated() -> None:
 
 def test_the_frequencies_follow_the_softmax() -> None:
     logits = torch.tensor([2.0, 1.0, 0.0, -1.0]).repeat(20_000, 1)
-    keys = [key(3, frame, 1) for frame in range(20_000)]
-    ids = sample(logits, keys, temperature=[1.0] * 20_000, top_k=[0] * 20_000)
+    ids = draw(logits, key(3, range(20_000), 1), 1.0, 0)
     found = torch.bincount(ids, minlength=4) / 20_000
     assert torch.allclose(found, logits[0].softmax(-1), atol=0.015)
 
 
 def test_temperature_zero_is_greedy_and_top_k_cuts_the_tail() -> None:
     logits = torch.randn(8, 100, generator=torch.Generator().manual_seed(1))
-    keys = [key(0, i, 0) for i in range(8)]
-    greedy = sample(logits, keys, temperature=[0.0] * 8, top_k=[0] * 8)
-    assert greedy.tolist() == logits.argmax(-1).tolist()
+    assert draw(logits, key(0, range(8), 0), 0.0, 0).tolist() == logits.argmax(-1).tolist()
     for frame in range(50):
-        draw_keys = [key(0, frame, i) for i in range(8)]
-        ids = sample(logits, draw_keys, temperature=[5.0] * 8, top_k=[3] * 8)
+        ids = draw(logits, key(0, range(frame, frame + 8), 0), 5.0, 3)
         for drawn, row in zip(ids.tolist(), logits, strict=True):
             assert drawn in row.topk(3).indices.tolist()
+
+
+def test_rows_of_one_batch_keep_their_own_settings() -> None:
+    logits = torch.randn(3, 100, generator=torch.Generator().manual_seed(1))
+    key_ = key(0, range(3), 0)
+    together = sample(
+        logits,
+        key_,
+        temperature=torch.tensor([0.0, 1.0, 2.0]),
+        top_k=torch.tensor([0, 1, 30]),
+    )
+    assert together[:2].tolist() == logits[:2].argmax(-1).tolist()
+    assert int(together[2]) == int(draw(logits[2:], key_[2:], 2.0, 30)[0])

@@ -8,25 +8,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from talker.engine.scheduler import (
-    PASSED_OVER_LIMIT,
-    POLICIES,
-    Candidate,
-    Limits,
-    offline,
-    online,
-)
+from talker.engine.scheduler import POLICIES, Limits, offline, online
 
 
-def steady(key: object, slack_s: float, **changes: object) -> Candidate:
-    return dataclasses.replace(Candidate(key, False, slack_s, 1), **changes)  # type: ignore[arg-type]
+@dataclasses.dataclass(frozen=True)
+class Waiting:
+    """A candidate with nothing behind it."""
+
+    key: str
+    startup: bool
+    slack_s: float
+    positions: int
+    arrived_s: float = 0.0
+    waited_s: float = 0.0
+    priority: int = 5
 
 
-def starting(key: str, arrived_s: float = 0.0) -> Candidate:
-    return Candidate(key, True, 0.0, 20, arrived_s)
+def steady(key: object, slack_s: float, **changes: object) -> Waiting:
+    return dataclasses.replace(Waiting(str(key), False, slack_s, 1), **changes)  # type: ignore[arg-type]
 
 
-def keys(candidates: list[Candidate]) -> list[object]:
+def starting(key: str, arrived_s: float = 0.0) -> Waiting:
+    return Waiting(key, True, 0.0, 20, arrived_s)
+
+
+def keys(candidates: list[Waiting]) -> list[str]:
     return [candidate.key for candidate in candidates]
 
 
@@ -41,7 +47,7 @@ def test_startup_comes_first_within_its_share() -> None:
     assert keys(chosen) == ["s0", "s1", "late", "s2"]
 
 
-def test_the_well_supplied_step_aside_only_while_somebody_is_in_need() -> None:
+def test_the_well_supplied_step_aside_only_while_another_is_in_need() -> None:
     rich = steady("rich", 9.0)
     assert keys(online([rich, steady("poor", 0.2)], Limits())) == ["poor"]
     assert keys(online([rich], Limits())) == ["rich"]
@@ -53,9 +59,9 @@ def test_beside_a_startup_only_the_urgent_step() -> None:
     assert keys(chosen) == ["new", "late"]
 
 
-def test_a_batch_is_filled_while_nobody_starts() -> None:
+def test_a_batch_is_filled_while_no_stream_starts() -> None:
     fine = [steady(i, 40.0 - i) for i in range(40)]
-    assert keys(online(fine, Limits(streams=32))) == list(range(39, 7, -1))
+    assert keys(online(fine, Limits(streams=32))) == [str(i) for i in range(39, 7, -1)]
 
 
 def test_offline_fills_the_batch_in_order_of_arrival() -> None:
@@ -64,24 +70,30 @@ def test_offline_fills_the_batch_in_order_of_arrival() -> None:
 
 
 def test_a_prompt_larger_than_the_budget_still_runs_alone() -> None:
-    huge = Candidate("huge", True, 0.0, 10_000)
+    huge = Waiting("huge", True, 0.0, 10_000)
     assert keys(online([huge, starting("small", 1.0)], Limits(positions=512))) == ["huge"]
+
+
+def test_a_stream_that_waited_too_long_goes_before_all() -> None:
+    waiting = [starting("new"), steady("late", 0.1), steady("forgotten", 99.0, waited_s=0.6)]
+    assert keys(online(waiting, Limits(streams=1, patience_s=0.5))) == ["forgotten"]
+    assert keys(online(waiting, Limits(streams=1, patience_s=0.7))) == ["new"]
 
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 @given(
     st.lists(
-        st.tuples(st.booleans(), st.floats(-1, 20), st.integers(1, 300), st.integers(0, 100)),
+        st.tuples(st.booleans(), st.floats(-1, 20), st.integers(1, 300), st.floats(0, 2)),
         max_size=50,
     )
 )
 def test_every_policy_respects_the_limits_and_picks_somebody(
-    name: str, rows: list[tuple[bool, float, int, int]]
+    name: str, rows: list[tuple[bool, float, int, float]]
 ) -> None:
     limits = Limits(streams=8, positions=512)
     candidates = [
-        Candidate(i, startup, slack, positions, float(i), passed)
-        for i, (startup, slack, positions, passed) in enumerate(rows)
+        Waiting(str(i), startup, slack, positions, float(i), waited)
+        for i, (startup, slack, positions, waited) in enumerate(rows)
     ]
     chosen = POLICIES[name](candidates, limits)
     assert len(set(keys(chosen))) == len(chosen) <= limits.streams
@@ -94,21 +106,22 @@ def test_every_policy_respects_the_limits_and_picks_somebody(
         st.tuples(st.booleans(), st.floats(0, 30), st.integers(1, 9)), min_size=1, max_size=12
     ),
     st.integers(1, 4),
+    st.floats(0.001, 0.1),
 )
-def test_nobody_starves_however_urgent_the_others_are(
-    streams: list[tuple[bool, float, int]], width: int
+def test_no_stream_starves_however_urgent_the_others_are(
+    streams: list[tuple[bool, float, int]], width: int, step_s: float
 ) -> None:
-    """Startups that never end, empty listeners, priorities: all step within so many iterations."""
+    """Startups that never end, empty listeners, priorities: all step within so many seconds."""
     limits = Limits(streams=width)
-    passed = dict.fromkeys(range(len(streams)), 0)
-    worst = 0
+    waited = dict.fromkeys((str(i) for i in range(len(streams))), 0.0)
+    worst_s = 0.0
     for _ in range(300):
         candidates = [
-            Candidate(i, startup, slack, 1, passed_over=passed[i], priority=priority)
+            Waiting(str(i), startup, slack, 1, waited_s=waited[str(i)], priority=priority)
             for i, (startup, slack, priority) in enumerate(streams)
         ]
         chosen = {c.key for c in online(candidates, limits)}
-        for i in passed:
-            passed[i] = 0 if i in chosen else passed[i] + 1
-        worst = max(worst, *passed.values())
-    assert worst <= PASSED_OVER_LIMIT + len(streams)
+        for key in waited:
+            waited[key] = 0.0 if key in chosen else waited[key] + step_s
+        worst_s = max(worst_s, *waited.values())
+    assert worst_s <= limits.patience_s + (len(streams) + 1) * step_s

@@ -1,13 +1,16 @@
 """What every model family owes the engine: a request's frames are a function of the request.
 
-Add a family to FAMILIES and it is held to the same: resumed at any frame, evicted at any frame,
-batched with anybody, fed its text in pieces, it says what the undisturbed run says.
+Add a family to FAMILIES and it is held to the same, in step and a step behind: resumed at any
+frame, evicted at any frame, batched with any others, its prompts cut, fed its text in pieces, it
+says what the undisturbed run says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,16 +18,20 @@ import torch
 
 from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished
-from talker.engine.kv import PagedCaches
-from talker.models.base import Arrays, ModelSpec, TalkerModel, concatenate
-from talker.models.cantor import Cantor, SamplingDefaults, backbone_cache
+from talker.engine.scheduler import Limits
+from talker.engine.torch_runner import TorchRunner
+from talker.models.base import Arrays, Family, Prepared
+from talker.models.cantor import Cantor, spec_of
 from talker.models.cantor_net import CantorConfig, CantorNet
-from talker.models.fake import Curve, FakeModel
-from talker.text.frontend import Utterance, Word
+from talker.models.cantor_stream import SamplingDefaults
+from talker.models.fake import Curve, FakeModel, Manner
+from talker.text.frontend import Given, Utterance, Word
 from talker.text.symbols import SYMBOLS, Phone
-from ttscommon.errors import NothingToSay
+from ttscommon.errors import AntiphonError, BadRequest, NothingToSay
+from ttscommon.fields import concatenate, cut, rows
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.metrics import Metrics
+from ttscommon.pieces import Boundary, Pause, Phones, Piece, Text
 from ttscommon.replicas import Voice
 
 BLOCKS = 96
@@ -33,7 +40,10 @@ BLOCKS = 96
 class Letters:
     """A frontend for tests: a letter is a phone."""
 
-    def phones(self, text: str) -> Utterance:
+    def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance:
+        text = utterance
+        for index, word in enumerate(given):
+            text = text.replace(chr(0xE000 + index), word.text)
         phones, words = [Phone("pau", -1, False)], []
         for index, word in enumerate(text.split()):
             letters = [c for c in word.lower() if c.isalpha()]
@@ -49,7 +59,7 @@ class Letters:
         return Utterance((*phones, Phone("pau", -1, False)), tuple(words))
 
 
-def cantor() -> TalkerModel:
+def cantor() -> Cantor:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     net = CantorNet(
@@ -57,16 +67,25 @@ def cantor() -> TalkerModel:
     )
     for parameter in net.parameters():  # wide logits, so that ids follow the input
         parameter.data *= 2.0
-    voices = (Voice("slt", "SLT", "en"),)
-    spec = ModelSpec("m", "cantor", 16_000, 25.0, voices, {"backbone": backbone_cache(net)})
-    return Cantor(spec, net, Letters(), SamplingDefaults(max_frames_per_phone=6))  # type: ignore[arg-type]
+    spec = spec_of(net, "m", (Voice("slt", "SLT", "en"),), 16_000, 25.0)
+    return Cantor(spec, net, Letters(), SamplingDefaults(max_frames_per_phone=6))
 
 
-def fake() -> TalkerModel:
-    return FakeModel("m", Curve(), sleep=lambda _: None)
+def fake(**manner: object) -> FakeModel:
+    return FakeModel("m", Curve(), lambda _: None, Manner(**manner))  # type: ignore[arg-type]
 
 
-FAMILIES: dict[str, Callable[[], TalkerModel]] = {"cantor": cantor, "fake": fake}
+FAMILIES: dict[str, Callable[[], Family]] = {
+    "cantor": cantor,
+    "fake": fake,
+    "fake with a cache": partial(fake, cached=True, sequence_frames=40),
+    "fake with 7 steps a frame": partial(fake, cached=True, steps_per_frame=7),
+    "fake with 1 to 4 frames a step": partial(
+        fake, cached=True, frames_per_step=4, sequence_frames=50
+    ),
+    "fake with float frames": partial(fake, float_frames=True),
+    "fake without preset voices": partial(fake, voices=False),
+}
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 
 
@@ -83,53 +102,100 @@ class Heard:
         return concatenate(self.chunks)
 
 
-class Stage:
+class Bench:
     """An engine stepped by hand."""
 
-    def __init__(self, model: TalkerModel, sizes: ChunkSizes = ChunkSizes(2, 25)) -> None:  # noqa: B008
-        caches = PagedCaches(model.spec.caches, BLOCKS) if model.spec.caches else None
-        self.engine = Engine(model, caches, blocks=BLOCKS, slots=16, metrics=Metrics(), sizes=sizes)
+    def __init__(
+        self,
+        family: Family,
+        depth: int = 0,
+        *,
+        sizes: ChunkSizes = ChunkSizes(2, 25),  # noqa: B008
+        blocks: int = BLOCKS,
+        limits: Limits = Limits(),  # noqa: B008
+    ) -> None:
+        self.engine = Engine(
+            family,
+            blocks=blocks,
+            slots=16,
+            metrics=Metrics(),
+            sizes=sizes,
+            depth=depth,
+            limits=limits,
+        )
+        self.engine.listen(self._listen)
         self.heard: dict[str, Heard] = {}
+        self.prepared: dict[str, Prepared] = {}
 
-    def open(self, request: SpeechRequest, restored: Arrays | None = None) -> Heard:
-        heard = self.heard[request.request_id] = Heard()
-
-        def listen(event: Event) -> None:
+    def _listen(self, events: Sequence[tuple[str, Event]]) -> None:
+        for key, event in events:
+            heard = self.heard[key]
             if isinstance(event, ChunkReady):
                 heard.chunks.append(event.arrays)
                 heard.words.extend(event.words)
-                self.engine.acknowledge(request.request_id)
+                self.engine.acknowledge(key)
             else:
+                assert heard.end is None, "exactly one end"
                 heard.end = event
 
-        self.engine.open(request, restored, listen)
+    def open(self, request: SpeechRequest, restored: Arrays | None = None) -> Heard:
+        heard = self.heard[request.request_id] = Heard()
+        prepared = self.engine.family.prepare(request)
+        self.prepared[request.request_id] = prepared
+        final = request.text_final
+        try:
+            units = list(prepared.read([Text(request.text)], final=final))
+        except AntiphonError as error:
+            heard.end = Failed(error)
+            return heard
+        self.engine.open(prepared, restored, units, final=final)
         return heard
+
+    def feed(self, name: str, *pieces: Piece, final: bool = False) -> None:
+        units = list(self.prepared[name].read(pieces, final=final))
+        self.engine.feed(name, units, final=final)
 
     def run(self) -> None:
         for _ in range(5000):
             if all(h.end for h in self.heard.values()):
-                assert self.engine.idle
-                return
+                break
             self.engine.step()
-        raise AssertionError("a stream did not end")
+        else:
+            raise AssertionError("a stream did not end")
+        if not self.engine.idle:
+            self.engine.step()
+        assert self.engine.idle
 
 
 def request(name: str = "r", text: str = TEXT, **changes: object) -> SpeechRequest:
-    return SpeechRequest(name, "m", "slt", text, seed=7, **changes)  # type: ignore[arg-type]
+    changes = {"seed": 7, **changes}
+    return SpeechRequest(name, "m", "slt", text, **changes)  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=sorted(FAMILIES))
-def model(request: pytest.FixtureRequest) -> TalkerModel:
+def family(request: pytest.FixtureRequest) -> Family:
     return FAMILIES[request.param]()
 
 
+@pytest.fixture(params=[0, 1], ids=["in step", "a step behind"])
+def depth(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture
-def undisturbed(model: TalkerModel) -> Heard:
-    stage = Stage(model)
-    heard = stage.open(request())
-    stage.run()
+def undisturbed(family: Family) -> Heard:
+    """Alone, in step."""
+    bench = Bench(family)
+    heard = bench.open(request())
+    bench.run()
     assert isinstance(heard.end, Finished), heard.end
     return heard
+
+
+def bench_positions(family: Family, heard: Heard) -> int:
+    """At most so many positions of the cache did the request need."""
+    steps = family.manner.steps_per_frame if isinstance(family, FakeModel) else 1
+    return rows(heard.arrays) * steps + len(TEXT) + 16
 
 
 def same(one: Arrays, other: Arrays) -> None:
@@ -138,90 +204,218 @@ def same(one: Arrays, other: Arrays) -> None:
         np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
-def test_resumed_at_any_frame_equals_undisturbed(model: TalkerModel, undisturbed: Heard) -> None:
-    whole = undisturbed.arrays
-    frames = len(whole["codes"])
-    for at in {1, 2, frames // 3, frames // 2, frames - 1}:
-        stage = Stage(model)
-        heard = stage.open(request(), {name: array[:at] for name, array in whole.items()})
-        stage.run()
-        same(concatenate([{n: a[:at] for n, a in whole.items()}, heard.arrays]), whole)
-        assert undisturbed.words[len(undisturbed.words) - len(heard.words) :] == heard.words
-
-
-def test_resumed_after_the_last_frame_only_ends(model: TalkerModel, undisturbed: Heard) -> None:
-    stage = Stage(model)
-    heard = stage.open(request(), undisturbed.arrays)
-    stage.run()
-    assert isinstance(heard.end, Finished)
-    assert not heard.chunks
-
-
-def test_company_and_chunking_change_nothing(model: TalkerModel, undisturbed: Heard) -> None:
-    stage = Stage(model, ChunkSizes(1, 7))
-    heard = stage.open(request())
-    for i in range(5):
-        for _ in range(3 * i):
-            stage.engine.step()
-        stage.open(request(f"other{i}", "Somebody else talks at the same time. " * (i + 1)))
-    stage.run()
+def test_a_step_behind_equals_in_step(family: Family, undisturbed: Heard) -> None:
+    bench = Bench(family, depth=1)
+    heard = bench.open(request())
+    bench.run()
     same(heard.arrays, undisturbed.arrays)
     assert heard.words == undisturbed.words
 
 
-def test_eviction_at_any_frame_changes_nothing(model: TalkerModel, undisturbed: Heard) -> None:
-    stage = Stage(model)
-    heard = stage.open(request())
-    opened = stage.engine.streams
+def test_frames_are_what_the_family_declares(family: Family, undisturbed: Heard) -> None:
+    logged = family.spec.logged
+    assert undisturbed.arrays.keys() == logged.keys()
+    for name, declared in logged.items():
+        declared.checked(name, undisturbed.arrays[name])
+        assert undisturbed.arrays[name].dtype == np.dtype(declared.dtype)
+
+
+def test_resumed_at_any_frame_equals_undisturbed(
+    family: Family, depth: int, undisturbed: Heard
+) -> None:
+    whole = undisturbed.arrays
+    frames = rows(whole)
+    for at in {1, 2, frames // 3, frames // 2, frames - 1}:
+        bench = Bench(family, depth)
+        heard = bench.open(request(), cut(whole, 0, at))
+        bench.run()
+        same(concatenate([cut(whole, 0, at), heard.arrays]), whole)
+        assert undisturbed.words[len(undisturbed.words) - len(heard.words) :] == heard.words
+
+
+def test_resumed_after_the_last_frame_only_ends(
+    family: Family, depth: int, undisturbed: Heard
+) -> None:
+    bench = Bench(family, depth)
+    heard = bench.open(request(), undisturbed.arrays)
+    bench.run()
+    assert isinstance(heard.end, Finished)
+    assert not heard.chunks
+
+
+def test_company_and_chunking_change_nothing(
+    family: Family, depth: int, undisturbed: Heard
+) -> None:
+    bench = Bench(family, depth, sizes=ChunkSizes(1, 7))
+    heard = bench.open(request())
+    for i in range(5):
+        for _ in range(3 * i):
+            bench.engine.step()
+        text = "Somebody else talks at the same time. " * (i + 1)
+        bench.open(request(f"other{i}", text, seed=100 + i))
+    bench.run()
+    same(heard.arrays, undisturbed.arrays)
+    assert heard.words == undisturbed.words
+
+
+def test_pressure_on_the_cache_changes_nothing(
+    family: Family, depth: int, undisturbed: Heard
+) -> None:
+    """Seven streams in a cache that holds two: most of the time somebody has given way."""
+    if not family.spec.caches:
+        pytest.skip("a family without a cache")
+    texts = {f"other{i}": TEXT[i:] for i in range(6)}
+    alone = {}
+    for i, (name, text) in enumerate(texts.items()):
+        bench = Bench(family)
+        alone[name] = bench.open(request(name, text, seed=50 + i))
+        bench.run()
+    longest = max(bench_positions(family, heard) for heard in (undisturbed, *alone.values()))
+    bench = Bench(family, depth, blocks=2 * -(-longest // 16))
+    heard = bench.open(request())
+    others = {
+        name: bench.open(request(name, text, seed=50 + i))
+        for i, (name, text) in enumerate(texts.items())
+    }
+    bench.run()
+    same(heard.arrays, undisturbed.arrays)
+    for name, other in others.items():
+        same(other.arrays, alone[name].arrays)
+
+
+def test_cut_prompts_change_nothing(family: Family, depth: int, undisturbed: Heard) -> None:
+    whole = undisturbed.arrays
+    bench = Bench(family, depth, limits=Limits(positions=5))
+    heard = bench.open(request())
+    successor = bench.open(request("s"), cut(whole, 0, rows(whole) // 2))
+    bench.run()
+    same(heard.arrays, whole)
+    same(concatenate([cut(whole, 0, rows(whole) // 2), successor.arrays]), whole)
+
+
+def test_eviction_at_any_frame_changes_nothing(
+    family: Family, depth: int, undisturbed: Heard
+) -> None:
+    bench = Bench(family, depth)
+    heard = bench.open(request())
     for step in range(5000):
         if heard.end is not None:
             break
-        stage.engine.step()
+        bench.engine.step()
         if step % 11 == 5:
-            for stream in opened.values():
-                stream.model.evict()
+            for stream in bench.engine._slots:
+                stream.evict()
     same(heard.arrays, undisturbed.arrays)
 
 
-def test_text_in_pieces_gives_the_same(model: TalkerModel, undisturbed: Heard) -> None:
-    stage = Stage(model)
-    heard = stage.open(request(text="", text_final=False))
+def test_text_in_pieces_gives_the_same(family: Family, depth: int, undisturbed: Heard) -> None:
+    bench = Bench(family, depth)
+    heard = bench.open(request(text="", text_final=False))
     for i in range(0, len(TEXT), 3):
-        stage.engine.feed("r", TEXT[i : i + 3], final=False)
-        stage.engine.step()
-    stage.engine.feed("r", "", final=True)
-    stage.run()
+        bench.feed("r", Text(TEXT[i : i + 3]))
+        bench.engine.step()
+    bench.feed("r", final=True)
+    bench.run()
     same(heard.arrays, undisturbed.arrays)
 
 
 def test_restored_before_its_text_is_here_it_waits_and_goes_on(
-    model: TalkerModel, undisturbed: Heard
+    family: Family, depth: int, undisturbed: Heard
 ) -> None:
     whole = undisturbed.arrays
-    at = len(whole["codes"]) // 2
-    stage = Stage(model)
-    heard = stage.open(
-        request(text="", text_final=False), {name: array[:at] for name, array in whole.items()}
-    )
-    stage.engine.feed("r", TEXT, final=True)
-    stage.run()
-    same(concatenate([{n: a[:at] for n, a in whole.items()}, heard.arrays]), whole)
+    at = rows(whole) // 2
+    bench = Bench(family, depth)
+    heard = bench.open(request(text="", text_final=False), cut(whole, 0, at))
+    bench.feed("r", Text(TEXT), final=True)
+    bench.run()
+    same(concatenate([cut(whole, 0, at), heard.arrays]), whole)
 
 
-def test_a_request_without_words_fails_typed_and_alone(model: TalkerModel) -> None:
-    stage = Stage(model)
-    silent, spoken = stage.open(request("s", "... !")), stage.open(request("t"))
-    stage.run()
+def test_a_request_without_words_fails_typed_and_alone(family: Family) -> None:
+    bench = Bench(family)
+    silent, spoken = bench.open(request("s", "... !")), bench.open(request("t"))
+    bench.run()
     assert isinstance(silent.end, Failed)
     assert isinstance(silent.end.error, NothingToSay)
     assert isinstance(spoken.end, Finished)
 
 
-def test_words_come_in_order_within_the_audio(undisturbed: Heard) -> None:
+def test_words_come_in_order_within_the_audio(family: Family, undisturbed: Heard) -> None:
     words = undisturbed.words
     if not words:
         return  # a family without timestamps
     assert [w.word for w in words] == TEXT.split()
     times = [t for w in words for t in (w.start_s, w.end_s)]
     assert times == sorted(times)
-    assert times[-1] <= len(undisturbed.arrays["codes"]) / 25.0
+    assert times[-1] <= rows(undisturbed.arrays) / family.spec.frame_rate_hz
+
+
+def test_a_poisoned_block_fails_its_own_stream_and_nobody_elses(depth: int) -> None:
+    family = cantor()
+    bench = Bench(family, depth)
+    runner = bench.engine._runner
+    assert isinstance(runner, TorchRunner)
+    alone = Bench(family)
+    expected = alone.open(request("fine", seed=3))
+    alone.run()
+    sick, fine = bench.open(request("sick")), bench.open(request("fine", seed=3))
+    for _ in range(12):
+        bench.engine.step()
+    cache = runner._caches["backbone"]
+    first = bench.engine._room.table("sick")[0] * 16
+    cache.values[:, first : first + 16, : cache.width] = math.nan
+    bench.run()
+    assert isinstance(sick.end, Failed)
+    assert isinstance(sick.end.error, FloatingPointError)
+    same(fine.arrays, expected.arrays)
+    # The block is poisoned still; the next stream that enters it must not see it.
+    after = bench.open(request("after"))
+    bench.run()
+    alone = Bench(family)
+    undisturbed = alone.open(request("after"))
+    alone.run()
+    same(after.arrays, undisturbed.arrays)
+
+
+def spoken(*pieces: Piece, depth: int = 0) -> Heard:
+    bench = Bench(cantor(), depth)
+    heard = bench.open(request(text="", text_final=False))
+    bench.feed("r", *pieces, final=True)
+    bench.run()
+    return heard
+
+
+def test_a_pause_lasts_as_long_as_it_was_asked_to(depth: int) -> None:
+    plain = spoken(Text("One two."), Boundary(), Text("Three four."), depth=depth)
+    paused = spoken(Text("One two."), Pause(0.4), Text("Three four."), depth=depth)
+    assert rows(paused.arrays) - rows(plain.arrays) != 0
+    (first,) = [word for word in paused.words if word.word == "two."]
+    (second,) = [word for word in paused.words if word.word == "Three"]
+    silence = spoken(Text("One two."), depth=depth)
+    assert rows(silence.arrays) / 25.0 >= first.end_s
+    start = rows(silence.arrays)
+    held = paused.arrays["advance"][start : start + 10]
+    assert held[:9].tolist() == [0] * 9
+    assert held[9] > 0
+    assert second.start_s >= (start + 10) / 25.0
+
+
+def test_a_boundary_ends_an_utterance_wherever_it_stands() -> None:
+    one = spoken(Text("One two three four"))
+    two = spoken(Text("One two"), Boundary(), Text("three four"))
+    assert [word.word for word in two.words] == [word.word for word in one.words]
+    assert not np.array_equal(two.arrays["codes"], one.arrays["codes"])
+
+
+def test_a_word_may_bring_its_own_phones() -> None:
+    plain = spoken(Text("say tomato now"))
+    given = spoken(Text("say"), Phones("tomato", "t ah0 m ey1 t ow0"), Text("now"))
+    assert [word.word for word in given.words] == [word.word for word in plain.words]
+
+
+def test_phones_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(BadRequest, match="xx"):
+        Given.parse("tomato", "t xx")
+    assert Given.parse("tomato", "T AH M EY2 T OW").phones == (
+        *("t", "ah0", "m", "ey1", "t", "ow0"),
+    )

@@ -12,6 +12,7 @@ import structlog
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.errors import AntiphonError
+from ttscommon.events import EventRouter
 from ttscommon.messages import (
     AudioChunk,
     Checkpoint,
@@ -24,8 +25,8 @@ from ttscommon.messages import (
 )
 from ttscommon.tasks import stop
 from ttscommon.worker import Job
-from vocoder.engine.engine import Engine, Stopped
-from vocoder.engine.stream import Event, Failed, Finished, Piece
+from vocoder.engine.engine import Engine, Event, Failed, Finished, Piece, Stopped
+from vocoder.engine.stream import Resume, first_frame
 
 _FREE_TIMEOUT_S: Final = 30.0
 
@@ -52,14 +53,21 @@ class Words:
         return words
 
 
-class Sounding:
+class VocodeJob:
     """Runs one job from where its audio log ends to its End."""
 
     def __init__(
-        self, bus: Bus, engine: Engine, job: Job, writer: LogWriter, codes_timeout_s: float
+        self,
+        bus: Bus,
+        engine: Engine,
+        router: EventRouter[Event],
+        job: Job,
+        writer: LogWriter,
+        codes_timeout_s: float,
     ) -> None:
         self._bus = bus
         self._engine = engine
+        self._router = router
         self._job = job
         self._writer = writer
         self._codes_timeout_s = codes_timeout_s
@@ -67,35 +75,31 @@ class Sounding:
         self._words = Words(self._resumed.last_word)
         self._spent: tuple[Spent, ...] = ()
         self._first_codes_s = 0.0
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._codes_end: End | None = None
-        self._holds_slot = True
 
     async def run(self) -> None:
-        """Sound everything and write the End; leaves no slot behind, whatever happens."""
-        job, loop = self._job, asyncio.get_running_loop()
+        """Decode everything and write the End; leaves no slot behind, whatever happens."""
+        job, resumed = self._job, self._resumed
+        prefix = await asyncio.to_thread(self._engine.prefix, job.request)
         job.on_playback = lambda start_s: self._engine.playback(job.request_id, start_s)
-        self._engine.open(
-            job.request,
-            lambda event: loop.call_soon_threadsafe(self._events.put_nowait, event),
-            skip=self._writer.position,
-            frame=self._resumed.frame,
-            mark=self._resumed.mark,
-        )
-        if job.playback_start_s is not None:
-            job.on_playback(job.playback_start_s)
         try:
-            end = await self._outcome()
+            with self._router.listening(job.request_id) as events:
+                resume = Resume(self._writer.position, resumed.frame, resumed.mark)
+                self._engine.open(job.request, resume, prefix)
+                if job.playback_start_s is not None:
+                    job.on_playback(job.playback_start_s)
+                begin = first_frame(self._engine.spec, resumed.frame, prefix)
+                end = await self._outcome(events, begin)
         finally:
             job.on_playback = None
             await self._free()
         await self._writer.end(end)
 
-    async def _outcome(self) -> End:
-        """Work until the request is cancelled, sounded or failed, whichever is first."""
+    async def _outcome(self, events: asyncio.Queue[Event], begin: int) -> End:
+        """Work until the request is cancelled, decoded or failed, whichever is first."""
         cancelled = asyncio.create_task(self._job.cancelled.wait())
-        reading = asyncio.create_task(self._read(), name=f"codes-{self._job.request_id}")
-        writing = asyncio.create_task(self._write(), name=f"audio-{self._job.request_id}")
+        reading = asyncio.create_task(self._read(begin), name=f"codes-{self._job.request_id}")
+        writing = asyncio.create_task(self._write(events), name=f"audio-{self._job.request_id}")
         waiting: set[asyncio.Task[Any]] = {cancelled, reading, writing}
         try:
             while True:
@@ -109,10 +113,9 @@ class Sounding:
         finally:
             await stop(cancelled, reading, writing, again_s=0.5)
 
-    async def _read(self) -> End | None:
-        """Feed the engine all codes. Returns an End only if what waits is not worth sounding."""
+    async def _read(self, begin: int) -> End | None:
+        """Feed the engine all codes. Returns an End only if what waits is not worth decoding."""
         request_id = self._job.request_id
-        begin = self._engine.spec.replay_from(self._resumed.frame)
         async with self._bus.reader(subjects.CODES, request_id, begin) as reader:
             while True:
                 try:
@@ -122,29 +125,28 @@ class Sounding:
                     return self._end("error", "internal", "the codes stopped coming")
                 if isinstance(record, End):
                     break
-                if not isinstance(record, CodecChunk) or "codes" not in record.tensors:
-                    return self._end("error", "malformed_message", "a chunk without codes")
+                if not isinstance(record, CodecChunk):
+                    return self._end("error", "malformed_message", "a record that holds no codes")
                 if record.spent:
                     self._spent, self._first_codes_s = record.spent, time.monotonic()
                 self._words.add(record.words)
-                self._engine.feed(request_id, record.tensors["codes"].array())
+                arrays = {name: tensor.array() for name, tensor in record.tensors.items()}
+                self._engine.feed(request_id, arrays)
         if record.outcome == "cancelled":
             return self._end("cancelled", record.code, record.message)
         self._codes_end = record
         self._engine.finish(request_id)
         return None
 
-    async def _write(self) -> End:
+    async def _write(self, events: asyncio.Queue[Event]) -> End:
         """Put pieces as they come, and return the End that fits how the stream ended."""
         while True:
-            match await self._events.get():
+            match await events.get():
                 case Piece() as piece:
                     await self._writer.put(self._chunk(piece))
                 case Finished():
-                    self._holds_slot = False
                     return self._relayed()
                 case Failed(error):
-                    self._holds_slot = False
                     return self._failure(error)
 
     def _chunk(self, piece: Piece) -> AudioChunk:
@@ -187,12 +189,11 @@ class Sounding:
         return End(self._job.request_id, self._writer.position, outcome, code, message, param)
 
     async def _free(self) -> None:
-        """Give the slot back, and wait until the engine has done so."""
-        if self._holds_slot:
-            loop = asyncio.get_running_loop()
-            freed = asyncio.Event()
-            self._engine.cancel(self._job.request_id, lambda: loop.call_soon_threadsafe(freed.set))
-            await asyncio.wait_for(freed.wait(), _FREE_TIMEOUT_S)
+        """Give the slot back, if it is still held, and wait until the engine has done so."""
+        loop = asyncio.get_running_loop()
+        freed = asyncio.Event()
+        self._engine.cancel(self._job.request_id, lambda: loop.call_soon_threadsafe(freed.set))
+        await asyncio.wait_for(freed.wait(), _FREE_TIMEOUT_S)
         if self._job.cancelled.is_set():
             elapsed_s = time.monotonic() - self._job.cancelled_s
             self._engine.metrics.cancel_latency.labels("vocoder").observe(elapsed_s)

@@ -1,0 +1,215 @@
+"""Who runs in a step and who gives way: KV blocks are found before anybody's plan is used.
+
+Plain Python. What it promises, and tests/unit/talker/engine/test_placement.py holds it to:
+a stream that runs owns blocks for all of its plan; a stream that gives way does not run in the
+same step; streams give way only to one that has clearly less slack, or when nobody could run at
+all, only if that makes room, and no more of them than it takes; and as long as one of the claims
+fits into an empty cache, one of them runs or blocks are on their way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, Protocol, TypeVar
+
+from talker.engine.blocks import BLOCK_POSITIONS, BlockAllocator
+from ttscommon.inflight import Command
+
+# Streams of nearly the same slack must not take the cache from each other in turn: between two
+# exchanges of places, the one that runs makes at least twice this much sound.
+MARGIN_S: Final = 0.5
+
+
+class Claim(Protocol):
+    """A stream that would like to run, with positions 0 .. `end` in the cache."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def slack_s(self) -> float: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def starved(self) -> bool: ...
+
+
+ClaimT = TypeVar("ClaimT", bound=Claim)
+
+
+@dataclass
+class Placement(Generic[ClaimT]):
+    """Streams that run now, in order, and those whose blocks were taken.
+
+    `promised`: the stream that others gave way to, if their blocks are not free yet. It comes first
+    next time: otherwise a third could take them, and streams would evict each other in a circle.
+    """
+
+    run: list[ClaimT] = field(default_factory=list)
+    evicted: list[str] = field(default_factory=list)
+    promised: str | None = None
+
+
+def place(
+    order: Sequence[ClaimT],
+    slack_of: Callable[[], Iterable[tuple[str, float]]],
+    allocator: BlockAllocator,
+    take: Callable[[str], object],
+    promised: str | None = None,
+    *,
+    idle: bool = True,
+) -> Placement[ClaimT]:
+    """Find blocks for the claims of `order`, the most urgent first, after the `promised` one.
+
+    slack_of: all open streams with their slack in seconds, claimed or not; asked for only when
+    blocks run out. take: takes a stream's blocks; they come back at once or, with launches in
+    flight, later, and then the stream they were taken for runs in a later step. idle: nothing is
+    in flight, so that a stream must run now or none ever would.
+    """
+    placed: Placement[ClaimT] = Placement()
+    running: set[str] = set()
+    withheld = False
+    if promised is not None:
+        order = sorted(order, key=lambda claim: claim.key != promised)
+    for claim in order:
+        if claim.key in placed.evicted:
+            continue
+        missing = allocator.missing(claim.key, claim.end)
+        if missing > 0:
+            if withheld or not _make_room(
+                claim, missing, slack_of, running, placed, allocator, take
+            ):
+                # Others must not live on the blocks that a starved stream is waiting for.
+                withheld = withheld or claim.starved or claim.key == promised
+                continue
+            allocator.reserve(claim.key, claim.end)
+        placed.run.append(claim)
+        running.add(claim.key)
+    if idle and not placed.run:
+        _force(order, slack_of, placed, allocator, take)
+    return placed
+
+
+def _make_room(
+    claim: Claim,
+    missing: int,
+    slack_of: Callable[[], Iterable[tuple[str, float]]],
+    running: set[str],
+    placed: Placement[ClaimT],
+    allocator: BlockAllocator,
+    take: Callable[[str], object],
+) -> bool:
+    """Whether `missing` blocks are free now, if need be after others gave way."""
+    if missing > allocator.free + allocator.returning:
+        least_s = claim.slack_s + MARGIN_S
+        holders = [
+            (key, slack_s)
+            for key, slack_s in slack_of()
+            if key != claim.key and key not in running and slack_s >= least_s
+        ]
+        for victim in victims(holders, missing, allocator):
+            take(victim)
+            placed.evicted.append(victim)
+            placed.promised = placed.promised or claim.key
+    return missing <= allocator.free
+
+
+def _force(
+    order: Sequence[ClaimT],
+    slack_of: Callable[[], Iterable[tuple[str, float]]],
+    placed: Placement[ClaimT],
+    allocator: BlockAllocator,
+    take: Callable[[str], object],
+) -> None:
+    """Nobody could run: the most urgent that can, does, whatever slack the others have."""
+    for claim in order:
+        missing = allocator.missing(claim.key, claim.end)
+        holders = [(key, slack_s) for key, slack_s in slack_of() if key != claim.key]
+        for victim in victims(holders, missing, allocator):
+            take(victim)
+            placed.evicted.append(victim)
+            placed.promised = claim.key
+        if allocator.reserve(claim.key, claim.end):
+            placed.run.append(claim)
+        if placed.run or placed.evicted:
+            return
+
+
+def victims(
+    holders: Iterable[tuple[str, float]], missing: int, allocator: BlockAllocator
+) -> list[str]:
+    """The streams that give way so that `missing` blocks come free: those with most slack.
+
+    None if all of `holders` together would not make room, and never one that is not needed.
+    """
+    missing -= allocator.free + allocator.returning
+    chosen: list[str] = []
+    for key, _ in sorted(holders, key=lambda holder: (-holder[1], holder[0])):
+        if missing <= 0:
+            break
+        if held := len(allocator.table(key)):
+            chosen.append(key)
+            missing -= held
+    if missing > 0:
+        return []
+    for key in list(chosen):  # a large one at the end may make small ones before it needless
+        held = len(allocator.table(key))
+        if missing + held <= 0:
+            chosen.remove(key)
+            missing += held
+    return chosen
+
+
+class Room:
+    """A model's KV cache as the engine sees it: how long a prompt may get, and who has what.
+
+    A model without caches has room for everybody.
+    """
+
+    def __init__(
+        self, blocks: int, max_positions: int, release: Callable[[Command], object]
+    ) -> None:
+        """`blocks`: none for a model without caches. `release`: see InFlight.release."""
+        self._allocator = BlockAllocator(blocks) if blocks else None
+        self.most_positions = min(max_positions, blocks * BLOCK_POSITIONS or max_positions)
+        self._release = release
+        self._promised: str | None = None
+
+    @property
+    def idle(self) -> bool:
+        return self._allocator is None or self._allocator.idle
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Free blocks, and all blocks."""
+        return (0, 0) if self._allocator is None else (self._allocator.free, self._allocator.total)
+
+    def table(self, key: str) -> Sequence[int]:
+        """The stream's blocks, in the order of the positions they hold."""
+        return () if self._allocator is None else self._allocator.table(key)
+
+    def place(
+        self,
+        order: Sequence[ClaimT],
+        slack_of: Callable[[], Iterable[tuple[str, float]]],
+        evict: Callable[[str], object],
+        *,
+        idle: bool,
+    ) -> list[ClaimT]:
+        """Those of `order` that run now; `evict` is called for those that gave way."""
+        if self._allocator is None:
+            return list(order)
+        allocator, promised = self._allocator, self._promised
+        placed = place(order, slack_of, allocator, self.free, promised, idle=idle)
+        waiting = {claim.key for claim in order} - {claim.key for claim in placed.run}
+        promised = placed.promised or promised
+        self._promised = promised if promised in waiting else None
+        for key in placed.evicted:
+            evict(key)
+        return placed.run
+
+    def free(self, key: str) -> None:
+        """Take the stream's blocks back, as soon as nothing in flight may write them."""
+        allocator = self._allocator
+        if allocator is not None and (blocks := allocator.take(key)):
+            self._release(lambda: allocator.give_back(blocks))

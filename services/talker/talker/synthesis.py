@@ -1,0 +1,91 @@
+"""Speech without a bus: what calibration, warm-up, training, tests and offline use stand on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from talker.engine.engine import Engine
+from talker.engine.stream import ChunkReady, Event
+from ttscommon.errors import AntiphonError
+from ttscommon.fields import Array, Arrays, concatenate
+from ttscommon.messages import SpeechRequest, WordTime
+from ttscommon.pieces import Text
+from ttscommon.runtime import Failed
+
+
+@dataclass
+class Spoken:
+    """A request's frames, chunk by chunk, its word times, and its error if it failed."""
+
+    request: SpeechRequest
+    chunks: list[Arrays] = field(default_factory=list)
+    words: list[WordTime] = field(default_factory=list)
+    error: Exception | None = None
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All frames, [frames, ...]; raises what the request failed with."""
+        if self.error is not None:
+            raise self.error
+        return concatenate(self.chunks) if self.chunks else {}
+
+
+def synthesise(
+    engine: Engine,
+    requests: Sequence[SpeechRequest],
+    restored: Mapping[str, Arrays] | None = None,
+) -> list[Spoken]:
+    """Speak all requests, as many at once as the engine has slots, by turning it here.
+
+    The engine must not have been started. restored: frames that a request begins behind, by
+    request id.
+    """
+    spoken = {request.request_id: Spoken(request) for request in requests}
+    waiting = deque(spoken.values())
+    opened: set[str] = set()
+    engine.listen(partial(_hear, engine, spoken, opened))
+    while waiting or opened:
+        while waiting and len(opened) < engine.capacity:
+            one = waiting.popleft()
+            if _open(engine, one, (restored or {}).get(one.request.request_id)):
+                opened.add(one.request.request_id)
+        if opened:
+            engine.step()
+    if not engine.idle:
+        engine.step()  # what was launched ahead of the last end
+    return list(spoken.values())
+
+
+def _open(engine: Engine, spoken: Spoken, restored: Arrays | None) -> bool:
+    """Whether the engine has the request now; if not, it has its error."""
+    request = spoken.request
+    try:
+        prepared = engine.family.prepare(request)
+        units = list(prepared.read([Text(request.text)], final=True))
+    except AntiphonError as error:
+        spoken.error = error
+        return False
+    engine.open(prepared, restored, units, final=True)
+    return True
+
+
+def _hear(
+    engine: Engine,
+    spoken: Mapping[str, Spoken],
+    opened: set[str],
+    events: Sequence[tuple[str, Event]],
+) -> None:
+    for key, event in events:
+        if isinstance(event, ChunkReady):
+            spoken[key].chunks.append(event.arrays)
+            spoken[key].words.extend(event.words)
+            engine.acknowledge(key)
+        else:
+            spoken[key].error = event.error if isinstance(event, Failed) else None
+            opened.discard(key)
+
+
+__all__ = ["Spoken", "synthesise"]
