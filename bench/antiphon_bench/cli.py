@@ -199,6 +199,24 @@ def policies(
 
 
 @app.command()
+def turns(
+    streams: Annotated[str, typer.Option(help="Open at once, in turn.")] = "1,16,64,256",
+    count: Annotated[int, typer.Option(help="Turns measured.")] = 400,
+    depth: Annotated[int, typer.Option(help="Launches in flight behind the host.")] = 1,
+) -> None:
+    """Measure the talker's host time a turn, without any computing."""
+    try:
+        from antiphon_bench import turns as host
+    except ImportError as error:
+        hint = "needs the talker package (`pip install ./services/talker`)"
+        raise typer.BadParameter(hint) from error
+    for number in streams.split(","):
+        took = host.measure(int(number), count, depth=depth)
+        p50_ms, p95_ms = took.p50_s * 1e3, took.p95_s * 1e3
+        print(f"{took.streams:5} streams  p50 {p50_ms:6.3f} ms  p95 {p95_ms:6.3f} ms")
+
+
+@app.command()
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs or sweeps.")],
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("bench-report"),

@@ -25,8 +25,9 @@ from antiphon_bench.config import Gamma, Poisson, RunConfig, TextSet
 from antiphon_bench.stats import percentile
 from antiphon_bench.theme import THEMES, Theme, figure
 from talker.engine.chunker import ChunkSizes
-from talker.engine.engine import ChunkReady, Engine, Event
+from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, Limits, PolicyName
+from talker.engine.stream import ChunkReady, Event
 from talker.models.fake import FRAME_RATE_HZ, Curve, FakeModel
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics

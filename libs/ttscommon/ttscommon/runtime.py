@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -48,6 +48,7 @@ class EngineStream(Protocol):
 
 EventT = TypeVar("EventT")
 StreamT = TypeVar("StreamT", bound=EngineStream)
+ValueT = TypeVar("ValueT")
 Sink = Callable[[Sequence[tuple[str, Any]]], object]
 
 
@@ -173,6 +174,18 @@ class Runtime(ABC, Generic[StreamT, EventT]):
                 action(stream)
             except Exception as error:
                 self._fail(stream, error)
+
+    def _each(
+        self, action: Callable[[StreamT], ValueT], streams: Iterable[StreamT] | None = None
+    ) -> list[tuple[StreamT, ValueT]]:
+        """What `action` gives for every open stream, or for `streams`, that it does not fail."""
+        given = []
+        for stream in self._slots if streams is None else streams:
+            try:
+                given.append((stream, action(stream)))
+            except Exception as error:
+                self._fail(stream, error)
+        return given
 
     def _fail(self, stream: StreamT, error: Exception) -> None:
         if stream.slot >= 0:

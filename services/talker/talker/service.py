@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from talker.engine.engine import Engine, Event
+from talker.engine.engine import Engine
+from talker.engine.stream import Event
 from talker.loading import build_engine
 from talker.settings import TalkerSettings
 from talker.talk_job import TalkJob, TextTiming

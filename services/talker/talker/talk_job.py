@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import structlog
 
-from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished, Stopped
+from talker.engine.engine import Engine
+from talker.engine.stream import ChunkReady, Event
 from talker.models.base import Arrays, Prepared
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
@@ -20,6 +21,7 @@ from ttscommon.events import EventRouter
 from ttscommon.fields import concatenate
 from ttscommon.messages import CodecChunk, End, Outcome, Spent, Tensor, TextPiece
 from ttscommon.pieces import Piece, Text
+from ttscommon.runtime import Failed, Finished, Stopped
 from ttscommon.tasks import stop
 from ttscommon.worker import Job
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from talker.engine.engine import Engine, Stopped
+from talker.engine.engine import Engine
 from talker.models.fake import (
     FRAMES_PER_CHARACTER,
     Curve,
@@ -26,6 +26,7 @@ from ttscommon.errors import Overloaded
 from ttscommon.messages import Cancel, CodecChunk, End, SpeechRequest, Tensor, TextPiece
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Piece
+from ttscommon.runtime import Stopped
 from ttscommon.subjects import CODES, TEXT, VOCODER
 from ttscommon.worker import Job
 

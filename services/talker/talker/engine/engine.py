@@ -12,13 +12,13 @@ from talker.engine.chunker import ChunkSizes
 from talker.engine.placement import Room
 from talker.engine.runner import Results, Row
 from talker.engine.scheduler import Limits, Policy, online
-from talker.engine.stream import ChunkReady, Event, Stream
+from talker.engine.stream import ChunkReady, Stream
 from talker.models.base import Family, ModelSpec, Prepared
 from ttscommon.fields import Arrays, concatenate, cut, rows
 from ttscommon.inflight import launch_bisected
 from ttscommon.metrics import Metrics
 from ttscommon.pace import Pace
-from ttscommon.runtime import Failed, Finished, Runtime, Stopped
+from ttscommon.runtime import Runtime, Stopped
 from ttscommon.slots import Slots
 
 _LIMITS: Final = Limits()
@@ -68,10 +68,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         """Seconds of a round by streams, prompts and rendering included: see Pace."""
         return self._pace.round_s
 
-    @property
-    def frame_seconds(self) -> float:
-        """Nothing comes on top of a round."""
-        return 0.0
+    frame_seconds: float = 0.0  # nothing comes on top of a round
 
     @property
     def kv_positions(self) -> tuple[int, int]:
@@ -132,24 +129,18 @@ class Engine(Runtime[Stream, ChunkReady]):
 
     def _plan(self, now: float) -> list[Stream]:
         """The streams that step now, each with its plan and with blocks for all of it."""
-        ready: list[Stream] = []
         most, limit = self._limits.positions, self._room.most_positions
-        for stream in self._slots:
-            try:
-                if stream.plan(now, most, limit):
-                    ready.append(stream)
-            except Exception as error:
-                self._fail(stream, error)
+        planned = self._each(lambda stream: stream.plan(now, most, limit))
+        ready = [stream for stream, can in planned if can]
         chosen = self._policy(ready, self._limits)
-        idle = not self._in_flight
-        return self._room.place(chosen, lambda: self._slacks(now), self._evict, idle=idle)
+        slacks, idle = partial(self._slacks, now), not self._in_flight
+        return self._room.place(chosen, slacks, self._evict, idle=idle)
 
     def _slacks(self, now: float) -> Iterable[tuple[str, float]]:
         return [(stream.key, stream.slack_at(now)) for stream in self._slots]
 
     def _evict(self, key: str) -> None:
-        if stream := self._slots.get(key):
-            stream.evict()
+        self._with(key, Stream.evict)
 
     # launch
 
@@ -177,8 +168,7 @@ class Engine(Runtime[Stream, ChunkReady]):
 
     def _collect(self) -> int:
         """Take the oldest launch's results; returns the frames gained."""
-        started = self._clock()
-        batch, ticket = self._in_flight.oldest()
+        started, (batch, ticket) = self._clock(), self._in_flight.oldest()
         results = self._runner.collect(ticket)
         self._in_flight.settle()
         self.metrics.stage_duration.labels(_STAGE).observe(self._clock() - started)
@@ -204,24 +194,15 @@ class Engine(Runtime[Stream, ChunkReady]):
         """Cut due chunks, render them all at once, hand them out, and close what is done."""
         now = self._clock()
         busy = self._pace.at(len(self._slots)) * self.spec.frame_rate_hz
-        cuts: list[tuple[Stream, int]] = []
-        for stream in self._slots:
-            try:
-                if count := stream.due(self._sizes, now, busy):
-                    cuts.append((stream, count))
-            except Exception as error:
-                self._fail(stream, error)
-        if cuts:
+        due = self._each(lambda stream: stream.due(self._sizes, now, busy))
+        if cuts := {stream: count for stream, count in due if count}:
             self._send(cuts)
-        for stream in self._slots:
-            try:
-                if stream.over:
-                    self._finish(stream)
-            except Exception as error:
-                self._fail(stream, error)
+        for stream, over in self._each(lambda stream: stream.over):
+            if over:
+                self._finish(stream)
 
-    def _send(self, cuts: list[tuple[Stream, int]]) -> None:
-        taken = [(stream, *stream.model.take(count)) for stream, count in cuts]
+    def _send(self, cuts: dict[Stream, int]) -> None:
+        taken = [(s, *given) for s, given in self._each(lambda s: s.model.take(cuts[s]), cuts)]
         rendered, failed = launch_bisected(taken, self._render)
         for (stream, _, _), error in failed:
             self._fail(stream, error)
@@ -252,6 +233,3 @@ class Engine(Runtime[Stream, ChunkReady]):
         free, total = self._room.blocks
         self.metrics.kv_blocks.labels("free").set(free)
         self.metrics.kv_blocks.labels("used").set(total - free)
-
-
-__all__ = ["ChunkReady", "Engine", "Event", "Failed", "Finished", "Stopped"]

@@ -10,18 +10,20 @@ import numpy as np
 import pytest
 
 from talker.engine.chunker import ChunkSizes
-from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished, Stopped
+from talker.engine.engine import Engine
 from talker.engine.runner import Results, Row
 from talker.engine.scheduler import Limits
+from talker.engine.stream import ChunkReady, Event
 from talker.models.base import Arrays, Plan, Prepared
 from talker.models.fake import Curve, FakeModel, FakeRunner, FakeStream, Manner, fake_frame
 from ttscommon.errors import TextTooLong
 from ttscommon.inflight import DeviceError
-from ttscommon.messages import SpeechRequest
+from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Text
+from ttscommon.runtime import Failed, Finished, Stopped
 
-BREAKS, NOT_FINITE, UNRENDERED, NO_PLAN, NOT_DONE = 666, 667, 668, 669, 670
+BREAKS, NOT_FINITE, UNRENDERED, NO_PLAN, NOT_DONE, NOT_TAKEN = range(666, 672)
 
 
 class Stream(FakeStream):
@@ -37,6 +39,11 @@ class Stream(FakeStream):
         if self.seed == NOT_DONE and self.frames >= 5:
             raise RuntimeError("cannot say")
         return super().done
+
+    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+        if self.seed == NOT_TAKEN:
+            raise RuntimeError("cannot be taken")
+        return super().take(count)
 
 
 class Runner(FakeRunner):
@@ -187,7 +194,7 @@ def test_a_stream_that_nobody_takes_from_pauses_and_the_others_go_on(depth: int)
 
 
 @both_depths
-@pytest.mark.parametrize("seed", [BREAKS, NOT_FINITE, UNRENDERED, NO_PLAN, NOT_DONE])
+@pytest.mark.parametrize("seed", [BREAKS, NOT_FINITE, UNRENDERED, NO_PLAN, NOT_DONE, NOT_TAKEN])
 def test_a_stream_that_breaks_falls_alone(seed: int, depth: int) -> None:
     desk = Desk(depth=depth)
     names = [f"good{i}" for i in range(5)]

@@ -16,13 +16,15 @@ import numpy as np
 import pytest
 
 from talker.engine.chunker import ChunkSizes
-from talker.engine.engine import ChunkReady, Engine, Event, Finished
+from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, Limits
+from talker.engine.stream import ChunkReady, Event
 from talker.models.base import Prepared
 from talker.models.fake import Curve, FakeModel, Manner, fake_frames
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Text
+from ttscommon.runtime import Finished
 
 SCHEDULES = int(os.environ.get("ANTIPHON_SCHEDULES", "100"))
 MANNERS = (

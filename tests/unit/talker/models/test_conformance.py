@@ -17,8 +17,9 @@ import pytest
 import torch
 
 from talker.engine.chunker import ChunkSizes
-from talker.engine.engine import ChunkReady, Engine, Event, Failed, Finished
+from talker.engine.engine import Engine
 from talker.engine.scheduler import Limits
+from talker.engine.stream import ChunkReady, Event
 from talker.engine.torch_runner import TorchRunner
 from talker.models.base import Arrays, Family, Prepared
 from talker.models.cantor import Cantor, spec_of
@@ -33,6 +34,7 @@ from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Boundary, Pause, Phones, Piece, Text
 from ttscommon.replicas import Voice
+from ttscommon.runtime import Failed, Finished
 
 BLOCKS = 96
 
