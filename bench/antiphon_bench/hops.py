@@ -25,7 +25,7 @@ import typer
 
 from antiphon_bench.clients.http import server_timing
 from antiphon_bench.stats import percentile
-from talker.engine import engine as talking
+from talker.engine import stream as talking
 from talker.loading import build_engine as build_talker
 from talker.settings import TalkerSettings
 from ttscommon.messages import SpeechRequest
