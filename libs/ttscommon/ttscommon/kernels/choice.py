@@ -1,0 +1,43 @@
+"""Which version of a kernel runs: Triton's on a CUDA device, plain torch everywhere else.
+
+The plain version (the *twin*) defines what a kernel computes. Modules that hold Triton code are
+imported only where it runs, so that a machine without Triton needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from typing import Literal
+
+from torch import Tensor
+
+Version = Literal["auto", "torch", "triton"]
+
+_version: Version = "auto"
+
+
+@cache
+def available() -> bool:
+    """Whether Triton is installed."""
+    return find_spec("triton") is not None
+
+
+def use_triton(like: Tensor) -> bool:
+    """Whether a kernel over `like` is to be Triton's."""
+    if _version == "auto":
+        return like.is_cuda and available()
+    return _version == "triton"
+
+
+@contextmanager
+def only(version: Version) -> Iterator[None]:
+    """Run one version in this process, for tests (in Triton's interpreter) and comparisons."""
+    global _version
+    before, _version = _version, version
+    try:
+        yield
+    finally:
+        _version = before

@@ -1,0 +1,1 @@
+"""Sampling, attention and cache on a device: a plain torch twin and a Triton version each."""

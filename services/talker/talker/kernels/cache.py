@@ -1,0 +1,36 @@
+"""Rows of a paged KV cache, written and moved by number: exact copies in every version."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ttscommon.kernels.choice import use_triton
+
+
+def store(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, places: Tensor) -> None:
+    """Put tokens [tokens, kv_heads, head_dim] at rows `places` [tokens] int64 of one layer.
+
+    keys, values: [rows, kv_heads, head_dim]. Tokens may share a row that nobody reads.
+    """
+    k, v = k.to(keys.dtype), v.to(values.dtype)
+    if use_triton(keys):
+        from talker.kernels import cache_triton
+
+        cache_triton.store(k, v, keys, values, places)
+        return
+    keys.index_copy_(0, places, k)
+    values.index_copy_(0, places, v)
+
+
+def move(keys: Tensor, values: Tensor, source: Tensor, target: Tensor) -> None:
+    """Copy rows `source` to rows `target`, [pairs] int64, in all layers.
+
+    keys, values: [layers, rows, kv_heads, head_dim]. No row may be source and target at once.
+    """
+    if use_triton(keys):
+        from talker.kernels import cache_triton
+
+        cache_triton.move(keys, values, source, target)
+        return
+    keys[:, target] = keys[:, source]
+    values[:, target] = values[:, source]

@@ -1,0 +1,187 @@
+"""Sampling in one kernel, a program a row: rules, top-k, top-p, keyed noise, the best.
+
+A row's logits stay in registers. Thresholds of top-k and top-p are found bit by bit, on floats
+mapped to integers of the same order: 32 sums over the row, and no sort.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import triton
+import triton.language as tl
+from torch import Tensor, empty
+from torch import bool as torch_bool
+from torch import int64 as torch_int64
+
+from talker.kernels.rules import Rules
+
+MOST_IDS: Final = 8192
+_WIDE: Final = 2048
+
+_GOLDEN: tl.constexpr = tl.constexpr(0x9E3779B97F4A7C15)
+_FIRST: tl.constexpr = tl.constexpr(0xBF58476D1CE4E5B9)
+_SECOND: tl.constexpr = tl.constexpr(0x94D049BB133111EB)
+_SIGN: tl.constexpr = tl.constexpr(0x80000000)
+_ALL: tl.constexpr = tl.constexpr(0xFFFFFFFF)
+
+
+@triton.jit
+def _finish(value):
+    value = (value ^ (value >> 30)) * _FIRST
+    value = (value ^ (value >> 27)) * _SECOND
+    return value ^ (value >> 31)
+
+
+@triton.jit
+def _mix(value):
+    return _finish(value + _GOLDEN)
+
+
+@triton.jit
+def _uniforms(seed, frame, draw, ids):
+    key = _mix(_mix(_mix(seed.to(tl.uint64)) ^ frame.to(tl.uint64)) ^ draw.to(tl.uint64))
+    value = _finish(key + (ids + 1).to(tl.uint64) * _GOLDEN)
+    return ((value >> 40).to(tl.float32) + 0.5) * 5.9604644775390625e-08
+
+
+@triton.jit
+def _ordered(x):
+    """float32 to uint32 in the same order."""
+    bits = x.to(tl.uint32, bitcast=True)
+    return tl.where(bits >= _SIGN, bits ^ _ALL, bits | _SIGN)
+
+
+@triton.jit
+def _float(key):
+    """The inverse of `_ordered`."""
+    bits = tl.where(key >= _SIGN, key ^ _SIGN, key ^ _ALL)
+    return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _keep_top(x, count):
+    """-inf for everything below the row's `count` largest."""
+    keys = _ordered(x)
+    least = tl.zeros([], tl.uint32)
+    bit = least + _SIGN
+    for _ in range(32):
+        raised = least | bit
+        if tl.sum((keys >= raised).to(tl.int32)) >= count:
+            least = raised
+        bit = bit >> 1
+    return tl.where(x >= _float(least), x, float("-inf"))
+
+
+@triton.jit
+def _keep_mass(x, temperature, top_p):
+    """-inf for the least likely that together hold no more than 1 - top_p."""
+    keys = _ordered(x)
+    share = tl.exp((x - tl.max(x)) / temperature)
+    spare = (1.0 - top_p) * tl.sum(share)
+    least = tl.zeros([], tl.uint32)
+    bit = least + _SIGN
+    for _ in range(32):
+        raised = least | bit
+        if tl.sum(tl.where(keys < raised, share, 0.0)) <= spare:
+            least = raised
+        bit = bit >> 1
+    return tl.where(keys >= tl.minimum(least, tl.max(keys)), x, float("-inf"))
+
+
+@triton.jit(do_not_specialize=["draw", "vocabulary", "end", "least_frames"])
+def sample_rows(
+    logits,
+    seeds,
+    frames,
+    draw,
+    temperatures,
+    top_ks,
+    top_ps,
+    seen,
+    made,
+    penalties,
+    suppressed,
+    ids_out,
+    finite_out,
+    vocabulary,
+    logits_stride,
+    seen_stride,
+    end,
+    least_frames,
+    HAS_RULES: tl.constexpr,
+    HAS_TOP_K: tl.constexpr,
+    HAS_TOP_P: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    row = tl.program_id(0)
+    ids = tl.arange(0, BLOCK)
+    inside = ids < vocabulary
+    x = tl.load(logits + row.to(tl.int64) * logits_stride + ids, mask=inside, other=0.0)
+    x = x.to(tl.float32)
+    finite = tl.abs(x) < float("inf")
+    tl.store(finite_out + row, tl.min(finite.to(tl.int32)) > 0)
+    if HAS_RULES:
+        known = tl.load(seen + row.to(tl.int64) * seen_stride + ids, mask=inside, other=0) != 0
+        penalty = tl.load(penalties + row)
+        x = tl.where(known, tl.where(x < 0, x * penalty, x / penalty), x)
+        never = tl.load(suppressed + ids, mask=inside, other=1) != 0
+        early = tl.load(made + row) < least_frames
+        finite = finite & (never == 0) & ((early & (ids == end)) == 0)
+    x = tl.where(inside & finite, x, float("-inf"))
+    temperature = tl.load(temperatures + row)
+    if HAS_TOP_K:
+        count = tl.load(top_ks + row)
+        if (count > 0) & (count < vocabulary):
+            x = _keep_top(x, count)
+    if HAS_TOP_P:
+        top_p = tl.load(top_ps + row)
+        if (top_p < 1.0) & (temperature > 0.0):
+            x = _keep_mass(x, temperature, top_p)
+    u = _uniforms(tl.load(seeds + row), tl.load(frames + row), draw, ids)
+    gumbel = -tl.log(-tl.log(u))
+    tl.store(ids_out + row, tl.argmax(x + gumbel * temperature, 0).to(tl.int64))
+
+
+def sample(
+    logits: Tensor,
+    seed: Tensor,
+    frame: Tensor,
+    draw: int,
+    temperature: Tensor,
+    top_k: Tensor | None,
+    top_p: Tensor | None,
+    rules: Rules | None,
+) -> tuple[Tensor, Tensor]:
+    """See talker.kernels.sampling.draw_ids; at most MOST_IDS ids."""
+    rows, vocabulary = logits.shape
+    ids = empty(rows, dtype=torch_int64, device=logits.device)
+    finite = empty(rows, dtype=torch_bool, device=logits.device)
+    unused = ids
+    block = triton.next_power_of_2(vocabulary)
+    sample_rows[(rows,)](
+        logits,
+        seed,
+        frame,
+        draw,
+        temperature,
+        unused if top_k is None else top_k,
+        unused if top_p is None else top_p,
+        unused if rules is None else rules.seen,
+        unused if rules is None else rules.made,
+        unused if rules is None else rules.penalty,
+        unused if rules is None else rules.suppressed,
+        ids,
+        finite,
+        vocabulary,
+        logits.stride(0),
+        0 if rules is None else rules.seen.stride(0),
+        -1 if rules is None else rules.end,
+        0 if rules is None else rules.least_frames,
+        HAS_RULES=rules is not None,
+        HAS_TOP_K=top_k is not None,
+        HAS_TOP_P=top_p is not None,
+        BLOCK=block,
+        num_warps=8 if block >= _WIDE else 4,
+    )
+    return ids, finite
