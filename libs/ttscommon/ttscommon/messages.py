@@ -92,7 +92,10 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field="t"):
-    """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`."""
+    """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`.
+
+    speed: what the model is to speak at by itself, within its `Model.speeds`.
+    """
 
     request_id: Identifier
     model: Identifier
@@ -101,6 +104,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     text_final: bool = True
     language: str = "en"
     seed: Count = 0
+    speed: Annotated[float, msgspec.Meta(ge=0.25, le=4.0)] = 1.0
     sampling: Sampling = Sampling()
     priority: Annotated[int, msgspec.Meta(ge=0, le=9)] = 5
     tenant: str = ""

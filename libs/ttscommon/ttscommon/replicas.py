@@ -18,13 +18,14 @@ class Voice(msgspec.Struct, frozen=True):
 
 
 class Model(msgspec.Struct, frozen=True):
-    """A model that a worker serves."""
+    """A model that a worker serves. speeds: slowest and fastest that it speaks by itself."""
 
     name: str
     family: str
     sample_rate: int
     frame_rate_hz: float
     voices: tuple[Voice, ...] = ()
+    speeds: tuple[float, float] = (1.0, 1.0)
 
 
 class Replica(msgspec.Struct, frozen=True):

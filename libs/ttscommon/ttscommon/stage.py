@@ -31,6 +31,8 @@ class StageSpec(Protocol):
     def frame_rate_hz(self) -> float: ...
     @property
     def voices(self) -> tuple[Voice, ...]: ...
+    @property
+    def speeds(self) -> tuple[float, float]: ...
 
 
 class StageEngine(Protocol):
@@ -124,7 +126,7 @@ def _report(
     return Replica(
         worker_id=bus.worker_id,
         stage=stage.name,
-        models=(Model(spec.name, spec.family, spec.sample_rate, spec.frame_rate_hz, spec.voices),),
+        models=(_model(spec),),
         slots=settings.slots,
         free=worker.free,
         batch=settings.batch_streams,
@@ -134,4 +136,10 @@ def _report(
         kv_free=kv_free,
         kv_positions=kv_positions,
         draining=service.stopping.is_set(),
+    )
+
+
+def _model(spec: StageSpec) -> Model:
+    return Model(
+        spec.name, spec.family, spec.sample_rate, spec.frame_rate_hz, spec.voices, spec.speeds
     )

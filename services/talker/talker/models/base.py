@@ -57,6 +57,7 @@ class ModelSpec:
     together, `TalkerModel.render` makes the one from the other. state: per slot, on the device.
     inputs: per position of a prompt. max_positions: of one prompt with all of its frames.
     width: most frames that a step can gain. accepts: what a request may carry besides text.
+    speeds: the slowest and the fastest that it can speak by itself; 1 is its own.
     """
 
     name: str
@@ -74,6 +75,7 @@ class ModelSpec:
     width: int = 1
     chunks: ChunkSeconds = field(default_factory=ChunkSeconds)
     accepts: frozenset[str] = frozenset({"live_text"})
+    speeds: tuple[float, float] = (1.0, 1.0)
 
     @property
     def logged(self) -> Mapping[str, Field]:

@@ -70,6 +70,11 @@ class CodecSpec:
     def frame_rate_hz(self) -> float:
         return self.sample_rate / self.samples_per_frame
 
+    @property
+    def speeds(self) -> tuple[float, float]:
+        """A codec keeps the pace of its frames."""
+        return 1.0, 1.0
+
     def samples(self, frames: int, *, final: bool) -> int:
         """How many samples the first `frames` frames have given."""
         return max(0, frames * self.samples_per_frame - (0 if final else self.lag_samples))
