@@ -23,6 +23,8 @@ from vocoder.codecs.base import Codec, Samples, Work
 from vocoder.codecs.cantor import Cantor
 from vocoder.codecs.cantor_net import CantorDecoder
 from vocoder.codecs.fake import Curve, FakeCodec, Manner
+from vocoder.codecs.vesper import Preset, Vesper
+from vocoder.codecs.vesper_net import VesperCodecConfig, VesperDecoder
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import Limits
 from vocoder.engine.stream import Event, Failed, Finished, Piece, Resume, first_frame
@@ -48,8 +50,26 @@ def cantor() -> Codec:
     return Cantor("m", decoder, (Voice("slt", "SLT", "en"),))
 
 
+@cache
+def vesper() -> Codec:
+    """Mostly voiced as well, in a preset of its own."""
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    config = VesperCodecConfig(codebook_size=512, text_codes=512, text_dim=16, dim=32)
+    decoder = VesperDecoder(config)
+    torch.nn.init.normal_(decoder.pitch_table, std=0.3)
+    torch.nn.init.normal_(decoder.energy_table)
+    torch.nn.init.normal_(decoder.text_table)
+    decoder.pitch_table.data[..., 1] = 2.0
+    decoder.pitch_table.data[:60, :, 1] = 0.0
+    decoder.head.bias.data -= 2
+    voices = (Voice("slt", "SLT", "en"),)
+    return Vesper("m", decoder, voices, {"slt": Preset(0.1, 1.2)})
+
+
 FAMILIES: dict[str, Callable[[], Codec]] = {
     "cantor": cantor,
+    "vesper": vesper,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),

@@ -20,4 +20,8 @@ def load(name: str, path: Path) -> Codec:
         from vocoder.codecs.cantor import Cantor
 
         return Cantor.load(name, voice)
+    if voice.family == "vesper":
+        from vocoder.codecs.vesper import Vesper
+
+        return Vesper.load(name, voice)
     raise UnknownModel(f"there is no codec family {voice.family!r}", param="model")

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from vocoder.codecs.vesper_layers import LateConvNeXt, kept
 from vocoder.codecs.vesper_sound import BINS, FFT, HOP, PARTS, WINDOWS, PulseSynthesis
 
+CODEBOOKS: Final = 4
 HOPS_PER_FRAME: Final = 4
 FRAME_SAMPLES: Final = HOP * HOPS_PER_FRAME
 UNITS_PER_FRAME: Final = 2
