@@ -19,4 +19,8 @@ def load(name: str, path: Path) -> TalkerModel:
         from talker.models.cantor import Cantor
 
         return Cantor.load(name, voice)
+    if voice.family == "vesper":
+        from talker.models.vesper import Vesper
+
+        return Vesper.load(name, voice)
     raise UnknownModel(f"there is no model family {voice.family!r}", param="model")

@@ -149,7 +149,12 @@ class VesperNet(nn.Module):
 
     def embed_pointer(self, context: Tensor, held: Tensor, pace: Tensor) -> Tensor:
         """The part of `embed_frame` that tells of pointer and pace."""
-        return context + self.held(held.clamp(max=HELD_LIMIT)) + pace
+        return context + self.embed_held(held) + pace
+
+    def embed_held(self, held: Tensor) -> Tensor:
+        """[...] units that the pointer has already stood there -> [..., dim]."""
+        out: Tensor = self.held(held.clamp(max=HELD_LIMIT))
+        return out
 
     def backbone(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """[..., dim] at integer positions [...] -> hidden states [..., dim].
@@ -194,6 +199,13 @@ class VesperNet(nn.Module):
         rest = both.flatten(0, 1) - self.text_table[0][first]
         codes = torch.stack((first, nearest(rest, self.text_table[1])), -1)
         return codes.unflatten(0, (2, -1)).transpose(0, 1)
+
+
+def token_contexts(net: VesperNet, tokens: Tensor, prosody: Tensor) -> Tensor:
+    """`embed_context` at every token: [batch, tokens], [batch, tokens, prosody] -> [.., dim]."""
+    around = nn.functional.pad(tokens, (BEFORE, CONTEXT - 1 - BEFORE)).unfold(1, CONTEXT, 1)
+    ahead = nn.functional.pad(prosody, (0, 0, 0, 2)).unfold(1, 3, 1).transpose(-1, -2)
+    return net.embed_context(around, ahead)
 
 
 def nearest(x: Tensor, table: Tensor) -> Tensor:

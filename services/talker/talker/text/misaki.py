@@ -8,6 +8,7 @@ Phones beyond those of `talker.text.symbols` come from the voice's own lexicon: 
 digit of secondary stress.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -108,3 +109,28 @@ def tokens_of(utterance: Utterance) -> Tokens:
         Word(word.text, starts[index], ends[index]) for index, word in enumerate(utterance.words)
     )
     return Tokens((*ids, SILENCE), words)
+
+
+def in_parts(tokens: Tokens, most: int) -> Iterator[Tokens]:
+    """The same as pieces of at most `most` tokens, cut between words where that is possible.
+
+    Each has silence at both ends; a word belongs to the piece that it begins in.
+    """
+    start, last = 1, len(tokens.ids) - 1
+    while last - start > most - 2:
+        spaces = [i for i in range(start + 1, start + most - 1) if tokens.ids[i] == TOKENS[" "]]
+        cut = spaces[-1] if spaces else start + most - 2
+        yield _part(tokens, start, cut)
+        start = cut + 1 if spaces else cut
+    yield _part(tokens, start, last)
+
+
+def _part(tokens: Tokens, start: int, end: int) -> Tokens:
+    """Tokens start .. end, and the words that begin there."""
+    shift = start - 1
+    words = tuple(
+        Word(word.text, word.start - shift, min(word.end, end) - shift)
+        for word in tokens.words
+        if start <= word.start < end
+    )
+    return Tokens((SILENCE, *tokens.ids[start:end], SILENCE), words)

@@ -26,6 +26,10 @@ from talker.models.cantor import Cantor, spec_of
 from talker.models.cantor_net import CantorConfig, CantorNet
 from talker.models.cantor_stream import SamplingDefaults
 from talker.models.fake import Curve, FakeModel, Manner
+from talker.models.vesper import Vesper
+from talker.models.vesper import spec_of as vesper_spec
+from talker.models.vesper_net import VesperConfig, VesperNet
+from talker.models.vesper_stream import VesperSampling
 from talker.text.frontend import Given, Utterance, Word
 from talker.text.symbols import SYMBOLS, Phone
 from ttscommon.errors import AntiphonError, BadRequest, NothingToSay
@@ -58,7 +62,7 @@ class Letters:
             words.append(Word(word, start, len(phones)))
         if not words:
             raise NothingToSay("no word")
-        return Utterance((*phones, Phone("pau", -1, False)), tuple(words))
+        return Utterance((*phones, Phone("pau", -1, False)), tuple(words), (".",))
 
 
 def cantor() -> Cantor:
@@ -73,12 +77,33 @@ def cantor() -> Cantor:
     return Cantor(spec, net, Letters(), SamplingDefaults(max_frames_per_phone=6))
 
 
+def vesper() -> Vesper:
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    net = VesperNet(
+        VesperConfig(
+            codebook_size=48, text_codes=32, text_dim=16, text_rounds=1, prosody_dim=16,
+            prosody_rounds=1, dim=64, layers=2, heads=2, hidden=96, energy_hidden=32,
+            draft_hidden=32, positions=1024,
+        )
+    )  # fmt: skip
+    for parameter in net.parameters():
+        parameter.data *= 2.0
+    torch.nn.init.normal_(net.text_table)
+    net.move_head.bias.data += torch.tensor([-1.0, 1.0, 1.0, 0.5])
+    voices = (Voice("slt", "SLT", "en"), Voice("low", "Low", "en"))
+    spec = vesper_spec(net, "m", voices, 24_000, 20.0, (0.7, 1.4))
+    sampling = VesperSampling(longest_units=8)
+    return Vesper(spec, net, Letters(), sampling, {"slt": 1.0, "low": 0.9}, (5, 6, 7, 8))
+
+
 def fake(**manner: object) -> FakeModel:
     return FakeModel("m", Curve(), lambda _: None, Manner(**manner))  # type: ignore[arg-type]
 
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     "cantor": cantor,
+    "vesper": vesper,
     "fake": fake,
     "fake with a cache": partial(fake, cached=True, sequence_frames=40),
     "fake with 7 steps a frame": partial(fake, cached=True, steps_per_frame=7),

@@ -3,7 +3,7 @@
 import pytest
 
 from talker.text.frontend import EnglishFrontend, Utterance, Word
-from talker.text.misaki import SILENCE, TOKENS, symbols_of, tokens_of
+from talker.text.misaki import SILENCE, TOKENS, Tokens, in_parts, symbols_of, tokens_of
 from talker.text.symbols import CONSONANTS, VOWELS, Phone
 
 SYMBOL_OF = {token: symbol for symbol, token in TOKENS.items()}
@@ -67,3 +67,21 @@ def test_a_contraction_is_one_word_of_tokens() -> None:
     tokens = tokens_of(Utterance(phones, (Word("Rick's", 1, 5),), (".",)))
     assert tokens.words == (Word("Rick's", 1, 6),)
     assert TOKENS[" "] not in tokens.ids
+
+
+def test_long_tokens_are_cut_between_words(frontend: EnglishFrontend) -> None:
+    tokens = tokens_of(frontend.phones("One after another, the lamps are lit along the wall."))
+    parts = list(in_parts(tokens, 20))
+    assert len(parts) > 1
+    assert all(len(part.ids) <= 20 for part in parts)
+    assert all(part.ids[0] == part.ids[-1] == SILENCE for part in parts)
+    said = [(word.text, part.ids[word.start : word.end]) for part in parts for word in part.words]
+    assert said == [(word.text, tokens.ids[word.start : word.end]) for word in tokens.words]
+
+
+def test_a_word_that_is_too_long_by_itself_is_cut_anywhere() -> None:
+    tokens = Tokens((SILENCE, *range(20, 50), SILENCE), (Word("long", 1, 31),))
+    parts = list(in_parts(tokens, 12))
+    assert [i for part in parts for i in part.ids[1:-1]] == list(range(20, 50))
+    assert [part.words for part in parts] == [(Word("long", 1, 11),), (), ()]
+    assert list(in_parts(tokens, 32)) == [tokens]

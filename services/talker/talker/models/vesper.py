@@ -1,0 +1,257 @@
+"""The vesper family: encoders read an utterance whole, a pointer walks it, pitch goes back in.
+
+Text becomes utterances (a clause or sentence each) and an utterance becomes tokens, which the
+encoders read at once, outside the engine. Each utterance is a sequence of its own in the cache:
+one position that says the pace, then one a frame. Energy is chosen when a chunk is rendered, for
+all frames of all streams at once; text codes are looked up at the pointer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, Protocol
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from talker.engine.chunker import ChunkSeconds
+from talker.engine.padding import padded
+from talker.engine.sampling import draw_keys, frame_keys, sample
+from talker.models.base import (
+    Attend,
+    CacheSpec,
+    ModelSpec,
+    Out,
+    Prepared,
+    Prompts,
+    Rows,
+    State,
+    TalkerModel,
+)
+from talker.models.vesper_net import MOVES, VesperConfig, VesperNet, moved, token_contexts
+from talker.models.vesper_stream import Told, VesperPrepared, VesperSampling, VesperStream
+from talker.text.frontend import EnglishFrontend, Given, Utterance
+from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
+from ttscommon.errors import BadRequest, UnknownVoice
+from ttscommon.fields import Field
+from ttscommon.messages import SpeechRequest
+from ttscommon.nn import halve
+from ttscommon.replicas import Voice
+from ttscommon.voice import VoiceFolder
+
+MOST_TOKENS: Final = 384
+"""Of an utterance; a longer one is spoken in parts. Fewer than the talker was trained on."""
+CODEBOOKS: Final = 4
+CHUNKS: Final = ChunkSeconds(initial_s=0.25)
+"""The decoder holds 150 ms back: this is the least that gives two frames of sound at once."""
+_MOVE_DRAW, _CODE_DRAW, _ENERGY_DRAW = -1, 0, 1
+_REMEMBERED_UTTERANCES: Final = 4096
+_EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
+_SILENCE: Final = Tokens((SILENCE,), ())
+_NUMBER: Final = Field((), "i8")
+
+
+class Frontend(Protocol):
+    """Turns an utterance's text into phones; raises NothingToSay."""
+
+    def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance: ...
+
+
+class Vesper(TalkerModel):
+    """A loaded vesper voice. paces: of each of its presets, 1 is the speaker's own.
+
+    silence: [4] the codes of a silent frame.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        net: VesperNet,
+        frontend: Frontend,
+        sampling: VesperSampling,
+        paces: Mapping[str, float],
+        silence: Sequence[int],
+    ) -> None:
+        self.spec = spec
+        self._net = net.eval()
+        self._sampling = sampling
+        self._paces = paces
+        self._silence = torch.tensor(silence)
+        self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
+
+    @classmethod
+    def load(cls, name: str, voice: VoiceFolder) -> Vesper:
+        """Read a checked voice folder's weights and lexicon."""
+        net = VesperNet(VesperConfig(**voice.config["talker"]))
+        weights = load_file(voice.talker_weights)
+        net.load_state_dict({n: w.float() for n, w in weights.items()})
+        halve(net)
+        speeds = tuple(voice.config["speeds"])
+        spec = spec_of(net, name, voice.voices, voice.sample_rate, voice.frame_rate_hz, speeds)
+        paces = {name: preset["pace"] for name, preset in voice.config["presets"].items()}
+        sampling, silence = VesperSampling(**voice.config["sampling"]), voice.config["silence"]
+        return cls(spec, net, EnglishFrontend.load(voice.path), sampling, paces, silence)
+
+    def prepare(self, request: SpeechRequest) -> VesperPrepared:
+        pace = self._paces.get(request.voice)
+        if pace is None:
+            known = ", ".join(self._paces)
+            raise UnknownVoice(f"no voice {request.voice!r}; there are {known}", param="voice")
+        slowest, fastest = self.spec.speeds
+        if not slowest <= request.speed <= fastest:
+            raise BadRequest(f"speed is {slowest} to {fastest} with this voice", param="speed")
+        pace *= request.speed
+        return VesperPrepared(request, pace, self._phones, self._tell, self.spec.frame_rate_hz)
+
+    def open(self, prepared: Prepared) -> VesperStream:
+        assert isinstance(prepared, VesperPrepared)
+        bos, rate_hz = self._net.config.bos, self.spec.frame_rate_hz
+        return VesperStream(prepared, self._sampling, bos, rate_hz)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+        told = rows.inputs
+        frames = self._embed(told["code"], told["told"], told["held"])
+        x = torch.where(told["begins"][:, None] > 0, told["told"], frames)
+        hidden = self._net.backbone(x, rows.positions, attend["backbone"])
+        places = rows.positions[rows.last]
+        return self._draw_frame(hidden[rows.last], places, rows, state, rows.samples)
+
+    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+        slots = rows.slots
+        pointer = state["pointer"].index_select(0, slots)
+        x = self._embed(
+            state["code"].index_select(0, slots),
+            state["told"][slots, pointer],
+            state["held"].index_select(0, slots),
+        )
+        hidden = self._net.backbone(x, rows.positions, attend["backbone"])
+        every = torch.ones_like(slots, dtype=torch.bool)
+        return self._draw_frame(hidden, rows.positions, rows, state, every)
+
+    def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Energy of all frames at once: codes [frames, 4], move [frames]."""
+        count = len(raw["code"])
+        logits = self._net.energy_logits(raw["hidden"], raw["move"], raw["code"])
+        energy = sample(
+            logits,
+            draw_keys(frame_keys(raw["seed"], raw["frame"]), _ENERGY_DRAW),
+            temperature=torch.full((count,), self._sampling.energy_temperature),
+            top_k=torch.full((count,), self._sampling.top_k),
+        )
+        codes = torch.cat([torch.stack([raw["code"], energy], 1), raw["text"]], 1)
+        codes = torch.where(raw["silent"][:, None] > 0, self._silence, codes)
+        return {"codes": codes.to(torch.int16), "move": raw["move"].to(torch.uint8)}
+
+    def _tell(self, utterance: Utterance | None, pace: float) -> Iterator[Told]:
+        """An utterance, or silence, as the encoders read it."""
+        tokens = _SILENCE if utterance is None else tokens_of(utterance)
+        parts = in_parts(tokens, MOST_TOKENS) if utterance else [tokens]
+        return (self._told(part, pace) for part in parts)
+
+    @torch.inference_mode()
+    def _told(self, tokens: Tokens, pace: float) -> Told:
+        net, ids = self._net, torch.tensor(tokens.ids)
+        paced = net.embed_pace(torch.tensor([pace]))[0]
+        contexts = token_contexts(net, ids[None], net.prosody(ids[None]))[0]
+        return Told(
+            net.embed_begin(paced).numpy(),
+            (contexts + paced).numpy(),
+            net.text_codes(ids).numpy(),
+            tokens.words,
+        )
+
+    def _embed(self, code: Tensor, told: Tensor, held: Tensor) -> Tensor:
+        """What frames' positions are told, [tokens, dim]."""
+        return self._net.embed_history(code) + (told + self._net.embed_held(held))
+
+    def _draw_frame(
+        self, hidden: Tensor, places: Tensor, rows: Rows, state: State, samples: Tensor
+    ) -> Out:
+        """Choose move and codebook 0 of each row at its place, and move the rows' state on.
+
+        Products take the padding along, for the sake of exactness; everything else leaves it out.
+        """
+        real, slots = rows.real, rows.slots[: rows.real]
+        old = {name: state[name].index_select(0, slots) for name in _MOVING}
+        key = frame_keys(old["seed"], old["frame"])
+        move_logits = self._net.move_logits(hidden)[:real]
+        finite = move_logits.isfinite().all(-1)
+        move = sample(
+            _allowed(move_logits, old, self.spec.max_positions - 1 - places[:real]),
+            draw_keys(key, _MOVE_DRAW),
+            temperature=old["move_temperature"],
+        )
+        code_logits = self._net.code0_logits(hidden, padded(move, len(hidden)))[:real]
+        finite &= code_logits.isfinite().all(-1)
+        code = sample(
+            code_logits,
+            draw_keys(key, _CODE_DRAW),
+            temperature=old["temperature"],
+            top_k=old["top_k"],
+        )
+        gained = samples[:real] & (old["pointer"] < old["tokens"])
+        pointer, held = moved(old["pointer"], old["held"], move)
+        new = {"code": code, "pointer": pointer, "held": held, "frame": old["frame"] + 1}
+        for name, value in new.items():
+            state[name].index_copy_(0, slots, torch.where(gained, value, old[name]))
+        frames = {"code": code[:, None], "move": move[:, None], "hidden": hidden[:real, None]}
+        ended = gained & (pointer >= old["tokens"])
+        return Out(frames, gained.long(), ended, samples[:real] & ~finite)
+
+
+def _allowed(logits: Tensor, old: Mapping[str, Tensor], left: Tensor) -> Tensor:
+    """Moves within the utterance, off a token that lasted long enough: [rows, MOVES].
+
+    left: [rows] frames that the cache has room for after this one; one a token is kept.
+    """
+    held = old["held"]
+    last = old["pointer"] >= old["tokens"] - 1
+    refused = torch.zeros_like(logits, dtype=torch.bool)
+    refused[:, 1::2] |= last[:, None]
+    refused[:, 0] |= (held >= old["longest"]) | (old["tokens"] - old["pointer"] > left)
+    refused[:, 1:] |= (held < old["least"])[:, None]
+    return logits.masked_fill(refused, float("-inf"))
+
+
+_MOVING: Final = (
+    *("code", "pointer", "held", "frame", "tokens", "seed"),
+    *("least", "longest", "temperature", "move_temperature", "top_k"),
+)
+
+
+def spec_of(
+    net: VesperNet,
+    name: str,
+    voices: tuple[Voice, ...],
+    sample_rate: int,
+    frame_rate_hz: float,
+    speeds: tuple[float, float],
+) -> ModelSpec:
+    """What the engine has to know of a vesper net."""
+    c = net.config
+    told = Field((c.dim,), "f4")
+    moving = dict.fromkeys(_MOVING, _NUMBER)
+    temperatures = dict.fromkeys(("temperature", "move_temperature"), Field((), "f4"))
+    asked = dict.fromkeys(("code", "held", "begins"), _NUMBER)
+    chosen = dict.fromkeys(("code", "move", "silent"), _NUMBER)
+    return ModelSpec(
+        name=name,
+        family="vesper",
+        sample_rate=sample_rate,
+        frame_rate_hz=frame_rate_hz,
+        voices=voices,
+        frame={"codes": Field((CODEBOOKS,), "i2", max(c.codebook_size, c.text_codes))},
+        replay={"move": Field((), "u1", MOVES)},
+        raw={**chosen, "text": Field((2,), "i8"), "hidden": told},
+        state={**moving, **temperatures, "told": Field((MOST_TOKENS + 1, c.dim), "f4")},
+        inputs={**asked, "told": told},
+        caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, c.head_dim)},
+        max_positions=c.positions,
+        chunks=CHUNKS,
+        speeds=speeds,
+    )
