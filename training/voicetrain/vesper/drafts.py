@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from talker.models.vesper_net import MOVES, VesperNet, moved
-from voicetrain.vesper.speak import Sampling
-from voicetrain.vesper.talk import DRAFTS, Batch, hidden_states, token_contexts
+from talker.models.vesper_net import MOVES, VesperNet, moved, token_contexts
+from talker.models.vesper_stream import VesperSampling
+from voicetrain.vesper.talk import DRAFTS, Batch, hidden_states
 from voicetrain.vesper.voice import Voice
 
 TOP: Final = (1, 2, 4, 8)
@@ -35,7 +35,7 @@ def gumbel(shape: Sequence[int], seed: int) -> Tensor:
     return -torch.log(-torch.log(uniform.clamp(1e-9, 1 - 1e-7)))
 
 
-def path_of(voice: Voice, text: str, sampling: Sampling, seed: int) -> Path:
+def path_of(voice: Voice, text: str, sampling: VesperSampling, seed: int) -> Path:
     """Draw an utterance with known noise, by drawing again what the talker's logits say."""
     tokens = torch.tensor(voice.tokens(text).ids)
     cap = 8 * len(tokens)
@@ -117,7 +117,7 @@ def draft_accuracies(voice: Voice, texts: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _guesses(net: VesperNet, path: Path, sampling: Sampling) -> tuple[Tensor, Tensor, float]:
+def _guesses(net: VesperNet, path: Path, sampling: VesperSampling) -> tuple[Tensor, Tensor, float]:
     """Counts over the frames of a path that have DRAFTS frames after them."""
     count = len(path.move) - DRAFTS
     hidden, contexts, pace = hidden_states(net, _batch_of(net, path))

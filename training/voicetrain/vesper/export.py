@@ -12,16 +12,15 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from talker.models.vesper_net import VesperNet
+from talker.models.vesper_stream import VesperSampling
 from talker.text.lexicon import FILE_NAME
 from ttscommon.voice import CONFIG_NAME, FORMAT, sha256_of
-from vocoder.codecs.vesper_net import FRAME_SAMPLES, VesperDecoder
+from vocoder.codecs.vesper_net import CODEBOOKS, FRAME_SAMPLES, VesperDecoder
 from vocoder.codecs.vesper_sound import SAMPLE_RATE
-from voicetrain.vesper.speak import Sampling
 
 NAME: Final = "vesper"
 LANGUAGE: Final = "en-US"
 NOTICE: Final = "NOTICE.txt"
-CODEBOOKS: Final = 4
 
 PRESETS: Final[dict[str, dict[str, float]]] = {
     "vesper": {"pace": 1.0, "level": 0.0, "span": 1.0},
@@ -32,13 +31,16 @@ PRESETS: Final[dict[str, dict[str, float]]] = {
 }
 """pace: speed; level: change of log pitch; span: factor on the pitch's range."""
 
+SPEEDS: Final = (0.7, 1.4)
+"""What a request may ask for on top of a preset's pace: measured, see the evaluation's paces."""
+
 
 def export_voice(
     net: VesperNet,
     decoder: VesperDecoder,
     lexicon: Path,
     folder: Path,
-    sampling: Sampling | None = None,
+    sampling: VesperSampling | None = None,
 ) -> None:
     """Write a voice folder; what else is in it stays. lexicon: the folder that has one."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +66,9 @@ def export_voice(
             for voice in PRESETS
         ],
         "presets": PRESETS,
-        "sampling": asdict(sampling or Sampling()),
+        "speeds": SPEEDS,
+        "silence": decoder.silence.tolist(),
+        "sampling": asdict(sampling or VesperSampling()),
         "talker": asdict(replace(net.config, dropout=0.0)),
         "codec": asdict(decoder.config),
         "weights": weights,

@@ -7,21 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from talker.models.vesper_net import VesperNet, moved
+from talker.models.vesper_net import VesperNet, moved, token_contexts
+from talker.models.vesper_stream import VesperSampling
 from vocoder.codecs.vesper_net import VesperDecoder
 from voicetrain.data import Array
-from voicetrain.vesper.talk import token_contexts
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How codes are drawn. longest_units: a token that lasts so long is left (25 ms each)."""
-
-    move_temperature: float = 0.5
-    temperature: float = 0.5
-    energy_temperature: float = 0.2
-    top_k: int = 50
-    longest_units: int = 60
 
 
 @dataclass(frozen=True)
@@ -72,7 +61,7 @@ def _draw(logits: Tensor, temperature: float, top_k: int, generator: torch.Gener
 def speak(
     net: VesperNet,
     texts: Sequence[Sequence[int]],
-    sampling: Sampling,
+    sampling: VesperSampling,
     pace: float = 1.0,
     seed: int = 0,
     frames_per_token: float = 6.0,

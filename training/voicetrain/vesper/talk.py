@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from talker.models.vesper_net import BEFORE, CONTEXT, VesperNet, moved
+from talker.models.vesper_net import VesperNet, moved, token_contexts
 from ttscommon.nn import causal_attention
 from voicetrain.data import Array
 from voicetrain.loop import Losses, Schedule, placed, train
@@ -140,13 +140,6 @@ class Utterances:
 
         count = len(epoch(0))
         return lambda step: epoch(step // count)[step % count]
-
-
-def token_contexts(net: VesperNet, tokens: Tensor, prosody: Tensor) -> Tensor:
-    """`embed_context` at every token: [batch, tokens], [batch, tokens, prosody] -> [.., dim]."""
-    around = nn.functional.pad(tokens, (BEFORE, CONTEXT - 1 - BEFORE)).unfold(1, CONTEXT, 1)
-    ahead = nn.functional.pad(prosody, (0, 0, 0, 2)).unfold(1, 3, 1).transpose(-1, -2)
-    return net.embed_context(around, ahead)
 
 
 def hidden_states(net: VesperNet, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

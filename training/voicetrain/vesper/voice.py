@@ -9,12 +9,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 from talker.models.vesper_net import VesperConfig, VesperNet
+from talker.models.vesper_stream import VesperSampling
 from talker.text.frontend import EnglishFrontend
 from talker.text.misaki import Tokens, tokens_of
 from ttscommon.voice import load_voice
 from vocoder.codecs.vesper_net import VesperCodecConfig, VesperDecoder
 from voicetrain.data import Array
-from voicetrain.vesper.speak import Sampling, Spoken, sound, speak
+from voicetrain.vesper.speak import Spoken, sound, speak
 
 BATCH = 16
 
@@ -35,7 +36,7 @@ class Voice:
     net: VesperNet
     decoder: VesperDecoder
     frontend: EnglishFrontend
-    sampling: Sampling
+    sampling: VesperSampling
     presets: Mapping[str, Preset]
 
     @classmethod
@@ -50,7 +51,7 @@ class Voice:
         _load(decoder, voice.vocoder_weights)
         presets = {name: Preset(**values) for name, values in voice.config["presets"].items()}
         frontend = EnglishFrontend.load(folder)
-        sampling = Sampling(**voice.config["sampling"])
+        sampling = VesperSampling(**voice.config["sampling"])
         return cls(folder, net.eval(), decoder.eval(), frontend, sampling, presets)
 
     def tokens(self, text: str) -> Tokens:

@@ -4,15 +4,16 @@ import numpy as np
 import torch
 
 from talker.models.vesper_net import VesperNet
+from talker.models.vesper_stream import VesperSampling
 from vocoder.codecs.vesper_net import FRAME_SAMPLES, VesperDecoder
-from voicetrain.vesper.speak import Sampling, sound, speak
+from voicetrain.vesper.speak import sound, speak
 
 TEXTS = [[0, 5, 9, 17, 4, 0], [0, 44, 0], [0, *range(50, 62), 0]]
 
 
 def test_utterances_are_the_same_each_time_and_other_for_another_seed(net: VesperNet) -> None:
-    one, same = (speak(net, TEXTS, Sampling(), seed=3) for _ in range(2))
-    other = speak(net, TEXTS, Sampling(), seed=4)
+    one, same = (speak(net, TEXTS, VesperSampling(), seed=3) for _ in range(2))
+    other = speak(net, TEXTS, VesperSampling(), seed=4)
     assert all(torch.equal(a.codes, b.codes) for a, b in zip(one, same, strict=True))
     assert not all(
         a.codes.shape == b.codes.shape and torch.equal(a.codes, b.codes)
@@ -21,7 +22,7 @@ def test_utterances_are_the_same_each_time_and_other_for_another_seed(net: Vespe
 
 
 def test_every_token_is_spoken_in_whole_frames(net: VesperNet) -> None:
-    for text, spoken in zip(TEXTS, speak(net, TEXTS, Sampling()), strict=True):
+    for text, spoken in zip(TEXTS, speak(net, TEXTS, VesperSampling()), strict=True):
         assert len(spoken.units) == len(text)
         assert spoken.units.min() >= 1
         assert spoken.units.sum() == 2 * len(spoken.codes)
@@ -30,19 +31,19 @@ def test_every_token_is_spoken_in_whole_frames(net: VesperNet) -> None:
 
 def test_a_token_is_left_when_it_has_lasted_too_long(net: VesperNet) -> None:
     net.move_head.bias.data = torch.tensor([9.0, 0.0, 0.0, 0.0])
-    (spoken,) = speak(net, TEXTS[:1], Sampling(move_temperature=0, longest_units=6))
+    (spoken,) = speak(net, TEXTS[:1], VesperSampling(move_temperature=0, longest_units=6))
     assert spoken.units.max() <= 9
     assert not spoken.runaway
 
 
 def test_a_talker_that_never_moves_is_a_runaway(net: VesperNet) -> None:
     net.move_head.bias.data = torch.tensor([99.0, 0.0, 0.0, 0.0])
-    (spoken,) = speak(net, TEXTS[:1], Sampling(move_temperature=0, longest_units=10_000))
+    (spoken,) = speak(net, TEXTS[:1], VesperSampling(move_temperature=0, longest_units=10_000))
     assert spoken.runaway
 
 
 def test_text_codes_are_looked_up_at_the_pointer(net: VesperNet) -> None:
-    (spoken,) = speak(net, TEXTS[2:], Sampling())
+    (spoken,) = speak(net, TEXTS[2:], VesperSampling())
     with torch.inference_mode():
         table = net.text_codes(torch.tensor(TEXTS[2]))
     owner = np.repeat(np.arange(len(TEXTS[2])), spoken.units)
@@ -52,7 +53,7 @@ def test_text_codes_are_looked_up_at_the_pointer(net: VesperNet) -> None:
 
 
 def test_sound_is_as_long_as_its_codes(net: VesperNet, decoder: VesperDecoder) -> None:
-    (spoken,) = speak(net, TEXTS[:1], Sampling())
+    (spoken,) = speak(net, TEXTS[:1], VesperSampling())
     made = sound(decoder, spoken.codes, 0.1, 1.2)
     assert made.shape == (len(spoken.codes) * FRAME_SAMPLES,)
     assert np.isfinite(made).all()

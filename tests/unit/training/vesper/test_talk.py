@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from talker.models.vesper_net import VesperNet, moved
-from voicetrain.vesper.speak import Sampling, speak
+from talker.models.vesper_stream import VesperSampling
+from voicetrain.vesper.speak import speak
 from voicetrain.vesper.talk import (
     TalkCorpus,
     Utterances,
@@ -83,7 +84,7 @@ def test_a_trained_talker_says_tokens_at_their_lengths(net: VesperNet, tmp_path:
     train_talker(net, corpus, np.arange(190, 200), tmp_path / "talker.pt", 7.0, seed=1)
     assert torch.equal(net.prosody.embedding.weight, before)
     texts = [corpus.ids[slice(*corpus.token_start[i : i + 2])].tolist() for i in range(190, 200)]
-    greedy = Sampling(move_temperature=0, temperature=0, energy_temperature=0)
+    greedy = VesperSampling(move_temperature=0, temperature=0, energy_temperature=0)
     right = []
     for text, spoken in zip(texts, speak(net, texts, greedy), strict=True):
         assert not spoken.runaway

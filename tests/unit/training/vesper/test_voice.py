@@ -8,14 +8,24 @@ import numpy as np
 import pytest
 import torch
 
+from talker.engine.engine import Engine
+from talker.models import load as load_talker
+from talker.models.vesper import Vesper
 from talker.models.vesper_net import VesperNet
+from talker.models.vesper_stream import VesperSampling
+from talker.synthesis import synthesise
+from ttscommon.messages import Sampling, SpeechRequest
+from ttscommon.metrics import Metrics
 from ttscommon.voice import VoiceError, load_voice
+from vocoder.codecs import load as load_codec
+from vocoder.codecs.base import Work
 from vocoder.codecs.vesper_net import VesperDecoder
 from voicetrain.vesper import page
 from voicetrain.vesper.drafts import draft_accuracies
 from voicetrain.vesper.evaluate import starts_of
-from voicetrain.vesper.export import PRESETS, export_voice
+from voicetrain.vesper.export import PRESETS, SPEEDS, export_voice
 from voicetrain.vesper.report import sizes, speed
+from voicetrain.vesper.speak import speak
 from voicetrain.vesper.voice import Voice
 
 TEXTS = ["Two cats.", "Is it late, or early?"]
@@ -88,3 +98,21 @@ def test_drafts_and_speed_are_measured(folder: Path) -> None:
     tops = list(found["first_code_in_top"].values())
     assert tops == sorted(tops)
     assert speed(voice, 1).keys() == {"talker_rtf", "decoder_rtf"}
+
+
+def test_the_engines_say_what_is_spoken_offline(folder: Path) -> None:
+    voice = Voice.load(folder)
+    cold = VesperSampling(0.0, 0.0, 0.0)
+    (offline,) = speak(voice.net, [voice.tokens(TEXTS[1]).ids], cold)
+    model, codec = load_talker("m", folder), load_codec("m", folder)
+    assert isinstance(model, Vesper)
+    assert model.spec.speeds == SPEEDS
+    model._sampling = cold
+    request = SpeechRequest("r", "m", "vesper-low", TEXTS[1], sampling=Sampling(temperature=0.0))
+    engine = Engine(model, blocks=64, slots=1, metrics=Metrics())
+    (spoken,) = synthesise(engine, [request])
+    np.testing.assert_array_equal(spoken.arrays["codes"], offline.codes.numpy())
+    assert [word.word for word in spoken.words] == TEXTS[1].split()
+    state = codec.open(request)
+    (samples,) = codec.decode([Work(state, spoken.arrays, final=True)])
+    assert np.abs(samples - voice.sound(offline, "vesper-low")).max() < 1e-3
