@@ -92,10 +92,7 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field="t"):
-    """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`.
-
-    speed: what the model is to speak at by itself, within its `Model.speeds`.
-    """
+    """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`."""
 
     request_id: Identifier
     model: Identifier

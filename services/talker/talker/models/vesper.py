@@ -35,7 +35,7 @@ from talker.models.vesper_stream import Told, VesperPrepared, VesperSampling, Ve
 from talker.text.frontend import EnglishFrontend, Given, Utterance
 from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
 from ttscommon.errors import BadRequest, UnknownVoice
-from ttscommon.fields import Field
+from ttscommon.fields import Arrays, Field
 from ttscommon.messages import SpeechRequest
 from ttscommon.nn import halve
 from ttscommon.replicas import Voice
@@ -94,7 +94,8 @@ class Vesper(TalkerModel):
         sampling, silence = VesperSampling(**voice.config["sampling"]), voice.config["silence"]
         return cls(spec, net, EnglishFrontend.load(voice.path), sampling, paces, silence)
 
-    def prepare(self, request: SpeechRequest) -> VesperPrepared:
+    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> VesperPrepared:
+        del reference  # voices are part of the model
         pace = self._paces.get(request.voice)
         if pace is None:
             known = ", ".join(self._paces)
