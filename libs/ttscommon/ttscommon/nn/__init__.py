@@ -1,19 +1,36 @@
 """Neural blocks shared by the model families. The only part of the library that needs torch."""
 
+from ttscommon.nn.causal import CausalConv1d, CausalUpsample1d, steps_before
 from ttscommon.nn.conv import ConvNeXt, tail_after
+from ttscommon.nn.decoder import Attend, Decoder, DecoderBlock, DecoderConfig, dense_attention
 from ttscommon.nn.half import HalfLinear, halve
 from ttscommon.nn.norm import RMSNorm
-from ttscommon.nn.rope import apply_rope, rope_table
+from ttscommon.nn.rope import Llama3Scaling, Rope, RopeConfig, apply_rope, rope_table
+from ttscommon.nn.rows import ROW_TILE, pad_rows, padded_rows
 from ttscommon.nn.transformer import TransformerBlock, causal_attention
 
 __all__ = [
+    "ROW_TILE",
+    "Attend",
+    "CausalConv1d",
+    "CausalUpsample1d",
     "ConvNeXt",
+    "Decoder",
+    "DecoderBlock",
+    "DecoderConfig",
     "HalfLinear",
+    "Llama3Scaling",
     "RMSNorm",
+    "Rope",
+    "RopeConfig",
     "TransformerBlock",
     "apply_rope",
     "causal_attention",
+    "dense_attention",
     "halve",
+    "pad_rows",
+    "padded_rows",
     "rope_table",
+    "steps_before",
     "tail_after",
 ]

@@ -1,7 +1,36 @@
-"""Rotary position embedding (Su et al., 2021), on neighbouring pairs of channels."""
+"""Rotary position embedding (Su et al., 2021), on neighbouring channels or on halves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Llama3Scaling:
+    """Stretched wavelengths (Llama 3.1): long ones by `factor`, short ones not, the rest between.
+
+    low, high: how often a wavelength fits into `original` positions at the two borders.
+    """
+
+    factor: float
+    low: float
+    high: float
+    original: int
+
+
+@dataclass(frozen=True)
+class RopeConfig:
+    """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2."""
+
+    theta: float = 10_000.0
+    interleaved: bool = False
+    scaling: Llama3Scaling | None = None
 
 
 def rope_table(length: int, head_dim: int, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
@@ -11,9 +40,62 @@ def rope_table(length: int, head_dim: int, base: float = 10_000.0) -> tuple[Tens
     return angle.cos().float(), angle.sin().float()
 
 
-def apply_rope(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+def rope_frequencies(head_dim: int, config: RopeConfig) -> Tensor:
+    """Radians a position of each pair of channels, [head_dim / 2] float32.
+
+    Computed in float32 step by step as transformers does, so that checkpoints see the angles
+    they were trained with.
+    """
+    exponent = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
+    frequency = 1.0 / config.theta**exponent
+    return frequency if config.scaling is None else _stretched(frequency, config.scaling)
+
+
+def _stretched(frequency: Tensor, scaling: Llama3Scaling) -> Tensor:
+    wavelength = 2 * math.pi / frequency
+    fits = scaling.original / wavelength
+    share = (fits - scaling.low) / (scaling.high - scaling.low)
+    slowed = frequency / scaling.factor
+    between = (1 - share) * slowed + share * frequency
+    stretched = torch.where(wavelength > scaling.original / scaling.low, slowed, between)
+    return torch.where(wavelength < scaling.original / scaling.high, frequency, stretched)
+
+
+def apply_rope(x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool = True) -> Tensor:
     """Rotate [..., heads, head_dim] by tables gathered to [..., head_dim / 2]."""
     cosines, sines = cosines.unsqueeze(-2), sines.unsqueeze(-2)
-    even, odd = x[..., 0::2], x[..., 1::2]
-    rotated = (even * cosines - odd * sines, even * sines + odd * cosines)
-    return torch.stack(rotated, -1).flatten(-2)
+    if interleaved:
+        first, second = x[..., 0::2], x[..., 1::2]
+    else:
+        first, second = x.chunk(2, -1)
+    rotated = (first * cosines - second * sines, first * sines + second * cosines)
+    return torch.stack(rotated, -1).flatten(-2) if interleaved else torch.cat(rotated, -1)
+
+
+class Rope(nn.Module):
+    """Rotation by absolute position, in float32 at least, whatever the type of what is rotated."""
+
+    frequencies: Tensor
+
+    def __init__(self, head_dim: int, config: RopeConfig) -> None:
+        super().__init__()
+        self.head_dim, self.config = head_dim, config
+        frequencies = rope_frequencies(head_dim, config)
+        self.register_buffer("frequencies", frequencies, persistent=False)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        # A model cast to bfloat16, or filled after a stay on the meta device, would lose them.
+        module = super()._apply(fn, recurse)
+        device = self.frequencies.device
+        self.frequencies = rope_frequencies(self.head_dim, self.config).to(device)
+        return module
+
+    def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines [..., head_dim / 2] float32 of integer positions [...]."""
+        angle = positions.float().unsqueeze(-1) * self.frequencies
+        return angle.cos(), angle.sin()
+
+    def rotate(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
+        """[..., heads, head_dim] -> the same shape and type."""
+        exact = x.to(torch.promote_types(x.dtype, torch.float32))
+        return apply_rope(exact, *angles, interleaved=self.config.interleaved).to(x.dtype)
