@@ -1,0 +1,86 @@
+"""What speech_tokenizer/config.json says of the decoder. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from ttscommon.checkpoint import CheckpointError, read_json
+
+FOLDER = "speech_tokenizer"
+
+
+@dataclass(frozen=True)
+class DecoderSizes:
+    """Sizes of the decoder, by their published names."""
+
+    codebook_dim: int
+    codebook_size: int
+    num_quantizers: int
+    latent_dim: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    sliding_window: int
+    rms_norm_eps: float
+    rope_theta: float
+    decoder_dim: int
+    upsample_rates: tuple[int, ...]
+    upsampling_ratios: tuple[int, ...]
+    attention_bias: bool = False
+
+    @property
+    def frame_samples(self) -> int:
+        return prod(self.upsample_rates) * prod(self.upsampling_ratios)
+
+    @property
+    def context_frames(self) -> int:
+        """So many frames back the decoder looks: beyond, a stream's past changes no sample.
+
+        Each layer looks one window back, the first convolution two frames; those behind the
+        transformer reach back less than one window's frame each.
+        """
+        return self.num_hidden_layers * (self.sliding_window - 1) + 2 + _tail_frames(self)
+
+
+@dataclass(frozen=True)
+class CodecConfig:
+    """speech_tokenizer/config.json, as far as the decoder goes."""
+
+    decoder_config: DecoderSizes
+    output_sample_rate: int
+    decode_upsample_rate: int
+    model_type: str
+
+
+def load_config(checkpoint: Path) -> CodecConfig:
+    """Read and check the codec's part of a checkpoint; raises CheckpointError."""
+    path = checkpoint / FOLDER / "config.json"
+    config = read_json(path, CodecConfig)
+    if config.model_type != "qwen3_tts_tokenizer_12hz":
+        raise CheckpointError(f"{path}: model_type {config.model_type!r} is not served")
+    if config.decoder_config.frame_samples != config.decode_upsample_rate:
+        raise CheckpointError(f"{path}: the upsampling rates do not give decode_upsample_rate")
+    return config
+
+
+def _tail_frames(sizes: DecoderSizes) -> int:
+    """Frames that the convolutions behind the transformer reach back, rounded up.
+
+    In samples: six steps for each ConvNeXt at its rate, six for the first convolution, one for
+    each transposed one, six times 1 + 3 + 9 for its residual units, six for the last.
+    """
+    rate, reach = sizes.frame_samples, 0
+    for ratio in sizes.upsampling_ratios:
+        rate //= ratio
+        reach += 6 * rate
+    reach += 6 * rate
+    for ratio in sizes.upsample_rates:
+        reach += rate
+        rate //= ratio
+        reach += 6 * 13 * rate
+    return -(-(reach + 6) // sizes.frame_samples)

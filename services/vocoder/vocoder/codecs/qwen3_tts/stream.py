@@ -1,0 +1,111 @@
+"""Streams over the decoder: batches of unequal pieces, references in front, windows.
+
+By default a stream carries its exact state for ever. With `Windows` its state is built anew at
+every window from a little left context: an approximation, the official package's own, whose
+memory is bounded, so that a successor needs no more than one window and its context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from vocoder.codecs.qwen3_tts.net import CodecDecoder
+from vocoder.codecs.qwen3_tts.state import State, stack, unstack
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Frames decoded together, and frames decoded again in front of them. Positive, in frames."""
+
+    size: int = 300
+    context: int = 25
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.context < 0:
+            raise ValueError("a window holds frames, its context no fewer than none")
+
+    def replay_from(self, frame: int) -> int:
+        """The first frame that a state needs to be fed before it can decode `frame`."""
+        return max(0, frame // self.size * self.size - self.context)
+
+    def cut(self, frame: int, count: int) -> Iterator[tuple[int, int]]:
+        """Frames `frame` .. `frame + count` as (first, last + 1), none across a window's end."""
+        end = frame + count
+        while frame < end:
+            stop = min(end, (frame // self.size + 1) * self.size)
+            yield frame, stop
+            frame = stop
+
+
+class CodecStream:
+    """One stream: its state, and the frames that a next window would need."""
+
+    def __init__(self, net: CodecDecoder, windows: Windows | None = None) -> None:
+        self.state = net.new_state()
+        self.frame = 0
+        self._net, self._windows = net, windows
+        device = self.state.position.device
+        self._recent = torch.zeros(0, net.config.num_quantizers, dtype=torch.int64, device=device)
+
+    def pieces(self, codes: Tensor) -> Iterator[tuple[Tensor, int]]:
+        """Codes [frames, codebooks] to decode one after the other, and frames of each to drop.
+
+        Between two pieces the first must have been decoded: a window's end resets the state.
+        """
+        if not len(codes):
+            return
+        if self._windows is None:
+            yield codes, 0
+            self.frame += len(codes)
+            return
+        whole = torch.cat((self._recent, codes))
+        begin = self.frame - len(self._recent)
+        for first, stop in self._windows.cut(self.frame, len(codes)):
+            start = first
+            if first and first % self._windows.size == 0:
+                self.state = self._net.new_state()
+                start = self._windows.replay_from(first)
+            yield whole[start - begin : stop - begin], first - start
+            self.frame = stop
+        kept = min(self._windows.context, len(whole))
+        self._recent = whole[len(whole) - kept :]
+
+
+def decode_together(
+    net: CodecDecoder, states: Sequence[State], codes: Sequence[Tensor]
+) -> tuple[list[Tensor], list[State]]:
+    """One step of several streams.
+
+    states: of one stream each; codes: [frames, codebooks] int64 each, of any lengths.
+    Returns the samples of each and its next state.
+    """
+    lengths = torch.tensor([len(part) for part in codes], device=states[0].position.device)
+    padded = torch.nn.utils.rnn.pad_sequence(list(codes), batch_first=True)
+    samples, after = net.step(padded, lengths, stack(list(states)))
+    counts = [len(part) * net.config.frame_samples for part in codes]
+    cut = [row[:count] for row, count in zip(samples, counts, strict=True)]
+    return cut, unstack(after)
+
+
+def advance(streams: Sequence[CodecStream], codes: Sequence[Tensor]) -> list[Tensor]:
+    """Decode the next frames of several streams of one decoder; returns the samples of each."""
+    net = streams[0]._net
+    waiting = [stream.pieces(part) for stream, part in zip(streams, codes, strict=True)]
+    found: list[list[Tensor]] = [[] for _ in streams]
+    while True:
+        round_ = [(i, piece) for i, parts in enumerate(waiting) if (piece := next(parts, None))]
+        if not round_:
+            return [torch.cat(parts) if parts else _silence(net) for parts in found]
+        states = [streams[i].state for i, _ in round_]
+        samples, after = decode_together(net, states, [part for _, (part, _) in round_])
+        for (i, (_, dropped)), sound, state in zip(round_, samples, after, strict=True):
+            streams[i].state = state
+            found[i].append(sound[dropped * net.config.frame_samples :])
+
+
+def _silence(net: CodecDecoder) -> Tensor:
+    return net.before.weight.new_zeros(0)
