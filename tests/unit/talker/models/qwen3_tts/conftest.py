@@ -1,0 +1,48 @@
+"""A tiny synthetic checkpoint of each kind, written once a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from talker.models.qwen3_tts.config import TalkerConfig, load_config
+from talker.models.qwen3_tts.net import TalkerNet
+from talker.models.qwen3_tts.synthetic import write_checkpoint
+from talker.models.qwen3_tts.tokenizer import TextTokenizer
+from talker.models.qwen3_tts.weights import load_talker
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def custom(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("custom")
+    write_checkpoint(folder, "tiny", "custom_voice", seed=1)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    write_checkpoint(folder, "tiny", "base", seed=2)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def config(custom: Path) -> TalkerConfig:
+    return load_config(custom)
+
+
+@pytest.fixture(scope="session")
+def net(custom: Path) -> TalkerNet:
+    return load_talker(custom)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(custom: Path) -> TextTokenizer:
+    return TextTokenizer.load(custom)

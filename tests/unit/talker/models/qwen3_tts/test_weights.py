@@ -1,0 +1,115 @@
+"""Loading a checkpoint: types, devices, and what is wrong with damaged ones."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from talker.models.qwen3_tts.synthetic import write_checkpoint
+from talker.models.qwen3_tts.tokenizer import TextTokenizer
+from talker.models.qwen3_tts.weights import load_encoders, load_talker
+from ttscommon.checkpoint import CheckpointError
+
+
+@pytest.fixture
+def copy(custom: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(custom, tmp_path / "copy"))
+
+
+def test_a_sharded_checkpoint_is_the_same_as_a_whole_one(custom: Path, tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, "tiny", "custom_voice", seed=1, shard_bytes=2_000_000)
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 2
+    whole, sharded = load_talker(custom).state_dict(), load_talker(tmp_path).state_dict()
+    assert all(torch.equal(whole[name], sharded[name]) for name in whole)
+
+
+def test_parameters_have_the_type_that_was_asked_for(custom: Path) -> None:
+    net = load_talker(custom, dtype="bfloat16")
+    assert net.codec_head.weight.dtype == torch.bfloat16
+    assert net.predictor.decoder.blocks[0].attention.qkv.weight.dtype == torch.float32
+    assert not any(p.requires_grad for p in net.parameters())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dtype": "int4"}, "dtype 'int4' is none of float32"),
+        ({"device": "cuda:99"}, "device 'cuda:99' cannot be used"),
+        ({"device": "toaster"}, "device 'toaster' cannot be used"),
+    ],
+)
+def test_wrong_types_and_devices_are_refused(
+    custom: Path, arguments: dict[str, str], message: str
+) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        load_talker(custom, **arguments)
+
+
+def rewrite(folder: Path, name: str, tensor: torch.Tensor | None) -> None:
+    """Replace a tensor, or take it out."""
+    tensors = load_file(folder / "model.safetensors")
+    if tensor is None:
+        del tensors[name]
+    else:
+        tensors[name] = tensor
+    save_file(tensors, folder / "model.safetensors")
+
+
+def test_missing_surplus_and_misshapen_tensors_are_named(copy: Path) -> None:
+    name = "talker.model.layers.1.self_attn.k_norm.weight"
+    rewrite(copy, name, None)
+    with pytest.raises(CheckpointError, match=f"lacks {name}"):
+        load_talker(copy)
+    rewrite(copy, name, torch.ones(8))
+    with pytest.raises(CheckpointError, match=r"k_norm\.weight is \[8\], but .* \[16\]"):
+        load_talker(copy)
+    rewrite(copy, name, torch.ones(16))
+    rewrite(copy, "talker.model.layers.3.mlp.up_proj.weight", torch.ones(1))
+    with pytest.raises(CheckpointError, match=r"has talker\.model\.layers\.3\.mlp"):
+        load_talker(copy)
+
+
+def test_a_truncated_file_is_refused(copy: Path) -> None:
+    path = copy / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(CheckpointError, match="truncated or damaged"):
+        load_talker(copy)
+
+
+def test_pickles_are_refused(copy: Path) -> None:
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match="is a pickle"):
+        load_talker(copy)
+
+
+@pytest.mark.parametrize("name", ["vocab.json", "merges.txt", "tokenizer_config.json"])
+def test_a_missing_tokenizer_file_is_named(copy: Path, name: str) -> None:
+    (copy / name).unlink()
+    with pytest.raises(CheckpointError, match=name):
+        TextTokenizer.load(copy)
+
+
+def test_a_tokenizer_whose_files_disagree_is_refused(copy: Path) -> None:
+    with (copy / "merges.txt").open("a") as file:
+        file.write("neither here\n")
+    with pytest.raises(CheckpointError, match=r"merges\.txt does not fit vocab\.json"):
+        TextTokenizer.load(copy)
+
+
+def test_only_base_models_have_encoders(custom: Path, base: Path) -> None:
+    with pytest.raises(CheckpointError, match="clones nobody"):
+        load_encoders(custom)
+    speaker, codec = load_encoders(base)
+    assert speaker(torch.zeros(1, 24_000)).shape == (1, 48)
+    assert codec(torch.zeros(24_000)).shape == (13, 16)
+
+
+def test_a_base_model_without_its_codec_says_so(base: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(base, tmp_path / "copy"))
+    shutil.rmtree(copy / "speech_tokenizer")
+    with pytest.raises(CheckpointError, match=r"speech_tokenizer/config\.json cannot be read"):
+        load_encoders(copy)
