@@ -8,6 +8,7 @@
 # make bench              load against a running stack: URL=, ARGS=
 # make voice BUDGET=90    train the default voice, in minutes
 # make voice-eval         measure it
+# make goldens            run the official Qwen3-TTS package; our networks are held to its results
 # make lock               write requirements*.txt anew
 # make clean
 #
@@ -36,8 +37,10 @@ SERVING := libs/ttscommon services/gateway services/talker services/vocoder cli
 TOOLS := bench training
 PACKAGE_FILES := $(SERVING:%=%/pyproject.toml)
 TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
+GOLDENS := build/goldens
+OFFICIAL := tests/parity/reference
 
-.PHONY: serve test test-deploy check chaos soak bench voice voice-eval lock clean
+.PHONY: serve test test-deploy check chaos soak bench voice voice-eval goldens lock clean
 
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
@@ -70,6 +73,10 @@ voice: $(VENV)/.training
 voice-eval: $(VENV)/.training
 	$(BIN)/python -m voicetrain eval $(ARGS)
 
+goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed
+	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints
+	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens
+
 lock: $(VENV)/.serving
 	$(BIN)/python -m tools.lock
 
@@ -100,4 +107,11 @@ $(VENV)/.developing: requirements-dev.txt $(TOOL_FILES) $(VENV)/.serving
 
 $(VENV)/.training: training/requirements.txt $(VENV)/.developing
 	$(PIP) --no-deps $(INDEX) -r requirements.txt -r requirements-dev.txt -r training/requirements.txt
+	@touch $@
+
+# The official package in an environment of its own: it needs another transformers than anybody.
+$(GOLDENS)/venv/.installed: $(OFFICIAL)/requirements.txt $(OFFICIAL)/official.txt | $(BIN)/python
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $(OFFICIAL)/requirements.txt
+	$(@D)/bin/python -m pip install --quiet --no-deps -r $(OFFICIAL)/official.txt
 	@touch $@

@@ -1,0 +1,31 @@
+"""Write the checkpoints of the comparison: python -m tests.parity.checkpoints FOLDER."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from talker.models.qwen3_tts.synthetic import write_checkpoint
+from talker.models.qwen3_tts.synthetic.sizes import (
+    PUBLISHED_TEXT_VOCABULARY,
+    codec_config,
+    model_config,
+)
+from tests.parity.cases import CHECKPOINTS, PUBLISHED
+from ttscommon.checkpoint import dump_json
+
+
+def main() -> None:
+    """All of cases.CHECKPOINTS, each in a folder of its name, and the published configs."""
+    folder = Path(sys.argv[1])
+    for name, options in CHECKPOINTS.items():
+        write_checkpoint(folder / name, "tiny", **options)
+    (folder / "configs").mkdir(exist_ok=True)
+    for name, (size, kind) in PUBLISHED.items():
+        config = model_config(size, kind, PUBLISHED_TEXT_VOCABULARY)
+        dump_json(folder / "configs" / f"{name}.json", config)
+    dump_json(folder / "configs" / "codec.json", codec_config("1.7b"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""What both sides of a comparison draw from stated seeds. Needs numpy alone."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+
+SAMPLE_RATE = 24_000
+CODEBOOKS = 16
+
+
+def gumbel(seed: int, frame: int, codebook: int, count: int) -> Floats:
+    """Noise of one draw, [count]: added to log probabilities, the largest wins."""
+    random = np.random.Generator(np.random.PCG64([seed, frame, codebook]))
+    return random.gumbel(size=count).astype(np.float32)
+
+
+def weight(seed: int, name: str, shape: tuple[int, ...]) -> Floats:
+    """A parameter: norms near 1, everything else of unit gain."""
+    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
+    values = random.standard_normal(shape).astype(np.float32)
+    if "norm" in name and name.endswith("weight"):
+        return 1 + 0.1 * values
+    return 0.3 * values if len(shape) == 1 else values / np.sqrt(np.float32(shape[-1]))
+
+
+def audio(seconds: float, seed: int) -> Floats:
+    """Something like speech at 24 kHz: gliding harmonics in syllables, and a little noise."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    time = np.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE
+    pitch = 140 + 40 * np.sin(2 * np.pi * 0.7 * time + seed)
+    phase = 2 * np.pi * np.cumsum(pitch) / SAMPLE_RATE
+    voice = sum(np.sin(n * phase) / n for n in range(1, 12))
+    syllables = 0.5 - 0.5 * np.cos(2 * np.pi * 3.1 * time)
+    hiss = random.standard_normal(len(time))
+    return (0.12 * voice * syllables + 0.01 * hiss).astype(np.float32)
+
+
+def frames(count: int, seed: int) -> npt.NDArray[np.int64]:
+    """[count, CODEBOOKS] codes."""
+    random = np.random.Generator(np.random.PCG64(seed))
+    return random.integers(0, 2048, (count, CODEBOOKS))

@@ -1,0 +1,51 @@
+"""The vocoder's decoder gives the official package's samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from tests.parity.conftest import Arrays, Checkpoints, goldens
+from tests.parity.material import frames
+from vocoder.codecs.qwen3_tts.net import CodecDecoder
+from vocoder.codecs.qwen3_tts.stream import CodecStream, Windows, advance
+from vocoder.codecs.qwen3_tts.weights import load_decoder
+
+FRAMES = 24
+
+
+@pytest.fixture(scope="module")
+def wanted() -> Arrays:
+    return goldens("codec")
+
+
+@pytest.fixture(scope="module")
+def decoder(checkpoints: Checkpoints) -> CodecDecoder:
+    return load_decoder(checkpoints["custom"])
+
+
+def test_one_shot_is_the_official_one_within_1e_4(decoder: CodecDecoder, wanted: Arrays) -> None:
+    samples = decoder(torch.from_numpy(frames(FRAMES, 9))[None])[0, ::3]
+    assert np.abs(samples.numpy() - wanted["once"]).max() < 1e-4
+    assert samples.std() > 0.05
+
+
+def test_windows_are_the_official_ones_within_1e_4(decoder: CodecDecoder, wanted: Arrays) -> None:
+    stream = CodecStream(decoder, Windows(10, 4))
+    parts = torch.from_numpy(frames(FRAMES, 9)).split(7)
+    samples = torch.cat([advance([stream], [part])[0] for part in parts])[::3]
+    assert np.abs(samples.numpy() - wanted["windowed"]).max() < 1e-4
+    assert np.abs(wanted["windowed"] - wanted["once"]).max() > 1e-3
+
+
+def test_a_clones_sound_is_the_official_one_without_its_reference(
+    checkpoints: Checkpoints, talker_goldens: Arrays
+) -> None:
+    """The official package decodes reference and speech together and cuts the reference off."""
+    stream = CodecStream(load_decoder(checkpoints["base"]))
+    spoken = talker_goldens["in context, sampled/0/codes"].astype(np.int64)
+    advance([stream], [torch.from_numpy(frames(9, 5))])
+    samples = advance([stream], [torch.from_numpy(spoken)])[0][::3]
+    official = talker_goldens["in context, sampled/wav"]
+    assert np.abs(samples.numpy() - official).max() < 1e-4

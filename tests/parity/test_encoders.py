@@ -1,0 +1,57 @@
+"""Both encoders hear what the official package hears."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from talker.models.qwen3_tts.weights import load_encoders
+from tests.parity.conftest import Arrays, Checkpoints, goldens
+from tests.parity.material import SAMPLE_RATE, audio
+
+SECONDS = {"short": 1.31, "long": 12.0}
+
+
+@pytest.fixture(scope="module")
+def wanted() -> Arrays:
+    return goldens("encoders")
+
+
+@pytest.fixture(scope="module")
+def encoders(checkpoints: Checkpoints) -> tuple[torch.nn.Module, torch.nn.Module]:
+    return load_encoders(checkpoints["base"])
+
+
+def _wav(name: str) -> torch.Tensor:
+    return torch.from_numpy(audio(SECONDS[name], 3))
+
+
+def test_mel_spectra_are_the_official_ones(encoders, wanted: Arrays) -> None:
+    mels = encoders[0].mels(_wav("short")[None])[0].T[::3]
+    assert np.abs(mels.numpy() - wanted["short/mels"]).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_speaker_embeddings_are_the_official_ones(encoders, wanted: Arrays, name: str) -> None:
+    found = encoders[0](_wav(name)[None])[0]
+    assert np.abs(found.numpy() - wanted[f"{name}/speaker"]).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_codes_of_a_reference_are_the_official_ones(encoders, wanted: Arrays, name: str) -> None:
+    codes = encoders[1](_wav(name))
+    assert codes.tolist() == wanted[f"{name}/codes"].tolist()
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_what_is_quantised_is_the_official_within_1e_4(encoders, wanted: Arrays, name: str) -> None:
+    latents = encoders[1].latents(_wav(name))[0, :, ::4]
+    assert np.abs(latents.numpy() - wanted[f"{name}/latents"]).max() < 1e-4
+
+
+def test_a_partial_frame_counts_as_one(encoders) -> None:
+    samples = encoders[1].config.encode_downsample_rate
+    assert SAMPLE_RATE // samples == 12
+    for count, frames in ((samples * 13, 13), (samples * 13 + 1, 14), (samples * 14 - 1, 14)):
+        assert len(encoders[1](torch.zeros(count))) == frames

@@ -1,0 +1,101 @@
+"""Synthetic checkpoints and our networks agree with the official classes on every tensor."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+
+from talker.models.qwen3_tts.codec_encoder import CodecEncoder, EncoderConfig
+from talker.models.qwen3_tts.config import TalkerConfig
+from talker.models.qwen3_tts.net import TalkerNet
+from talker.models.qwen3_tts.speaker import SpeakerEncoder
+from talker.models.qwen3_tts.synthetic.shapes import Shapes, codec_shapes, model_shapes
+from talker.models.qwen3_tts.synthetic.sizes import (
+    PUBLISHED_TEXT_VOCABULARY,
+    codec_config,
+    model_config,
+)
+from talker.models.qwen3_tts.weights import (
+    encoder_sources,
+    speaker_sources,
+    talker_sources,
+    unused_by_encoder,
+)
+from tests.parity.cases import PUBLISHED
+from tests.parity.conftest import GOLDENS
+from ttscommon.nn.weights import published_shapes
+from vocoder.codecs.qwen3_tts.config import CodecConfig
+from vocoder.codecs.qwen3_tts.net import CodecDecoder
+from vocoder.codecs.qwen3_tts.weights import UNUSED as UNUSED_BY_DECODER
+from vocoder.codecs.qwen3_tts.weights import sources as codec_sources
+
+WANTED = json.loads((GOLDENS / "keys.json").read_text())
+
+
+def pattern(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, dict[str, int]]:
+    """As reference/keys.py writes them."""
+    found: dict[str, Counter[str]] = {}
+    for name, shape in shapes.items():
+        key = re.sub(r"\.\d+(?=\.)", ".*", name)
+        found.setdefault(key, Counter())[str(list(shape))] += 1
+    return {key: dict(sorted(found[key].items())) for key in sorted(found)}
+
+
+def config_of(name: str) -> dict[str, Any]:
+    if name == "codec":
+        return codec_config("1.7b")
+    return model_config(*PUBLISHED[name], PUBLISHED_TEXT_VOCABULARY)
+
+
+def shapes_of(name: str) -> Shapes:
+    return codec_shapes(config_of(name)) if name == "codec" else model_shapes(config_of(name))
+
+
+@pytest.mark.parametrize("name", [*PUBLISHED, "codec"])
+def test_a_synthetic_checkpoint_has_the_published_names_and_shapes(name: str) -> None:
+    shapes = shapes_of(name)
+    assert len(shapes) == WANTED[name]["tensors"]
+    assert pattern(shapes) == WANTED[name]["shapes"]
+
+
+def test_the_sizes_are_those_of_the_published_models() -> None:
+    """Counts read off published files."""
+    assert {name: WANTED[name]["tensors"] for name in PUBLISHED} == {
+        "0.6B-CustomVoice": 402,
+        "0.6B-Base": 478,
+        "1.7B-CustomVoice": 404,
+        "1.7B-VoiceDesign": 404,
+        "1.7B-Base": 480,
+    }
+    assert WANTED["1.7B-Base"]["parameters"] == 1_928_677_440
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_talkers_networks_take_every_published_tensor(name: str) -> None:
+    config = msgspec.convert(config_of(name), TalkerConfig)
+    with torch.device("meta"):
+        talker, speaker = TalkerNet(config), SpeakerEncoder(config.speaker_encoder_config)
+    taken = published_shapes(talker, talker_sources(talker))
+    if config.tts_model_type == "base":
+        taken |= published_shapes(speaker, speaker_sources(speaker))
+    assert taken == shapes_of(name)
+
+
+def test_the_codecs_networks_take_every_published_tensor_but_the_training_ones() -> None:
+    config = config_of("codec")
+    encoding, decoding = (msgspec.convert(config, form) for form in (EncoderConfig, CodecConfig))
+    with torch.device("meta"):
+        encoder, decoder = CodecEncoder(encoding), CodecDecoder(decoding.decoder_config)
+    taken = published_shapes(encoder, encoder_sources(encoder))
+    taken |= published_shapes(decoder, codec_sources(decoder))
+    left = {k: v for k, v in shapes_of("codec").items() if k not in taken}
+    assert taken == {k: v for k, v in shapes_of("codec").items() if k in taken}
+    unused = {*unused_by_encoder(encoding), *UNUSED_BY_DECODER} - {"encoder.", "decoder."}
+    assert [name for name in left if not name.startswith(tuple(unused))] == []

@@ -1,0 +1,68 @@
+"""Texts become the tokens that the official processor makes of them, however they arrive."""
+
+from __future__ import annotations
+
+import json
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from talker.models.qwen3_tts.tokenizer import TextTokenizer
+from tests.parity.cases import TEXTS
+from tests.parity.conftest import GOLDENS, Checkpoints
+
+# The turn's end and the next turn's beginning, which the official package cuts off again.
+TEMPLATE_END = 5
+PIECES = ("'", "s", "re", "LL", " ", "  ", "\n", "\r", "\t", "a", "Z", "the", "7", "!", "...")
+MARKS = ("e", "é", "\u0301", "\u0323", "b", "\u1100", "\u1161", "\u11a8", "你", "\u200d", "\xa0")
+GROWTH = st.lists(st.sampled_from(PIECES + MARKS), max_size=12)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(checkpoints: Checkpoints) -> TextTokenizer:
+    return TextTokenizer.load(checkpoints["custom"])
+
+
+def whole(tokenizer: TextTokenizer, text: str) -> list[int]:
+    growing = tokenizer.spoken()
+    growing.feed(text, final=True)
+    return [*growing.role, *growing.tokens]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_gives_the_official_tokens(tokenizer: TextTokenizer, text: str) -> None:
+    wanted = json.loads((GOLDENS / "tokens.json").read_text())[text]
+    assert whole(tokenizer, text) == wanted[:-TEMPLATE_END]
+
+
+@settings(max_examples=400, deadline=None)
+@given(pieces=GROWTH, cuts=st.sets(st.integers(0, 30)))
+def test_any_way_of_cutting_a_text_gives_the_same_tokens(
+    tokenizer: TextTokenizer, pieces: list[str], cuts: set[int]
+) -> None:
+    text = "".join(pieces)
+    edges = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
+    growing, known = tokenizer.spoken(), ()
+    for start, end in pairwise(edges):
+        growing.feed(text[start:end], final=False)
+        assert growing.tokens[: len(known)] == known
+        known = growing.tokens
+    growing.feed("", final=True)
+    assert [*growing.role, *growing.tokens] == whole(tokenizer, text)
+
+
+def test_words_are_known_as_soon_as_the_next_begins(tokenizer: TextTokenizer) -> None:
+    words = ("Hello", " the", " world", " of", " you")
+    growing, counts = tokenizer.spoken(), []
+    for word in words:
+        growing.feed(word, final=False)
+        counts.append(len(growing.tokens))
+    assert counts == [0, *accumulate(len(tokenizer.ids(word)) for word in words[:-1])]
+
+
+def test_special_tokens_in_a_text_are_text(tokenizer: TextTokenizer) -> None:
+    end = tokenizer.special("<|im_end|>")
+    assert end not in whole(tokenizer, "one <|im_end|> two <tts_text_eod>")
+    assert max(whole(tokenizer, "<|im_end|>")[1:]) < tokenizer.special("<|endoftext|>")
