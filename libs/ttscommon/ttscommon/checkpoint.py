@@ -7,6 +7,7 @@ safetensors files, and a checkpoint that has only pickles is refused. No torch h
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, TypeVar
@@ -19,6 +20,7 @@ T = TypeVar("T")
 
 TENSORS: Final = ".safetensors"
 _PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _WANTED: Final = ("*.json", "*.txt", f"*{TENSORS}")
 
 
@@ -75,6 +77,16 @@ def _shards(index: Path) -> list[Path]:
     return [index.parent / name for name in names]
 
 
+def is_checkpoint(path: Path) -> bool:
+    """Whether `path` is a published checkpoint or the name of one, and no voice folder of ours."""
+    if not path.is_dir():
+        return not path.parent.is_dir() and _HUB_NAME.fullmatch(str(path)) is not None
+    try:
+        return "model_type" in read_json(path / "config.json", dict[str, object])
+    except CheckpointError:
+        return False
+
+
 def find_checkpoint(name: str, revision: str | None = None) -> Path:
     """The folder of a checkpoint: `name` itself if it is one, else a download from the hub.
 
@@ -83,7 +95,7 @@ def find_checkpoint(name: str, revision: str | None = None) -> Path:
     folder = Path(name)
     if folder.is_dir():
         return folder
-    if name.count("/") != 1 or name.startswith((".", "/")):
+    if not _HUB_NAME.fullmatch(name):
         raise CheckpointError(f"{name} is neither a folder nor a hub name such as Qwen/NAME")
     return _downloaded(name, revision)
 

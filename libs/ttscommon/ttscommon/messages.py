@@ -27,6 +27,9 @@ Dtype: TypeAlias = Literal["u1", "i2", "i4", "f2", "f4"]
 Identifier: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]
+Temperature: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
+TopK: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=4096)]
+Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
 
 
 class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,14 +88,44 @@ class Spent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a request may change about sampling; None is the model's own default."""
+    """What a request may change about sampling; None is the model's own default.
 
-    temperature: Annotated[float, msgspec.Meta(ge=0.0, le=2.0)] | None = None
-    top_k: Annotated[int, msgspec.Meta(ge=0, le=4096)] | None = None
+    A temperature of 0 is greedy, a `top_k` of 0 keeps all ids. `subtalker_...`: of the codebooks
+    behind the first, where a model predicts them by a network of their own.
+    """
+
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
+    top_p: Share | None = None
+    repetition_penalty: Annotated[float, msgspec.Meta(gt=0.0, le=10.0)] | None = None
+    max_new_tokens: Annotated[int, msgspec.Meta(ge=2, le=65536)] | None = None
+    subtalker_temperature: Temperature | None = None
+    subtalker_top_k: TopK | None = None
+    subtalker_top_p: Share | None = None
+
+
+class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A voice to speak with: a recording in the object store, and what is said in it.
+
+    audio: SHA-256 of the recording, in hexadecimal. kept: it is a stored voice's; otherwise it came
+    with the request and goes soon after. x_vector_only: clone the timbre alone, without the
+    transcript. derived: the key of what a talker computed of it.
+    """
+
+    audio: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+    text: Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)] = ""
+    x_vector_only: bool = False
+    kept: bool = False
+    derived: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{0,200}$")] = ""
 
 
 class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field="t"):
-    """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`."""
+    """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`.
+
+    instructions: how to speak, in words. task_type: CustomVoice, VoiceDesign or Base, for a client
+    that wants to be sure. whole_text: begin when all text is known (`non_streaming_mode`); None is
+    the model's own way.
+    """
 
     request_id: Identifier
     model: Identifier
@@ -106,6 +139,10 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     priority: Annotated[int, msgspec.Meta(ge=0, le=9)] = 5
     tenant: str = ""
     created_unix_s: float = 0.0
+    instructions: Text = ""
+    task_type: str = ""
+    whole_text: bool | None = None
+    reference: Reference | None = None
     v: int = VERSION
 
 

@@ -79,8 +79,8 @@ class Timed(Family):
         self.prefills: list[tuple[int, int, float]] = []
         self.renders: list[tuple[int, float]] = []
 
-    def prepare(self, request: SpeechRequest) -> Prepared:
-        return self._family.prepare(request)
+    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Prepared:
+        return self._family.prepare(request, reference)
 
     def open(self, prepared: Prepared) -> TalkerStream:
         return self._family.open(prepared)

@@ -12,10 +12,12 @@ from talker.models.base import Family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.fields import rows
-from ttscommon.messages import SpeechRequest
+from ttscommon.messages import Sampling, SpeechRequest
 from ttscommon.metrics import Metrics
 
 _WARM_UP_STREAMS: Final = (1, 4, 16)
+# Of a model that says itself how long it speaks.
+_WARM_UP_FRAMES: Final = 24
 
 
 def build_engine(
@@ -56,7 +58,7 @@ def load_family(settings: TalkerSettings) -> Family:
     from talker.models import load
 
     torch.set_num_threads(settings.threads)
-    family = load(settings.model, settings.voice_dir)
+    family = load(settings.model, settings.voice_dir, pads=settings.late_text == "pad")
     _warm_up(family, settings.kv_blocks)
     return family
 
@@ -79,10 +81,12 @@ def _round_s(family: Family, blocks: int, texts: Sequence[str], streams: int) ->
     engine = Engine(family, blocks=blocks, slots=streams, metrics=Metrics())
     name = family.spec.name
     voice = family.spec.voices[0].id if family.spec.voices else ""
+    sampling = Sampling(max_new_tokens=_WARM_UP_FRAMES + 1)
     requests = [
-        SpeechRequest(f"warm-up-{i}", name, voice, texts[i % len(texts)]) for i in range(streams)
+        SpeechRequest(f"warm-up-{i}", name, voice, texts[i % len(texts)], sampling=sampling)
+        for i in range(streams)
     ]
     began_s = time.perf_counter()
-    spoken = synthesise(engine, requests)
+    spoken = synthesise(engine, requests, reference=family.example_reference())
     took_s = time.perf_counter() - began_s
     return streams * took_s / sum(rows(one.arrays) for one in spoken)

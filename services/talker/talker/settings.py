@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from talker.engine.scheduler import PolicyName
@@ -12,7 +14,8 @@ class TalkerSettings(StageSettings):
     """Read from ANTIPHON_... variables; see StageSettings.
 
     Chunk sizes are the model's own unless given. `text_timeout_s`: text of a request that stays
-    away for so long is taken to be complete.
+    away for so long is taken to be complete. `late_text`: whether a model that is told text a token
+    a step waits for text that is late, or goes on without it when the listener would run dry.
     """
 
     kv_blocks: int = Field(default=1024, ge=64)
@@ -20,4 +23,5 @@ class TalkerSettings(StageSettings):
     policy: PolicyName = "online"
     initial_codec_chunk_frames: int | None = Field(default=None, ge=1, le=100)
     codec_chunk_frames: int | None = Field(default=None, ge=1, le=500)
+    late_text: Literal["wait", "pad"] = "wait"
     text_timeout_s: float = Field(default=120.0, gt=0.0)

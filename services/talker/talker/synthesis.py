@@ -37,11 +37,12 @@ def synthesise(
     engine: Engine,
     requests: Sequence[SpeechRequest],
     restored: Mapping[str, Arrays] | None = None,
+    reference: Arrays | None = None,
 ) -> list[Spoken]:
     """Speak all requests, as many at once as the engine has slots, by turning it here.
 
     The engine must not have been started. restored: frames that a request begins behind, by
-    request id.
+    request id. reference: whose voice all of them have, where the family clones voices.
     """
     spoken = {request.request_id: Spoken(request) for request in requests}
     waiting = deque(spoken.values())
@@ -50,7 +51,7 @@ def synthesise(
     while waiting or opened:
         while waiting and len(opened) < engine.capacity:
             one = waiting.popleft()
-            if _open(engine, one, (restored or {}).get(one.request.request_id)):
+            if _open(engine, one, (restored or {}).get(one.request.request_id), reference):
                 opened.add(one.request.request_id)
         if opened:
             engine.step()
@@ -59,11 +60,13 @@ def synthesise(
     return list(spoken.values())
 
 
-def _open(engine: Engine, spoken: Spoken, restored: Arrays | None) -> bool:
+def _open(
+    engine: Engine, spoken: Spoken, restored: Arrays | None, reference: Arrays | None
+) -> bool:
     """Whether the engine has the request now; if not, it has its error."""
     request = spoken.request
     try:
-        prepared = engine.family.prepare(request)
+        prepared = engine.family.prepare(request, reference)
         units = list(prepared.read([Text(request.text)], final=True))
     except AntiphonError as error:
         spoken.error = error

@@ -49,8 +49,12 @@ def draw_keys(frame_key: Tensor, draw: int) -> Tensor:
 
 def uniforms(key: Tensor, count: int) -> Tensor:
     """[rows] int64 -> [rows, count] float32 in (0, 1), 24 bits each; the same hash."""
-    step = torch.arange(1, count + 1, dtype=torch.int64, device=key.device) * _signed(_GOLDEN)
-    value = key[:, None] + step
+    return uniforms_of(key, torch.arange(count, device=key.device))
+
+
+def uniforms_of(key: Tensor, ids: Tensor) -> Tensor:
+    """[rows] int64, ids [ids] or [rows, ids] int64 -> [rows, ids]: those columns of `uniforms`."""
+    value = key[:, None] + (ids + 1) * _signed(_GOLDEN)
     value = (value ^ _shift(value, 30)) * _signed(_FIRST)
     value = (value ^ _shift(value, 27)) * _signed(_SECOND)
     return (_shift(value, 40).to(torch.float32) + 0.5) * 2.0**-24

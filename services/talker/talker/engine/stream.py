@@ -13,6 +13,8 @@ from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.runtime import Failed, Finished
 
 UNACKNOWLEDGED_CHUNKS: Final = 8
+# A family that can do without late text does so when the listener has no more than this.
+DRY_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,8 @@ class Stream:
 
         Raises TextTooLong for a sequence of more than `limit` positions.
         """
-        plan = (self.rest or self.model.plan(self.ahead)) if self.credit > 0 else None
+        dry = self.first_sent_s is not None and self.slack_at(now) < DRY_S
+        plan = (self.rest or self.model.plan(self.ahead, dry=dry)) if self.credit > 0 else None
         if plan is None:
             self.planned = self.ready_since_s = None
             return False

@@ -155,11 +155,12 @@ class TalkerStream(ABC):
         """Go on after these logged frames, all of the request so far; before the first plan."""
 
     @abstractmethod
-    def plan(self, ahead: int) -> Plan | None:
+    def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
         """The next step, or None while text is missing or when done. Changes nothing.
 
         `ahead` steps are in flight; suppose that each gained the frames it usually does and ended
-        nothing.
+        nothing. `dry`: the listener is about to run out of sound, so that a family that can do
+        without text that is late does so, and logs it.
         """
 
     @abstractmethod
@@ -218,10 +219,11 @@ class Family(ABC):
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 
     @abstractmethod
-    def prepare(self, request: SpeechRequest) -> Prepared:
+    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Prepared:
         """Check the request and do what is slow and needs no text; from any thread.
 
-        Raises BadRequest (UnknownVoice, ...) for what it cannot speak.
+        reference: what `derive` made of the request's recording. Raises BadRequest (UnknownVoice,
+        ...) for what it cannot speak.
         """
 
     @abstractmethod
@@ -235,6 +237,10 @@ class Family(ABC):
     @abstractmethod
     def examples(self) -> Sequence[str]:
         """Texts to warm up with, a long one first."""
+
+    def example_reference(self) -> Arrays | None:
+        """What to warm up with where `prepare` needs a reference."""
+        return None
 
 
 class Attend(Protocol):

@@ -39,7 +39,7 @@ from talker.models.cantor_stream import (
 )
 from talker.text.frontend import EnglishFrontend, Given, Utterance
 from ttscommon.errors import UnknownVoice
-from ttscommon.fields import Field
+from ttscommon.fields import Arrays, Field
 from ttscommon.messages import SpeechRequest
 from ttscommon.replicas import Voice
 from ttscommon.voice import VoiceFolder
@@ -82,7 +82,8 @@ class Cantor(TalkerModel):
         defaults = SamplingDefaults(**voice.config["sampling"])
         return cls(spec, net, EnglishFrontend.load(voice.path), defaults)
 
-    def prepare(self, request: SpeechRequest) -> CantorPrepared:
+    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> CantorPrepared:
+        del reference  # voices are part of the model
         speaker = self._speakers.get(request.voice)
         if speaker is None:
             known = ", ".join(self._speakers)

@@ -219,7 +219,8 @@ class CantorStream(TalkerStream):
         self._restoring.extend(zip(codes, arrays["advance"].tolist(), strict=True))
         self._settle()
 
-    def plan(self, ahead: int) -> Plan | None:
+    def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
+        del dry  # frames never wait for text that may be made up for
         progress = self._progress
         if progress is None or self._restoring:
             return None

@@ -162,7 +162,8 @@ class FakeStream(TalkerStream):
         self._begun = self._frames - self._frames % self._manner.sequence_frames
         self._steps = (self._frames - self._begun) * self._manner.steps_per_frame
 
-    def plan(self, ahead: int) -> Plan | None:
+    def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
+        del dry  # frames never wait for text that may be made up for
         if self._frames + ahead // self._manner.steps_per_frame >= self._limit:
             return None
         end = PROMPT + self._steps + ahead
@@ -331,7 +332,8 @@ class FakeModel(Family):
             return cls(name, Curve())
         return cls(name, msgspec.json.decode(curve.read_bytes(), type=Curve))
 
-    def prepare(self, request: SpeechRequest) -> FakePrepared:
+    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> FakePrepared:
+        del reference
         if self.spec.voices and request.voice not in {voice.id for voice in self.spec.voices}:
             raise UnknownVoice(f"there is no voice {request.voice!r}", param="voice")
         return FakePrepared(request)

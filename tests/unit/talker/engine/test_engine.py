@@ -29,7 +29,7 @@ BREAKS, NOT_FINITE, UNRENDERED, NO_PLAN, NOT_DONE, NOT_TAKEN = range(666, 672)
 class Stream(FakeStream):
     """Breaks in one of the ways that its seed says."""
 
-    def plan(self, ahead: int) -> Plan | None:
+    def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
         if self.seed == NO_PLAN and self.frames >= 5:
             raise RuntimeError("no plan")
         return super().plan(ahead)

@@ -32,6 +32,7 @@ from talker.models.vesper_net import VesperConfig, VesperNet
 from talker.models.vesper_stream import VesperSampling
 from talker.text.frontend import Given, Utterance, Word
 from talker.text.symbols import SYMBOLS, Phone
+from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from ttscommon.errors import AntiphonError, BadRequest, NothingToSay
 from ttscommon.fields import concatenate, cut, rows
 from ttscommon.messages import SpeechRequest, WordTime
@@ -112,6 +113,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     ),
     "fake with float frames": partial(fake, float_frames=True),
     "fake without preset voices": partial(fake, voices=False),
+    "qwen3-tts": tiny,
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 

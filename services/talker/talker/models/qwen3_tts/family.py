@@ -1,0 +1,225 @@
+"""Qwen3-TTS in the engine: one frame a step, its 15 residual codes inside the step.
+
+The backbone's cache is paged and the runner's; the code predictor's lives within a frame and is
+scratch. Text that is told one token a step lies in the slot, so that a device goes on by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from talker.models.base import (
+    Attend,
+    CacheSpec,
+    Field,
+    ModelSpec,
+    Out,
+    Prepared,
+    Prompts,
+    Rows,
+    State,
+    TalkerModel,
+)
+from talker.models.qwen3_tts.config import (
+    CODEBOOK0_SIZE,
+    GenerationConfig,
+    TalkerConfig,
+    load_config,
+    load_generation_config,
+)
+from talker.models.qwen3_tts.draw import Noise, Settings, draw, keyed_noise
+from talker.models.qwen3_tts.frame import History, embed_positions, make_frame
+from talker.models.qwen3_tts.net import TalkerNet
+from talker.models.qwen3_tts.request import Qwen3Prepared, Reader
+from talker.models.qwen3_tts.sampling import Rules
+from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
+from talker.models.qwen3_tts.tokenizer import TextTokenizer
+from talker.models.qwen3_tts.weights import load_talker
+from ttscommon.fields import Arrays
+from ttscommon.messages import SpeechRequest
+from ttscommon.replicas import Voice
+
+SAMPLE_RATE: Final = 24_000
+FRAME_RATE_HZ: Final = 12.5
+# A text has at most 20,000 characters; one of these tokens is most often several of them.
+MOST_TOKENS: Final = 8192
+_ANY_LANGUAGE: Final = "mul"
+_NUMBER: Final = Field((), "i8")
+_REAL: Final = Field((), "f4")
+_EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
+
+
+class Qwen3Tts(TalkerModel):
+    """A loaded checkpoint.
+
+    pads: late text is padded instead of waited for. streaming: see Reader.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        net: TalkerNet,
+        tokenizer: TextTokenizer,
+        defaults: GenerationConfig,
+        *,
+        pads: bool = False,
+        streaming: bool | None = None,
+    ) -> None:
+        self.spec = spec_of(name, net.config, defaults)
+        self.noise = keyed_noise
+        self._net, self._pads = net, pads
+        self._rules = Rules.of(net.config.talker_config, net.codec.weight.device)
+        self._reader = Reader(
+            net.config, defaults, tokenizer, _most_tokens(defaults), streaming=streaming
+        )
+
+    @classmethod
+    def load(
+        cls,
+        name: str,
+        checkpoint: Path,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+        pads: bool = False,
+    ) -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        load_config(checkpoint)
+        tokenizer, defaults = TextTokenizer.load(checkpoint), load_generation_config(checkpoint)
+        net = load_talker(checkpoint, device=device, dtype=dtype)
+        return cls(name, net, tokenizer, defaults, pads=pads)
+
+    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Qwen3Prepared:
+        return self._reader.prepare(request, reference)
+
+    def open(self, prepared: Prepared) -> Qwen3Stream:
+        assert isinstance(prepared, Qwen3Prepared)
+        return Qwen3Stream(prepared, self._net.config, pads=self._pads)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def example_reference(self) -> Arrays | None:
+        c = self._net.config.talker_config
+        if self._net.config.tts_model_type != "base":
+            return None
+        return {"speaker": np.zeros(c.hidden_size, np.float32)}
+
+    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+        told = rows.inputs
+        speaker = told.get("speaker", self._net.codec.weight[:1])
+        x = embed_positions(self._net, told["text"], told["heard"], told["codes"], speaker)
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        use = told["use"].index_select(0, rows.last)
+        return self._frame(hidden[rows.last], rows, state, use, rows.samples)
+
+    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+        slots = rows.slots
+        told, known = state["told"][slots], state["known"][slots]
+        here = told < known
+        ids = state["text"][slots, told.clamp(max=MOST_TOKENS - 1)]
+        text = torch.where(here, ids, self._net.config.tts_pad_token_id)
+        late = torch.where(state["complete"][slots] > 0, 0, PADDED)
+        use = torch.where(here, TOLD, late)
+        x = self._net.step_input(state["codes"][slots], text)
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        return self._frame(hidden, rows, state, use, torch.ones_like(here))
+
+    def _frame(self, hidden: Tensor, rows: Rows, state: State, use: Tensor, samples: Tensor) -> Out:
+        """Make each row's frame, and move the rows' state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        slots = rows.slots
+        old = {name: state[name].index_select(0, slots) for name in _MOVING}
+        history = History(old["codes"], old["seen"].bool(), old["frame"])
+        frame = make_frame(
+            self._net, self._rules, hidden, history, old["penalty"], self._picks(old)
+        )
+        active = samples & (old["over"] == 0)
+        gained = active & ~frame.ended
+        new = {
+            "codes": frame.history.codes,
+            "seen": frame.history.seen.to(torch.uint8),
+            "frame": frame.history.made,
+        }
+        real = slice(rows.real)
+        for name, value in new.items():
+            moved = torch.where(gained.view(-1, *[1] * (value.ndim - 1)), value, old[name])
+            state[name].index_copy_(0, slots[real], moved[real])
+        told = old["told"] + (active & (use == TOLD))
+        state["told"].index_copy_(0, slots[real], told[real])
+        over = (old["over"] > 0) | (active & frame.ended)
+        state["over"].index_copy_(0, slots[real], over.long()[real])
+        frames = {
+            "codes": frame.history.codes[real, None].to(torch.int16),
+            "padded": (use == PADDED)[real, None].to(torch.uint8),
+        }
+        ended = active & frame.ended
+        return Out(frames, gained.long()[real], ended[real], (samples & frame.bad)[real])
+
+    def _picks(self, old: Mapping[str, Tensor]) -> _Picks:
+        return _Picks(
+            Settings(old["temperature"], old["top_k"], old["top_p"]),
+            Settings(old["subtalker_temperature"], old["subtalker_top_k"], old["subtalker_top_p"]),
+            self.noise(old["seed"], old["frame"]),
+        )
+
+
+class _Picks:
+    """Draws codebook after codebook of one frame."""
+
+    def __init__(self, talker: Settings, predictor: Settings, noise: Noise) -> None:
+        self._talker, self._predictor, self._noise = talker, predictor, noise
+
+    def __call__(self, logits: Tensor, codebook: int) -> Tensor:
+        settings = self._predictor if codebook else self._talker
+        return draw(logits, settings, lambda ids: self._noise(codebook, ids))
+
+
+_SETTINGS: Final = {
+    **dict.fromkeys(("temperature", "top_p", "penalty"), _REAL),
+    **dict.fromkeys(("subtalker_temperature", "subtalker_top_p"), _REAL),
+    **dict.fromkeys(("top_k", "subtalker_top_k"), _NUMBER),
+}
+_COUNTS: Final = dict.fromkeys(("seed", "frame", "told", "over"), _NUMBER)
+_MOVING: Final = ("codes", "seen", *_COUNTS, *_SETTINGS)
+
+
+def _most_tokens(defaults: GenerationConfig) -> int:
+    """A token needs a frame at the least, where text is told one a step."""
+    return min(MOST_TOKENS, defaults.max_new_tokens) - 1
+
+
+def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> ModelSpec:
+    """What the engine has to know of a checkpoint."""
+    c = config.talker_config
+    codes = Field((c.codebooks,), "i8")
+    inputs = {**dict.fromkeys(("text", "heard", "use"), _NUMBER), "codes": codes}
+    if config.tts_model_type == "base":
+        inputs["speaker"] = Field((c.hidden_size,), "f4")
+    text = {"text": Field((MOST_TOKENS,), "i4"), "known": _NUMBER, "complete": _NUMBER}
+    seen = Field((c.vocab_size,), "u1")
+    return ModelSpec(
+        name=name,
+        family="qwen3_tts",
+        sample_rate=SAMPLE_RATE,
+        frame_rate_hz=FRAME_RATE_HZ,
+        voices=tuple(Voice(id, id.replace("_", " ").title(), _ANY_LANGUAGE) for id in c.spk_id),
+        frame={"codes": Field((c.codebooks,), "i2", CODEBOOK0_SIZE)},
+        replay={"padded": Field((), "u1", 2)},
+        state={"codes": codes, "seen": seen, **text, **_COUNTS, **_SETTINGS},
+        inputs=inputs,
+        caches={
+            "backbone": CacheSpec(
+                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_dim
+            )
+        },
+        max_positions=min(c.max_position_embeddings, 2 * MOST_TOKENS + defaults.max_new_tokens),
+    )
