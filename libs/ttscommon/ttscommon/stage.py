@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 
 from ttscommon.bus import Bus
 from ttscommon.metrics import Metrics
-from ttscommon.replicas import Model, Replica
+from ttscommon.replicas import Model, Replica, Voice
 from ttscommon.service import Service
 from ttscommon.settings import StageSettings
 from ttscommon.subjects import Stage
@@ -23,8 +23,16 @@ class StageSpec(Protocol):
 
     @property
     def name(self) -> str: ...
-    def listed(self, name: str) -> Model:
-        """As the catalogue shows it, under any of the names that it serves."""
+    @property
+    def family(self) -> str: ...
+    @property
+    def sample_rate(self) -> int: ...
+    @property
+    def frame_rate_hz(self) -> float: ...
+    @property
+    def voices(self) -> tuple[Voice, ...]: ...
+    @property
+    def speeds(self) -> tuple[float, float]: ...
 
 
 class StageEngine(Protocol):
@@ -89,7 +97,7 @@ async def run_stage(
         worker = Worker(
             bus,
             stage,
-            _names(engine, settings),
+            [engine.spec.name],
             settings.slots,
             handler(bus, engine),
             lambda: _report(bus, stage, engine, settings, worker, service),
@@ -105,10 +113,6 @@ async def run_stage(
         raise engine.error
 
 
-def _names(engine: StageEngine, settings: StageSettings) -> list[str]:
-    return [engine.spec.name, *settings.also]
-
-
 def _report(
     bus: Bus,
     stage: Stage,
@@ -122,7 +126,7 @@ def _report(
     return Replica(
         worker_id=bus.worker_id,
         stage=stage.name,
-        models=tuple(spec.listed(name) for name in _names(engine, settings)),
+        models=(_model(spec),),
         slots=settings.slots,
         free=worker.free,
         batch=settings.batch_streams,
@@ -132,4 +136,10 @@ def _report(
         kv_free=kv_free,
         kv_positions=kv_positions,
         draining=service.stopping.is_set(),
+    )
+
+
+def _model(spec: StageSpec) -> Model:
+    return Model(
+        spec.name, spec.family, spec.sample_rate, spec.frame_rate_hz, spec.voices, spec.speeds
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, Limits
+from talker.engine.sizing import kv_blocks
 from talker.models.base import Family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
@@ -27,12 +29,16 @@ def build_engine(
     beat: Callable[[], None] = lambda: None,
     died: Callable[[], object] = lambda: None,
 ) -> Engine:
-    """The engine that `settings` describe, warmed up and not yet started; raises VoiceError."""
+    """The engine that `settings` describe, warmed up and not yet started.
+
+    Raises VoiceError or DeviceError.
+    """
     family = load_family(settings)
     spec = family.spec
-    return Engine(
+    engine = Engine(
         family,
-        blocks=settings.kv_blocks,
+        blocks=_blocks(settings, family),
+        depth=family.depth,
         slots=settings.slots,
         metrics=metrics,
         sizes=spec.chunks.sizes(
@@ -45,10 +51,14 @@ def build_engine(
         beat=beat,
         died=died,
     )
+    # What was loaded stays; a collection that looks at it would hold a step up.
+    gc.collect()
+    gc.freeze()
+    return engine
 
 
 def load_family(settings: TalkerSettings) -> Family:
-    """The settings' model, warmed up; raises VoiceError."""
+    """The settings' model, warmed up; raises VoiceError or DeviceError."""
     if settings.engine == "fake":
         from talker.models.fake import FakeModel
 
@@ -58,9 +68,14 @@ def load_family(settings: TalkerSettings) -> Family:
     from talker.models import load
 
     torch.set_num_threads(settings.threads)
-    family = load(settings.model, settings.voice_dir, pads=settings.late_text == "pad")
-    _warm_up(family, settings.kv_blocks)
+    pads = settings.late_text == "pad"
+    family = load(settings.model, settings.voice_dir, pads=pads, device=settings.device)
+    _warm_up(family, _blocks(settings, family))
     return family
+
+
+def _blocks(settings: TalkerSettings, family: Family) -> int:
+    return kv_blocks(family.spec, settings.kv_blocks, settings.kv_bytes, family.cache_itemsize)
 
 
 def _warm_up(family: Family, blocks: int) -> None:
@@ -78,7 +93,7 @@ def _warm_up(family: Family, blocks: int) -> None:
 
 def _round_s(family: Family, blocks: int, texts: Sequence[str], streams: int) -> float:
     """Speak `texts` in so many streams at once; returns the mean seconds of a round."""
-    engine = Engine(family, blocks=blocks, slots=streams, metrics=Metrics())
+    engine = Engine(family, blocks=blocks, slots=streams, depth=family.depth, metrics=Metrics())
     name = family.spec.name
     voice = family.spec.voices[0].id if family.spec.voices else ""
     sampling = Sampling(max_new_tokens=_WARM_UP_FRAMES + 1)

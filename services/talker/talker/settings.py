@@ -16,9 +16,11 @@ class TalkerSettings(StageSettings):
     Chunk sizes are the model's own unless given. `text_timeout_s`: text of a request that stays
     away for so long is taken to be complete. `late_text`: whether a model that is told text a token
     a step waits for text that is late, or goes on without it when the listener would run dry.
+    `kv_bytes`: memory of the KV cache, which then decides on the number of its blocks.
     """
 
     kv_blocks: int = Field(default=1024, ge=64)
+    kv_bytes: int | None = Field(default=None, ge=1 << 20)
     batch_positions: int = Field(default=512, ge=16)
     policy: PolicyName = "online"
     initial_codec_chunk_frames: int | None = Field(default=None, ge=1, le=100)

@@ -13,6 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from talker.engine import sampling
 from talker.engine.sampling import draw_keys, frame_keys, uniforms
 from talker.kernels.rules import Rules
 from ttscommon.kernels.choice import use_triton
@@ -59,6 +60,10 @@ def draw_ids(
         return sampling_triton.sample(
             logits, noise.seed, noise.frame, draw, temperature, top_k, top_p, rules
         )
+    if logits.device.type == "cpu" and top_p is None and rules is None:
+        # The CPU may look at its parameters, and skips what they leave out.
+        key, finite = draw_keys(noise.keys, draw), logits.isfinite().all(-1)
+        return sampling.sample(logits, key, temperature=temperature, top_k=top_k), finite
     return sample(logits, noise, draw, temperature, top_k, top_p, rules)
 
 

@@ -3,28 +3,46 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from talker.models.base import TalkerModel
 from ttscommon.checkpoint import find_checkpoint, is_checkpoint
 from ttscommon.errors import UnknownModel
-from ttscommon.voice import load_voice
+from ttscommon.voice import VoiceError, load_voice
+
+if TYPE_CHECKING:
+    from ttscommon.device.device import Device
 
 
-def load(name: str, path: Path, *, pads: bool = False) -> TalkerModel:
+def load(name: str, path: Path, *, pads: bool = False, device: str = "cpu") -> TalkerModel:
     """Load a voice folder or a published checkpoint, by folder or hub name, as model `name`.
 
-    pads: see Qwen3Tts. Raises VoiceError or UnknownModel. torch is imported only for families that
-    use it.
+    pads: see Qwen3Tts. device: "cpu", "cuda" or "cuda:1"; checkpoints run in bfloat16 on a GPU.
+    Raises VoiceError, UnknownModel or DeviceError. torch is imported only for families that use it.
     """
+    from ttscommon.device.device import device_of
+
+    where = device_of(device)
+    model = _load(name, path, pads=pads, device=where)
+    model.compute_on(where)
+    return model
+
+
+def _load(name: str, path: Path, *, pads: bool, device: Device | None) -> TalkerModel:
     if is_checkpoint(path):
         from talker.models.qwen3_tts.family import Qwen3Tts
 
-        return Qwen3Tts.load(name, find_checkpoint(str(path)), pads=pads)
+        checkpoint, told = find_checkpoint(str(path)), {"device": "cpu", "dtype": "float32"}
+        if device is not None:
+            told = {"device": str(device.where), "dtype": "bfloat16"}
+        return Qwen3Tts.load(name, checkpoint, pads=pads, **told)
     voice = load_voice(path)
     if voice.family == "cantor":
         from talker.models.cantor import Cantor
 
-        return Cantor.load(name, voice)
+        return Cantor.load(name, voice, "cpu" if device is None else str(device.where))
+    if device is not None:
+        raise VoiceError(f"the family {voice.family!r} runs on the CPU only, not on {device.where}")
     if voice.family == "vesper":
         from talker.models.vesper import Vesper
 

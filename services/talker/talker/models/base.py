@@ -21,16 +21,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from talker.engine.chunker import ChunkSeconds
-from ttscommon.errors import BadRequest
 from ttscommon.fields import Array, Arrays, Field
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.pieces import Piece
-from ttscommon.replicas import Model, Voice
+from ttscommon.replicas import Voice
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from talker.engine.runner import Runner
+    from ttscommon.device.device import Device
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class ModelSpec:
     successor. raw: what a step computes of a frame; where it differs from frame and replay
     together, `TalkerModel.render` makes the one from the other. state: per slot, on the device.
     inputs: per position of a prompt. max_positions: of one prompt with all of its frames.
-    width: most frames that a step can gain. accepts, languages, speeds: see replicas.Model.
+    width: most frames that a step can gain. accepts: what a request may carry besides text.
+    speeds: the slowest and the fastest that it can speak by itself; 1 is its own.
     """
 
     name: str
@@ -74,22 +76,8 @@ class ModelSpec:
     max_positions: int = 1024
     width: int = 1
     chunks: ChunkSeconds = field(default_factory=ChunkSeconds)
-    accepts: frozenset[str] = frozenset()
-    languages: tuple[str, ...] = ()
+    accepts: frozenset[str] = frozenset({"live_text"})
     speeds: tuple[float, float] = (1.0, 1.0)
-
-    def listed(self, name: str) -> Model:
-        """See StageSpec."""
-        return Model(
-            name,
-            self.family,
-            self.sample_rate,
-            self.frame_rate_hz,
-            self.voices,
-            self.speeds,
-            tuple(sorted(self.accepts)),
-            self.languages,
-        )
 
     @property
     def logged(self) -> Mapping[str, Field]:
@@ -227,9 +215,14 @@ class Family(ABC):
     """A loaded model as the engine sees it.
 
     measured_round_s: seconds of a round by streams (see Pace), as far as known before any traffic.
+    depth: see Runner. exact: frames are the same bits whatever the batch and wherever a successor
+    goes on; otherwise only what was heard is the same. cache_itemsize: bytes of a number of K or V.
     """
 
     spec: ModelSpec
+    depth: int = 0
+    exact: bool = True
+    cache_itemsize: int = 4
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 
     @abstractmethod
@@ -251,18 +244,6 @@ class Family(ABC):
     @abstractmethod
     def examples(self) -> Sequence[str]:
         """Texts to warm up with, a long one first."""
-
-    @property
-    def revision(self) -> str:
-        """Names what `derive` computes with: other weights, another name. Letters and digits."""
-        raise NotImplementedError("this family clones nobody")
-
-    def derive(self, recording: bytes) -> Arrays:
-        """What `prepare` and the codec need of a recording; slow, from any thread.
-
-        Raises BadRequest for what is no recording that can be used.
-        """
-        raise BadRequest("this model cannot clone a voice", param="ref_audio")
 
     def example_reference(self) -> Arrays | None:
         """What to warm up with where `prepare` needs a reference."""
@@ -325,7 +306,23 @@ State = Mapping[str, "Tensor"]
 
 
 class TalkerModel(Family):
-    """The device side, in torch. All methods are called by the engine's thread."""
+    """The device side, in torch. All methods are called by the engine's thread.
+
+    device: where its weights are, if not on the CPU, and what computes there. cache_dtype: of keys
+    and values on a device, float32 if None. fixed_prompts: `prefill` has fixed shapes and reads
+    nothing back, as `decode` does for all, so that prompts can be recorded too.
+    """
+
+    device: Device | None = None
+    cache_dtype: torch.dtype | None = None
+    fixed_prompts: bool = False
+
+    def compute_on(self, device: Device | None) -> None:
+        """From now on runners launch there, and a step behind; the weights are there already."""
+        self.device = device
+        self.depth, self.exact = int(device is not None), device is None
+        if device is not None and self.cache_dtype is not None:
+            self.cache_itemsize = self.cache_dtype.itemsize
 
     @abstractmethod
     def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
@@ -347,6 +344,10 @@ class TalkerModel(Family):
         return raw
 
     def runner(self, rows: int, blocks: int, depth: int) -> Runner:
+        if self.device is not None:
+            from talker.engine.device_runner import DeviceRunner
+
+            return DeviceRunner(self, rows, blocks, self.device, depth)
         from talker.engine.torch_runner import TorchRunner
 
         return TorchRunner(self, rows, blocks, depth)

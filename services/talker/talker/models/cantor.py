@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from talker.engine.padding import padded
-from talker.engine.sampling import draw_keys, frame_keys, sample
+from talker.kernels.sampling import Noise, draw_ids
 from talker.models.base import (
     Attend,
     CacheSpec,
@@ -73,14 +73,14 @@ class Cantor(TalkerModel):
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
 
     @classmethod
-    def load(cls, name: str, voice: VoiceFolder) -> Cantor:
+    def load(cls, name: str, voice: VoiceFolder, device: str = "cpu") -> Cantor:
         """Read a checked voice folder's weights and lexicon."""
         net = CantorNet(CantorConfig(**voice.config["talker"]))
         weights = load_file(voice.talker_weights)
         net.load_state_dict({n: w.float() for n, w in weights.items()})
         spec = spec_of(net, name, voice.voices, voice.sample_rate, voice.frame_rate_hz)
         defaults = SamplingDefaults(**voice.config["sampling"])
-        return cls(spec, net, EnglishFrontend.load(voice.path), defaults)
+        return cls(spec, net.to(device), EnglishFrontend.load(voice.path), defaults)
 
     def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> CantorPrepared:
         del reference  # voices are part of the model
@@ -121,14 +121,13 @@ class Cantor(TalkerModel):
     def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Codebooks 1.. of all frames at once: codes [frames, codebooks], advance [frames]."""
         count = len(raw["code"])
-        temperature = torch.full((count,), self._defaults.residual_temperature)
-        top_k = torch.full((count,), self._defaults.top_k)
-
-        key = frame_keys(raw["seed"], raw["frame"])
+        device = raw["code"].device
+        temperature = torch.full((count,), self._defaults.residual_temperature, device=device)
+        top_k = torch.full((count,), self._defaults.top_k, device=device)
+        noise = Noise(raw["seed"], raw["frame"])
 
         def pick(logits: Tensor, codebook: int) -> Tensor:
-            drawn = draw_keys(key, codebook)
-            return sample(logits, drawn, temperature=temperature, top_k=top_k)
+            return draw_ids(logits, noise, codebook, temperature=temperature, top_k=top_k)[0]
 
         residual = self._net.residuals(raw["hidden"], raw["advance"], raw["code"], pick)
         codes = torch.cat([raw["code"][:, None], residual], 1)
@@ -137,7 +136,7 @@ class Cantor(TalkerModel):
     def _embed(self, told: Mapping[str, Tensor]) -> Tensor:
         """Embeddings of prompts' positions, [tokens, dim]."""
         kind = told["kind"]
-        x = torch.empty(len(kind), self._net.config.dim)
+        x = torch.zeros(len(kind), self._net.config.dim, device=kind.device)
         speakers, phones, frames = (
             (kind == one).nonzero()[:, 0] for one in (SPEAKER, PHONE, FRAME)
         )
@@ -160,14 +159,13 @@ class Cantor(TalkerModel):
         """
         real, slots = rows.real, rows.slots[: rows.real]
         old = {name: state[name].index_select(0, slots) for name in _MOVING}
-        key = frame_keys(old["seed"], old["frame"])
+        noise = Noise(old["seed"], old["frame"])
         advance_logits = self._net.advance_logits(hidden)[:real]
         finite = advance_logits.isfinite().all(-1)
-        advance = self._draw_advance(advance_logits, old, key)
+        advance = self._draw_advance(advance_logits, old, noise)
         code_logits = self._net.code0_logits(hidden, padded(advance, len(hidden)))[:real]
-        finite &= code_logits.isfinite().all(-1)
-        code = sample(
-            code_logits, draw_keys(key, 0), temperature=old["temperature"], top_k=old["top_k"]
+        code, finite_code = draw_ids(
+            code_logits, noise, 0, temperature=old["temperature"], top_k=old["top_k"]
         )
         gained = samples[:real] & (old["pointer"] < old["phones"])
         new = {
@@ -184,15 +182,14 @@ class Cantor(TalkerModel):
             "hidden": hidden[:real, None],
         }
         ended = gained & (new["pointer"] >= old["phones"])
-        return Out(frames, gained.long(), ended, samples[:real] & ~finite)
+        return Out(frames, gained.long(), ended, samples[:real] & ~(finite & finite_code))
 
-    def _draw_advance(self, logits: Tensor, old: Mapping[str, Tensor], key: Tensor) -> Tensor:
+    def _draw_advance(self, logits: Tensor, old: Mapping[str, Tensor], noise: Noise) -> Tensor:
         """How far each row's pointer moves; a phone lasts `least` to `most` frames."""
         lasted = old["held"] + 1
         logits[:, 0].masked_fill_(lasted >= old["most"], float("-inf"))
         logits[:, 1:].masked_fill_((lasted < old["least"])[:, None], float("-inf"))
-        drawn = draw_keys(key, _ADVANCE_DRAW)
-        return sample(logits, drawn, temperature=old["advance_temperature"])
+        return draw_ids(logits, noise, _ADVANCE_DRAW, temperature=old["advance_temperature"])[0]
 
 
 _MOVING: Final = (
@@ -224,5 +221,4 @@ def spec_of(
         inputs={**told, "symbols": context, "flags": context},
         caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, c.head_dim)},
         max_positions=c.positions,
-        accepts=frozenset({"temperature", "top_k"}),
     )

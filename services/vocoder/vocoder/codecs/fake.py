@@ -135,8 +135,7 @@ class FakeCodec(Codec):
         state.held_back = np.zeros(held_back, np.float32)
         return state
 
-    def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
-        del reference
+    def prefix(self, request: SpeechRequest) -> Arrays | None:
         if not self._manner.reference_frames:
             return None
         shape = (self._manner.reference_frames, _CODEBOOKS)

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from talker.kernels.sampling import Noise as KeyedNoise
+from talker.kernels.sampling import draw_ids
 from talker.models.base import (
     Attend,
     CacheSpec,
@@ -26,23 +28,24 @@ from talker.models.base import (
     State,
     TalkerModel,
 )
-from talker.models.qwen3_tts.cloning import Cloning
 from talker.models.qwen3_tts.config import (
     CODEBOOK0_SIZE,
     GenerationConfig,
     TalkerConfig,
+    load_config,
     load_generation_config,
 )
 from talker.models.qwen3_tts.draw import Noise, Settings, draw, keyed_noise
 from talker.models.qwen3_tts.frame import History, embed_positions, make_frame
 from talker.models.qwen3_tts.net import TalkerNet
+from talker.models.qwen3_tts.predictor import Pick
 from talker.models.qwen3_tts.request import Qwen3Prepared, Reader
 from talker.models.qwen3_tts.sampling import Rules
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
-from talker.models.qwen3_tts.weights import load_encoders, load_talker
+from talker.models.qwen3_tts.weights import load_talker
 from ttscommon.fields import Arrays
-from ttscommon.messages import Sampling, SpeechRequest
+from ttscommon.messages import SpeechRequest
 from ttscommon.replicas import Voice
 
 SAMPLE_RATE: Final = 24_000
@@ -58,9 +61,10 @@ _EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "N
 class Qwen3Tts(TalkerModel):
     """A loaded checkpoint.
 
-    cloning: of a Base checkpoint. pads: late text is padded instead of waited for. streaming: see
-    Reader.
+    pads: late text is padded instead of waited for. streaming: see Reader.
     """
+
+    fixed_prompts = True
 
     def __init__(
         self,
@@ -69,15 +73,14 @@ class Qwen3Tts(TalkerModel):
         tokenizer: TextTokenizer,
         defaults: GenerationConfig,
         *,
-        cloning: Cloning | None = None,
         pads: bool = False,
         streaming: bool | None = None,
     ) -> None:
-        self._cloning = cloning
         self.spec = spec_of(name, net.config, defaults)
         self.noise = keyed_noise
         self._net, self._pads = net, pads
         self._rules = Rules.of(net.config.talker_config, net.codec.weight.device)
+        self.cache_dtype = net.codec.weight.dtype
         self._reader = Reader(
             net.config, defaults, tokenizer, _most_tokens(defaults), streaming=streaming
         )
@@ -93,12 +96,10 @@ class Qwen3Tts(TalkerModel):
         pads: bool = False,
     ) -> Self:
         """Read a checkpoint folder; raises CheckpointError."""
+        load_config(checkpoint)
         tokenizer, defaults = TextTokenizer.load(checkpoint), load_generation_config(checkpoint)
         net = load_talker(checkpoint, device=device, dtype=dtype)
-        cloning = None
-        if net.config.tts_model_type == "base":
-            cloning = Cloning(*load_encoders(checkpoint, device=device))
-        return cls(name, net, tokenizer, defaults, cloning=cloning, pads=pads)
+        return cls(name, net, tokenizer, defaults, pads=pads)
 
     def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Qwen3Prepared:
         return self._reader.prepare(request, reference)
@@ -109,18 +110,6 @@ class Qwen3Tts(TalkerModel):
 
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
-
-    @property
-    def revision(self) -> str:
-        if self._cloning is None:
-            return super().revision
-        return self._cloning.revision
-
-    def derive(self, recording: bytes) -> Arrays:
-        """The speaker's embedding, speaker [dim], and codes [frames, codebooks]."""
-        if self._cloning is None:
-            return super().derive(recording)
-        return self._cloning.derive(recording)
 
     def example_reference(self) -> Arrays | None:
         c = self._net.config.talker_config
@@ -181,12 +170,14 @@ class Qwen3Tts(TalkerModel):
         ended = active & frame.ended
         return Out(frames, gained.long()[real], ended[real], (samples & frame.bad)[real])
 
-    def _picks(self, old: Mapping[str, Tensor]) -> _Picks:
-        return _Picks(
-            Settings(old["temperature"], old["top_k"], old["top_p"]),
-            Settings(old["subtalker_temperature"], old["subtalker_top_k"], old["subtalker_top_p"]),
-            self.noise(old["seed"], old["frame"]),
+    def _picks(self, old: Mapping[str, Tensor]) -> Pick:
+        talker = Settings(old["temperature"], old["top_k"], old["top_p"])
+        predictor = Settings(
+            old["subtalker_temperature"], old["subtalker_top_k"], old["subtalker_top_p"]
         )
+        if not old["seed"].is_cpu:
+            return _DevicePicks(talker, predictor, KeyedNoise(old["seed"], old["frame"]))
+        return _Picks(talker, predictor, self.noise(old["seed"], old["frame"]))
 
 
 class _Picks:
@@ -198,6 +189,23 @@ class _Picks:
     def __call__(self, logits: Tensor, codebook: int) -> Tensor:
         settings = self._predictor if codebook else self._talker
         return draw(logits, settings, lambda ids: self._noise(codebook, ids))
+
+
+class _DevicePicks:
+    """The same in one kernel a codebook."""
+
+    def __init__(self, talker: Settings, predictor: Settings, noise: KeyedNoise) -> None:
+        self._talker, self._predictor, self._noise = talker, predictor, noise
+
+    def __call__(self, logits: Tensor, codebook: int) -> Tensor:
+        settings = self._predictor if codebook else self._talker
+        ids, _ = draw_ids(
+            *(logits, self._noise, codebook),
+            temperature=settings.temperature,
+            top_k=settings.top_k,
+            top_p=settings.top_p,
+        )
+        return ids
 
 
 _SETTINGS: Final = {
@@ -212,16 +220,6 @@ _MOVING: Final = ("codes", "seen", *_COUNTS, *_SETTINGS)
 def _most_tokens(defaults: GenerationConfig) -> int:
     """A token needs a frame at the least, where text is told one a step."""
     return min(MOST_TOKENS, defaults.max_new_tokens) - 1
-
-
-def accepted(config: TalkerConfig) -> frozenset[str]:
-    """Fields of a request that a checkpoint obeys."""
-    found = {"language", "task_type", "non_streaming_mode", *Sampling.__struct_fields__}
-    if config.takes_instructions:
-        found.add("instructions")
-    if config.tts_model_type == "base":
-        found |= {"ref_audio", "ref_text", "x_vector_only_mode"}
-    return frozenset(found)
 
 
 def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> ModelSpec:
@@ -248,7 +246,5 @@ def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> Mode
                 c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_dim
             )
         },
-        accepts=accepted(config),
-        languages=config.languages,
         max_positions=min(c.max_position_embeddings, 2 * MOST_TOKENS + defaults.max_new_tokens),
     )
