@@ -18,6 +18,7 @@ from pydantic import Field
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.messages import AudioChunk, End, Tensor
+from ttscommon.metrics import Metrics
 from ttscommon.replicas import Model, Replica, Voice
 from ttscommon.reporter import Reporter
 from ttscommon.service import Service, launch
@@ -114,9 +115,11 @@ async def serve(service: Service, settings: MimeSettings) -> None:
         return Replica(bus.worker_id, stage.name, (model,), settings.slots, free, draining=draining)
 
     models = [settings.model]
+    metrics = Metrics(settings.model)
+    service.export(metrics.registry)
     worker = Worker(
         talker, TALKER, models, settings.slots, Mime(talker).handle,
-        lambda: report(talker, TALKER), service.metrics,
+        lambda: report(talker, TALKER), metrics,
     )  # fmt: skip
     reporter = Reporter(vocoder, VOCODER, models, lambda: report(vocoder, VOCODER))
     try:

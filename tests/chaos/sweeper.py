@@ -106,7 +106,8 @@ class Sweeper:
 def in_use(page: Iterable[str]) -> Iterable[tuple[str, float]]:
     """Streams and KV blocks that a service's /metrics shows in use."""
     for line in page:
-        if line.startswith(("tts_active_streams", 'tts_kv_blocks{state="used"}')):
+        used = line.startswith("tts_kv_blocks{") and 'state="used"' in line
+        if used or line.startswith("tts_active_streams"):
             what, value = line.rsplit(" ", 1)
             if float(value):
                 yield what, float(value)

@@ -24,8 +24,12 @@ def test_a_log_has_one_end_and_it_is_the_last_record() -> None:
 
 
 def test_streams_in_engines_are_seen() -> None:
-    page = ['tts_active_streams{stage="talker"} 2.0', 'tts_kv_blocks{state="free"} 9.0']
-    assert list(in_use(page)) == [('tts_active_streams{stage="talker"}', 2.0)]
+    used = 'tts_kv_blocks{model="m",state="used"}'
+    page = [
+        'tts_active_streams{stage="talker"} 2.0', f"{used} 3.0",
+        'tts_kv_blocks{model="m",state="free"} 9.0',
+    ]  # fmt: skip
+    assert list(in_use(page)) == [('tts_active_streams{stage="talker"}', 2.0), (used, 3.0)]
 
 
 async def test_a_request_that_never_ended_is_found(broker: Any) -> None:

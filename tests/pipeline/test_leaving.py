@@ -15,6 +15,10 @@ LONG_TEXT = "And then the story went on for a while, as stories do. " * 40
 CLIENTS = 6
 
 
+# As /metrics writes it, labels by name.
+USED_BLOCKS = 'tts_kv_blocks{model="cantor",state="used"}'
+
+
 async def metric(stack: Any, child: str, name: str) -> float:
     """The sum of a metric's samples, as the child's /metrics shows them."""
     url = f"http://127.0.0.1:{stack.children[child].ports['admin']}/metrics"
@@ -53,7 +57,7 @@ OPEN_DOOR = pytest.mark.parametrize(
 async def speaking(stack: Any) -> AsyncIterator[list[Any]]:
     sockets = await asyncio.gather(*(start(stack.url) for _ in range(CLIENTS)))
     assert await metric(stack, "talker-1", "tts_active_streams") == CLIENTS
-    assert await metric(stack, "talker-1", 'tts_kv_blocks{state="used"}') > 0
+    assert await metric(stack, "talker-1", USED_BLOCKS) > 0
     yield sockets
     for socket in sockets:
         await socket.close()
@@ -63,7 +67,7 @@ async def speaking(stack: Any) -> AsyncIterator[list[Any]]:
 async def all_free(stack: Any) -> None:
     for child in ("talker-1", "vocoder-1"):
         await eventually_zero(stack, child, "tts_active_streams")
-    await eventually_zero(stack, "talker-1", 'tts_kv_blocks{state="used"}')
+    await eventually_zero(stack, "talker-1", USED_BLOCKS)
     for child in ("talker-1", "vocoder-1"):
         assert await metric(stack, child, "tts_cancel_latency_seconds_count") == CLIENTS
 

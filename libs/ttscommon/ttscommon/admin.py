@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
 _MAX_HEAD_BYTES: Final = 8192
 _READ_TIMEOUT_S: Final = 5.0
@@ -35,8 +36,8 @@ class AdminServer:
     A loop that hangs cannot answer, and that is exactly what a probe must notice.
     """
 
-    def __init__(self, registry: CollectorRegistry, live: Probe, ready: Probe) -> None:
-        self._registry = registry
+    def __init__(self, live: Probe, ready: Probe) -> None:
+        self.registry = CollectorRegistry()
         self._probes = {"/livez": live, "/readyz": ready}
         self._server: asyncio.Server | None = None
 
@@ -64,18 +65,21 @@ class AdminServer:
             writer.close()
 
     def _answer(self, head: bytes) -> bytes:
-        request_line = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+        first, *fields = head.decode("latin-1").split("\r\n")
+        request_line = first.split(" ")
         if len(request_line) != 3:
             return _response(HTTPStatus.BAD_REQUEST, "text/plain", b"bad request\n")
         method, target, _ = request_line
         if method not in ("GET", "HEAD"):
             return _response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", b"GET only\n")
-        status, content_type, body = self._page(target.split("?", 1)[0])
+        status, content_type, body = self._page(target.split("?", 1)[0], _accepted(fields))
         return _response(status, content_type, body, head_only=method == "HEAD")
 
-    def _page(self, path: str) -> tuple[HTTPStatus, str, bytes]:
+    def _page(self, path: str, accepted: str) -> tuple[HTTPStatus, str, bytes]:
         if path == "/metrics":
-            return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+            # Exemplars exist in OpenMetrics alone, which Prometheus asks for.
+            encode, content_type = choose_encoder(accepted)
+            return HTTPStatus.OK, content_type, encode(self.registry)
         probe = self._probes.get(path)
         if probe is None:
             return HTTPStatus.NOT_FOUND, "text/plain", b"/livez /readyz /metrics\n"
@@ -83,6 +87,15 @@ class AdminServer:
         status = HTTPStatus.OK if health.ok else HTTPStatus.SERVICE_UNAVAILABLE
         body = json.dumps({"ok": health.ok, "problems": health.problems}).encode() + b"\n"
         return status, "application/json", body
+
+
+def _accepted(fields: list[str]) -> str:
+    """The value of the header Accept, empty if there is none."""
+    for field in fields:
+        name, _, value = field.partition(":")
+        if name.lower() == "accept":
+            return value.strip()
+    return ""
 
 
 def _response(

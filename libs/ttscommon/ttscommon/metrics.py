@@ -1,99 +1,168 @@
-"""Every metric of every service, declared once; dashboards and the bench read these names."""
+"""Every metric of every service, declared once; dashboards and the bench read these names.
+
+Which labels they carry, and how many series that makes: docs/decisions/0008.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics import MetricWrapperBase
 
 _LATENCY_S: Final = (
-    0.005,
-    0.01,
-    0.02,
-    0.03,
-    0.05,
-    0.075,
-    0.1,
-    0.15,
-    0.2,
-    0.3,
-    0.5,
-    0.75,
-    1.0,
-    2.0,
-    5.0,
-)
+    0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0,
+)  # fmt: skip
 _SLACK_S: Final = (-1.0, -0.1, 0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _STEP_S: Final = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.5)
 _BATCH: Final = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+_RTF: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 2.0)
+
+MOST_TENANTS: Final = 100
+_OTHERS: Final = "other"
+
+M = TypeVar("M", bound=MetricWrapperBase)
+
+
+class Family(Generic[M]):
+    """A metric whose last labels are the same in the whole process."""
+
+    def __init__(self, metric: M, common: tuple[str, ...]) -> None:
+        self._metric = metric
+        self._common = common
+
+    def labels(self, *values: str) -> M:
+        """The series with `values` for the labels that differ."""
+        return self._metric.labels(*values, *self._common)
+
+
+class TenantLabels:
+    """Names for the label `tenant`: those of the first `most` tenants seen, then one for the rest.
+
+    Keys can be many, and every one of them would make series that live as long as the process.
+    """
+
+    def __init__(self, most: int = MOST_TENANTS) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def of(self, tenant: str) -> str:
+        if tenant not in self._known:
+            if len(self._known) >= self._most:
+                return _OTHERS
+            self._known.add(tenant)
+        return tenant
 
 
 class Metrics:
-    """The process's metrics, in a registry of their own so that tests never share counts."""
+    """The metrics of an engine's process, in a registry of its own so that tests share no counts.
 
-    def __init__(self) -> None:
+    `model` is what the process serves; every series says so.
+    """
+
+    def __init__(self, model: str = "") -> None:
         self.registry = CollectorRegistry()
-        r = self.registry
-        self.ttfp = Histogram(
+        self._common = {"model": model} if model else {}
+        self.ttfp = self._histogram(
             "tts_ttfp_seconds",
-            "Request accepted to first audio handed to the client.",
-            ["stage"],
-            buckets=_LATENCY_S,
-            registry=r,
+            "Request accepted to first audio handed to the client (stages: job to first chunk).",
+            ("stage", *self._of_listeners),
+            _LATENCY_S,
         )
-        self.chunks = Counter(
-            "tts_stream_chunks",
-            "Audio chunks sent, by whether each came in time for playback.",
-            ["viable"],
-            registry=r,
-        )
-        self.streams = Counter(
-            "tts_streams",
-            "Requests ended, by outcome and by whether playback never ran dry.",
-            ["outcome", "viable"],
-            registry=r,
-        )
-        self.underrun = Counter(
-            "tts_underrun_seconds", "Silence a listener heard because audio came late.", registry=r
-        )
-        self.slack = Histogram(
+        self.slack = self._histogram(
             "tts_playback_slack_seconds",
             "Playback left at the listener when a chunk is sent.",
-            ["stage"],
-            buckets=_SLACK_S,
-            registry=r,
+            ("stage", *self._of_listeners[:1]),
+            _SLACK_S,
         )
-        self.rtf = Histogram(
+        self.active = self._gauge(
+            "tts_active_streams", "Streams in work.", ("stage", *self._of_listeners)
+        )
+        self.bus_up = self._gauge("tts_bus_up", "Whether the broker is connected (1 or 0).")
+        self._declare()
+
+    @property
+    def _of_listeners(self) -> tuple[str, ...]:
+        """Labels of metrics that a gateway counts by request."""
+        return ()
+
+    def _declare(self) -> None:
+        self.slots = self._gauge("tts_slots", "Streams that an engine takes at once.", ("stage",))
+        self.queue_jobs = self._gauge(
+            "tts_queue_jobs", "Jobs of the stage that no worker has taken.", ("stage",)
+        )
+        self.queue_wait = self._histogram(
+            "tts_queue_wait_seconds", "Job published to job started.", ("stage",), _LATENCY_S
+        )
+        self.stage_duration = self._histogram(
+            "tts_stage_duration_seconds", "One engine step.", ("stage",), _STEP_S
+        )
+        self.batch = self._histogram(
+            "tts_batch_size", "Streams in one engine step.", ("stage",), _BATCH
+        )
+        self.kv_blocks = self._gauge("tts_kv_blocks", "KV-cache blocks by state.", ("state",))
+        self.recoveries = self._counter(
+            "tts_recoveries", "Requests taken over from another worker.", ("stage",)
+        )
+        self.cancel_latency = self._histogram(
+            "tts_cancel_latency_seconds", "Cancel received to slot free.", ("stage",), _LATENCY_S
+        )
+
+    def _names(self, own: tuple[str, ...]) -> tuple[str, ...]:
+        return (*own, *self._common)
+
+    def _histogram(
+        self, name: str, text: str, labels: tuple[str, ...], buckets: tuple[float, ...]
+    ) -> Family[Histogram]:
+        registry = self.registry
+        made = Histogram(name, text, self._names(labels), buckets=buckets, registry=registry)
+        return Family(made, tuple(self._common.values()))
+
+    def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Family[Counter]:
+        made = Counter(name, text, self._names(labels), registry=self.registry)
+        return Family(made, tuple(self._common.values()))
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Family[Gauge]:
+        made = Gauge(name, text, self._names(labels), registry=self.registry)
+        return Family(made, tuple(self._common.values()))
+
+
+class GatewayMetrics(Metrics):
+    """The metrics of a gateway: what listeners of each model and tenant hear."""
+
+    def __init__(self, most_tenants: int = MOST_TENANTS) -> None:
+        self.tenants = TenantLabels(most_tenants)
+        super().__init__()
+
+    @property
+    def _of_listeners(self) -> tuple[str, ...]:
+        return ("model", "tenant")
+
+    def _declare(self) -> None:
+        self.chunks = self._counter(
+            "tts_stream_chunks",
+            "Audio chunks sent, by whether each came in time for playback.",
+            ("viable", "model", "tenant"),
+        )
+        self.streams = self._counter(
+            "tts_streams",
+            "Requests ended, by outcome and by whether playback never ran dry.",
+            ("outcome", "viable", "model", "tenant"),
+        )
+        self.underrun = self._counter(
+            "tts_underrun_seconds",
+            "Silence a listener heard because audio came late.",
+            ("model", "tenant"),
+        )
+        self.rtf = self._histogram(
             "tts_rtf_ratio",
             "Time to produce a request's audio over its duration.",
-            buckets=(0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 2.0),
-            registry=r,
+            ("model",),
+            _RTF,
         )
-        self.active = Gauge("tts_active_streams", "Streams in work.", ["stage"], registry=r)
-        self.queue_wait = Histogram(
-            "tts_queue_wait_seconds",
-            "Job published to job started.",
-            ["stage"],
-            buckets=_LATENCY_S,
-            registry=r,
+        self.refused = self._counter(
+            "tts_refused", "Requests refused at once, by reason.", ("reason", "model", "tenant")
         )
-        self.stage_duration = Histogram(
-            "tts_stage_duration_seconds", "One engine step.", ["stage"], buckets=_STEP_S, registry=r
-        )
-        self.batch = Histogram(
-            "tts_batch_size", "Streams in one engine step.", ["stage"], buckets=_BATCH, registry=r
-        )
-        self.kv_blocks = Gauge("tts_kv_blocks", "KV-cache blocks by state.", ["state"], registry=r)
-        self.recoveries = Counter(
-            "tts_recoveries", "Requests taken over from another worker.", ["stage"], registry=r
-        )
-        self.cancel_latency = Histogram(
-            "tts_cancel_latency_seconds",
-            "Cancel received to slot free.",
-            ["stage"],
-            buckets=_LATENCY_S,
-            registry=r,
-        )
-        self.refused = Counter(
-            "tts_refused", "Requests refused at once, by reason.", ["reason"], registry=r
+        self.leases = self._gauge(
+            "tts_leases", "Jobs held by workers, as the elected gateway knows them."
         )

@@ -15,10 +15,10 @@ from typing import Final, NoReturn, TypeVar
 
 import structlog
 import uvloop
+from prometheus_client import CollectorRegistry
 
 from ttscommon import logs
 from ttscommon.admin import AdminServer, Health
-from ttscommon.metrics import Metrics
 from ttscommon.settings import ServiceSettings, SettingsError
 from ttscommon.tasks import stop_everything
 
@@ -55,19 +55,20 @@ class Service:
         async def serve(service: Service, settings: TalkerSettings) -> None: ...
     """
 
-    def __init__(
-        self, name: str, settings: ServiceSettings, metrics: Metrics | None = None
-    ) -> None:
+    def __init__(self, name: str, settings: ServiceSettings) -> None:
         self.name = name
         self.settings = settings
-        self.metrics = metrics or Metrics()
         self.stopping = asyncio.Event()
         self.ports: dict[str, int] = {}
         self._announced = False
         self._watches: dict[str, _Watch] = {}
         self._conditions: dict[str, Callable[[], bool]] = {}
-        self._admin = AdminServer(self.metrics.registry, self.live, self.ready)
+        self._admin = AdminServer(self.live, self.ready)
         self._main: asyncio.Task[None] | None = None
+
+    def export(self, metrics: CollectorRegistry) -> None:
+        """Serve these metrics from now on."""
+        self._admin.registry = metrics
 
     def watch(self, name: str, limit_s: float = DEFAULT_HEARTBEAT_LIMIT_S) -> None:
         """From now on /livez is red whenever `heartbeat(name)` was not called for `limit_s`."""

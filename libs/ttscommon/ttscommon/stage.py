@@ -80,9 +80,11 @@ async def run_stage(
     `feeds`: the stage whose jobs this one queues.
     """
     loop = asyncio.get_running_loop()
+    metrics = Metrics(settings.model)
+    service.export(metrics.registry)
     engine = await asyncio.to_thread(
         build,
-        service.metrics,
+        metrics,
         beat=lambda: service.heartbeat("engine"),
         died=lambda: loop.call_soon_threadsafe(service.stop),
     )
@@ -90,6 +92,7 @@ async def run_stage(
     engine.start()
     bus = await Bus.connect(settings.bus, stage.name)
     service.ready_when("bus", lambda: bus.connected)
+    metrics.bus_up.labels().set_function(lambda: bus.connected)
     try:
         await bus.ensure()
         if feeds is not None:
@@ -101,8 +104,10 @@ async def run_stage(
             settings.slots,
             handler(bus, engine),
             lambda: _report(bus, stage, engine, settings, worker, service),
-            service.metrics,
+            metrics,
         )
+        metrics.slots.labels(stage.name).set(settings.slots)
+        metrics.queue_jobs.labels(stage.name).set_function(lambda: worker.queued)
         drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)
         await worker.run(service.stopping, drain_s, ready=service.announce)
     finally:

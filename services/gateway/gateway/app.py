@@ -21,7 +21,7 @@ from gateway.requests import Catalogue, GatewayContext, RequestServices, new_req
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.errors import AntiphonError, BadRequest
-from ttscommon.metrics import Metrics
+from ttscommon.metrics import GatewayMetrics
 
 log_ = structlog.get_logger(__name__)
 
@@ -59,7 +59,7 @@ class Gateway:
             task.cancel()
 
 
-def create_gateway(settings: GatewaySettings, bus: Bus, metrics: Metrics) -> Gateway:
+def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics) -> Gateway:
     """Build a gateway on a connected bus; reads no environment and starts nothing.
 
     Raises KeysError.

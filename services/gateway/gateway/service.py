@@ -13,6 +13,7 @@ import uvicorn
 from gateway.app import Gateway, create_gateway
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
+from ttscommon.metrics import GatewayMetrics
 from ttscommon.reaper import Reaper
 from ttscommon.service import Service
 
@@ -26,18 +27,23 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
     """Run until `service.stopping`, then finish what is being spoken."""
     listener = listen(settings)
     bus = await Bus.connect(settings.bus, "gateway")
-    gateway = create_gateway(settings, bus, service.metrics)
+    metrics = GatewayMetrics()
+    service.export(metrics.registry)
+    gateway = create_gateway(settings, bus, metrics)
+    reaper = Reaper(bus)
     http_server = server(gateway, settings)
     duties = []
     try:
         await bus.ensure()
         await gateway.context.catalogue.refresh()
         service.ready_when("bus", lambda: bus.connected)
+        metrics.bus_up.labels().set_function(lambda: bus.connected)
+        metrics.leases.labels().set_function(lambda: len(reaper.leases) if reaper.leading else 0)
         service.watch(_LOOP)
         duties = [
             asyncio.create_task(gateway.run(), name="catalogue"),
             asyncio.create_task(_beat(service), name="heartbeat"),
-            asyncio.create_task(Reaper(bus).run(), name="reaper"),
+            asyncio.create_task(reaper.run(), name="reaper"),
             asyncio.create_task(http_server.serve(sockets=[listener]), name="http"),
         ]
         service.announce(http=listener.getsockname()[1])

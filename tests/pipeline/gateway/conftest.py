@@ -31,7 +31,7 @@ from ttscommon.messages import (
     TextPiece,
     WordTime,
 )
-from ttscommon.metrics import Metrics
+from ttscommon.metrics import GatewayMetrics, Metrics
 from ttscommon.replicas import Model, Replica, Voice
 from ttscommon.subjects import AUDIO, TEXT, Stage
 from ttscommon.worker import Job, Worker
@@ -143,7 +143,7 @@ class Stand:
     url: str
     gateway: Gateway
     stage: FakeStage
-    metrics: Metrics
+    metrics: GatewayMetrics
     http: httpx.AsyncClient
 
     def socket(self, **options: Any) -> connect:
@@ -159,7 +159,12 @@ class Stand:
             yield socket
 
     def metric(self, name: str, **labels: str) -> float:
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+        """The sum of the samples of `name` that carry `labels`."""
+        families = self.metrics.registry.collect()
+        samples = [sample for family in families for sample in family.samples]
+        return sum(
+            s.value for s in samples if s.name == name and labels.items() <= s.labels.items()
+        )
 
 
 async def send(socket: ClientConnection, kind: str, **fields: Any) -> None:
@@ -200,10 +205,10 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
     bus = await Bus.connect(broker.bus, "stage")
     await bus.ensure()
     stage = FakeStage(bus)
-    metrics = Metrics()
+    metrics = GatewayMetrics()
     stopping = asyncio.Event()
     both = Stage("talker", "talk", AUDIO)
-    worker = Worker(bus, both, ["cantor"], 64, stage.handle, stage.report, metrics)
+    worker = Worker(bus, both, ["cantor"], 64, stage.handle, stage.report, Metrics())
     working = asyncio.create_task(worker.run(stopping, drain_s=0.1))
     await bus.kv.put(subjects.REPLICAS, bus.worker_id, stage.report().encode())
     vocoder = stage.report("vocoder")

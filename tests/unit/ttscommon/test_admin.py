@@ -29,7 +29,8 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 async def port(registry: CollectorRegistry) -> AsyncIterator[int]:
-    server = AdminServer(registry, lambda: Probes.live, lambda: Probes.ready)
+    server = AdminServer(lambda: Probes.live, lambda: Probes.ready)
+    server.registry = registry
     yield await server.start("127.0.0.1", 0)
     await server.close()
 
@@ -82,3 +83,12 @@ async def test_garbage_is_refused_and_the_server_lives_on(
     assert (await raw(port, b"\x00\xff\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
     assert await raw(port, b"GET /livez" + b"x" * 100_000) == b""
     assert json.loads((await client.get("/livez")).content)["ok"]
+
+
+async def test_prometheus_gets_open_metrics_if_it_asks_for_them(client: httpx.AsyncClient) -> None:
+    accept = {"accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
+    response = await client.get("/metrics", headers=accept)
+    assert response.headers["content-type"].startswith("application/openmetrics-text")
+    assert response.text.endswith("# EOF\n")
+    plain = await client.get("/metrics")
+    assert plain.headers["content-type"].startswith("text/plain")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from ttscommon.admin import AdminServer, Health
 from ttscommon.probe import healthy
@@ -13,7 +12,7 @@ from ttscommon.probe import healthy
 
 async def asked(health: Health) -> bool:
     """What the probe says of a service with this health."""
-    server = AdminServer(CollectorRegistry(), lambda: Health(), lambda: health)
+    server = AdminServer(lambda: Health(), lambda: health)
     port = await server.start("127.0.0.1", 0)
     try:
         return await asyncio.to_thread(healthy, "readyz", port)

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from ttscommon.metrics import Metrics
 from ttscommon.service import Service
 from ttscommon.settings import ServiceSettings
 
@@ -79,6 +80,7 @@ async def test_probes_answer_over_http_while_main_runs() -> None:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.ports['admin']}") as http:
             assert (await http.get("/livez")).status_code == 200
             assert (await http.get("/readyz")).status_code == 200
+            service.export(Metrics().registry)
             assert "tts_active_streams" in (await http.get("/metrics")).text
 
     assert await service.run(main) == 0

@@ -19,7 +19,7 @@ from gateway.admission.shares import Shares, Standing
 from gateway.errors import Draining, RateLimited, Unavailable
 from gateway.settings import GatewaySettings
 from ttscommon.errors import AntiphonError, Overloaded
-from ttscommon.metrics import Metrics
+from ttscommon.metrics import GatewayMetrics
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Admission:
 
     settings: GatewaySettings
     catalogue: Capacity
-    metrics: Metrics
+    metrics: GatewayMetrics
     keys: KeyRing = field(default_factory=KeyRing)
     clock: Callable[[], float] = time.monotonic
     limits: AdmissionLimits = AdmissionLimits()
@@ -124,10 +124,11 @@ class Admission:
     @contextmanager
     def stream(self, applicant: Applicant) -> Iterator[Grant]:
         """Hold a place for a request; raises what `admit` raises."""
+        listener = (applicant.model, self.metrics.tenants.of(applicant.tenant))
         try:
             grant = self.admit(applicant)
         except AntiphonError as error:
-            self.metrics.refused.labels(error.code).inc()
+            self.metrics.refused.labels(error.code, *listener).inc()
             if isinstance(error, Overloaded):
                 self._floods.refused(applicant.tenant, self.clock())
             raise
@@ -138,7 +139,7 @@ class Admission:
         if applicant.resumed:
             self.catalogue.adopt(applicant.model)
         self.idle.clear()
-        self.metrics.active.labels("gateway").inc()
+        self.metrics.active.labels("gateway", *listener).inc()
         try:
             yield grant
         finally:
@@ -149,7 +150,7 @@ class Admission:
             self._hold_s += self.limits.hold_weight * (held_s - self._hold_s)
             if not self.streams:
                 self.idle.set()
-            self.metrics.active.labels("gateway").dec()
+            self.metrics.active.labels("gateway", *listener).dec()
 
     def admit(self, applicant: Applicant) -> Grant:
         """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now.

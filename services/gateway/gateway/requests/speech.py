@@ -22,7 +22,7 @@ from ttscommon import subjects
 from ttscommon.bus import Bus, LogReader
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import AudioChunk, End, Playback
-from ttscommon.metrics import Metrics
+from ttscommon.metrics import GatewayMetrics
 from ttscommon.playback import PlaybackAccount
 from ttscommon.subjects import AUDIO
 from ttscommon.tasks import stop
@@ -50,7 +50,7 @@ class RequestServices:
     settings: GatewaySettings
     bus: Bus
     admission: Admission
-    metrics: Metrics
+    metrics: GatewayMetrics
     tuning: SpeechTuning = SpeechTuning()
     chores: set[asyncio.Task[Any]] = field(default_factory=set)
     queues: Queues = field(init=False)
@@ -90,6 +90,8 @@ class Speech:
         self._orphans = OrphanCheck(services.bus, services.queues, source.request_id)
         self._accepted_s = self._last_s = time.monotonic()
         self._reported_s = 0.0
+        tenant = services.metrics.tenants.of(source.spec.tenant)
+        self._listener = (source.spec.model.name, tenant)
 
     @property
     def request_id(self) -> str:
@@ -194,11 +196,11 @@ class Speech:
             self._first_sound(now - self._accepted_s)
         arrival = self.account.feed(samples, now)
         metrics = self._services.metrics
-        metrics.chunks.labels(str(arrival.viable).lower()).inc()
+        metrics.chunks.labels(str(arrival.viable).lower(), *self._listener).inc()
         if arrival.slack_s is not None:
-            metrics.slack.labels("gateway").observe(arrival.slack_s)
+            metrics.slack.labels("gateway", self.spec.model.name).observe(arrival.slack_s)
         if arrival.underrun_s > 0:
-            metrics.underrun.inc(arrival.underrun_s)
+            metrics.underrun.labels(*self._listener).inc(arrival.underrun_s)
         overdue = now - self._reported_s >= self._services.tuning.report_every_s
         if arrival.underrun_s > 0 or overdue:
             self._reported_s = now
@@ -211,7 +213,8 @@ class Speech:
     def _first_sound(self, ttfp_s: float) -> None:
         self.ttfp_s = ttfp_s
         if self.fresh:
-            self._services.metrics.ttfp.labels("gateway").observe(ttfp_s)
+            metrics = self._services.metrics
+            metrics.ttfp.labels("gateway", *self._listener).observe(ttfp_s)
             if self._source.text is None:  # else much of the wait may be the writer's
                 self._grant.spoke(ttfp_s)
         self._grant.silence_ends()
@@ -272,11 +275,11 @@ class Speech:
             self._services.cancel(self.request_id, self.outcome)
         viable = self.account is None or self.account.viable
         metrics = self._services.metrics
-        metrics.streams.labels(self.outcome, str(viable).lower()).inc()
+        metrics.streams.labels(self.outcome, str(viable).lower(), *self._listener).inc()
         took_s = self._last_s - self._accepted_s
         whole = self.fresh and self._source.text is None
         if self._ended and self.account is not None and whole:
-            metrics.rtf.observe(took_s / self.account.duration_s)
+            metrics.rtf.labels(self.spec.model.name).observe(took_s / self.account.duration_s)
         log_.info(
             "request.ended",
             request_id=self.request_id,

@@ -14,7 +14,7 @@ from gateway.admission.keys import Tenant
 from gateway.errors import Draining, RateLimited, Unavailable, edge, headers
 from gateway.settings import GatewaySettings
 from ttscommon.errors import Overloaded
-from ttscommon.metrics import Metrics
+from ttscommon.metrics import GatewayMetrics
 from ttscommon.replicas import Replica
 
 
@@ -50,7 +50,7 @@ def admission(
 ) -> Admission:
     keys = KeyRing(tenants, required=True) if tenants else KeyRing()
     catalogue: Any = replicas or Replicas()
-    return Admission(GatewaySettings(**settings), catalogue, Metrics(), keys, clock=Clock())
+    return Admission(GatewaySettings(**settings), catalogue, GatewayMetrics(), keys, clock=Clock())
 
 
 def request(tenant: str = "", *, resumed: bool = False) -> Applicant:
@@ -68,7 +68,8 @@ def take(one: Admission, stack: ExitStack, tenant: str = "") -> int:
 
 
 def refusals(one: Admission, reason: str) -> float:
-    return one.metrics.registry.get_sample_value("tts_refused_total", {"reason": reason}) or 0.0
+    labels = {"reason": reason, "model": "m", "tenant": ""}
+    return one.metrics.registry.get_sample_value("tts_refused_total", labels) or 0.0
 
 
 def test_streams_are_admitted_up_to_the_slots_and_counted() -> None:
