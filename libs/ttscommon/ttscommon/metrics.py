@@ -33,7 +33,8 @@ class Family(Generic[M]):
 
     def labels(self, *values: str) -> M:
         """The series with `values` for the labels that differ."""
-        return self._metric.labels(*values, *self._common)
+        every = (*values, *self._common)
+        return self._metric.labels(*every) if every else self._metric
 
 
 class TenantLabels:

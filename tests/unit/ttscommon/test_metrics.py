@@ -42,3 +42,9 @@ def test_two_processes_share_no_counts() -> None:
     one.recoveries.labels("talker").inc()
     sample = other.registry.get_sample_value("tts_recoveries_total", {"stage": "talker"})
     assert sample is None
+
+
+def test_a_metric_without_labels_is_one_series() -> None:
+    metrics = GatewayMetrics()
+    metrics.leases.labels().set(4)
+    assert metrics.registry.get_sample_value("tts_leases") == 4

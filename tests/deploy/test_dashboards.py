@@ -1,0 +1,136 @@
+"""Dashboards, alerts and scalers ask only for metrics and labels that the services export."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.deploy.chart import CHART, ROOT, example, of_kind, render
+from tools.dashboards import DASHBOARDS, FOLDER, grafana
+from ttscommon.metrics import GatewayMetrics, Metrics
+
+ALERTS: Final = CHART / "alerts/antiphon.yaml"
+RUNBOOKS: Final = ROOT / "docs/operations.md"
+# What a scrape adds.
+OF_PROMETHEUS: Final = {"service", "instance", "namespace", "le"}
+SUFFIXES: Final = ("_bucket", "_sum", "_count", "_total", "")
+
+
+def exported() -> dict[str, set[str]]:
+    """Every series' name with its labels, in an engine and in a gateway."""
+    found: dict[str, set[str]] = {"up": {"service"}}
+    for metrics in (Metrics("cantor"), GatewayMetrics()):
+        for collector in list(metrics.registry._collector_to_names):
+            labels = set(getattr(collector, "_labelnames", ()))
+            for name in metrics.registry._collector_to_names[collector]:
+                found.setdefault(name, set()).update(labels)
+    return found
+
+
+def recorded(rules: dict[str, Any]) -> dict[str, set[str]]:
+    """Names that recording rules make, with the labels they are grouped by."""
+    found = {}
+    for rule in each_rule(rules):
+        if "record" in rule:
+            [grouped] = set(re.findall(r"by \(([^)]*)\)", rule["expr"]))
+            found[rule["record"]] = {label.strip() for label in grouped.split(",")}
+    return found
+
+
+def each_rule(rules: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for group in rules["groups"]:
+        yield from group["rules"]
+
+
+def alerts() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(ALERTS.read_text())
+    return found
+
+
+def queries() -> dict[str, str]:
+    """Every PromQL expression of the repository by the place where it stands."""
+    found = {}
+    for dashboard in DASHBOARDS:
+        for panel in dashboard.panels:
+            for number, query in enumerate(panel.queries.values()):
+                found[f"{dashboard.title}: {panel.title} {number}"] = query
+    for rule in each_rule(alerts()):
+        found[rule.get("alert") or rule["record"]] = rule["expr"]
+    for scaler in of_kind(render(example("fleet")), "ScaledObject"):
+        for number, trigger in enumerate(scaler["spec"]["triggers"]):
+            found[f"{scaler['metadata']['name']} {number}"] = trigger["metadata"]["query"]
+    return found
+
+
+def used(query: str) -> Iterator[tuple[str, set[str]]]:
+    """Metrics of ours in a query, each with the labels that it is selected by."""
+    for name, selector in re.findall(r"\b((?:tts|antiphon)_\w+|up)\b(?:\{([^}]*)\})?", query):
+        yield name, set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selector))
+
+
+@pytest.mark.parametrize("place", queries())
+def test_every_query_asks_for_what_the_services_export(place: str) -> None:
+    query, known = queries()[place], exported() | recorded(alerts())
+    found = list(used(query))
+    assert found
+    for name, labels in found:
+        assert name in known, f"nothing exports {name}"
+        assert labels <= known[name] | OF_PROMETHEUS, f"{name} has no such label"
+    for grouped in re.findall(r"by \(([^)]*)\)", query):
+        labels = {label.strip() for label in grouped.split(",")} - OF_PROMETHEUS
+        assert any(labels <= known[name] for name, _ in found)
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda one: one.uid)
+def test_the_charts_dashboards_are_those_of_the_tables(dashboard: Any) -> None:
+    path = FOLDER / f"{dashboard.uid.removeprefix('antiphon-')}.json"
+    assert json.loads(path.read_text()) == grafana(dashboard)
+
+
+def test_every_alert_has_a_runbook() -> None:
+    headings = {
+        re.sub(r"[^\w-]", "", line.lstrip("# ").lower().replace(" ", "-"))
+        for line in RUNBOOKS.read_text().splitlines()
+        if line.startswith("#")
+    }
+    for rule in each_rule(alerts()):
+        if "alert" in rule:
+            page, _, section = rule["annotations"]["runbook_url"].partition("#")
+            assert page == "docs/operations.md"
+            assert section in headings
+
+
+def test_alerts_fire_and_resolve() -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
+    tests = ROOT / "tests/deploy/alerts.yaml"
+    result = subprocess.run(
+        [promtool, "test", "rules", str(tests)], capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_alert_is_fired_by_a_test() -> None:
+    tests = yaml.safe_load((ROOT / "tests/deploy/alerts.yaml").read_text())["tests"]
+    fired = {
+        check["alertname"]
+        for test in tests
+        for check in test["alert_rule_test"]
+        if check["exp_alerts"]
+    }
+    resolved = {
+        check["alertname"]
+        for test in tests
+        for check in test["alert_rule_test"]
+        if not check["exp_alerts"]
+    }
+    every = {rule["alert"] for rule in each_rule(alerts()) if "alert" in rule}
+    assert fired == resolved == every

@@ -1,0 +1,314 @@
+"""Write the chart's Grafana dashboards from the tables below: python -m tools.dashboards."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+FOLDER: Final = Path(__file__).resolve().parents[1] / "helm/antiphon/dashboards"
+_DATASOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
+_WIDTH: Final = 24
+_HEIGHT: Final = 8
+
+# What the variables at the top of a dashboard choose.
+_MODEL: Final = 'model=~"$model"'
+_LISTENER: Final = f'{_MODEL}, tenant=~"$tenant"'
+_IN_TIME: Final = f'viable="true", {_LISTENER}'
+_GATEWAY: Final = f'stage="gateway", {_LISTENER}'
+_STAGE: Final = f'stage=~"$stage", {_MODEL}'
+_BAD_ENDS: Final = f'outcome=~"detached|error", {_MODEL}'
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One graph: `queries` by legend (Grafana's {{label}} syntax)."""
+
+    title: str
+    unit: str
+    queries: dict[str, str]
+    columns: int = 8
+    stacked: bool = False
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """A page. `variables`: label values by name, all chosen at first."""
+
+    uid: str
+    title: str
+    variables: dict[str, str]
+    panels: tuple[Panel, ...]
+
+
+def _quantiles(metric: str, selector: str, by: str, *quantiles: float) -> dict[str, str]:
+    """Several quantiles of a histogram, by a label."""
+    legend = "{{" + by + "}} "
+    return {
+        f"{legend}p{100 * q:g}": (
+            f"histogram_quantile({q}, sum by ({by}, le) "
+            f"(rate({metric}_bucket{{{selector}}}[$__rate_interval])))"
+        )
+        for q in quantiles
+    }
+
+
+def _rate(metric: str, selector: str, by: str) -> str:
+    return f"sum by ({by}) (rate({metric}{{{selector}}}[$__rate_interval]))"
+
+
+LISTENERS: Final = Dashboard(
+    "antiphon-listeners",
+    "Antiphon: what listeners hear",
+    {"model": "tts_active_streams", "tenant": "tts_active_streams"},
+    (
+        Panel(
+            "Time to first sound",
+            "s",
+            _quantiles("tts_ttfp_seconds", _GATEWAY, "model", 0.5, 0.95, 0.99),
+            help="From the accepted request to the first audio handed to the client.",
+        ),
+        Panel(
+            "Listeners",
+            "short",
+            {"{{model}}": f"sum by (model) (tts_active_streams{{{_GATEWAY}}})"},
+            stacked=True,
+        ),
+        Panel(
+            "Viability",
+            "percentunit",
+            {
+                "{{model}} chunks in time": (
+                    f"{_rate('tts_stream_chunks_total', _IN_TIME, 'model')} / "
+                    f"{_rate('tts_stream_chunks_total', _LISTENER, 'model')}"
+                ),
+                "{{model}} streams without a gap": (
+                    f"{_rate('tts_streams_total', _IN_TIME, 'model')} / "
+                    f"{_rate('tts_streams_total', _LISTENER, 'model')}"
+                ),
+            },
+            help="A chunk is in time if it came before the listener ran dry.",
+        ),
+        Panel(
+            "Silence heard, per second of wall time",
+            "s",
+            {"{{model}}": _rate("tts_underrun_seconds_total", _LISTENER, "model")},
+        ),
+        Panel(
+            "Requests by outcome",
+            "reqps",
+            {"{{outcome}}": _rate("tts_streams_total", _LISTENER, "outcome")},
+            stacked=True,
+        ),
+        Panel(
+            "Refusals by reason",
+            "reqps",
+            {"{{reason}}": _rate("tts_refused_total", _LISTENER, "reason")},
+            stacked=True,
+        ),
+        Panel(
+            "Time to first sound by tenant (p95)",
+            "s",
+            _quantiles("tts_ttfp_seconds", _GATEWAY, "tenant", 0.95),
+            12,
+        ),
+        Panel(
+            "Refusals by tenant",
+            "reqps",
+            {"{{tenant}}": _rate("tts_refused_total", _LISTENER, "tenant")},
+            12,
+        ),
+    ),
+)
+
+STAGES: Final = Dashboard(
+    "antiphon-stages",
+    "Antiphon: stages",
+    {"model": "tts_slots", "stage": "tts_slots"},
+    (
+        Panel(
+            "Busy slots",
+            "percentunit",
+            {
+                "{{model}} {{stage}}": (
+                    f"sum by (model, stage) (tts_active_streams{{{_STAGE}}}) / "
+                    f"sum by (model, stage) (tts_slots{{{_STAGE}}})"
+                )
+            },
+        ),
+        Panel(
+            "Jobs that wait for a slot",
+            "short",
+            {"{{model}} {{stage}}": (f"max by (model, stage) (tts_queue_jobs{{{_STAGE}}})")},
+        ),
+        Panel(
+            "Wait in the queue",
+            "s",
+            _quantiles("tts_queue_wait_seconds", _STAGE, "stage", 0.5, 0.99),
+        ),
+        Panel(
+            "Step time",
+            "s",
+            _quantiles("tts_stage_duration_seconds", _STAGE, "stage", 0.5, 0.99),
+        ),
+        Panel(
+            "Streams in a step",
+            "short",
+            {
+                "{{stage}}": (
+                    f"{_rate('tts_batch_size_sum', _STAGE, 'stage')} / "
+                    f"{_rate('tts_batch_size_count', _STAGE, 'stage')}"
+                )
+            },
+        ),
+        Panel(
+            "Steps per second",
+            "ops",
+            {"{{stage}}": _rate("tts_batch_size_count", _STAGE, "stage")},
+        ),
+        Panel(
+            "KV blocks",
+            "short",
+            {"{{state}}": f"sum by (state) (tts_kv_blocks{{{_MODEL}}})"},
+            stacked=True,
+        ),
+        Panel(
+            "Playback in hand when a chunk is sent",
+            "s",
+            _quantiles("tts_playback_slack_seconds", _MODEL, "stage", 0.01, 0.5),
+            help="The smallest hundredth is what the schedulers work for: it should stay above 0.",
+        ),
+        Panel(
+            "Job to first chunk",
+            "s",
+            _quantiles("tts_ttfp_seconds", _STAGE, "stage", 0.5, 0.95),
+        ),
+    ),
+)
+
+RECOVERY: Final = Dashboard(
+    "antiphon-recovery",
+    "Antiphon: recovery",
+    {"model": "tts_slots"},
+    (
+        Panel(
+            "Takeovers",
+            "short",
+            {
+                "{{stage}}": (
+                    f"sum by (stage) (increase(tts_recoveries_total{{{_MODEL}}}[$__rate_interval]))"
+                )
+            },
+        ),
+        Panel(
+            "Gaps: silence heard, per second of wall time",
+            "s",
+            {"{{model}}": _rate("tts_underrun_seconds_total", _MODEL, "model")},
+        ),
+        Panel("Leases", "short", {"held": "max(tts_leases)"}),
+        Panel(
+            "Processes connected to the broker",
+            "short",
+            {"{{service}}": "sum by (service) (tts_bus_up)"},
+        ),
+        Panel("Processes up", "short", {"{{service}}": 'sum by (service) (up{service!=""})'}),
+        Panel(
+            "Cancel to slot free",
+            "s",
+            _quantiles("tts_cancel_latency_seconds", _MODEL, "stage", 0.5, 0.99),
+        ),
+        Panel(
+            "Requests detached or failed",
+            "reqps",
+            {"{{outcome}}": _rate("tts_streams_total", _BAD_ENDS, "outcome")},
+            12,
+        ),
+        Panel(
+            "Slots that are alive",
+            "short",
+            {"{{stage}}": f"sum by (stage) (tts_slots{{{_MODEL}}})"},
+            12,
+        ),
+    ),
+)
+
+DASHBOARDS: Final = (LISTENERS, STAGES, RECOVERY)
+
+
+def grafana(dashboard: Dashboard) -> dict[str, Any]:
+    """The dashboard in Grafana's own format."""
+    return {
+        "uid": dashboard.uid,
+        "title": dashboard.title,
+        "tags": ["antiphon"],
+        "schemaVersion": 39,
+        "refresh": "10s",
+        "time": {"from": "now-30m", "to": "now"},
+        "templating": {
+            "list": [
+                {"name": "datasource", "type": "datasource", "query": "prometheus"},
+                *(_variable(name, metric) for name, metric in dashboard.variables.items()),
+            ]
+        },
+        "panels": _placed(dashboard.panels),
+    }
+
+
+def _variable(name: str, metric: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "type": "query",
+        "datasource": _DATASOURCE,
+        "query": f"label_values({metric}, {name})",
+        "includeAll": True,
+        "multi": True,
+        # The anonymous tenant is the empty label, which `.+` would leave out.
+        "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
+        "refresh": 2,
+    }
+
+
+def _placed(panels: tuple[Panel, ...]) -> list[dict[str, Any]]:
+    """Panels from left to right, row by row."""
+    placed, x, y = [], 0, 0
+    for number, panel in enumerate(panels, start=1):
+        if x + panel.columns > _WIDTH:
+            x, y = 0, y + _HEIGHT
+        position = {"x": x, "y": y, "w": panel.columns, "h": _HEIGHT}
+        placed.append(_panel(number, panel, position))
+        x += panel.columns
+    return placed
+
+
+def _panel(number: int, panel: Panel, position: dict[str, int]) -> dict[str, Any]:
+    custom = {"stacking": {"mode": "normal"}, "fillOpacity": 30} if panel.stacked else {}
+    return {
+        "id": number,
+        "type": "timeseries",
+        "title": panel.title,
+        "description": panel.help,
+        "datasource": _DATASOURCE,
+        "gridPos": position,
+        "fieldConfig": {"defaults": {"unit": panel.unit, "custom": custom}, "overrides": []},
+        "targets": [
+            {"refId": chr(ord("A") + index), "expr": query, "legendFormat": legend,
+             "exemplar": "tts_ttfp" in query}
+            for index, (legend, query) in enumerate(panel.queries.items())
+        ],
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Write every dashboard."""
+    FOLDER.mkdir(exist_ok=True)
+    for dashboard in DASHBOARDS:
+        path = FOLDER / f"{dashboard.uid.removeprefix('antiphon-')}.json"
+        path.write_text(json.dumps(grafana(dashboard), indent=1) + "\n")
+        print(path.relative_to(FOLDER.parents[2]))
+
+
+if __name__ == "__main__":
+    main()
