@@ -190,4 +190,12 @@ lifecycle:
 {{- end -}}
 
 {{- define "antiphon.tracing" -}}
+{{- with .Values.tracing }}
+{{- if .endpoint }}
+- name: ANTIPHON_TRACING__ENDPOINT
+  value: {{ .endpoint | quote }}
+- name: ANTIPHON_TRACING__SAMPLE_RATIO
+  value: {{ .sampleRatio | quote }}
+{{- end }}
+{{- end }}
 {{- end -}}

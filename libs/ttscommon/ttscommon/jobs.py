@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanContext
+
 from ttscommon.bus import Delivery
 from ttscommon.messages import Cancel, Message, Playback, SpeechRequest
 
@@ -25,6 +27,7 @@ class Job:
     task: asyncio.Task[None] | None = None
     superseded: bool = False
     on_playback: Callable[[float], None] | None = None
+    span: SpanContext = INVALID_SPAN_CONTEXT
 
     @property
     def request_id(self) -> str:

@@ -9,6 +9,8 @@ from typing import Final, Literal, TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from ttscommon.tracing import add_trace
+
 _NOISY: Final = ("httpx", "httpcore", "uvicorn.access", "uvicorn.error", "websockets")
 
 
@@ -32,6 +34,7 @@ def configure(
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         add_service,
+        add_trace,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]

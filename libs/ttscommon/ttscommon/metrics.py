@@ -5,6 +5,7 @@ Which labels they carry, and how many series that makes: docs/decisions/0008.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -20,6 +21,9 @@ _RTF: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 2.0)
 
 MOST_TENANTS: Final = 100
 _OTHERS: Final = "other"
+_OUTCOMES: Final = ("ok", "cancelled", "error", "detached")
+_REASONS: Final = ("overloaded", "unavailable")
+_YES_NO: Final = ("true", "false")
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
@@ -35,6 +39,30 @@ class Family(Generic[M]):
         """The series with `values` for the labels that differ."""
         every = (*values, *self._common)
         return self._metric.labels(*every) if every else self._metric
+
+
+class StepTimes:
+    """How long engine steps take. `tap`, if set, hears of each, in the engine's thread."""
+
+    def __init__(self, family: Family[Histogram]) -> None:
+        self.tap: Callable[[float], None] | None = None
+        self._family = family
+
+    def labels(self, stage: str) -> StepTime:
+        return StepTime(self._family.labels(stage), self.tap)
+
+
+class StepTime:
+    """The step times of one stage."""
+
+    def __init__(self, histogram: Histogram, tap: Callable[[float], None] | None) -> None:
+        self._histogram = histogram
+        self._tap = tap
+
+    def observe(self, took_s: float) -> None:
+        self._histogram.observe(took_s)
+        if self._tap is not None:
+            self._tap(took_s)
 
 
 class TenantLabels:
@@ -95,8 +123,8 @@ class Metrics:
         self.queue_wait = self._histogram(
             "tts_queue_wait_seconds", "Job published to job started.", ("stage",), _LATENCY_S
         )
-        self.stage_duration = self._histogram(
-            "tts_stage_duration_seconds", "One engine step.", ("stage",), _STEP_S
+        self.stage_duration = StepTimes(
+            self._histogram("tts_stage_duration_seconds", "One engine step.", ("stage",), _STEP_S)
         )
         self.batch = self._histogram(
             "tts_batch_size", "Streams in one engine step.", ("stage",), _BATCH
@@ -132,8 +160,26 @@ class GatewayMetrics(Metrics):
     """The metrics of a gateway: what listeners of each model and tenant hear."""
 
     def __init__(self, most_tenants: int = MOST_TENANTS) -> None:
-        self.tenants = TenantLabels(most_tenants)
+        self._tenants = TenantLabels(most_tenants)
+        self._seen: set[tuple[str, str]] = set()
         super().__init__()
+
+    def listener(self, model: str, tenant: str) -> tuple[str, str]:
+        """The labels of a request. Its counters start at 0 when the two are first seen.
+
+        A counter that appears with its first event has not increased, for Prometheus.
+        """
+        labels = (model, self._tenants.of(tenant))
+        if labels not in self._seen:
+            self._seen.add(labels)
+            for yes_no in _YES_NO:
+                self.chunks.labels(yes_no, *labels)
+            for outcome in _OUTCOMES:
+                self.streams.labels(outcome, "true", *labels)
+            for reason in _REASONS:
+                self.refused.labels(reason, *labels)
+            self.underrun.labels(*labels)
+        return labels
 
     @property
     def _of_listeners(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from ttscommon import logs
+from ttscommon import logs, tracing
 from ttscommon.admin import AdminServer, Health
 from ttscommon.settings import ServiceSettings, SettingsError
 from ttscommon.tasks import stop_everything
@@ -203,6 +203,8 @@ def launch(
         sys.exit(_EXIT_USAGE)
     logs.configure(name, level=settings.log_level, format=settings.log_format)
 
+    flush = tracing.configure(name, settings.tracing)
+
     async def body() -> int:
         service = Service(name, settings)
         status = await service.run(lambda running: main(running, settings))
@@ -211,8 +213,11 @@ def launch(
         if stuck := await stop_everything(_LEAVE_S):
             log_.error("service.stuck", tasks=stuck)
             sys.stdout.flush()
+            flush()
             os._exit(status)
         return status
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        sys.exit(runner.run(body()))
+        status = runner.run(body())
+    flush()
+    sys.exit(status)

@@ -59,6 +59,25 @@ class BusSettings(BaseModel):
         return value
 
 
+class TracingSettings(BaseModel):
+    """Where traces go: `endpoint` takes OTLP over HTTP, e.g. http://otel-collector:4318.
+
+    `sample_ratio` of the requests that come without a trace are traced; a client that sends
+    `traceparent` decides for itself.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    endpoint: str | None = Field(default=None, pattern=r"^https?://")
+    sample_ratio: float = Field(default=0.1, ge=0, le=1)
+
+    @field_validator("endpoint", mode="before")
+    @classmethod
+    def _none(cls, value: Any) -> Any:
+        """An empty variable is how a compose file says nothing."""
+        return value or None
+
+
 class ServiceSettings(BaseSettings):
     """What every service needs; each service adds its own fields in a subclass.
 
@@ -76,6 +95,7 @@ class ServiceSettings(BaseSettings):
     drain_s: float = Field(default=30.0, ge=0, le=3600)
     port_file: Path | None = None
     bus: BusSettings = BusSettings()
+    tracing: TracingSettings = TracingSettings()
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> Self:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
+from ttscommon import tracing
 from ttscommon.bus import Bus
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Model, Replica, Voice
@@ -106,7 +107,12 @@ async def run_stage(
             lambda: _report(bus, stage, engine, settings, worker, service),
             metrics,
         )
+        if settings.tracing.endpoint is not None:
+            steps = tracing.StepSpans(stage.name, worker.spans)
+            metrics.stage_duration.tap = steps.observe
         metrics.slots.labels(stage.name).set(settings.slots)
+        # A counter that appears with its first event has not increased, for Prometheus.
+        metrics.recoveries.labels(stage.name)
         metrics.queue_jobs.labels(stage.name).set_function(lambda: worker.queued)
         drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)
         await worker.run(service.stopping, drain_s, ready=service.announce)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from opentelemetry.trace import SpanContext
 
-from ttscommon import subjects
+from ttscommon import subjects, tracing
 from ttscommon.bus import Bus, Delivery, Incoming
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced, MalformedMessage
 from ttscommon.jobs import Job, earliest_playback_s
@@ -86,6 +87,10 @@ class Worker:
     def queued(self) -> int:
         """Jobs of this stage that nobody had taken at the last look."""
         return self._reporter.queued
+
+    def spans(self) -> list[SpanContext]:
+        """The spans of the jobs in work; may be asked by any thread."""
+        return [job.span for job in list(self.active.values())]
 
     async def run(
         self,
@@ -165,7 +170,10 @@ class Worker:
             control = await self._bus.listen(subjects.control(job.request_id), job.control)
             self._in_background(self._heed_tombstone(job))
             self._account(job)
-            await self._handle(job)
+            headers = job.message.headers
+            with tracing.processing(self._stage, job.request, job.epoch, headers) as span:
+                job.span = span.get_span_context()
+                await self._handle(job)
             await self._acknowledge(job)
         except Fenced as error:
             log.warning("job.fenced", error=error.message)
@@ -203,9 +211,10 @@ class Worker:
             log_.warning("tombstone.unread", request_id=job.request_id)
 
     def _account(self, job: Job) -> None:
-        waited = max(0.0, time.time() - job.request.created_unix_s)
-        self._metrics.queue_wait.labels(self._stage.name).observe(waited)
-        if job.epoch > 1:
+        if job.epoch == 1:
+            waited = max(0.0, time.time() - job.request.created_unix_s)
+            self._metrics.queue_wait.labels(self._stage.name).observe(waited)
+        else:
             log_.info("job.taken_over", request_id=job.request_id, epoch=job.epoch)
             self._metrics.recoveries.labels(self._stage.name).inc()
 

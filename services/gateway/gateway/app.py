@@ -19,6 +19,7 @@ from gateway.errors import NotFound, SynthesisFailed
 from gateway.protocols import native, openai, playground
 from gateway.requests import Catalogue, GatewayContext, RequestServices, new_request_id
 from gateway.settings import GatewaySettings
+from ttscommon import tracing
 from ttscommon.bus import Bus
 from ttscommon.errors import AntiphonError, BadRequest
 from ttscommon.metrics import GatewayMetrics
@@ -66,6 +67,8 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     """
     catalogue = Catalogue(bus, settings.default_model)
     keys = KeyRing.load(settings.keys_file)
+    for tenant in keys.tenants:
+        metrics.listener(settings.default_model, tenant)
     admission = Admission(settings, catalogue, metrics, keys)
     services = RequestServices(settings, bus, admission, metrics)
     context = GatewayContext(settings, catalogue, keys, services)
@@ -95,12 +98,16 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
 
 
 class RequestIds:
-    """Names every HTTP request; a spoken one goes by the same id on the bus."""
+    """Names every HTTP request, also on the bus, and takes part in its client's trace."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with tracing.within(_trace_headers(scope)):
+            await self._name(scope, receive, send)
+
+    async def _name(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -113,6 +120,15 @@ class RequestIds:
             await send(message)
 
         await self._app(scope, receive, named)
+
+
+def _trace_headers(scope: Scope) -> dict[str, str]:
+    """The trace that a client asks us to take part in."""
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in scope.get("headers", ())
+        if name in (b"traceparent", b"tracestate")
+    }
 
 
 async def _on_error(request: Request, error: Exception) -> JSONResponse:

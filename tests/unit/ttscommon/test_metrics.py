@@ -48,3 +48,13 @@ def test_a_metric_without_labels_is_one_series() -> None:
     metrics = GatewayMetrics()
     metrics.leases.labels().set(4)
     assert metrics.registry.get_sample_value("tts_leases") == 4
+
+
+def test_counters_start_at_zero_when_a_listener_is_first_seen() -> None:
+    metrics = GatewayMetrics()
+    labels = metrics.listener("cantor", "acme")
+    assert labels == ("cantor", "acme")
+    named = {"model": "cantor", "tenant": "acme"}
+    for series in ({"outcome": "error", "viable": "true"}, {"outcome": "ok", "viable": "true"}):
+        assert metrics.registry.get_sample_value("tts_streams_total", series | named) == 0
+    assert metrics.registry.get_sample_value("tts_underrun_seconds_total", named) == 0

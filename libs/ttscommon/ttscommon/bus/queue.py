@@ -15,7 +15,7 @@ import structlog
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 
-from ttscommon import subjects
+from ttscommon import subjects, tracing
 from ttscommon.bus.faults import QUEUE_FULL, Unreachable, code_of, reason
 from ttscommon.bus.link import Link
 from ttscommon.errors import BusUnavailable, MalformedMessage, Overloaded
@@ -63,6 +63,11 @@ class Delivery:
     @property
     def receipt(self) -> str:
         return str(self._message.reply)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the job came with besides its data; its trace among it."""
+        return dict(self._message.headers or {})
 
     @property
     def deliveries(self) -> int:
@@ -116,6 +121,10 @@ class JobQueue:
         if attempt:
             headers["Nats-Msg-Id"] += f".{attempt}"
             headers[EPOCHS_BEFORE] = str(attempt * EPOCHS_PER_ATTEMPT)
+        with tracing.sending(stage, request, headers):
+            await self._submit(stage, request, headers)
+
+    async def _submit(self, stage: Stage, request: SpeechRequest, headers: dict[str, str]) -> None:
         subject, data = stage.job(request.model, request.request_id), encode(request)
         tuning = self._tuning
         deadline_s = time.monotonic() + tuning.submit_s

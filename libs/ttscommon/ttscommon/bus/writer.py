@@ -8,12 +8,22 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ttscommon import tracing
 from ttscommon.bus import offers
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore
 from ttscommon.bus.timeline import Timeline
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
-from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, LogRecord, Takeover, encode
+from ttscommon.messages import (
+    AudioChunk,
+    Checkpoint,
+    Chunk,
+    End,
+    LogRecord,
+    Takeover,
+    TextPiece,
+    encode,
+)
 from ttscommon.subjects import Log
 from ttscommon.tasks import stop
 
@@ -101,6 +111,8 @@ class LogWriter:
             raise ValueError("the log has its end already")
         await self._append(chunk)
         self.position = chunk.end
+        if not isinstance(chunk, TextPiece):
+            tracing.first_chunk(chunk.spent[-1].engine_s if chunk.spent else 0.0)
 
     async def end(self, end: End) -> None:
         """Deliver the one End; a second is a mistake of the caller."""

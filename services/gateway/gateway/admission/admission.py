@@ -124,7 +124,7 @@ class Admission:
     @contextmanager
     def stream(self, applicant: Applicant) -> Iterator[Grant]:
         """Hold a place for a request; raises what `admit` raises."""
-        listener = (applicant.model, self.metrics.tenants.of(applicant.tenant))
+        listener = self.metrics.listener(applicant.model, applicant.tenant)
         try:
             grant = self.admit(applicant)
         except AntiphonError as error:

@@ -10,15 +10,16 @@ from types import TracebackType
 from typing import Any, Self
 
 import structlog
+from opentelemetry import trace
 
 from gateway import errors
-from gateway.admission import Admission, Grant
+from gateway.admission import Admission, Applicant, Grant
 from gateway.errors import ClientTooSlow, InputTimeout, SynthesisTimeout
 from gateway.requests.breakdown import breakdown
 from gateway.requests.orphans import OrphanCheck, Queues
 from gateway.requests.sources import Source, SpeechSpec
 from gateway.settings import GatewaySettings
-from ttscommon import subjects
+from ttscommon import subjects, tracing
 from ttscommon.bus import Bus, LogReader
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import AudioChunk, End, Playback
@@ -90,8 +91,8 @@ class Speech:
         self._orphans = OrphanCheck(services.bus, services.queues, source.request_id)
         self._accepted_s = self._last_s = time.monotonic()
         self._reported_s = 0.0
-        tenant = services.metrics.tenants.of(source.spec.tenant)
-        self._listener = (source.spec.model.name, tenant)
+        spec = source.spec
+        self._listener = services.metrics.listener(spec.model.name, spec.tenant)
 
     @property
     def request_id(self) -> str:
@@ -130,9 +131,21 @@ class Speech:
         """Raises NothingToSay, TextTooLong, Overloaded, Unavailable, Draining, BusUnavailable;
         NotFound if there is nothing to attach to.
         """
-        source, bus = self._source, self._services.bus
-        applicant = await source.prepare(self._services.settings.coalesce_s)
+        applicant = await self._source.prepare(self._services.settings.coalesce_s)
         self._accepted_s = self._last_s = time.monotonic()
+        spec = self.spec
+        self._span = tracing.request_span(
+            self.request_id, spec.model.name, spec.voice.id, spec.tenant
+        )
+        try:
+            await self._begin(applicant)
+        except BaseException as error:
+            tracing.finish(self._span, error=getattr(error, "code", type(error).__name__))
+            raise
+        return self
+
+    async def _begin(self, applicant: Applicant) -> None:
+        source, bus = self._source, self._services.bus
         async with AsyncExitStack() as stack:
             self._grant: Grant = stack.enter_context(self._services.admission.stream(applicant))
             self._reader: LogReader = await stack.enter_async_context(
@@ -141,13 +154,13 @@ class Speech:
             await source.require()
             stack.callback(self._settle)
             self.outcome = "error"
-            await source.begin(self._grant)
+            with trace.use_span(self._span):
+                await source.begin(self._grant)
             self.outcome = "cancelled"
             if (duty := source.duty(self._grant)) is not None:
                 self._duty = asyncio.create_task(duty, name=f"text-{self.request_id}")
             self._stack = stack.pop_all()
         self.begun = True
-        return self
 
     async def __aexit__(
         self,
@@ -214,7 +227,10 @@ class Speech:
         self.ttfp_s = ttfp_s
         if self.fresh:
             metrics = self._services.metrics
-            metrics.ttfp.labels("gateway", *self._listener).observe(ttfp_s)
+            found = tracing.trace_id(self._span)
+            exemplar = {"trace_id": found} if found else None
+            metrics.ttfp.labels("gateway", *self._listener).observe(ttfp_s, exemplar)
+            self._span.add_event("first audio", {"antiphon.ttfp_s": ttfp_s})
             if self._source.text is None:  # else much of the wait may be the writer's
                 self._grant.spoke(ttfp_s)
         self._grant.silence_ends()
@@ -280,6 +296,12 @@ class Speech:
         whole = self.fresh and self._source.text is None
         if self._ended and self.account is not None and whole:
             metrics.rtf.labels(self.spec.model.name).observe(took_s / self.account.duration_s)
+        self._span.set_attributes({"antiphon.outcome": self.outcome, "antiphon.viable": viable})
+        with trace.use_span(self._span):
+            self._log_end(viable, took_s)
+        tracing.finish(self._span, error="error" if self.outcome == "error" else None)
+
+    def _log_end(self, viable: bool, took_s: float) -> None:
         log_.info(
             "request.ended",
             request_id=self.request_id,
