@@ -23,9 +23,14 @@ _BUILD_TIMEOUT_S: Final = 1200.0
 _COMMAND_TIMEOUT_S: Final = 120.0
 
 
+def asked() -> bool:
+    """Whether tests that take minutes are wanted."""
+    return bool(os.environ.get(ASKED))
+
+
 def missing() -> str | None:
     """Why containers cannot be tested here, or None."""
-    if not os.environ.get(ASKED):
+    if not asked():
         return "containers are tested by `make test-deploy`"
     try:
         for command in (["docker", "info"], ["docker", "compose", "version"]):

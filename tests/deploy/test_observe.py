@@ -1,0 +1,23 @@
+"""Every panel of every dashboard shows something of a run under load, by a real Prometheus."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.engine import ASKED, asked
+from tests.deploy.observe import draw, empty, observe
+from tools.dashboards import DASHBOARDS
+
+
+async def test_every_panel_shows_a_run_with_overload_deaths_and_leavers(tmp_path: Path) -> None:
+    if not asked():
+        pytest.skip(f"run by `make test-deploy`, which sets {ASKED}")
+    if shutil.which("prometheus") is None:
+        pytest.skip("prometheus is not installed (Debian: apt-get install prometheus)")
+    found = await observe("fake", rates=(2.0, 4.0, 30.0), step_s=12.0)
+    assert empty(found) == []
+    for dashboard in DASHBOARDS:
+        draw(dashboard, found, tmp_path / f"{dashboard.uid}.png")
