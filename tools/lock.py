@@ -36,6 +36,8 @@ TOOLS: Final = (
     "testcontainers==4.15.0",
     "helm-python-sdk==0.2.2",
     "kubernetes-validate==1.37.0",
+    "pre-commit==4.7.0",
+    "packaging==26.3",
     "pyyaml==6.0.3",
     "types-pyyaml==6.0.12.20261113",
 )
