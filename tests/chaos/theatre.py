@@ -120,8 +120,8 @@ def theatre(
     talker_curve: Mapping[str, float] = _TALKER_CURVE,
 ) -> Theatre:
     """A theatre with two talkers and two vocoders; `settings` go to every service."""
-    child._FIRST_BACKOFF_S = BROKER_AWAY_S  # what died is away for so long, every time
-    child._STABLE_LIFE_S = 0.0
+    child._FIRST_BACKOFF_S = BROKER_AWAY_S  # type: ignore[misc]  # what died is away for so long, every time
+    child._STABLE_LIFE_S = 0.0  # type: ignore[misc]
     folder.mkdir(parents=True, exist_ok=True)
     talker: dict[str, str] = {}
     if engine == "fake":

@@ -116,7 +116,7 @@ class FakeStage:
                 performance.playback.append(message.position_s)
 
         subscription = await self.bus.listen(subject, heard)
-        acting = asyncio.create_task(self.script(performance))  # type: ignore[arg-type]
+        acting: asyncio.Task[Any] = asyncio.create_task(self.script(performance))  # type: ignore[arg-type]
         cancelling = asyncio.create_task(job.cancelled.wait())
         await asyncio.wait((acting, cancelling), return_when=asyncio.FIRST_COMPLETED)
         if not acting.done():

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from antiphon import say
-from antiphon.client import Audio, Event, Finished, Started
+from antiphon.client import Audio, Event, Finished, SpeechOptions, Started
 from antiphon.say import Meter
 
 RATE = 16_000
@@ -44,7 +44,7 @@ async def said(monkeypatch: pytest.MonkeyPatch, *events: Event) -> tuple[str, Me
     monkeypatch.setattr(say, "speak", answer)
     output, sink = io.StringIO(), Memory()
     console = Console(file=output, width=100)
-    await say.run("http://x", say.whole("Hello."), say.SpeechOptions(), [sink], console)
+    await say.run("http://x", say.whole("Hello."), SpeechOptions(), [sink], console)
     return output.getvalue(), sink
 
 

@@ -1,6 +1,7 @@
 """The stages' keys: what is done again and what is not."""
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from voicetrain.stages import FEWEST_SENTENCES, MOST_SENTENCES, Plan, Workshop, key_of
@@ -40,14 +41,18 @@ def test_an_interrupted_stage_keeps_its_files_and_is_done_again(tmp_path: Path) 
     assert seen == ["half"]
 
 
+def touch(path: Path) -> None:
+    path.write_text("old")
+
+
 def test_another_plan_forgets_what_depends_on_it_and_nothing_else(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path, PLAN, 1)
     for stage in ("codec", "talker"):
-        workshop.run(stage, lambda s=stage: (tmp_path / f"{s}.pt").write_text("old") and None)
+        workshop.run(stage, partial(touch, tmp_path / f"{stage}.pt"))
     longer = Workshop(tmp_path, Plan(1, 600, 20, 20, talker_s=99), 1)
     ran: list[str] = []
     for stage in ("codec", "talker"):
-        longer.run(stage, lambda s=stage: ran.append(s))
+        longer.run(stage, partial(ran.append, stage))
     assert ran == ["talker"]
     assert (tmp_path / "codec.pt").exists()
     assert not (tmp_path / "talker.pt").exists()

@@ -73,7 +73,7 @@ def test_the_decoder_learns_from_the_sound_only_when_joint() -> None:
         gradient = decoder.decoder_out.weight.grad
         assert gradient is not None
         gradients.append(gradient.clone())
-    assert not torch.allclose(*gradients)
+    assert not torch.allclose(gradients[0], gradients[1])
 
 
 def test_equal_sounds_have_no_spectral_distance() -> None:

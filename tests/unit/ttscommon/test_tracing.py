@@ -43,8 +43,10 @@ def test_a_job_carries_its_trace_to_the_worker(spans: InMemorySpanExporter) -> N
         tracing.first_chunk(0.02)
         tracing.first_chunk(0.02)
     sent, job = named(spans, "send job.talk.cantor"), named(spans, "process job.talk.cantor")
+    context = sent.get_span_context()
     assert job.parent is not None
-    assert job.parent.span_id == sent.get_span_context().span_id
+    assert context is not None
+    assert job.parent.span_id == context.span_id
     assert named(spans, "queue").start_time == 1_000_000_000
     engine = named(spans, "engine")
     assert engine.end_time is not None

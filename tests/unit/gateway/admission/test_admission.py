@@ -28,13 +28,14 @@ class Replicas:
         self.others = 0
         talker = Replica("t", "talker", (), slots, slots, step_s={1: step_s, 8: full_s or step_s})
         vocoder = Replica("v", "vocoder", (), 64, 64, step_s={1: 0.002}, frame_s=0.0001)
-        self.stages = ((talker,), (vocoder,)) if live else ((), ())
+        self.talkers = (talker,) if live else ()
+        self.vocoders = (vocoder,) if live else ()
 
     def adopt(self, model: str) -> None:
         self.others = max(0, self.others - 1)
 
     def capacity(self, model: str) -> View:
-        return View(*self.stages, self.own[model] + self.others, 25.0)
+        return View(self.talkers, self.vocoders, self.own[model] + self.others, 25.0)
 
 
 class Clock:
