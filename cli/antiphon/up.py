@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from antiphon.stack.logview import LogView
 
 _EXIT_OK = 0
 _EXIT_FAILED = 1
+_LOOK_S = 0.2
 
 
 def run(config: StackConfig, console: Console, *, raw: bool) -> int:
@@ -52,14 +54,40 @@ async def _run(config: StackConfig, console: Console, view: LogView) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, interrupt)
+    waiting = asyncio.create_task(_show_waiting(stack, console))
     try:
         async with stack:
+            waiting.cancel()
             console.print(_banner(stack), highlight=False, soft_wrap=True)
             await stack.wait()
     except asyncio.CancelledError:
         if not interrupted:
             raise
+    finally:
+        waiting.cancel()
     return _EXIT_OK
+
+
+async def _show_waiting(stack: LocalStack, console: Console) -> None:
+    """Say what has not started yet, until cancelled: on a terminal in its last line."""
+    began_s, shown = time.monotonic(), ""
+    with console.status("starting") as status:
+        while True:
+            text = waiting_for(stack.waiting)
+            if text and text != shown and not console.is_terminal:
+                console.print(text)
+            status.update(f"{text} [dim]{time.monotonic() - began_s:.0f} s[/]")
+            shown = text
+            await asyncio.sleep(_LOOK_S)
+
+
+def waiting_for(names: list[str]) -> str:
+    """What somebody who waits for these processes may want to know."""
+    if not names:
+        return ""
+    engines = any(name.startswith(("talker", "vocoder")) for name in names)
+    why = " (engines load the voice and speak to nobody once)" if engines else ""
+    return f"waiting for {', '.join(names)}{why}"
 
 
 def _banner(stack: LocalStack) -> str:

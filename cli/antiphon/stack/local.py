@@ -171,6 +171,11 @@ class LocalStack:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         self._cleanup.close()
 
+    @property
+    def waiting(self) -> list[str]:
+        """Names of the processes that have not become ready yet."""
+        return [name for name, child in self.children.items() if not child.ready.is_set()]
+
     def kill(self) -> None:
         """End every process at once, for somebody who does not want to wait."""
         for child in self.children.values():

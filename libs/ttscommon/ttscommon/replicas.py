@@ -35,6 +35,7 @@ class Replica(msgspec.Struct, frozen=True):
     step_s: median seconds by streams, in a talker of a round (see Pace), in a vocoder of a step.
     frame_s: seconds a frame costs a vocoder in its best batches; 0 before anything was measured.
     kv_free, kv_positions: of a talker's KV cache; both 0 where the model has none.
+    loading: the model that it cannot serve yet, because its weights are being loaded.
     """
 
     worker_id: str
@@ -49,6 +50,7 @@ class Replica(msgspec.Struct, frozen=True):
     kv_free: int = 0
     kv_positions: int = 0
     draining: bool = False
+    loading: str = ""
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)

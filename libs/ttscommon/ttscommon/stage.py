@@ -6,17 +6,24 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
 
-from ttscommon import tracing
+import structlog
+
+from ttscommon import subjects, tracing
 from ttscommon.bus import Bus
+from ttscommon.errors import BusUnavailable
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Model, Replica, Voice
 from ttscommon.service import Service
 from ttscommon.settings import StageSettings
 from ttscommon.subjects import Stage
+from ttscommon.tasks import stop
 from ttscommon.worker import Handler, Worker
 
 _DRAIN_RESERVE_S: Final = 2.0
 _HEARTBEAT_LIMIT_S: Final = 30.0
+_LOADING_REPORT_S: Final = 1.0
+
+log_ = structlog.get_logger(__name__)
 
 
 class StageSpec(Protocol):
@@ -83,15 +90,22 @@ async def run_stage(
     loop = asyncio.get_running_loop()
     metrics = Metrics(settings.model)
     service.export(metrics.registry)
-    engine = await asyncio.to_thread(
-        build,
-        metrics,
-        beat=lambda: service.heartbeat("engine"),
-        died=lambda: loop.call_soon_threadsafe(service.stop),
-    )
+    connecting = asyncio.create_task(Bus.connect(settings.bus, stage.name))
+    telling = asyncio.create_task(_tell_of_loading(connecting, stage, settings.model))
+    try:
+        engine = await asyncio.to_thread(
+            build,
+            metrics,
+            beat=lambda: service.heartbeat("engine"),
+            died=lambda: loop.call_soon_threadsafe(service.stop),
+        )
+    except BaseException:
+        await stop(telling, connecting)
+        raise
+    await stop(telling)
     service.watch("engine", _HEARTBEAT_LIMIT_S)
     engine.start()
-    bus = await Bus.connect(settings.bus, stage.name)
+    bus = await connecting
     service.ready_when("bus", lambda: bus.connected)
     metrics.bus_up.labels().set_function(lambda: bus.connected)
     try:
@@ -122,6 +136,18 @@ async def run_stage(
         await bus.close()
     if engine.error is not None:
         raise engine.error
+
+
+async def _tell_of_loading(connecting: asyncio.Task[Bus], stage: Stage, model: str) -> None:
+    """Have the cluster know what will be served soon, until it is cancelled."""
+    bus = await asyncio.shield(connecting)
+    replica = Replica(bus.worker_id, stage.name, (), slots=0, free=0, loading=model)
+    while True:
+        try:
+            await bus.kv.put(subjects.REPLICAS, bus.worker_id, replica.encode())
+        except BusUnavailable as error:
+            log_.debug("loading.unreported", error=error.message)
+        await asyncio.sleep(_LOADING_REPORT_S)
 
 
 def _report(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import ValidationError
 
@@ -62,6 +62,13 @@ class Unavailable(AntiphonError):
     """No live worker can do this now."""
 
     code = "unavailable"
+    retry_after_s: ClassVar[int] = 1
+
+
+class Loading(Unavailable):
+    """A worker that can do this has started and is loading its weights."""
+
+    retry_after_s = 2
 
 
 class Draining(AntiphonError):
@@ -185,6 +192,8 @@ def headers(error: AntiphonError) -> dict[str, str]:
         return {"retry-after": str(max(1, round(error.retry_after_s)))}
     if isinstance(error, InvalidApiKey):
         return {"www-authenticate": "Bearer"}
+    if isinstance(error, Unavailable):
+        return {"retry-after": str(error.retry_after_s)}
     return {"retry-after": "1"} if edge(error).status == 503 else {}
 
 

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import structlog
 
 from gateway.admission.forecast import View
-from gateway.errors import Unavailable
+from gateway.errors import Loading, Unavailable
 from ttscommon import subjects
 from ttscommon.bus import Bus
 from ttscommon.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
@@ -63,6 +63,9 @@ class Snapshot:
     def model(self, name: str, preferred: str) -> Model:
         """The model called `name`, or the default one; raises UnknownModel or Unavailable."""
         models = self.models()
+        wanted = preferred if name == DEFAULT else name
+        if wanted not in models and wanted in self.loading("talker"):
+            raise Loading(f"a talker is loading '{wanted}': try again in a moment", param="model")
         if not models:
             raise Unavailable("no talker is running: nothing can be spoken yet")
         if name == DEFAULT:
@@ -71,6 +74,10 @@ class Snapshot:
             known = ", ".join(models)
             raise UnknownModel(f"there is no model '{name}'; try {known}", param="model")
         return models[name]
+
+    def loading(self, stage: StageName) -> set[str]:
+        """Models that replicas of `stage` have not finished loading."""
+        return {r.loading for r in self.replicas if r.stage == stage and r.loading}
 
     def _serving(self, stage: StageName) -> Iterable[Replica]:
         return (r for r in self.replicas if r.stage == stage and not r.draining)
@@ -150,9 +157,11 @@ class Catalogue:
 
     def _resolve(self, model: str, voice: str) -> tuple[Model, Voice]:
         found = self.snapshot.model(model, self._default_model)
-        if not self.snapshot.live("vocoder", found.name):
-            raise Unavailable(f"no live vocoder serves '{found.name}'", param="model")
-        return found, voice_of(found, voice)
+        if self.snapshot.live("vocoder", found.name):
+            return found, voice_of(found, voice)
+        if found.name in self.snapshot.loading("vocoder"):
+            raise Loading(f"a vocoder is loading '{found.name}': try again in a moment")
+        raise Unavailable(f"no live vocoder serves '{found.name}'", param="model")
 
     async def refresh(self) -> None:
         """Read the replicas' reports now."""

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from gateway.errors import Unavailable
+from gateway.errors import Loading, Unavailable
 from gateway.requests.catalogue import Catalogue, Snapshot, voice_of
 from ttscommon import subjects
 from ttscommon.bus import Bus
@@ -77,3 +77,15 @@ async def test_an_adopted_stream_is_no_other_gateways_any_more(broker: Any) -> N
         catalogue.adopt("a")
     assert catalogue.capacity("a").busy == 4
     await bus.close()
+
+
+@pytest.mark.parametrize("asked", ["default", "cantor"])
+def test_a_model_that_is_being_loaded_is_not_unknown_but_comes_soon(asked: str) -> None:
+    loading = Snapshot((replica("talker", loading="cantor"), replica("vocoder", "cantor")))
+    with pytest.raises(Loading, match="loading 'cantor'"):
+        loading.model(asked, "cantor")
+    other = Snapshot((replica("talker", "other"), replica("talker", loading="cantor")))
+    with pytest.raises(Loading):
+        other.model(asked, "cantor")
+    served = Snapshot((replica("talker", "cantor"), replica("talker", loading="cantor")))
+    assert served.model(asked, "cantor").name == "cantor"

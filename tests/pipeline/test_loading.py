@@ -1,0 +1,67 @@
+"""While a talker loads its weights, callers are told so and when to come back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from antiphon.stack import LocalStack
+from gateway.service import serve as serve_gateway
+from gateway.settings import GatewaySettings
+from talker.loading import build_engine
+from talker.settings import TalkerSettings
+from ttscommon import subjects
+from ttscommon.service import Service
+from ttscommon.stage import run_stage
+
+
+async def test_a_request_gets_503_with_retry_after_while_the_talker_loads(
+    broker: LocalStack,
+) -> None:
+    loaded = threading.Event()
+    settings = TalkerSettings(engine="fake", bus=broker.bus, drain_s=1)
+
+    def build(metrics: Any, *, beat: Callable[[], None], died: Callable[[], object]) -> Any:
+        loaded.wait()
+        return build_engine(settings, metrics, beat=beat, died=died)
+
+    def idle(bus: Any, engine: Any) -> Any:
+        return None
+
+    talker = Service("talker", settings)
+    gateway = Service("gateway", GatewaySettings(port=0, bus=broker.bus, drain_s=1))
+    running = [
+        asyncio.create_task(
+            talker.run(lambda one: run_stage(one, settings, subjects.TALKER, build, idle))
+        ),
+        asyncio.create_task(gateway.run(lambda one: serve_gateway(one, gateway.settings))),  # type: ignore[arg-type]
+    ]
+    try:
+        async with asyncio.timeout(30):
+            while "http" not in gateway.ports:
+                await asyncio.sleep(0.02)
+            response = await until_said(gateway.ports["http"], "a talker is loading 'cantor'")
+            assert response.status_code == 503
+            assert response.headers["retry-after"] == "2"
+            loaded.set()
+            await until_said(gateway.ports["http"], "no live vocoder serves 'cantor'")
+    finally:
+        loaded.set()
+        talker.stop()
+        gateway.stop()
+        await asyncio.gather(*running)
+
+
+async def until_said(port: int, text: str) -> httpx.Response:
+    """The first answer to a request whose error says `text`."""
+    async with httpx.AsyncClient() as client:
+        while True:
+            url = f"http://127.0.0.1:{port}/v1/audio/speech"
+            response = await client.post(url, json={"input": "Hello."})
+            if text in response.json()["error"]["message"]:
+                return response
+            await asyncio.sleep(0.05)
