@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.engine import ComposeStack, missing, running
+from tests.deploy.engine import ComposeStack, host_address, missing, running
+from tests.otlp import OtlpReceiver
 
 
 @pytest.fixture(scope="module")
@@ -18,5 +19,9 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposeStack]:
         pytest.skip(reason)
     folder: Path = tmp_path_factory.mktemp("compose")
     project = f"antiphon-test-{secrets.token_hex(3)}"
-    with running(project, folder, CPU_ENGINES="2") as stack:
+    with (
+        OtlpReceiver(host_address()) as receiver,
+        running(project, folder, CPU_ENGINES="2", TRACES=receiver.url) as stack,
+    ):
+        stack.traces = receiver
         yield stack

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from testcontainers.compose import DockerCompose
+
+from tests.otlp import OtlpReceiver
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -40,16 +43,21 @@ def missing() -> str | None:
     return None
 
 
-@dataclass(frozen=True)
+@dataclass
 class ComposeStack:
-    """A running compose.yaml, with names of its own."""
+    """A running compose.yaml, with names of its own. `traces`: where its traces go."""
 
     compose: DockerCompose
     project: str
+    traces: OtlpReceiver = field(default_factory=OtlpReceiver)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.compose.get_service_port('gateway', 8000)}"
+
+    @property
+    def prometheus(self) -> str:
+        return f"http://127.0.0.1:{self.compose.get_service_port('prometheus', 9090)}"
 
     def containers(self, service: str) -> list[str]:
         """Ids of the running containers of a service."""
@@ -74,6 +82,13 @@ class ComposeStack:
         )
 
 
+def host_address() -> str:
+    """The address of this machine, as containers reach it."""
+    networks = json.loads(docker("network", "inspect", "bridge"))
+    address: str = networks[0]["IPAM"]["Config"][0]["Gateway"]
+    return address
+
+
 def docker(*arguments: str) -> str:
     """The output of a docker command; raises CalledProcessError."""
     result = subprocess.run(
@@ -90,10 +105,12 @@ def docker(*arguments: str) -> str:
 def running(project: str, folder: Path, **variables: str) -> Iterator[ComposeStack]:
     """Build compose.yaml and run it until the block ends; `variables` replace its defaults."""
     env_file = folder / "compose.env"
-    values = {**_substitutes(), "COMPOSE_PROJECT_NAME": project, "PORT": "0", **variables}
+    ports = dict.fromkeys(("PORT", "PROMETHEUS_PORT", "GRAFANA_PORT"), "0")
+    values = {**_substitutes(), "COMPOSE_PROJECT_NAME": project, **ports, **variables}
     env_file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-    profiles = values.get("COMPOSE_PROFILES", "").split()
-    compose = DockerCompose(ROOT, build=True, env_file=str(env_file), profiles=profiles)
+    # Grafana, the collector and Tempo have no stand-ins, so not everything is started here.
+    services = ["nats", "gateway", "talker", "vocoder", "prometheus"]
+    compose = DockerCompose(ROOT, build=True, env_file=str(env_file), services=services)
     with compose:
         yield ComposeStack(compose, project)
 

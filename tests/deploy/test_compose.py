@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import wave
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 from tests.deploy.engine import ComposeStack, docker
+from tests.deploy.observe import filled
+from tools.dashboards import DASHBOARDS
 
 SENTENCE = "The tide is coming in, and the boats along the quay begin to lift and turn."
 LONG = " ".join([SENTENCE] * 6)
@@ -69,6 +72,48 @@ async def test_an_engines_container_killed_in_mid_sentence_leaves_no_gap_in_the_
     assert len(sound) == len(undisturbed)
     assert np.abs(sound.astype(int) - undisturbed).max() <= 1
     compose.scale(**{stage: 2})
+
+
+async def test_prometheus_sees_every_container_and_what_was_spoken(compose: ComposeStack) -> None:
+    await speak(compose.url, SENTENCE)
+    async with httpx.AsyncClient(base_url=compose.prometheus) as client:
+        assert await answer(client, "count by (service) (up == 1)") == {
+            "gateway": 1, "talker": 2, "vocoder": 2,
+        }  # fmt: skip
+        for dashboard in DASHBOARDS:
+            for panel in dashboard.panels:
+                for query in panel.queries.values():
+                    response = await client.get("/api/v1/query", params={"query": filled(query)})
+                    assert response.json()["status"] == "success", query
+        assert (await client.get("/api/v1/rules")).json()["data"]["groups"]
+
+
+async def answer(client: httpx.AsyncClient, query: str) -> dict[str, float]:
+    """Values by service, once there are three; a container is scraped every five seconds."""
+    async with asyncio.timeout(60):
+        while True:
+            response = await client.get("/api/v1/query", params={"query": query})
+            found = {
+                one["metric"].get("service", ""): float(one["value"][1])
+                for one in response.json()["data"]["result"]
+            }
+            if len(found) == 3:
+                return found
+            await asyncio.sleep(0.5)
+
+
+async def test_one_trace_passes_through_all_containers(compose: ComposeStack) -> None:
+    await speak(compose.url, SENTENCE)
+    through = {"antiphon-gateway", "antiphon-talker", "antiphon-vocoder"}
+
+    def services() -> list[set[str]]:
+        spans = list(compose.traces.spans)
+        traces = {span.trace_id for span in spans}
+        return [{s.service for s in spans if s.trace_id == trace} for trace in traces]
+
+    async with asyncio.timeout(30):
+        while through not in services():
+            await asyncio.sleep(0.5)
 
 
 @pytest.mark.parametrize("service", ["gateway", "talker", "vocoder"])
