@@ -23,7 +23,7 @@ async def test_a_mime_speaks_and_the_processes_of_its_stack_are_found(
     assert sorted(names) == ["broker", "gateway", "mime"]
     config = RunConfig(
         target=Target(url=stack.url, protocol="ws"), texts="short",
-        warmup_s=0.0, duration_s=0.5, out=tmp_path,
+        warmup_s=0.0, duration_s=4.0, out=tmp_path,
     )  # fmt: skip
     point = (await asyncio.to_thread(capacity, config, [2])).points[0]
     assert point.summary.ok == point.summary.offered > 0
