@@ -40,10 +40,10 @@ def test_a_row_that_is_still_written_is_not_taken_again() -> None:
     slots.release("b")
     with pytest.raises(NoSlot):
         slots.take("c", "C")  # both rows may still be written
-    assert not slots.idle
+    assert slots.idle is False
     slots.give_back(first)
     slots.give_back(second)
-    assert slots.idle
+    assert bool(slots.idle)
     assert slots.take("c", "C") in (first, second)
 
 

@@ -96,6 +96,6 @@ def test_a_lookahead_of_frames_is_owed_too() -> None:
 
 @pytest.mark.parametrize("bad", [{"sample_rate": 0}, {"frame": {}}, {"lag_samples": -1}])
 def test_a_spec_that_makes_no_sense_is_refused(bad: dict[str, Any]) -> None:
-    fields = {"sample_rate": 16_000, "samples_per_frame": 640, "frame": CODES}
+    fields: dict[str, Any] = {"sample_rate": 16_000, "samples_per_frame": 640, "frame": CODES}
     with pytest.raises(ValueError):
         CodecSpec("m", "f", **(fields | bad))

@@ -49,9 +49,9 @@ def test_a_prefill_equals_plain_causal_attention(spec: CacheSpec) -> None:
     q, k, v = tokens(spec, 200)
     (out,) = run(PagedCache(spec, 13), [part(list(range(13)), 0, 200)], [(q, k, v)])
     group = spec.heads // spec.kv_heads
-    wide = [x.repeat_interleave(group, 1).transpose(0, 1)[None] for x in (k, v)]
+    keys, values = (x.repeat_interleave(group, 1).transpose(0, 1)[None] for x in (k, v))
     reference = torch.nn.functional.scaled_dot_product_attention(
-        q.transpose(0, 1)[None], *wide, is_causal=True
+        q.transpose(0, 1)[None], keys, values, is_causal=True
     )
     assert torch.allclose(out, reference[0].transpose(0, 1), atol=1e-5)
 

@@ -141,10 +141,10 @@ def test_a_stream_that_others_gave_way_to_comes_first_next_time() -> None:
     first = cache.place([new], rich=9.0)
     assert (ran(first), first.promised) == ([], "new")
     both = [urgent, new]
-    waiting = place(both, dict, cache.allocator, cache.take, first.promised, idle=False)  # type: ignore[arg-type]
+    waiting = place(both, dict, cache.allocator, cache.take, first.promised, idle=False)
     assert ran(waiting) == []
     cache.settle()
-    settled = place(both, dict, cache.allocator, cache.take, first.promised)  # type: ignore[arg-type]
+    settled = place(both, dict, cache.allocator, cache.take, first.promised)
     assert ran(settled) == ["new"]
 
 

@@ -54,8 +54,8 @@ class Letters:
 
     def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance:
         text = utterance
-        for index, word in enumerate(given):
-            text = text.replace(chr(0xE000 + index), word.text)
+        for index, spoken in enumerate(given):
+            text = text.replace(chr(0xE000 + index), spoken.text)
         phones, words = [Phone("pau", -1, False)], []
         for index, word in enumerate(text.split()):
             letters = [c for c in word.lower() if c.isalpha()]

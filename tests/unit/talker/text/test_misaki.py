@@ -62,8 +62,8 @@ def test_words_know_their_tokens(frontend: EnglishFrontend) -> None:
 
 
 def test_a_contraction_is_one_word_of_tokens() -> None:
-    phones = (PAUSE, Phone("r", 0, True), Phone("ih1", 0, False), Phone("k", 0, False))
-    phones = (*phones, Phone("s", 0, False), PAUSE)
+    word = [Phone(symbol, 0, symbol == "r") for symbol in ("r", "ih1", "k", "s")]
+    phones = (PAUSE, *word, PAUSE)
     tokens = tokens_of(Utterance(phones, (Word("Rick's", 1, 5),), (".",)))
     assert tokens.words == (Word("Rick's", 1, 6),)
     assert TOKENS[" "] not in tokens.ids
