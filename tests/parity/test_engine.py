@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from talker.engine.engine import ChunkReady, Engine, Event, Failed
+from talker.engine.engine import Engine
+from talker.engine.stream import ChunkReady, Event
 from talker.models.qwen3_tts.draw import Noise
 from talker.models.qwen3_tts.family import Qwen3Tts
 from tests.parity.cases import CASES, Case
@@ -23,6 +24,7 @@ from ttscommon.fields import concatenate
 from ttscommon.messages import Reference, Sampling, SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Text
+from ttscommon.runtime import Failed
 
 # The official package takes instructions for a small talker, and says nothing of dropping them.
 REQUESTS: Final = [(case, index) for case in CASES for index in range(len(case.texts))]

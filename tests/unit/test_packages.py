@@ -49,8 +49,8 @@ def third_party(package: str) -> Iterator[str]:
 
 def locked() -> dict[str, str]:
     lines = [line for lock in LOCKS for line in (ROOT / lock).read_text().splitlines()]
-    pins = (line.split("==") for line in lines if not line.startswith("#"))
-    return {canonicalize_name(name): version for name, version in pins}
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    return {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pins}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
