@@ -18,7 +18,9 @@ from antiphon import client, sinks
 from antiphon import say as say_command
 from antiphon import up as up_command
 from antiphon.stack import StackConfig
+from antiphon.stack.checkpoints import Checkpoint
 from antiphon.stack.local import DEFAULT_VOICE_DIR
+from ttscommon.checkpoint import CheckpointError
 from ttscommon.settings import PREFIX
 
 app = typer.Typer(
@@ -66,6 +68,13 @@ def up(
     engine: Annotated[
         Engine, typer.Option(help="Real voice, a fake without torch, or a mime.")
     ] = Engine.torch,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PATH_OR_HUB_NAME",
+            help="Serve a published checkpoint next to the default voice; repeatable.",
+        ),
+    ] = None,
     talkers: Annotated[int, typer.Option(min=1, max=64, help="Talker processes.")] = 1,
     vocoders: Annotated[int, typer.Option(min=1, max=64, help="Vocoder processes.")] = 1,
     brokers: Annotated[int, typer.Option(help="1, or 3 for a local cluster with replicas.")] = 1,
@@ -91,6 +100,8 @@ def up(
         raise typer.BadParameter("1 or 3", param_hint="--brokers")
     if curve is not None and engine is not Engine.fake:
         raise typer.BadParameter("only --engine fake keeps a curve", param_hint="--curve")
+    if model and engine is not Engine.torch:
+        raise typer.BadParameter("only --engine torch computes checkpoints", param_hint="--model")
     config = StackConfig(
         host=host,
         port=port,
@@ -99,11 +110,22 @@ def up(
         talkers=talkers,
         vocoders=vocoders,
         engine=engine.value,
+        models=_checkpoints(model or []),
         log_level=log_level.value,
         store=store,
         environ=_stage_settings([*_curves(curve), *(set_ or [])]),
     )
     raise typer.Exit(up_command.run(config, Console(), raw=json_log))
+
+
+def _checkpoints(given: list[str]) -> tuple[Checkpoint, ...]:
+    try:
+        found = tuple(Checkpoint.parse(one) for one in given)
+    except CheckpointError as error:
+        raise typer.BadParameter(str(error), param_hint="--model") from error
+    if len({one.name for one in found}) < len(found):
+        raise typer.BadParameter("every model needs a name of its own", param_hint="--model")
+    return found
 
 
 @app.command()

@@ -96,7 +96,7 @@ def _banner(stack: LocalStack) -> str:
     rows = [
         ("listen", f"[bold cyan]{stack.url}[/]"),
         ("speak", f'antiphon say --url {stack.url} "Hello, world."'),
-        ("curl", f"curl -s {speech} {body} -o hello.wav"),
+        ("curl", f"curl -s {speech} {body} -o hello.mp3"),
         ("stop", f"Ctrl-C [dim]or kill {os.getpid()}[/]"),
     ]
     processes = [

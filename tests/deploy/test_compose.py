@@ -25,6 +25,7 @@ async def speak(url: str, text: str, seed: int = 7) -> bytes:
     """The PCM of `text`, as a client of the HTTP endpoint gets it."""
     async with httpx.AsyncClient(timeout=60) as http:
         body = {"input": text, "seed": seed, "response_format": "wav"}
+        body |= {"stream": False, "sample_rate": 16_000}
         response = await http.post(f"{url}/v1/audio/speech", json=body)
         response.raise_for_status()
         with wave.open(BytesIO(response.content)) as sound:
@@ -35,6 +36,7 @@ async def speak(url: str, text: str, seed: int = 7) -> bytes:
 async def stream(url: str, text: str, seed: int = 7) -> AsyncIterator[bytes]:
     """The PCM of `text` as it comes."""
     body = {"input": text, "seed": seed, "response_format": "pcm"}
+    body["sample_rate"] = 16_000
     async with (
         httpx.AsyncClient(timeout=60) as http,
         http.stream("POST", f"{url}/v1/audio/speech", json=body) as response,

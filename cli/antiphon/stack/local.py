@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, Self
 import structlog
 
 from antiphon.stack.broker import BrokerProgram, Credentials
+from antiphon.stack.checkpoints import Checkpoint, programs_of
 from antiphon.stack.child import Child, ChildFailed, Command, Ports
 from ttscommon.settings import PREFIX, BusSettings
 
@@ -49,6 +50,7 @@ class StackConfig:
     """What to run. A port of 0 takes a free one; `store` None is a folder that ends with us.
 
     With no gateway, talkers or vocoders it is a broker alone.
+    `models`: published checkpoints, served next to the default voice.
     `environ` holds further settings per stage ("gateway", "talker", "vocoder").
     """
 
@@ -61,6 +63,7 @@ class StackConfig:
     vocoders: int = 1
     engine: Engine = "torch"
     voice_dir: Path = DEFAULT_VOICE_DIR
+    models: tuple[Checkpoint, ...] = ()
     log_level: LogLevel = "info"
     store: Path | None = None
     start_timeout_s: float = 120.0
@@ -220,9 +223,14 @@ class LocalStack:
         programs = [self._service("gateway", "gateway", folder, gateway)] * config.gateways
         if config.engine == "mime":
             return [*programs, self._service(_MIME, "mime", folder, {})]
-        for stage, count in (("talker", config.talkers), ("vocoder", config.vocoders)):
+        counts = {"talker": config.talkers, "vocoder": config.vocoders}
+        for stage, count in counts.items():
             names = [f"{stage}-{number}" for number in range(1, count + 1)]
             programs += [self._service(stage, name, folder, engine) for name in names]
+        for program in programs_of(config.models):
+            names = [f"{program.name}-{n}" for n in range(1, counts[program.stage] + 1)]
+            environ = {**engine, **program.environ}
+            programs += [self._service(program.stage, name, folder, environ) for name in names]
         return programs
 
     def _service(

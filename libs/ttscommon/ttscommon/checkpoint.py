@@ -6,6 +6,7 @@ safetensors files, and a checkpoint that has only pickles is refused. No torch h
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -14,11 +15,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from ttscommon.voice import VoiceError
+from ttscommon.voice import VoiceError, sha256_of
 
 T = TypeVar("T")
 
 TENSORS: Final = ".safetensors"
+CODEC_FOLDER: Final = "speech_tokenizer"
 _PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _WANTED: Final = ("*.json", "*.txt", f"*{TENSORS}")
@@ -98,6 +100,20 @@ def find_checkpoint(name: str, revision: str | None = None) -> Path:
     if not _HUB_NAME.fullmatch(name):
         raise CheckpointError(f"{name} is neither a folder nor a hub name such as Qwen/NAME")
     return _downloaded(name, revision)
+
+
+def codec_digest(checkpoint: Path) -> str:
+    """Hexadecimal SHA-256 of a checkpoint's codec, config and tensors: equal ones are one codec.
+
+    Raises CheckpointError.
+    """
+    folder, hashed = checkpoint / CODEC_FOLDER, hashlib.sha256()
+    try:
+        for path in (folder / "config.json", *tensor_files(folder)):
+            hashed.update(f"{path.name} {sha256_of(path)}\n".encode())
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from error
+    return hashed.hexdigest()
 
 
 def _downloaded(name: str, revision: str | None) -> Path:

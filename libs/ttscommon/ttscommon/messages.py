@@ -107,16 +107,16 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
 class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
     """A voice to speak with: a recording in the object store, and what is said in it.
 
-    audio: SHA-256 of the recording, in hexadecimal. kept: it is a stored voice's; otherwise it came
-    with the request and goes soon after. x_vector_only: clone the timbre alone, without the
-    transcript. derived: the key of what a talker computed of it.
+    audio: the recording's name there, of its owner and its SHA-256. kept: it is a stored voice's;
+    otherwise it came with the request and goes soon after. x_vector_only: clone the timbre alone,
+    without the transcript. derived: the key of what a talker computed of it.
     """
 
-    audio: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+    audio: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}-[0-9a-f]{64}$")]
     text: Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)] = ""
     x_vector_only: bool = False
     kept: bool = False
-    derived: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{0,200}$")] = ""
+    derived: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{0,200}$")] = ""
 
 
 class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field="t"):

@@ -18,7 +18,12 @@ class Voice(msgspec.Struct, frozen=True):
 
 
 class Model(msgspec.Struct, frozen=True):
-    """A model that a worker serves. speeds: slowest and fastest that it speaks by itself."""
+    """A model that a worker serves.
+
+    accepts: fields of a request, by their names in the API, that it obeys besides text and voice.
+    languages: what `language` may be; anything where there are none. speeds: slowest and fastest
+    that it speaks by itself.
+    """
 
     name: str
     family: str
@@ -26,6 +31,8 @@ class Model(msgspec.Struct, frozen=True):
     frame_rate_hz: float
     voices: tuple[Voice, ...] = ()
     speeds: tuple[float, float] = (1.0, 1.0)
+    accepts: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
 
 
 class Replica(msgspec.Struct, frozen=True):

@@ -27,6 +27,9 @@ _SERVICE_LINK: Final = re.compile(
 )
 
 
+ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
 class SettingsError(Exception):
     """The environment does not make valid settings; the text names every offending variable."""
 
@@ -54,9 +57,7 @@ class BusSettings(BaseModel):
     @classmethod
     def _split(cls, value: Any) -> Any:
         """Accept `nats://a:4222,nats://b:4222`, which is how an environment writes a list."""
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
+        return _listed(value)
 
 
 class TracingSettings(BaseModel):
@@ -120,16 +121,26 @@ class ServiceSettings(BaseSettings):
 
 
 class StageSettings(ServiceSettings):
-    """What talkers and vocoders share: what they serve, where, and how much of it at once."""
+    """What talkers and vocoders share: what they serve, and how much of it at once.
+
+    `voice_dir`: a voice folder, or a published checkpoint by folder or hub name. `also`: further
+    models that this process serves as well; a vocoder does so for checkpoints that share a codec.
+    """
 
     engine: Literal["torch", "fake"] = "torch"
-    model: str = Field(default="cantor", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    model: ModelName = "cantor"
+    also: Annotated[tuple[ModelName, ...], NoDecode] = ()
     voice_dir: Path = Path("voices/cantor")
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     slots: int = Field(default=32, ge=1, le=8192)
     batch_streams: int = Field(default=32, ge=1, le=4096)
     fake_curve: Path | None = None
     threads: int = Field(default=1, ge=1, le=64)
+
+    @field_validator("also", mode="before")
+    @classmethod
+    def _split_names(cls, value: Any) -> Any:
+        return _listed(value)
 
 
 class _Environment(EnvSettingsSource):
@@ -151,6 +162,13 @@ class _Environment(EnvSettingsSource):
             if name.upper().startswith(PREFIX) and field not in self.settings_cls.model_fields:
                 values[field] = self._variables[name]
         return values
+
+
+def _listed(value: Any) -> Any:
+    """`a,b` as a list; anything else as it is."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
 
 
 def _is_service_link(name: str, value: str) -> bool:

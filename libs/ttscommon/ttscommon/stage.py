@@ -12,7 +12,7 @@ from ttscommon import subjects, tracing
 from ttscommon.bus import Bus
 from ttscommon.errors import BusUnavailable
 from ttscommon.metrics import Metrics
-from ttscommon.replicas import Model, Replica, Voice
+from ttscommon.replicas import Model, Replica
 from ttscommon.service import Service
 from ttscommon.settings import StageSettings
 from ttscommon.subjects import Stage
@@ -31,16 +31,8 @@ class StageSpec(Protocol):
 
     @property
     def name(self) -> str: ...
-    @property
-    def family(self) -> str: ...
-    @property
-    def sample_rate(self) -> int: ...
-    @property
-    def frame_rate_hz(self) -> float: ...
-    @property
-    def voices(self) -> tuple[Voice, ...]: ...
-    @property
-    def speeds(self) -> tuple[float, float]: ...
+    def listed(self, name: str) -> Model:
+        """As the catalogue shows it, under any of the names that it serves."""
 
 
 class StageEngine(Protocol):
@@ -115,7 +107,7 @@ async def run_stage(
         worker = Worker(
             bus,
             stage,
-            [engine.spec.name],
+            _names(engine, settings),
             settings.slots,
             handler(bus, engine),
             lambda: _report(bus, stage, engine, settings, worker, service),
@@ -150,6 +142,10 @@ async def _tell_of_loading(connecting: asyncio.Task[Bus], stage: Stage, model: s
         await asyncio.sleep(_LOADING_REPORT_S)
 
 
+def _names(engine: StageEngine, settings: StageSettings) -> list[str]:
+    return [engine.spec.name, *settings.also]
+
+
 def _report(
     bus: Bus,
     stage: Stage,
@@ -163,7 +159,7 @@ def _report(
     return Replica(
         worker_id=bus.worker_id,
         stage=stage.name,
-        models=(_model(spec),),
+        models=tuple(spec.listed(name) for name in _names(engine, settings)),
         slots=settings.slots,
         free=worker.free,
         batch=settings.batch_streams,
@@ -173,10 +169,4 @@ def _report(
         kv_free=kv_free,
         kv_positions=kv_positions,
         draining=service.stopping.is_set(),
-    )
-
-
-def _model(spec: StageSpec) -> Model:
-    return Model(
-        spec.name, spec.family, spec.sample_rate, spec.frame_rate_hz, spec.voices, spec.speeds
     )

@@ -43,6 +43,14 @@ REPLICAS: Final = "replicas"
 LEASES: Final = "leases"
 TOMBSTONES: Final = "tombstones"
 
+# Voices that clients made: who owns them, in a bucket; their recordings and what talkers derived of
+# those, each beside a twin for recordings that came with a single request.
+VOICES: Final = "voices"
+DERIVED: Final = "derived"
+PASSING_DERIVED: Final = "derived_passing"
+RECORDINGS: Final = "recordings"
+PASSING_RECORDINGS: Final = "recordings_passing"
+
 
 @dataclass(frozen=True)
 class Stage:

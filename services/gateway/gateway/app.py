@@ -8,16 +8,19 @@ from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request, WebSocket
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import errors
 from gateway.admission import Admission, KeyRing
 from gateway.errors import NotFound, SynthesisFailed
 from gateway.protocols import native, openai, playground
-from gateway.requests import Catalogue, GatewayContext, RequestServices, new_request_id
+from gateway.protocols.shared.shapes import shape_of
+from gateway.requests import Aliases, Catalogue, GatewayContext, RequestServices, new_request_id
 from gateway.settings import GatewaySettings
 from ttscommon import tracing
 from ttscommon.bus import Bus
@@ -63,7 +66,7 @@ class Gateway:
 def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics) -> Gateway:
     """Build a gateway on a connected bus; reads no environment and starts nothing.
 
-    Raises KeysError.
+    Raises KeysError, AliasesError.
     """
     catalogue = Catalogue(bus, settings.default_model)
     keys = KeyRing.load(settings.keys_file)
@@ -71,15 +74,18 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
         metrics.listener(settings.default_model, tenant)
     admission = Admission(settings, catalogue, metrics, keys)
     services = RequestServices(settings, bus, admission, metrics)
-    context = GatewayContext(settings, catalogue, keys, services)
+    aliases = Aliases.load(settings.aliases_file)
+    context = GatewayContext(settings, catalogue, keys, services, aliases)
     app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)
     app.state.context = context
     gateway = Gateway(app, context)
     app.include_router(playground.router)
     app.include_router(openai.router)
     app.add_middleware(RequestIds)
+    _allow_origins(app, settings)
     app.add_exception_handler(AntiphonError, _on_error)
     app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(Exception, _on_fault)
 
     @app.websocket(native.STREAM_PATH)
@@ -95,6 +101,18 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
             gateway.sessions.discard(session)
 
     return gateway
+
+
+def _allow_origins(app: FastAPI, settings: GatewaySettings) -> None:
+    """Let web pages of other origins call this gateway, if it is configured so."""
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=["x-request-id", "x-sample-rate", "x-model", "x-voice", "server-timing"],
+        )
 
 
 class RequestIds:
@@ -133,23 +151,31 @@ def _trace_headers(scope: Scope) -> dict[str, str]:
 
 async def _on_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, AntiphonError)
-    return _response(error, errors.edge(error).status)
+    return _response(request, error, errors.edge(error).status)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     kind = NotFound if error.status_code == 404 else BadRequest
     failure = kind(f"{request.method} {request.url.path}: {error.detail}")
-    return _response(failure, error.status_code, dict(error.headers or {}))
+    return _response(request, failure, error.status_code, dict(error.headers or {}))
+
+
+async def _on_validation(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    param = str(first["loc"][-1])
+    return _response(request, BadRequest(f"'{param}': {first['msg']}", param=param), 400)
 
 
 async def _on_fault(request: Request, error: Exception) -> JSONResponse:
     log_.error("request.fault", path=request.url.path, exc_info=error)
-    return _response(SynthesisFailed("internal error"), 500)
+    return _response(request, SynthesisFailed("internal error"), 500)
 
 
 def _response(
-    error: AntiphonError, status: int, extra: dict[str, Any] | None = None
+    request: Request, error: AntiphonError, status: int, extra: dict[str, Any] | None = None
 ) -> JSONResponse:
     headers = {**errors.headers(error), **(extra or {})}
-    return JSONResponse({"error": errors.body(error)}, status, headers)
+    request_id = getattr(request.state, "request_id", "")
+    return JSONResponse(dict(shape_of(request)(error, request_id)), status, headers)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
+from pydantic_settings import NoDecode
 
 from ttscommon.settings import ServiceSettings
 
@@ -16,7 +17,9 @@ class GatewaySettings(ServiceSettings):
     A request whose first sound would take longer than `ttfp_target_s`, or that would take the
     engines over `utilisation` of their speed, is refused at once; `admission` "off" predicts
     nothing and knows only `max_streams`. `keys_file`: see gateway.admission.keys; without one
-    everybody may speak.
+    everybody may speak. `aliases_file`: see gateway.requests.aliases. `cors_origins`: web pages
+    that may call this gateway, "*" for all. `wyoming_port`: where Home Assistant finds a voice;
+    nothing listens there unless it is set. `max_contexts`: open at once on one socket.
     """
 
     host: str = "127.0.0.1"
@@ -33,6 +36,10 @@ class GatewaySettings(ServiceSettings):
     ttfp_target_s: float = Field(default=0.5, gt=0)
     utilisation: float = Field(default=0.85, gt=0, le=1)
     keys_file: Path | None = None
+    aliases_file: Path | None = None
+    cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    wyoming_port: int | None = Field(default=None, ge=0, le=65535)
+    max_contexts: int = Field(default=16, ge=1, le=1000)
 
     first_audio_timeout_s: float = Field(default=15.0, gt=0)
     stall_timeout_s: float = Field(default=30.0, gt=0)
@@ -42,3 +49,11 @@ class GatewaySettings(ServiceSettings):
 
     send_buffer_bytes: int = Field(default=1 << 20, ge=4096)
     slow_client_timeout_s: float = Field(default=10.0, gt=0)
+
+    @field_validator("cors_origins", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        """Accept `https://a.example,https://b.example`."""
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",") if part.strip())
+        return value

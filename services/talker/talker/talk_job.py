@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from talker.engine.engine import Engine
@@ -16,16 +17,19 @@ from talker.engine.stream import ChunkReady, Event
 from talker.models.base import Arrays, Prepared
 from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
-from ttscommon.errors import AntiphonError
+from ttscommon.errors import AntiphonError, BusUnavailable
 from ttscommon.events import EventRouter
 from ttscommon.fields import concatenate
 from ttscommon.messages import CodecChunk, End, Outcome, Spent, Tensor, TextPiece
 from ttscommon.pieces import Piece, Text
+from ttscommon.references import References
 from ttscommon.runtime import Failed, Finished, Stopped
 from ttscommon.tasks import stop
 from ttscommon.worker import Job
 
 _FREE_TIMEOUT_S: Final = 30.0
+# Encoding half a minute of sound, beside everybody's speech.
+_DERIVE_TIMEOUT_S: Final = 120.0
 
 log_ = structlog.get_logger(__name__)
 
@@ -64,11 +68,15 @@ class TalkJob:
         self._timing = timing
         self._key = job.request_id
         self._opened_s = time.monotonic()
+        self._request = job.request
+        self._reference: Arrays | None = None
+        self._refused: Exception | None = None
 
     async def run(self) -> None:
         """Have the engine speak while the vocoders' job is queued, and write the End."""
+        await self._find_reference()
         # The first frames need not wait for the broker's word that the vocoders have their job.
-        submitting = asyncio.create_task(self._bus.submit(subjects.VOCODER, self._job.request))
+        submitting = asyncio.create_task(self._bus.submit(subjects.VOCODER, self._request))
         self._job.on_playback = lambda start_s: self._engine.playback(self._key, start_s)
         try:
             with self._router.listening(self._key) as events:
@@ -78,6 +86,29 @@ class TalkJob:
         finally:
             self._job.on_playback = None
             await stop(submitting, again_s=0.5)
+
+    async def _find_reference(self) -> None:
+        """Whose voice it is, before the vocoders are told, as they need it too."""
+        asked = self._request.reference
+        if asked is None:
+            return
+        family = self._engine.family
+
+        async def encode(recording: bytes) -> Arrays:
+            return await asyncio.to_thread(family.derive, recording)
+
+        try:
+            async with asyncio.timeout(_DERIVE_TIMEOUT_S):
+                found, self._reference = await References(self._bus).derive(
+                    asked, family.revision, encode
+                )
+            self._request = msgspec.structs.replace(self._request, reference=found)
+        except BusUnavailable:
+            raise
+        except TimeoutError as error:
+            raise BusUnavailable("the recording could not be read in time") from error
+        except Exception as error:  # noqa: BLE001 -- becomes the request's End
+            self._refused = error
 
     async def _outcome(self, submitting: asyncio.Task[Any], events: asyncio.Queue[Event]) -> End:
         """Work until the request is cancelled, spoken or failed, whichever is first."""
@@ -110,7 +141,9 @@ class TalkJob:
         Preparing and reading happen in threads: a long text must not hold up the streams of
         others, neither in the engine nor here. Raises what the model refuses.
         """
-        request = self._job.request
+        if self._refused is not None:
+            raise self._refused
+        request = self._request
         prepared, units, first = await asyncio.to_thread(self._begin)
         restored = self._restored()
         self._opened_s = time.monotonic()
@@ -124,8 +157,8 @@ class TalkJob:
 
     def _begin(self) -> tuple[Prepared, Iterator[Any], Sequence[Any]]:
         """The request as the model sees it, the units of its text, and the first of them."""
-        request = self._job.request
-        prepared = self._engine.family.prepare(request)
+        request = self._request
+        prepared = self._engine.family.prepare(request, self._reference)
         units = prepared.read([Text(request.text)], final=request.text_final)
         return prepared, units, _next(units)
 

@@ -57,7 +57,7 @@ def load_codec(settings: VocoderSettings) -> Codec:
     from vocoder.codecs import load
 
     torch.set_num_threads(settings.threads)
-    codec = load(settings.model, settings.voice_dir)
+    codec = load(settings.model, settings.voice_dir, settings.windows)
     codec.warm_up(_shapes(settings.limits))
     return codec
 

@@ -13,6 +13,7 @@ from ttscommon import subjects
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.errors import AntiphonError
 from ttscommon.events import EventRouter
+from ttscommon.fields import Arrays
 from ttscommon.messages import (
     AudioChunk,
     Checkpoint,
@@ -23,12 +24,14 @@ from ttscommon.messages import (
     Tensor,
     WordTime,
 )
+from ttscommon.references import References
 from ttscommon.tasks import stop
 from ttscommon.worker import Job
 from vocoder.engine.engine import Engine, Event, Failed, Finished, Piece, Stopped
 from vocoder.engine.stream import Resume, first_frame
 
 _FREE_TIMEOUT_S: Final = 30.0
+_REFERENCE_TIMEOUT_S: Final = 10.0
 
 log_ = structlog.get_logger(__name__)
 
@@ -80,7 +83,11 @@ class VocodeJob:
     async def run(self) -> None:
         """Decode everything and write the End; leaves no slot behind, whatever happens."""
         job, resumed = self._job, self._resumed
-        prefix = await asyncio.to_thread(self._engine.prefix, job.request)
+        try:
+            prefix = await self._prefix()
+        except AntiphonError as error:
+            await self._writer.end(self._failure(error))
+            return
         job.on_playback = lambda start_s: self._engine.playback(job.request_id, start_s)
         try:
             with self._router.listening(job.request_id) as events:
@@ -94,6 +101,15 @@ class VocodeJob:
             job.on_playback = None
             await self._free()
         await self._writer.end(end)
+
+    async def _prefix(self) -> Arrays | None:
+        """Frames of the request's reference, if its voice is cloned from one."""
+        reference = self._job.request.reference
+        arrays = None
+        if reference is not None and reference.derived:
+            async with asyncio.timeout(_REFERENCE_TIMEOUT_S):
+                arrays = await References(self._bus).derived(reference)
+        return self._engine.prefix(self._job.request, arrays)
 
     async def _outcome(self, events: asyncio.Queue[Event], begin: int) -> End:
         """Work until the request is cancelled, decoded or failed, whichever is first."""

@@ -229,7 +229,7 @@ async def test_a_long_text_is_read_while_its_beginning_is_spoken(
                 read.append(5)
                 yield 5
 
-    engine.family.prepare = lambda request: Slow(original(request).request)  # type: ignore[method-assign]
+    engine.family.prepare = lambda request, _: Slow(original(request).request)  # type: ignore[method-assign]
     work = asyncio.create_task(Talker(bus, engine).handle(job(text="x" * 100)))
     async with asyncio.timeout(15), bus.reader(CODES, "r1") as reader:
         await anext(reader)

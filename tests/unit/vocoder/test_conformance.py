@@ -105,8 +105,9 @@ def request(name: str) -> SpeechRequest:
 
 def sequence(codec: Codec, first: int = 0, last: int = FRAMES) -> dict[str, npt.NDArray[Any]]:
     """A request's frames, as the codec wants them."""
-    codes = np.random.default_rng(3).integers(0, 500, (FRAMES, 4)).astype(np.int16)[first:last]
-    (name,) = codec.spec.frame
+    ((name, frame),) = codec.spec.frame.items()
+    drawn = np.random.default_rng(3).integers(0, min(500, frame.limit or 500), (FRAMES, 4))
+    codes = drawn.astype(np.int16)[first:last]
     return {name: codes / np.float32(512) if name == "latent" else codes}
 
 
@@ -139,6 +140,12 @@ def speak(codec: Codec, behind: Piece | None = None, skip: int = 0) -> tuple[Hea
     return heard, FRAMES - begin
 
 
+def near(codec: Codec, one: Pcm, other: Pcm) -> bool:
+    """The same, but for the steps that the codec owns up to."""
+    same = len(one) == len(other)
+    return same and int(np.abs(one.astype(int) - other).max(initial=0)) <= codec.spec.tolerance
+
+
 @every_family
 def test_one_shot_and_pieces_give_the_same(family: Callable[[], Codec]) -> None:
     codec = family()
@@ -162,7 +169,7 @@ def test_resumed_behind_any_piece_equals_undisturbed(family: Callable[[], Codec]
     for piece in whole.pieces[:-1]:
         position += len(piece.pcm)
         rest, decoded = speak(codec, piece, position)
-        assert np.array_equal(rest.pcm, whole.pcm[position:]), (position, piece.frame)
+        assert near(codec, rest.pcm, whole.pcm[position:]), (position, piece.frame)
         replayed.append(decoded - (FRAMES - position // codec.spec.samples_per_frame))
     # A bounded context is all that is decoded again, however long the stream was.
     spec = codec.spec
@@ -181,7 +188,7 @@ def test_a_successor_of_a_successor_is_as_good(family: Callable[[], Codec]) -> N
     for piece in second.pieces[:-1]:
         position += len(piece.pcm)
         rest, _ = speak(codec, piece, position)
-        assert np.array_equal(rest.pcm, whole.pcm[position:])
+        assert near(codec, rest.pcm, whole.pcm[position:])
 
 
 def test_a_mark_of_another_family_fails_that_stream_alone() -> None:

@@ -19,7 +19,15 @@ from ttscommon.bus.link import Link
 from ttscommon.bus.logstore import DIRECT_BATCH, LogStore
 from ttscommon.errors import BusUnavailable
 
-BUCKET_TTL_S: Final = {subjects.REPLICAS: 6.0, subjects.LEASES: 60.0, subjects.TOMBSTONES: 600.0}
+# None: for ever.
+BUCKET_TTL_S: Final[dict[str, float | None]] = {
+    subjects.REPLICAS: 6.0,
+    subjects.LEASES: 60.0,
+    subjects.TOMBSTONES: 600.0,
+    subjects.VOICES: None,
+    subjects.DERIVED: None,
+    subjects.PASSING_DERIVED: 3600.0,
+}
 # Nothing can be renewed while three brokers elect a leader, and nobody is dead for that.
 _ELECTION_S: Final = 9.0
 
@@ -107,15 +115,17 @@ class Buckets:
                 return
             raise BusUnavailable(f"could not withdraw {bucket}/{key}") from error
 
-    async def all(self, bucket: str) -> dict[str, bytes]:
-        """Every key with its value; raises BusUnavailable.
+    async def all(self, bucket: str, under: str = "") -> dict[str, bytes]:
+        """Every key with its value, or those that begin with `under`, which ends with a dot.
+
+        Raises BusUnavailable.
 
         The client library lists keys by a consumer, which may miss one that is renewed meanwhile.
         Here pages are read upwards: what is renewed meanwhile is met again further up. Markers of
         deleted keys make a bucket longer than one answer may be.
         """
         prefix = f"$KV.{bucket}."
-        query = {"next_by_subj": f"{prefix}>", "batch": DIRECT_BATCH}
+        query = {"next_by_subj": f"{prefix}{under}>", "batch": DIRECT_BATCH}
         values: dict[str, bytes] = {}
         after = 0
         try:
@@ -157,9 +167,10 @@ class Buckets:
     async def _bucket(self, bucket: str) -> KeyValue:
         """The KV bucket, created if it is missing."""
         if bucket not in self._open:
+            ttl_s = BUCKET_TTL_S[bucket]
             config = KeyValueConfig(
                 bucket=bucket,
-                ttl=BUCKET_TTL_S[bucket] + (_ELECTION_S if self._replicas > 1 else 0.0),
+                ttl=ttl_s and ttl_s + (_ELECTION_S if self._replicas > 1 else 0.0),
                 replicas=self._replicas,
                 direct=True,
             )

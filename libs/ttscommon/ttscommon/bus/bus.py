@@ -17,6 +17,7 @@ from ttscommon.bus.buckets import Buckets
 from ttscommon.bus.faults import STREAM_NAME_IN_USE, Unreachable, code_of, reason
 from ttscommon.bus.link import Link
 from ttscommon.bus.logstore import LogStore
+from ttscommon.bus.objects import Objects
 from ttscommon.bus.queue import JobQueue
 from ttscommon.bus.reader import LogReader
 from ttscommon.bus.writer import LogWriter
@@ -35,6 +36,7 @@ class Bus:
         self.link = link
         self.logs = LogStore(link)
         self.kv = Buckets(link, self.logs)
+        self.objects = Objects(link)
         self.queue = JobQueue(link)
 
     @classmethod

@@ -73,10 +73,14 @@ class KeyRing:
 
     def identify(self, authorization: str | None) -> str:
         """The tenant's name for an Authorization header; raises InvalidApiKey."""
+        scheme, _, key = (authorization or "").partition(" ")
+        return self.tenant(key if scheme.lower() == "bearer" else None)
+
+    def tenant(self, key: str | None) -> str:
+        """The name of the tenant whose key this is; raises InvalidApiKey."""
         if not self.required:
             return ANONYMOUS
-        scheme, _, key = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not key.strip():
+        if key is None or not key.strip():
             raise InvalidApiKey("an API key is needed: 'Authorization: Bearer <key>'")
         # Hashes are compared, not keys: how long that takes says nothing about a key.
         found = hashlib.sha256(key.strip().encode()).hexdigest()

@@ -1,7 +1,19 @@
-"""Audio on its way to a client: skipped, resampled, encoded, and queued for its connection."""
+"""Audio on its way to a client: stretched, resampled, encoded, and queued for its connection."""
 
+from gateway.audio.encoders import Encoder, RawPcm, encoder_for
+from gateway.audio.formats import AudioFormat
 from gateway.audio.outbox import Outbox
-from gateway.audio.pipe import Encoder, Piece, RawPcm, pieces
+from gateway.audio.pipe import Piece, pieces
 from gateway.audio.resample import Pcm, resampler
 
-__all__ = ["Encoder", "Outbox", "Pcm", "Piece", "RawPcm", "pieces", "resampler"]
+__all__ = [
+    "AudioFormat",
+    "Encoder",
+    "Outbox",
+    "Pcm",
+    "Piece",
+    "RawPcm",
+    "encoder_for",
+    "pieces",
+    "resampler",
+]

@@ -1,33 +1,24 @@
-"""The one way from a request's audio to a client's bytes: skip, resample, encode."""
+"""The one way from a request's audio to a client's bytes: stretch, resample, skip, encode."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
+from gateway.audio.encoders import Encoder, RawPcm
 from gateway.audio.resample import Pcm, resampler
+from gateway.audio.stretch import Stretch
 from ttscommon.messages import AudioChunk, WordTime
 
 _NO_WORDS: Final[tuple[WordTime, ...]] = ()
+# A thread takes a tenth of a millisecond to hand work over; below this the loop does it itself.
+_LOOP_MS: Final = 1.0
+_STRETCH_MS: Final = 6.0
 
-
-class Encoder(Protocol):
-    """Turns PCM into what a client asked for; may hold back what its frames still need."""
-
-    def feed(self, pcm: Pcm) -> bytes: ...
-
-    def finish(self) -> bytes: ...
-
-
-class RawPcm:
-    """Signed 16-bit little-endian samples."""
-
-    def feed(self, pcm: Pcm) -> bytes:
-        return pcm.astype("<i2", copy=False).tobytes()
-
-    def finish(self) -> bytes:
-        return b""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -51,28 +42,46 @@ class SpokenAudio(Protocol):
     def sample_rate(self) -> int: ...
     @property
     def skip(self) -> int: ...
+    @property
+    def stretch(self) -> float: ...
     def __aiter__(self) -> AsyncIterator[AudioChunk]: ...
 
 
 class ClientPipe:
-    """Skips `skip` samples at the target rate, after resampling, and encodes the rest."""
+    """Skips `skip` samples of what the client would hear, and encodes the rest.
+
+    `stretch` is how many times as fast the audio is to be played as it was made.
+    """
 
     def __init__(
-        self, source_hz: int, target_hz: int, encoder: Encoder | None = None, skip: int = 0
+        self,
+        source_hz: int,
+        target_hz: int,
+        encoder: Encoder | None = None,
+        skip: int = 0,
+        stretch: float = 1.0,
     ) -> None:
+        self._stretch = None if stretch == 1.0 else Stretch(source_hz, stretch)
+        self._speed = stretch
         self._resampler = resampler(source_hz, target_hz)
         self._encoder = encoder or RawPcm()
         self._skip = skip
 
     def feed(self, chunk: AudioChunk) -> Piece:
         """What a chunk gives; may be empty."""
-        data, samples = self._encode(self._resampler.feed(chunk.pcm.array()))
-        return Piece(data, samples, chunk.words)
+        pcm = chunk.pcm.array()
+        if self._stretch is not None:
+            pcm = self._stretch.feed(pcm)
+        data, samples = self._encode(self._resampler.feed(pcm))
+        return Piece(data, samples, self._timed(chunk.words))
 
     def finish(self) -> Piece:
         """What was held back."""
-        data, samples = self._encode(self._resampler.flush())
-        return Piece(data + self._encoder.finish(), samples)
+        data, samples = b"", 0
+        if self._stretch is not None:
+            data, samples = self._encode(self._resampler.feed(self._stretch.flush()))
+        rest, more = self._encode(self._resampler.flush())
+        return Piece(data + rest + self._encoder.finish(), samples + more)
 
     def _encode(self, pcm: Pcm) -> tuple[bytes, int]:
         skipped = min(self._skip, len(pcm))
@@ -80,14 +89,32 @@ class ClientPipe:
         pcm = pcm[skipped:]
         return (self._encoder.feed(pcm), len(pcm)) if len(pcm) else (b"", 0)
 
+    def _timed(self, words: tuple[WordTime, ...]) -> tuple[WordTime, ...]:
+        """Word times as the client hears them."""
+        if self._stretch is None or not words:
+            return words
+        speed = self._speed
+        return tuple(WordTime(w.word, w.start_s / speed, w.end_s / speed) for w in words)
 
-async def pieces(speech: SpokenAudio, encoder: Encoder | None = None) -> AsyncIterator[Piece]:
-    """A request's audio as its client takes it; pieces without audio and words are left out."""
-    pipe = ClientPipe(speech.source_hz, speech.sample_rate, encoder, speech.skip)
+
+async def pieces(
+    speech: SpokenAudio, encoder: Encoder | None = None, cost_ms: float = 0.0
+) -> AsyncIterator[Piece]:
+    """A request's audio as its client takes it; pieces without audio and words are left out.
+
+    `cost_ms`: what a second of audio takes to encode. Expensive chunks are made in a thread.
+    """
+    pipe = ClientPipe(speech.source_hz, speech.sample_rate, encoder, speech.skip, speech.stretch)
+    cost_ms += 0.0 if speech.stretch == 1.0 else _STRETCH_MS
     async for chunk in speech:
-        piece = pipe.feed(chunk)
+        expected_ms = cost_ms * len(chunk.pcm) / chunk.sample_rate
+        piece = await _off_loop(expected_ms, partial(pipe.feed, chunk))
         if piece.data or piece.samples or piece.words:
             yield piece
-    piece = pipe.finish()
+    piece = await _off_loop(cost_ms, pipe.finish)
     if piece.data or piece.samples:
         yield piece
+
+
+async def _off_loop(expected_ms: float, work: Callable[[], T]) -> T:
+    return work() if expected_ms < _LOOP_MS else await asyncio.to_thread(work)

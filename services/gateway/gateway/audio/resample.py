@@ -6,8 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-
-from gateway.errors import Unsupported
+import soxr
 
 Pcm = npt.NDArray[np.int16]
 
@@ -50,14 +49,7 @@ def _rounded(samples: npt.NDArray[np.float32]) -> Pcm:
 
 
 def resampler(source_hz: int, target_hz: int) -> Resampler:
-    """Raises Unsupported where soxr, which is an optional extra, is not installed."""
+    """From one rate to another, both in Hz."""
     if source_hz == target_hz:
         return Unchanged()
-    try:
-        import soxr
-    except ImportError:
-        raise Unsupported(
-            f"this gateway serves {source_hz} Hz only (it was installed without soxr)",
-            param="sample_rate",
-        ) from None
     return Soxr(soxr.ResampleStream(source_hz, target_hz, 1, dtype="float32", quality="HQ"))

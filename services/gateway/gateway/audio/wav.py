@@ -1,20 +1,32 @@
-"""The 44 bytes in front of PCM that make it a WAV file."""
+"""The header in front of samples that makes them a WAV file."""
 
 from __future__ import annotations
 
 import struct
+from types import MappingProxyType
 from typing import Final
+
+from gateway.audio.formats import Codec
 
 BYTES_PER_SAMPLE: Final = 2
 UNKNOWN_SIZE: Final = 0xFFFFFFFF
 
+# WAVE format tags and bytes a sample.
+_LAYOUTS: Final = MappingProxyType(
+    {"pcm_s16le": (1, 2), "pcm_f32le": (3, 4), "alaw": (6, 1), "mulaw": (7, 1)}
+)
 
-def header(sample_rate: int, samples: int | None) -> bytes:
-    """RIFF header for mono s16le; `samples` None leaves both sizes unknown, as a stream must."""
-    data = UNKNOWN_SIZE if samples is None else samples * BYTES_PER_SAMPLE
+
+def header(sample_rate: int, samples: int | None, codec: Codec = "pcm_s16le") -> bytes:
+    """44 bytes of RIFF for mono; `samples` None leaves both sizes unknown, as a stream must.
+
+    Raises KeyError for a codec that no WAV holds here.
+    """
+    tag, width = _LAYOUTS[codec]
+    data = UNKNOWN_SIZE if samples is None else samples * width
     riff = UNKNOWN_SIZE if samples is None else 36 + data
     return struct.pack(
         "<4sI4s4sIHHIIHH4sI",
-        b"RIFF", riff, b"WAVE", b"fmt ", 16, 1, 1,
-        sample_rate, sample_rate * BYTES_PER_SAMPLE, BYTES_PER_SAMPLE, 16, b"data", data,
+        b"RIFF", riff, b"WAVE", b"fmt ", 16, tag, 1,
+        sample_rate, sample_rate * width, width, 8 * width, b"data", data,
     )  # fmt: skip

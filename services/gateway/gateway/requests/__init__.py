@@ -1,6 +1,7 @@
 """Requests, from a source to one end, and the catalogue of what can be spoken."""
 
-from gateway.requests.catalogue import DEFAULT, Catalogue
+from gateway.requests.aliases import DEFAULT, Aliases
+from gateway.requests.catalogue import Catalogue
 from gateway.requests.context import GatewayContext, new_request_id
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.sources import SpeechSpec
@@ -8,6 +9,7 @@ from gateway.requests.speech import RequestServices, Speech
 
 __all__ = [
     "DEFAULT",
+    "Aliases",
     "Catalogue",
     "GatewayContext",
     "IncrementalText",

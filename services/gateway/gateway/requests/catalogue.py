@@ -7,19 +7,17 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import structlog
 
 from gateway.admission.forecast import View
 from gateway.errors import Loading, Unavailable
+from gateway.requests.aliases import DEFAULT
 from ttscommon import subjects
 from ttscommon.bus import Bus
 from ttscommon.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
 from ttscommon.replicas import Model, Replica, Voice
-
-# What a client calls the deployment's own choice of model or voice.
-DEFAULT: Final = "default"
 
 log_ = structlog.get_logger(__name__)
 

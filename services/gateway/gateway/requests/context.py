@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.admission import ANONYMOUS, KeyRing
-from gateway.audio.resample import resampler
-from gateway.requests.catalogue import DEFAULT, Catalogue
+from gateway.requests.aliases import DEFAULT, Aliases
+from gateway.requests.catalogue import Catalogue
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import RequestServices, Speech
@@ -32,6 +32,7 @@ class GatewayContext:
     catalogue: Catalogue
     keys: KeyRing
     services: RequestServices
+    aliases: Aliases = field(default_factory=Aliases)
 
     async def spec(
         self,
@@ -43,15 +44,27 @@ class GatewayContext:
         seed: int | None = None,
         language: str | None = None,
         resumable: bool = False,
+        speed: float = 1.0,
     ) -> SpeechSpec:
         """What a client's names and wishes come to.
 
-        Raises UnknownModel, UnknownVoice, Unavailable, and Unsupported for a sample rate.
+        Raises UnknownModel, UnknownVoice and Unavailable.
         """
         found, spoken = await self.catalogue.resolve(model, voice)
         rate = sample_rate or found.sample_rate
-        resampler(found.sample_rate, rate)  # refuse it now rather than with the first audio
-        return SpeechSpec(found, spoken, rate, seed, language, resumable, tenant)
+        return SpeechSpec(found, spoken, rate, seed, language, resumable, tenant, speed)
+
+    def names(self, model: str, voice: str, *, lenient: bool = False) -> tuple[str, str]:
+        """A model's and a voice's name here, for those of another service.
+
+        `lenient`: names that mean nothing here mean the defaults.
+        """
+        models = self.catalogue.snapshot.models()
+        model = self.aliases.model(model, models, lenient=lenient)
+        chosen = models.get(self.settings.default_model if model == DEFAULT else model)
+        chosen = chosen or next(iter(models.values()), None)
+        voices = chosen.voices if chosen is not None else ()
+        return model, self.aliases.voice(voice, voices, lenient=lenient)
 
     def text(self) -> IncrementalText:
         """For a text that arrives piece by piece."""

@@ -30,7 +30,8 @@ log_ = structlog.get_logger(__name__)
 class SpeechSpec:
     """How a request is to be spoken: resolved names, and the caller's wishes.
 
-    `sample_rate` (Hz) is what the client hears, `model.sample_rate` what the model makes.
+    `sample_rate` (Hz) is what the client hears, `model.sample_rate` what the model makes. The
+    model speaks at `speed` as far as it can by itself; the rest is `stretch`.
     """
 
     model: Model
@@ -40,6 +41,18 @@ class SpeechSpec:
     language: str | None = None
     resumable: bool = False
     tenant: str = ""
+    speed: float = 1.0
+
+    @property
+    def model_speed(self) -> float:
+        """What the model is asked for."""
+        slowest, fastest = self.model.speeds
+        return min(max(self.speed, slowest), fastest)
+
+    @property
+    def stretch(self) -> float:
+        """How many times as fast its audio is then to be played."""
+        return self.speed / self.model_speed
 
 
 class Source(Protocol):
@@ -119,6 +132,7 @@ class Submit:
             text_final=self.text is None,
             language=spec.language or spec.voice.language,
             seed=self.seed or 0,
+            speed=spec.model_speed,
             priority=priority,
             tenant=spec.tenant,
             created_unix_s=time.time(),
@@ -148,10 +162,10 @@ class Attach:
         self.seed = spec.seed
         self._bus = bus
         rate = spec.sample_rate
-        # Other rates are made from the request's beginning: a resampler has a memory.
-        native = rate == spec.model.sample_rate
+        # Other rates are made from the request's beginning: resampling and stretching remember.
+        native = rate == spec.model.sample_rate and spec.stretch == 1.0
         self.start, self.skip = (from_sample, 0) if native else (0, from_sample)
-        self.heard_s = from_sample / rate
+        self.heard_s = spec.stretch * from_sample / rate
 
     async def prepare(self, coalesce_s: float) -> Applicant:
         return Applicant(self.spec.tenant, self.spec.model.name, resumed=True)

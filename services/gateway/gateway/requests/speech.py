@@ -113,6 +113,11 @@ class Speech:
         return self.spec.sample_rate
 
     @property
+    def stretch(self) -> float:
+        """How many times as fast as it is made the client hears it."""
+        return self.spec.stretch
+
+    @property
     def seed(self) -> int | None:
         """What it is sampled with; None where another gateway chose it."""
         return self._source.seed
@@ -217,7 +222,8 @@ class Speech:
         overdue = now - self._reported_s >= self._services.tuning.report_every_s
         if arrival.underrun_s > 0 or overdue:
             self._reported_s = now
-            await self._report_playback(self._source.heard_s + self.account.position_s(now))
+            heard_s = self.stretch * self.account.position_s(now)
+            await self._report_playback(self._source.heard_s + heard_s)
 
     def played_s(self) -> float:
         """How far a listener who plays at once has heard."""

@@ -21,10 +21,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from talker.engine.chunker import ChunkSeconds
+from ttscommon.errors import BadRequest
 from ttscommon.fields import Array, Arrays, Field
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.pieces import Piece
-from ttscommon.replicas import Voice
+from ttscommon.replicas import Model, Voice
 
 if TYPE_CHECKING:
     import torch
@@ -58,8 +59,7 @@ class ModelSpec:
     successor. raw: what a step computes of a frame; where it differs from frame and replay
     together, `TalkerModel.render` makes the one from the other. state: per slot, on the device.
     inputs: per position of a prompt. max_positions: of one prompt with all of its frames.
-    width: most frames that a step can gain. accepts: what a request may carry besides text.
-    speeds: the slowest and the fastest that it can speak by itself; 1 is its own.
+    width: most frames that a step can gain. accepts, languages, speeds: see replicas.Model.
     """
 
     name: str
@@ -76,8 +76,22 @@ class ModelSpec:
     max_positions: int = 1024
     width: int = 1
     chunks: ChunkSeconds = field(default_factory=ChunkSeconds)
-    accepts: frozenset[str] = frozenset({"live_text"})
+    accepts: frozenset[str] = frozenset()
+    languages: tuple[str, ...] = ()
     speeds: tuple[float, float] = (1.0, 1.0)
+
+    def listed(self, name: str) -> Model:
+        """See StageSpec."""
+        return Model(
+            name,
+            self.family,
+            self.sample_rate,
+            self.frame_rate_hz,
+            self.voices,
+            self.speeds,
+            tuple(sorted(self.accepts)),
+            self.languages,
+        )
 
     @property
     def logged(self) -> Mapping[str, Field]:
@@ -244,6 +258,18 @@ class Family(ABC):
     @abstractmethod
     def examples(self) -> Sequence[str]:
         """Texts to warm up with, a long one first."""
+
+    @property
+    def revision(self) -> str:
+        """Names what `derive` computes with: other weights, another name. Letters and digits."""
+        raise NotImplementedError("this family clones nobody")
+
+    def derive(self, recording: bytes) -> Arrays:
+        """What `prepare` and the codec need of a recording; slow, from any thread.
+
+        Raises BadRequest for what is no recording that can be used.
+        """
+        raise BadRequest("this model cannot clone a voice", param="ref_audio")
 
     def example_reference(self) -> Arrays | None:
         """What to warm up with where `prepare` needs a reference."""

@@ -221,4 +221,5 @@ def spec_of(
         inputs={**told, "symbols": context, "flags": context},
         caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, c.head_dim)},
         max_positions=c.positions,
+        accepts=frozenset({"temperature", "top_k"}),
     )

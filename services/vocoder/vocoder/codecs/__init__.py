@@ -1,20 +1,28 @@
-"""Codec families: one file each, found by the name in a voice's config."""
+"""Codec families: found by the family that a voice's or a checkpoint's config names."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from ttscommon.checkpoint import find_checkpoint, is_checkpoint
 from ttscommon.errors import UnknownModel
 from ttscommon.voice import load_voice
 from vocoder.codecs.base import Codec
 
 
-def load(name: str, path: Path) -> Codec:
-    """The codec of the voice folder `path`, to be served as model `name`.
+def load(name: str, path: Path, windows: tuple[int, int] | None = None) -> Codec:
+    """The codec of a voice folder or of a published checkpoint, to be served as model `name`.
 
-    Torch is imported only for families that use it. Raises VoiceError, or UnknownModel for a
-    family that is not built in.
+    windows: frames decoded together and left context, for families that can be windowed; None
+    carries exact state. Torch is imported only for families that use it. Raises VoiceError, or
+    UnknownModel for a family that is not built in.
     """
+    if is_checkpoint(path):
+        from vocoder.codecs.qwen3_tts.codec import Qwen3Codec
+        from vocoder.codecs.qwen3_tts.stream import Windows
+
+        checkpoint = find_checkpoint(str(path))
+        return Qwen3Codec.load(name, checkpoint, windows=windows and Windows(*windows))
     voice = load_voice(path)
     if voice.family == "cantor":
         from vocoder.codecs.cantor import Cantor

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from ttscommon.fields import Arrays, Field, checked, empty, rows
 from ttscommon.messages import SpeechRequest
-from ttscommon.replicas import Voice
+from ttscommon.replicas import Model, Voice
 
 Samples = npt.NDArray[np.float32]
 
@@ -70,10 +70,9 @@ class CodecSpec:
     def frame_rate_hz(self) -> float:
         return self.sample_rate / self.samples_per_frame
 
-    @property
-    def speeds(self) -> tuple[float, float]:
-        """A codec keeps the pace of its frames."""
-        return 1.0, 1.0
+    def listed(self, name: str) -> Model:
+        """See StageSpec."""
+        return Model(name, self.family, self.sample_rate, self.frame_rate_hz, self.voices)
 
     def samples(self, frames: int, *, final: bool) -> int:
         """How many samples the first `frames` frames have given."""
@@ -138,9 +137,12 @@ class Codec(ABC):
     def open(self, request: SpeechRequest, frame: int = 0) -> State:
         """A state that knows of nothing before `frame`; raises UnknownVoice."""
 
-    def prefix(self, request: SpeechRequest) -> Arrays | None:
-        """Frames of the request's reference, decoded unheard before its own frame 0."""
-        del request
+    def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        """Frames of the request's reference, decoded unheard before its own frame 0.
+
+        reference: what the talker derived of the request's recording.
+        """
+        del request, reference
         return None
 
     @abstractmethod

@@ -135,7 +135,8 @@ class FakeCodec(Codec):
         state.held_back = np.zeros(held_back, np.float32)
         return state
 
-    def prefix(self, request: SpeechRequest) -> Arrays | None:
+    def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        del reference
         if not self._manner.reference_frames:
             return None
         shape = (self._manner.reference_frames, _CODEBOOKS)

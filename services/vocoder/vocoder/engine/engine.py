@@ -83,9 +83,9 @@ class Engine(Runtime[Stream, Piece]):
         """A vocoder has no paged cache."""
         return 0, 0
 
-    def prefix(self, request: SpeechRequest) -> Arrays | None:
-        """What `open` needs of the request's reference; may take long."""
-        return self._codec.prefix(request)
+    def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        """What `open` needs of the request's reference, from what was derived of it."""
+        return self._codec.prefix(request, reference)
 
     def open(
         self,

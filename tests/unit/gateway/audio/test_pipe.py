@@ -23,6 +23,7 @@ class Spoken:
     """A request whose chunks are known."""
 
     source_hz = RATE
+    stretch = 1.0
 
     def __init__(self, *chunks: AudioChunk, sample_rate: int = RATE, skip: int = 0) -> None:
         self.sample_rate = sample_rate

@@ -7,47 +7,58 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.protocols.openai.body import parse_body
+from gateway.protocols.openai.body import FORMATS, format_named, parse_body
 from ttscommon.errors import BadRequest
 
 
-def test_a_minimal_body_gets_the_defaults() -> None:
+def test_a_minimal_body_gets_openais_defaults() -> None:
     body = parse_body(b'{"input": "hi"}')
-    assert (body.model, body.voice, body.response_format, body.streamed) == (
-        "default", "default", "wav", False,
+    assert (body.model, body.voice, body.response_format, body.sample_rate, body.stream) == (
+        "default", "default", "mp3", 24_000, True,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("body", "streamed"),
+    "extra",
     [
-        ({"response_format": "pcm"}, True),
-        ({"response_format": "pcm", "stream": False}, False),
-        ({"response_format": "wav", "stream": True}, True),
+        {"instructions": "whisper", "user": "u", "non_streaming_mode": True, "lang_code": "a"},
+        {"stream": None, "voice": None, "speed": None, "stream_format": None, "seed": None},
+        {"speed": 1, "sample_rate": 24_000.0, "voice": {"id": "slt"}},
+        {"return_download_link": False, "normalization_options": {}, "volume_multiplier": 1.0},
     ],
 )
-def test_only_pcm_streams_unasked(body: dict[str, Any], streamed: bool) -> None:
-    assert parse_body(json.dumps({"input": "hi", **body}).encode()).streamed is streamed
+def test_what_other_servers_clients_send_is_taken(extra: dict[str, Any]) -> None:
+    parse_body(json.dumps({"input": "hi", **extra}).encode())
 
 
-def test_openai_may_send_whole_numbers_for_speed() -> None:
-    parse_body(b'{"input": "hi", "speed": 1}').refuse_unsupported()
+def test_a_voice_may_be_an_object() -> None:
+    assert parse_body(b'{"input": "hi", "voice": {"id": "slt"}}').voice == "slt"
 
 
 @pytest.mark.parametrize(
     ("body", "param"),
     [
         ({}, "input"),
+        ({"input": None}, "input"),
         ({"input": 3}, "input"),
-        ({"input": "hi", "stream": "yes"}, "stream"),
+        ({"input": "hi", "stream": "perhaps"}, "stream"),
         ({"input": "hi", "seed": -1}, "seed"),
-        ({"input": "hi", "colour": "red"}, "colour"),
+        ({"input": "hi", "speed": 9}, "speed"),
+        ({"input": "hi", "speed": float("nan")}, "speed"),
+        ({"input": "hi", "stream_format": "rss"}, "stream_format"),
+        ({"input": "hi", "voice": {"name": "x"}}, "voice"),
     ],
 )
 def test_a_wrong_field_is_named(body: dict[str, Any], param: str) -> None:
     with pytest.raises(BadRequest) as caught:
         parse_body(json.dumps(body).encode())
     assert caught.value.param == param
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(BadRequest):
+        format_named("ogg")
+    assert {format_named(name) for name in FORMATS} == set(FORMATS.values())
 
 
 @given(

@@ -2,54 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError, field_validator
 
 from gateway import errors
+from gateway.audio import AudioFormat
+from gateway.audio.encoders import ready
 from gateway.errors import Unsupported
-from gateway.protocols.fields import Name, SampleRate, Seed, StrictMessage
+from gateway.protocols.fields import LenientMessage, Name, SampleRate, Seed, Speed
 from gateway.requests import DEFAULT
 
-MEDIA_TYPES: Final = {"wav": "audio/wav", "pcm": "audio/pcm"}
+# Bare samples in this shape mean 24 kHz: clients have the number built in.
+SAMPLE_RATE: Final = 24_000
+
+FORMATS: Final = MappingProxyType(
+    {
+        "mp3": AudioFormat("mp3"),
+        "opus": AudioFormat("opus"),
+        "aac": AudioFormat("aac"),
+        "flac": AudioFormat("flac"),
+        "wav": AudioFormat(container="wav"),
+        "pcm": AudioFormat(),
+    }
+)
 
 
-class SpeechBody(StrictMessage):
-    """OpenAI's fields, and ours at the end."""
+class SpeechBody(LenientMessage):
+    """OpenAI's fields, and ours at the end. Fields that nobody here knows are ignored."""
 
     input: str
     model: Name = DEFAULT
     voice: Name = DEFAULT
-    response_format: str = "wav"
-    speed: Annotated[float, Field(strict=False)] = 1.0
-    instructions: str | None = None
-    stream_format: str | None = None
-    stream: bool | None = None
+    response_format: str = "mp3"
+    speed: Speed = 1.0
+    stream_format: Literal["audio", "sse"] = "audio"
+    stream: bool = True
     seed: Seed | None = None
-    sample_rate: SampleRate | None = None
+    sample_rate: SampleRate = SAMPLE_RATE
     language: Name | None = None
     resumable: bool = False
 
+    @field_validator("voice", mode="before")
+    @classmethod
+    def _voice_id(cls, value: Any) -> Any:
+        """OpenAI names a voice by a string or by {"id": ...}."""
+        return value.get("id") if isinstance(value, dict) else value
+
     @property
-    def streamed(self) -> bool:
-        """A WAV is sent whole unless asked otherwise, because only then its header is exact."""
-        return self.response_format == "pcm" if self.stream is None else self.stream
-
-    def refuse_unsupported(self) -> None:
-        """Raises Unsupported for OpenAI's wishes that are not granted here."""
-        refuse_format(self.response_format)
-        if self.speed != 1.0:
-            raise Unsupported("speed must be 1.0: it cannot be changed here", param="speed")
-        if self.instructions:
-            raise Unsupported("instructions are not supported", param="instructions")
-        if self.stream_format not in (None, "audio"):
-            raise Unsupported("stream_format must be audio", param="stream_format")
+    def audio(self) -> AudioFormat:
+        """Raises Unsupported."""
+        return format_named(self.response_format)
 
 
-def refuse_format(response_format: str) -> None:
+def format_named(response_format: str) -> AudioFormat:
     """Raises Unsupported for an audio format that is not made here."""
-    if response_format not in MEDIA_TYPES:
-        raise Unsupported("response_format must be wav or pcm", param="response_format")
+    found = FORMATS.get(response_format)
+    if found is None:
+        known = ", ".join(FORMATS)
+        raise Unsupported(f"response_format must be one of {known}", param="response_format")
+    ready(found)
+    return found
 
 
 def parse_body(data: bytes) -> SpeechBody:

@@ -1,101 +1,86 @@
-"""The HTTP routes: speech, the rest of a lost one, models and voices."""
+"""The HTTP routes: speech, and the rest of a lost one."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import re
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Path, Query, Request
-from fastapi.responses import Response
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, Response
 
-from gateway.errors import MessageTooBig
-from gateway.protocols.openai.body import parse_body, refuse_format
-from gateway.protocols.openai.response import SpeechResponse
-from gateway.requests import DEFAULT, GatewayContext
+from gateway.errors import NotFound
+from gateway.protocols.fields import SampleRate, Speed
+from gateway.protocols.openai import lists
+from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
+from gateway.protocols.openai.events import SpeechEvents
+from gateway.protocols.openai.lists import model_card
+from gateway.protocols.shared.context import Context, chosen_headers, read_body
+from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.response import SpeechResponse
+from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
 from gateway.requests.text import clean
 
 router = APIRouter()
+router.include_router(lists.router)
 
-
-def context_of(request: Request) -> GatewayContext:
-    context: GatewayContext = request.app.state.context
-    return context
-
-
-Context = Annotated[GatewayContext, Depends(context_of)]
+_REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
 
 @router.get("/v1/models")
-async def models(context: Context) -> dict[str, Any]:
-    """The models that live talkers serve, as OpenAI lists its own."""
+async def models(context: Context) -> Response:
+    """The models that live talkers serve."""
     found = context.catalogue.snapshot.models().values()
-    listed = [
-        {
-            "id": model.name,
-            "object": "model",
-            "created": 0,
-            "owned_by": "antiphon",
-            "family": model.family,
-            "sample_rate": model.sample_rate,
-        }
-        for model in found
-    ]
-    return {"object": "list", "data": listed}
-
-
-@router.get("/v1/audio/voices")
-async def voices(context: Context, model: Annotated[str, Query()] = DEFAULT) -> dict[str, Any]:
-    """The voices of one model."""
-    found = context.catalogue.snapshot.model(model, context.settings.default_model)
-    return {
-        "voices": [
-            {"id": voice.id, "name": voice.name, "language": voice.language}
-            for voice in found.voices
-        ]
-    }
+    return JSONResponse({"object": "list", "data": [model_card(model) for model in found]})
 
 
 @router.post("/v1/audio/speech", response_class=Response)
 async def speech(request: Request, context: Context) -> Response:
     """Speak a text; see docs/protocol.md."""
-    tenant = context.keys.identify(request.headers.get("authorization"))
-    body = parse_body(await _read(request, context.settings.max_body_bytes))
-    body.refuse_unsupported()
+    tenant = tenant_of(context, request)
+    body = parse_body(await read_body(request, context.settings.max_body_bytes))
+    audio = body.audio
     text = clean(body.input, context.settings.max_text_chars)
-    spec = await context.spec(
+    spec = await _spec(context, tenant, body)
+    spoken = context.speak(spec, text, request.state.request_id)
+    events = SpeechEvents(len(text)) if body.stream_format == "sse" else None
+    streamed = body.stream or events is not None
+    return SpeechResponse(
+        context.settings, spoken, audio, events, streamed=streamed, headers=chosen_headers(spec)
+    )
+
+
+async def _spec(context: GatewayContext, tenant: str, body: SpeechBody) -> SpeechSpec:
+    model, voice = context.names(body.model, body.voice)
+    return await context.spec(
         tenant,
-        model=body.model,
-        voice=body.voice,
-        sample_rate=body.sample_rate,
+        model=model,
+        voice=voice,
+        sample_rate=body.audio.rate_for(body.sample_rate),
         seed=body.seed,
         language=body.language,
         resumable=body.resumable,
+        speed=body.speed,
     )
-    spoken = context.speak(spec, text, request.state.request_id)
-    return SpeechResponse(context.settings, spoken, body.response_format, streamed=body.streamed)
 
 
 @router.get("/v1/audio/speech/{request_id}", response_class=Response)
 async def resume(
     request: Request,
     context: Context,
-    request_id: Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{8,64}$")],
+    request_id: str,
     from_sample: Annotated[int, Query(ge=0, lt=1 << 53)] = 0,
     model: Annotated[str, Query()] = DEFAULT,
     response_format: Annotated[str, Query()] = "pcm",
-    sample_rate: Annotated[int | None, Query(ge=8000, le=48_000)] = None,
+    sample_rate: Annotated[SampleRate, Query()] = SAMPLE_RATE,
+    speed: Annotated[Speed, Query()] = 1.0,
 ) -> Response:
     """The rest of a request whose connection was lost, from `from_sample` on."""
-    tenant = context.keys.identify(request.headers.get("authorization"))
-    refuse_format(response_format)
-    spec = await context.spec(tenant, model=model, sample_rate=sample_rate, resumable=True)
+    tenant = tenant_of(context, request)
+    if not _REQUEST_ID.match(request_id):
+        raise NotFound("there is no such request", param="request_id")
+    audio = format_named(response_format)
+    named, _ = context.names(model, DEFAULT)
+    rate = audio.rate_for(sample_rate)
+    spec = await context.spec(tenant, model=named, sample_rate=rate, resumable=True, speed=speed)
     rest = context.attach(spec, request_id, from_sample)
-    return SpeechResponse(context.settings, rest, response_format, streamed=True)
-
-
-async def _read(request: Request, limit: int) -> bytes:
-    parts = bytearray()
-    async for part in request.stream():
-        parts += part
-        if len(parts) > limit:
-            raise MessageTooBig(f"the body is over {limit} bytes")
-    return bytes(parts)
+    return SpeechResponse(context.settings, rest, audio)

@@ -28,11 +28,11 @@ from talker.models.base import (
     State,
     TalkerModel,
 )
+from talker.models.qwen3_tts.cloning import Cloning
 from talker.models.qwen3_tts.config import (
     CODEBOOK0_SIZE,
     GenerationConfig,
     TalkerConfig,
-    load_config,
     load_generation_config,
 )
 from talker.models.qwen3_tts.draw import Noise, Settings, draw, keyed_noise
@@ -43,9 +43,9 @@ from talker.models.qwen3_tts.request import Qwen3Prepared, Reader
 from talker.models.qwen3_tts.sampling import Rules
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
-from talker.models.qwen3_tts.weights import load_talker
+from talker.models.qwen3_tts.weights import load_encoders, load_talker
 from ttscommon.fields import Arrays
-from ttscommon.messages import SpeechRequest
+from ttscommon.messages import Sampling, SpeechRequest
 from ttscommon.replicas import Voice
 
 SAMPLE_RATE: Final = 24_000
@@ -61,7 +61,8 @@ _EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "N
 class Qwen3Tts(TalkerModel):
     """A loaded checkpoint.
 
-    pads: late text is padded instead of waited for. streaming: see Reader.
+    cloning: of a Base checkpoint. pads: late text is padded instead of waited for. streaming: see
+    Reader.
     """
 
     fixed_prompts = True
@@ -73,9 +74,11 @@ class Qwen3Tts(TalkerModel):
         tokenizer: TextTokenizer,
         defaults: GenerationConfig,
         *,
+        cloning: Cloning | None = None,
         pads: bool = False,
         streaming: bool | None = None,
     ) -> None:
+        self._cloning = cloning
         self.spec = spec_of(name, net.config, defaults)
         self.noise = keyed_noise
         self._net, self._pads = net, pads
@@ -96,10 +99,12 @@ class Qwen3Tts(TalkerModel):
         pads: bool = False,
     ) -> Self:
         """Read a checkpoint folder; raises CheckpointError."""
-        load_config(checkpoint)
         tokenizer, defaults = TextTokenizer.load(checkpoint), load_generation_config(checkpoint)
         net = load_talker(checkpoint, device=device, dtype=dtype)
-        return cls(name, net, tokenizer, defaults, pads=pads)
+        cloning = None
+        if net.config.tts_model_type == "base":
+            cloning = Cloning(*load_encoders(checkpoint, device=device))
+        return cls(name, net, tokenizer, defaults, cloning=cloning, pads=pads)
 
     def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Qwen3Prepared:
         return self._reader.prepare(request, reference)
@@ -110,6 +115,18 @@ class Qwen3Tts(TalkerModel):
 
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
+
+    @property
+    def revision(self) -> str:
+        if self._cloning is None:
+            return super().revision
+        return self._cloning.revision
+
+    def derive(self, recording: bytes) -> Arrays:
+        """The speaker's embedding, speaker [dim], and codes [frames, codebooks]."""
+        if self._cloning is None:
+            return super().derive(recording)
+        return self._cloning.derive(recording)
 
     def example_reference(self) -> Arrays | None:
         c = self._net.config.talker_config
@@ -222,6 +239,16 @@ def _most_tokens(defaults: GenerationConfig) -> int:
     return min(MOST_TOKENS, defaults.max_new_tokens) - 1
 
 
+def accepted(config: TalkerConfig) -> frozenset[str]:
+    """Fields of a request that a checkpoint obeys."""
+    found = {"language", "task_type", "non_streaming_mode", *Sampling.__struct_fields__}
+    if config.takes_instructions:
+        found.add("instructions")
+    if config.tts_model_type == "base":
+        found |= {"ref_audio", "ref_text", "x_vector_only_mode"}
+    return frozenset(found)
+
+
 def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
     c = config.talker_config
@@ -246,5 +273,7 @@ def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> Mode
                 c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_dim
             )
         },
+        accepts=accepted(config),
+        languages=config.languages,
         max_positions=min(c.max_position_embeddings, 2 * MOST_TOKENS + defaults.max_new_tokens),
     )

@@ -42,14 +42,26 @@ class Windows:
 
 
 class CodecStream:
-    """One stream: its state, and the frames that a next window would need."""
+    """One stream: its state, and the frames that a next window would need.
 
-    def __init__(self, net: CodecDecoder, windows: Windows | None = None) -> None:
+    frame: the first one that it will be fed. It then knows nothing of those before; positions are
+    counted from there, as only distances matter.
+    """
+
+    def __init__(self, net: CodecDecoder, windows: Windows | None = None, frame: int = 0) -> None:
         self.state = net.new_state()
-        self.frame = 0
+        self.frame = frame
         self._net, self._windows = net, windows
         device = self.state.position.device
         self._recent = torch.zeros(0, net.config.num_quantizers, dtype=torch.int64, device=device)
+
+    def snapshot(self) -> tuple[State, int, Tensor]:
+        """All that it knows; tensors are never changed in place."""
+        return self.state, self.frame, self._recent
+
+    def go_back(self, known: tuple[State, int, Tensor]) -> None:
+        """To what a snapshot holds."""
+        self.state, self.frame, self._recent = known
 
     def pieces(self, codes: Tensor) -> Iterator[tuple[Tensor, int]]:
         """Codes [frames, codebooks] to decode one after the other, and frames of each to drop.

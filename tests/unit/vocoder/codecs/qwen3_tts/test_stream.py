@@ -11,46 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from vocoder.codecs.qwen3_tts.config import DecoderSizes
+from tests.unit.vocoder.codecs.qwen3_tts.tiny import SIZES, drawn
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 from vocoder.codecs.qwen3_tts.stream import CodecStream, Windows, advance
 
-SIZES = DecoderSizes(
-    codebook_dim=16,
-    codebook_size=32,
-    num_quantizers=4,
-    latent_dim=24,
-    hidden_size=16,
-    intermediate_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    num_key_value_heads=2,
-    head_dim=8,
-    sliding_window=5,
-    rms_norm_eps=1e-5,
-    rope_theta=10_000.0,
-    decoder_dim=32,
-    upsample_rates=(8, 5, 4, 3),
-    upsampling_ratios=(2, 2),
-)
 FRAMES = 30
-
-
-def drawn(dtype: torch.dtype) -> CodecDecoder:
-    """A decoder whose every part matters, from a fixed seed."""
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    net = CodecDecoder(SIZES)
-    for name, parameter in net.named_parameters():
-        if name.endswith(("scale.weight", "scale")):
-            torch.nn.init.uniform_(parameter, 0.3, 0.6)
-        elif name.endswith("usage"):
-            torch.nn.init.uniform_(parameter, 0.5, 2.0)
-        elif name.endswith("sums"):
-            torch.nn.init.normal_(parameter)
-    net = net.to(dtype).eval().requires_grad_(False)
-    net.quantizer.freeze()
-    return net
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,68 @@
+"""Published checkpoints in the local stack: a talker each, and a vocoder for each codec."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, Self
+
+from ttscommon.checkpoint import CheckpointError, codec_digest, find_checkpoint
+from ttscommon.settings import PREFIX
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_RESERVED: Final = ("default", "cantor")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint and the name that it is served under. codec: digest of its codec's files."""
+
+    name: str
+    folder: Path
+    codec: str
+
+    @classmethod
+    def parse(cls, given: str) -> Self:
+        """`name=FOLDER` or `name=ORG/NAME` on the hub, downloaded here; raises CheckpointError."""
+        name, equals, where = given.partition("=")
+        if not equals or not where or not _NAME.fullmatch(name) or name in _RESERVED:
+            raise CheckpointError(
+                f"{given!r} is no NAME=PATH_OR_HUB_NAME; a name has letters, digits, - and _"
+            )
+        folder = find_checkpoint(where).resolve()
+        return cls(name, folder, codec_digest(folder))
+
+
+@dataclass(frozen=True)
+class StageProgram:
+    """What to run for checkpoints: one stage with its settings."""
+
+    stage: Literal["talker", "vocoder"]
+    name: str
+    environ: dict[str, str]
+
+
+def programs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
+    """A talker for each checkpoint, a vocoder for each codec among them."""
+    found = [
+        StageProgram("talker", f"talker-{one.name}", _environ([one.name], one.folder))
+        for one in checkpoints
+    ]
+    by_codec: dict[str, list[Checkpoint]] = defaultdict(list)
+    for one in checkpoints:
+        by_codec[one.codec].append(one)
+    for sharing in by_codec.values():
+        first, names = sharing[0], [one.name for one in sharing]
+        found.append(
+            StageProgram("vocoder", f"vocoder-{first.name}", _environ(names, first.folder))
+        )
+    return found
+
+
+def _environ(names: Sequence[str], folder: Path) -> dict[str, str]:
+    first, *others = names
+    environ = {f"{PREFIX}MODEL": first, f"{PREFIX}VOICE_DIR": str(folder)}
+    return environ | ({f"{PREFIX}ALSO": ",".join(others)} if others else {})

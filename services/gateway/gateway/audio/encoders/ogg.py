@@ -1,0 +1,54 @@
+"""Ogg pages (RFC 3533) and the headers of Opus in them (RFC 7845)."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+_BEGIN: Final = 2
+_END: Final = 4
+_VENDOR: Final = b"antiphon"
+_MIRROR: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+
+def checksum(data: bytes) -> int:
+    """CRC-32 as Ogg computes it: from 0, high bits first; zlib's runs low bits first."""
+    mirrored = zlib.crc32(data.translate(_MIRROR), 0xFFFFFFFF) ^ 0xFFFFFFFF
+    return int.from_bytes(mirrored.to_bytes(4, "little").translate(_MIRROR), "big")
+
+
+class OggStream:
+    """One logical stream; every call makes one page."""
+
+    def __init__(self, serial: int) -> None:
+        self._serial = serial
+        self._sequence = 0
+
+    def page(self, packets: Sequence[bytes], position: int, *, last: bool = False) -> bytes:
+        """A page of whole packets, at most 255 segments; `position` in samples at 48 kHz."""
+        lacing = b"".join(_lacing(len(packet)) for packet in packets)
+        flags = (0 if self._sequence else _BEGIN) | (_END if last else 0)
+        head = struct.pack(
+            "<4sBBqIIIB", b"OggS", 0, flags, position, self._serial, self._sequence, 0, len(lacing)
+        )
+        self._sequence += 1
+        page = bytearray(head + lacing + b"".join(packets))
+        page[22:26] = struct.pack("<I", checksum(bytes(page)))
+        return bytes(page)
+
+
+def _lacing(length: int) -> bytes:
+    whole, rest = divmod(length, 255)
+    return b"\xff" * whole + bytes((rest,))
+
+
+def opus_head(sample_rate: int, pre_skip: int) -> bytes:
+    """The identification header of a mono stream; `pre_skip` in samples at 48 kHz."""
+    return struct.pack("<8sBBHIhB", b"OpusHead", 1, 1, pre_skip, sample_rate, 0, 0)
+
+
+def opus_tags() -> bytes:
+    """The comment header."""
+    return b"OpusTags" + struct.pack("<I", len(_VENDOR)) + _VENDOR + struct.pack("<I", 0)

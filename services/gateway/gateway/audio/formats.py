@@ -1,0 +1,60 @@
+"""The audio formats a client may ask for, whatever protocol it speaks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+Codec: TypeAlias = Literal["pcm_s16le", "pcm_f32le", "mulaw", "alaw", "mp3", "opus", "aac", "flac"]
+Container: TypeAlias = Literal["none", "wav"]
+
+_MPEG_HZ: Final = (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
+_OPUS_HZ: Final = (8000, 12_000, 16_000, 24_000, 48_000)
+
+# What a codec can be made at, in Hz, ascending; anything where it is not listed.
+_RATES_HZ: Final = MappingProxyType({"mp3": _MPEG_HZ, "aac": _MPEG_HZ, "opus": _OPUS_HZ})
+
+_MEDIA_TYPES: Final = MappingProxyType(
+    {
+        "pcm_s16le": "audio/pcm",
+        "pcm_f32le": "audio/pcm",
+        "mulaw": "audio/basic",
+        "alaw": "audio/x-alaw-basic",
+        "mp3": "audio/mpeg",
+        "opus": "audio/ogg",
+        "aac": "audio/aac",
+        "flac": "audio/flac",
+    }
+)
+_BYTES_PER_SAMPLE: Final = MappingProxyType({"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1})
+
+
+@dataclass(frozen=True)
+class AudioFormat:
+    """A codec, its container, and the bits a second it may take (the codec's own by default)."""
+
+    codec: Codec = "pcm_s16le"
+    container: Container = "none"
+    bit_rate: int | None = None
+
+    @property
+    def media_type(self) -> str:
+        return "audio/wav" if self.container == "wav" else _MEDIA_TYPES[self.codec]
+
+    @property
+    def raw(self) -> bool:
+        """Whether the bytes are bare samples, so that nothing in them tells the rate."""
+        return self.container == "none" and self.codec in _BYTES_PER_SAMPLE
+
+    @property
+    def sample_bytes(self) -> int:
+        """The size of one sample; raises KeyError for a codec that packs several."""
+        return _BYTES_PER_SAMPLE[self.codec]
+
+    def rate_for(self, wanted_hz: int) -> int:
+        """The rate nearest above `wanted_hz` that the codec can be made at."""
+        rates = _RATES_HZ.get(self.codec)
+        if rates is None:
+            return wanted_hz
+        return next((rate for rate in rates if rate >= wanted_hz), rates[-1])

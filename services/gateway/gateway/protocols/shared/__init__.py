@@ -1,0 +1,1 @@
+"""What the protocols have in common: keys, error shapes, HTTP bodies of audio, contexts."""

@@ -1,0 +1,42 @@
+"""Recordings to what a Base checkpoint clones: a speaker's embedding, and codes to continue."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from talker.models.qwen3_tts.codec_encoder import CodecEncoder
+from talker.models.qwen3_tts.speaker import SpeakerEncoder
+from ttscommon.audio import Floats, read_recording
+from ttscommon.fields import Arrays
+from ttscommon.nn.weights import digest
+
+
+class Cloning:
+    """Both encoders of a checkpoint. revision: names their weights."""
+
+    def __init__(self, speaker: SpeakerEncoder, codec: CodecEncoder) -> None:
+        self._speaker, self._codec = speaker, codec
+        self._rate = codec.config.input_sample_rate
+        self.revision = digest((speaker, codec))[:32]
+
+    @torch.inference_mode()
+    def derive(self, recording: bytes) -> Arrays:
+        """See Family.derive."""
+        samples = torch.from_numpy(resampled(*read_recording(recording), self._rate))
+        device = self._codec.slow_down.weight.device
+        heard = samples.to(device)
+        return {
+            "speaker": self._speaker(heard[None])[0].cpu().numpy(),
+            "codes": self._codec(heard).cpu().numpy().astype(np.int16),
+        }
+
+
+def resampled(samples: Floats, rate: int, wanted: int) -> Floats:
+    """[samples] float32 at another rate, by a windowed sinc."""
+    if rate == wanted:
+        return samples
+    import samplerate
+
+    found = samplerate.resample(samples, wanted / rate, "sinc_best")
+    return np.ascontiguousarray(found, np.float32)

@@ -1,0 +1,106 @@
+"""The codec of Qwen3-TTS in the engine: exact carried state by default, or the official windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self
+
+import torch
+
+from ttscommon.fields import Arrays, Field
+from ttscommon.messages import SpeechRequest
+from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
+from vocoder.codecs.qwen3_tts.config import load_config
+from vocoder.codecs.qwen3_tts.net import CodecDecoder
+from vocoder.codecs.qwen3_tts.stream import CodecStream, Windows, advance
+from vocoder.codecs.qwen3_tts.weights import load_decoder
+
+# Convolutions over pieces of other lengths round otherwise, by far less than half a step.
+_TOLERANCE: Final = 1
+
+
+@dataclass(frozen=True)
+class WindowedSpec(CodecSpec):
+    """Of a codec whose state is built anew at every window."""
+
+    windows: Windows = field(default_factory=Windows)
+
+    def replay_from(self, frame: int) -> int:
+        return self.windows.replay_from(frame)
+
+
+class Qwen3Codec(Codec):
+    """A loaded decoder. The codes say who speaks; the voice is not looked at."""
+
+    def __init__(
+        self,
+        name: str,
+        net: CodecDecoder,
+        sample_rate: int,
+        windows: Windows | None = None,
+    ) -> None:
+        self._net, self._windows = net, windows
+        self.spec = _spec(name, net, sample_rate, windows)
+
+    @classmethod
+    def load(
+        cls, name: str, checkpoint: Path, *, device: str = "cpu", windows: Windows | None = None
+    ) -> Self:
+        """Read a checkpoint's speech_tokenizer; raises CheckpointError."""
+        net = load_decoder(checkpoint, device)
+        return cls(name, net, load_config(checkpoint).output_sample_rate, windows)
+
+    def open(self, request: SpeechRequest, frame: int = 0) -> CodecStream:
+        del request
+        return CodecStream(self._net, self._windows, frame)
+
+    def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        """Of a voice cloned in context; one that is only a vector continues nothing."""
+        asked = request.reference
+        if reference is None or asked is None or asked.x_vector_only:
+            return None
+        return {"codes": reference["codes"]}
+
+    @torch.inference_mode()
+    def launch(self, batch: Sequence[Work]) -> list[Decoded]:
+        streams: list[CodecStream] = [work.state for work in batch]
+        device = self._net.before.weight.device
+        codes = [torch.from_numpy(work.frames["codes"].astype("int64")) for work in batch]
+        before = [stream.snapshot() for stream in streams]
+        try:
+            samples = advance(streams, [part.to(device) for part in codes])
+        except Exception:
+            for stream, known in zip(streams, before, strict=True):
+                stream.go_back(known)
+            raise
+        return [Decoded(sound.float().cpu().numpy()) for sound in samples]
+
+    def collect(self, ticket: list[Decoded]) -> list[Decoded]:
+        return ticket
+
+
+def _spec(name: str, net: CodecDecoder, sample_rate: int, windows: Windows | None) -> CodecSpec:
+    c = net.config
+    codes = {"codes": Field((c.num_quantizers,), "i2", c.codebook_size)}
+    if windows is None:
+        return CodecSpec(
+            name,
+            "qwen3_tts",
+            sample_rate,
+            c.frame_samples,
+            codes,
+            context_frames=c.context_frames,
+            tolerance=_TOLERANCE,
+        )
+    return WindowedSpec(
+        name,
+        "qwen3_tts",
+        sample_rate,
+        c.frame_samples,
+        codes,
+        context_frames=windows.size + windows.context,
+        tolerance=_TOLERANCE,
+        windows=windows,
+    )

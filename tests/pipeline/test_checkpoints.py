@@ -1,0 +1,116 @@
+"""Published checkpoints next to the default voice in one stack, with everything that may happen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import torch
+
+from antiphon.client import Audio, Finished, SpeechOptions, speak
+from antiphon.say import whole
+from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.checkpoints import Checkpoint
+from talker.engine.engine import Engine
+from talker.models import load as load_talker
+from talker.models.qwen3_tts.synthetic import write_checkpoint
+from talker.synthesis import synthesise
+from ttscommon.messages import SpeechRequest
+from ttscommon.metrics import Metrics
+from vocoder.codecs import load as load_codec
+from vocoder.codecs.base import Work
+from vocoder.pcm import to_pcm
+
+TEXT = "It's the end of the world, and you're singing to the user: how odd!"
+SEED = 16
+TALKER, VOCODER = "talker-tiny-1", "vocoder-tiny-1"
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two that share a codec."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    write_checkpoint(folder / "tiny", "tiny", "custom_voice", seed=5, ending=5.0)
+    write_checkpoint(folder / "clone", "tiny", "base", seed=5, ending=5.0)
+    return {name: folder / name for name in ("tiny", "clone")}
+
+
+@pytest.fixture
+async def served(checkpoints: dict[str, Path], tmp_path: Path) -> AsyncIterator[LocalStack]:
+    config = StackConfig(
+        port=0,
+        store=tmp_path / "store",
+        models=tuple(Checkpoint.parse(f"{name}={path}") for name, path in checkpoints.items()),
+        environ={"gateway": {"ANTIPHON_ADMISSION": "off"}},
+    )
+    lines: list[str] = []
+    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+        yield running
+    print("\n".join(lines))
+
+
+def offline(checkpoint: Path) -> Any:
+    """[samples] int16 of TEXT, without a stack."""
+    torch.set_num_threads(1)
+    engine = Engine(load_talker("tiny", checkpoint), slots=1, blocks=256, metrics=Metrics())
+    request = SpeechRequest("r", "tiny", "vivian", TEXT, language="mul", seed=SEED)
+    (spoken,) = synthesise(engine, [request])
+    codec = load_codec("tiny", checkpoint)
+    work = Work(codec.open(request), {"codes": spoken.arrays["codes"]}, final=True)
+    return to_pcm(codec.decode([work])[0])
+
+
+async def posted(client: httpx.AsyncClient, **body: Any) -> Any:
+    """[samples] int16 of a request over HTTP, at the model's rate."""
+    whole_body = {"input": TEXT, "model": "tiny", "voice": "vivian", "seed": SEED} | body
+    whole_body |= {"response_format": "pcm"}
+    response = await client.post("/v1/audio/speech", json=whole_body)
+    assert response.status_code == 200, response.text
+    return np.frombuffer(response.content, "<i2")
+
+
+async def models(client: httpx.AsyncClient) -> set[str]:
+    return {model["id"] for model in (await client.get("/v1/models")).json()["data"]}
+
+
+def near(one: Any, other: Any) -> bool:
+    """The same to one int16 step."""
+    return len(one) == len(other) and int(np.abs(one.astype(int) - other).max()) <= 1
+
+
+async def spoken(stack: LocalStack, *victims: str) -> Any:
+    """[samples] int16 over the socket; the victims are killed, one after each piece of sound."""
+    options, left = SpeechOptions(model="tiny", voice="vivian", seed=SEED), list(victims)
+    pcm = b""
+    async for event in speak(stack.url, whole(TEXT), options):
+        if isinstance(event, Audio):
+            pcm += event.pcm
+            if left:
+                stack.children[left.pop(0)].kill()
+        elif isinstance(event, Finished):
+            assert event.outcome == "ok"
+    return np.frombuffer(pcm, "<i2")
+
+
+async def test_checkpoints_are_served_next_to_the_default_voice_whoever_dies(
+    served: LocalStack, checkpoints: dict[str, Path]
+) -> None:
+    assert {name for name in served.children if name.startswith("vocoder")} == {
+        "vocoder-1",
+        VOCODER,
+    }
+    async with httpx.AsyncClient(base_url=served.url, timeout=60) as client:
+        async with asyncio.timeout(10):
+            while await models(client) != {"cantor", "clone", "tiny"}:
+                await asyncio.sleep(0.05)  # gateways look once a second
+        alone = await posted(client)
+        assert near(alone, await asyncio.to_thread(offline, checkpoints["tiny"]))
+        undisturbed = await spoken(served)
+        assert len(undisturbed) > 24_000
+        assert near(undisturbed, await spoken(served, TALKER, VOCODER))
+        assert len(await posted(client, model="cantor", voice="slt")) > 16_000
