@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from talker.engine.engine import Engine
 from talker.models import load as load_talker
 from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.synthesis import synthesise
+from tests.unit.ttscommon.test_audio import wav
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 from vocoder.codecs import load as load_codec
@@ -46,7 +48,14 @@ async def served(checkpoints: dict[str, Path], tmp_path: Path) -> AsyncIterator[
         port=0,
         store=tmp_path / "store",
         models=tuple(Checkpoint.parse(f"{name}={path}") for name, path in checkpoints.items()),
-        environ={"gateway": {"ANTIPHON_ADMISSION": "off"}},
+        environ={
+            "gateway": {  # a machine that runs other tests as well starts a talker slowly
+                "ANTIPHON_ADMISSION": "off",
+                "ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120",
+                "ANTIPHON_STALL_TIMEOUT_S": "120",
+            }
+        },
+        start_timeout_s=300.0,
     )
     lines: list[str] = []
     async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
@@ -104,7 +113,7 @@ async def test_checkpoints_are_served_next_to_the_default_voice_whoever_dies(
         "vocoder-1",
         VOCODER,
     }
-    async with httpx.AsyncClient(base_url=served.url, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=served.url, timeout=180) as client:
         async with asyncio.timeout(10):
             while await models(client) != {"cantor", "clone", "tiny"}:
                 await asyncio.sleep(0.05)  # gateways look once a second
@@ -114,3 +123,45 @@ async def test_checkpoints_are_served_next_to_the_default_voice_whoever_dies(
         assert len(undisturbed) > 24_000
         assert near(undisturbed, await spoken(served, TALKER, VOCODER))
         assert len(await posted(client, model="cantor", voice="slt")) > 16_000
+        await voices_are_cloned(served, client)
+        await wishes_are_obeyed_or_refused(client)
+
+
+async def voices_are_cloned(stack: LocalStack, client: httpx.AsyncClient) -> None:
+    """By a stored voice, by a recording in the request; the same after the talker died."""
+    upload = {"name": "anna", "consent": "I, Anna, agree.", "ref_text": "the user is odd"}
+    sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
+    made = await client.post("/v1/audio/voices", data=upload, files=sample)
+    assert made.status_code == 200, made.text
+    (listed,) = (await client.get("/v1/audio/voices")).json()["uploaded_voices"]
+    assert (listed["name"], listed["duration_s"]) == ("anna", 1.5)
+    stored = await posted(client, model="clone", voice="anna")
+    stack.children["talker-clone-1"].kill()
+    inline = base64.b64encode(wav(1.5)).decode()
+    sent = await posted(
+        client, model="clone", voice="default", ref_audio=inline, ref_text=upload["ref_text"]
+    )
+    assert near(stored, sent)
+    alone = await posted(client, model="clone", voice="anna", x_vector_only_mode=True)
+    assert len(alone) != len(stored) or not near(alone, stored)
+    assert (await client.delete("/v1/audio/voices/anna")).status_code == 200
+    gone = {"input": TEXT, "model": "clone", "voice": "anna"}
+    assert (await client.post("/v1/audio/speech", json=gone)).json()["error"][
+        "code"
+    ] == "unknown_voice"
+
+
+async def wishes_are_obeyed_or_refused(client: httpx.AsyncClient) -> None:
+    greedy = {"temperature": 0, "subtalker_temperature": 0, "max_new_tokens": 4}
+    first = await posted(client, instructions="Be odd.", **greedy)
+    assert len(first) == 3 * 1920
+    assert not near(first, await posted(client, **greedy))
+    body = {"input": TEXT, "model": "cantor", "voice": "slt", "response_format": "pcm"}
+    dropped = await client.post("/v1/audio/speech", json=body | {"instructions": "Be odd."})
+    assert (dropped.status_code, dropped.headers["x-ignored"]) == (200, "instructions")
+    for wrong in ({"task_type": "Base"}, {"model": "tiny", "voice": "vivian", "ref_audio": "eA=="}):
+        refused = await client.post("/v1/audio/speech", json=body | wrong)
+        assert refused.json()["error"]["code"] == "unsupported", wrong
+    bad = body | {"model": "clone", "voice": "default", "ref_audio": "eA=="}
+    refused = (await client.post("/v1/audio/speech", json=bad)).json()["error"]
+    assert (refused["code"], refused["param"]) == ("bad_request", "ref_audio")

@@ -31,6 +31,10 @@ class BadRecording(BadRequest):
         super().__init__(message, param="ref_audio")
 
 
+class NoDecoder(BadRecording):
+    """The library that decodes recordings is not installed."""
+
+
 def read_recording(data: bytes) -> tuple[Floats, int]:
     """Decode and check: [samples] float32 in -1..1, and their rate in Hz; raises BadRecording."""
     if not data:
@@ -68,7 +72,7 @@ def _header(data: bytes) -> tuple[int, int, int]:
     try:
         import miniaudio
     except ImportError as error:
-        raise BadRecording("recordings cannot be read here: an extra is not installed") from error
+        raise NoDecoder("recordings cannot be read here: an extra is not installed") from error
     readers: list[Callable[[bytes], Any]] = [
         miniaudio.wav_get_info,
         miniaudio.flac_get_info,

@@ -58,6 +58,18 @@ class NotFound(BadRequest):
     code = "not_found"
 
 
+class VoiceExists(BadRequest):
+    """The caller has a voice of this name."""
+
+    code = "voice_exists"
+
+
+class QuotaExceeded(BadRequest):
+    """The caller keeps as much as it may."""
+
+    code = "quota_exceeded"
+
+
 class Unavailable(AntiphonError):
     """No live worker can do this now."""
 
@@ -144,6 +156,8 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "nothing_to_say": Edge(400, _INVALID),
         "text_too_long": Edge(400, _INVALID),
         "unknown_voice": Edge(400, _INVALID),
+        "voice_exists": Edge(409, _INVALID),
+        "quota_exceeded": Edge(403, _INVALID),
         "unknown_model": Edge(404, _INVALID),
         "invalid_api_key": Edge(401, _INVALID, 1008),
         "rate_limit_exceeded": Edge(429, "rate_limit_error", 1013),

@@ -27,8 +27,9 @@ class GatewaySettings(ServiceSettings):
     default_model: str = "cantor"
 
     max_text_chars: int = Field(default=10_000, ge=1, le=20_000)
-    max_body_bytes: int = Field(default=1 << 20, ge=1024)
+    max_body_bytes: int = Field(default=4 << 20, ge=1024)
     max_message_bytes: int = Field(default=256 << 10, ge=1024, le=1 << 20)
+    max_voices: int = Field(default=100, ge=0)
     max_queued_requests: int = Field(default=16, ge=1)
     max_streams: int = Field(default=1000, ge=1)
 

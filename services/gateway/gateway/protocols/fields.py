@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
+from gateway.requests.wishes import Wishes
+from ttscommon.messages import MAX_TEXT_CHARS, Sampling
 
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
 SampleRate: TypeAlias = Annotated[int, Field(ge=8000, le=48_000)]
@@ -33,3 +35,43 @@ class LenientMessage(BaseModel):
         if isinstance(values, dict):
             return {name: value for name, value in values.items() if value is not None}
         return values
+
+
+Temperature: TypeAlias = Annotated[float, Field(ge=0.0, le=2.0)]
+TopK: TypeAlias = Annotated[int, Field(ge=0, le=4096)]
+Share: TypeAlias = Annotated[float, Field(gt=0.0, le=1.0)]
+_SAMPLING: Final = Sampling.__struct_fields__
+
+
+class WishFields(BaseModel):
+    """What may be asked of a model besides a text, by vLLM-Omni's names."""
+
+    language: Name | None = None
+    instructions: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] | None = None
+    task_type: Literal["CustomVoice", "VoiceDesign", "Base"] | None = None
+    non_streaming_mode: bool | None = None
+    ref_audio: str | None = None
+    ref_text: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] | None = None
+    x_vector_only_mode: bool | None = None
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
+    top_p: Share | None = None
+    repetition_penalty: Annotated[float, Field(gt=0.0, le=10.0)] | None = None
+    max_new_tokens: Annotated[int, Field(ge=2, le=65536)] | None = None
+    subtalker_temperature: Temperature | None = None
+    subtalker_top_k: TopK | None = None
+    subtalker_top_p: Share | None = None
+
+    @property
+    def wishes(self) -> Wishes:
+        """All of them, as a request carries them."""
+        return Wishes(
+            self.language,
+            self.instructions,
+            self.task_type,
+            self.non_streaming_mode,
+            self.ref_audio,
+            self.ref_text,
+            self.x_vector_only_mode,
+            Sampling(**{name: getattr(self, name) for name in _SAMPLING}),
+        )

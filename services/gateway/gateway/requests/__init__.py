@@ -6,6 +6,8 @@ from gateway.requests.context import GatewayContext, new_request_id
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.sources import SpeechSpec
 from gateway.requests.speech import RequestServices, Speech
+from gateway.requests.voices import NewVoice, StoredVoice
+from gateway.requests.wishes import Wishes
 
 __all__ = [
     "DEFAULT",
@@ -13,8 +15,11 @@ __all__ = [
     "Catalogue",
     "GatewayContext",
     "IncrementalText",
+    "NewVoice",
     "RequestServices",
     "Speech",
     "SpeechSpec",
+    "StoredVoice",
+    "Wishes",
     "new_request_id",
 ]

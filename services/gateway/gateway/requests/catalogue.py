@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import structlog
 
@@ -18,6 +18,8 @@ from ttscommon import subjects
 from ttscommon.bus import Bus
 from ttscommon.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
 from ttscommon.replicas import Model, Replica, Voice
+
+_ANY_LANGUAGE: Final = "mul"
 
 log_ = structlog.get_logger(__name__)
 
@@ -82,11 +84,18 @@ class Snapshot:
 
 
 def voice_of(model: Model, voice_id: str) -> Voice:
-    """The voice called `voice_id`, or the model's first; raises UnknownVoice."""
+    """The voice called `voice_id`, or the model's first; raises UnknownVoice.
+
+    A model without voices of its own speaks with those that clients made of recordings, or as it
+    is told to, and then the name says nothing.
+    """
+    if not model.voices:
+        cloned = "ref_audio" in model.accepts and voice_id != DEFAULT
+        return Voice(voice_id if cloned else "", voice_id if cloned else "", _ANY_LANGUAGE)
     for voice in model.voices:
         if voice_id in (DEFAULT, voice.id):
             return voice
-    known = ", ".join(voice.id for voice in model.voices) or "none"
+    known = ", ".join(voice.id for voice in model.voices)
     raise UnknownVoice(f"there is no voice '{voice_id}'; try {known}", param="voice")
 
 

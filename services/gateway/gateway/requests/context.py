@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.admission import ANONYMOUS, KeyRing
 from gateway.requests.aliases import DEFAULT, Aliases
@@ -11,7 +11,12 @@ from gateway.requests.catalogue import Catalogue
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import RequestServices, Speech
+from gateway.requests.voices import VoiceStore
+from gateway.requests.wishes import Wishes, recording
 from gateway.settings import GatewaySettings
+from ttscommon.errors import BadRequest
+from ttscommon.messages import Reference
+from ttscommon.replicas import Model, Voice
 
 
 @dataclass(frozen=True)
@@ -45,14 +50,58 @@ class GatewayContext:
         language: str | None = None,
         resumable: bool = False,
         speed: float = 1.0,
+        wishes: Wishes = Wishes(),  # noqa: B008 -- frozen
+        lenient: bool = True,
+        attaching: bool = False,
     ) -> SpeechSpec:
         """What a client's names and wishes come to.
 
-        Raises UnknownModel, UnknownVoice and Unavailable.
+        lenient: wishes that can be dropped are, where the model does not obey them; see Wishes.
+        attaching: the request runs already, so that only its sound matters. Raises UnknownModel,
+        UnknownVoice, Unavailable, Unsupported, and BadRequest for a recording.
         """
         found, spoken = await self.catalogue.resolve(model, voice)
         rate = sample_rate or found.sample_rate
-        return SpeechSpec(found, spoken, rate, seed, language, resumable, tenant, speed)
+        if wishes.language is None:
+            wishes = replace(wishes, language=language)
+        obeyed, ignored = wishes.obeyed(found, spoken, lenient=lenient)
+        reference = None if attaching else await self._reference(tenant, found, spoken, obeyed)
+        return SpeechSpec(
+            found,
+            spoken,
+            rate,
+            seed,
+            obeyed.language,
+            resumable,
+            tenant,
+            speed,
+            obeyed,
+            tuple(ignored),
+            reference,
+        )
+
+    @property
+    def voices(self) -> VoiceStore:
+        """What clients made of recordings."""
+        return VoiceStore(self.services.bus, self.settings.max_voices)
+
+    async def _reference(
+        self, tenant: str, model: Model, voice: Voice, wishes: Wishes
+    ) -> Reference | None:
+        """Whose voice to clone, for a model that clones."""
+        if "ref_audio" not in model.accepts:
+            return None
+        alone = bool(wishes.x_vector_only_mode)
+        if wishes.ref_audio:
+            data = recording(wishes.ref_audio)
+            return await self.voices.passing(tenant, data, wishes.ref_text or "", alone=alone)
+        if not voice.id:
+            raise BadRequest(
+                f"'{model.name}' speaks with the voice of a recording: send ref_audio, or name a"
+                " voice that you made of one",
+                param="ref_audio",
+            )
+        return (await self.voices.get(tenant, voice.id)).reference(x_vector_only=alone)
 
     def names(self, model: str, voice: str, *, lenient: bool = False) -> tuple[str, str]:
         """A model's and a voice's name here, for those of another service.

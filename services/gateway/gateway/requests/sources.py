@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import structlog
@@ -13,9 +13,10 @@ import structlog
 from gateway.admission import Applicant, Grant
 from gateway.errors import NotFound
 from gateway.requests.incremental import IncrementalText
+from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.errors import AntiphonError
-from ttscommon.messages import End, SpeechRequest, TextPiece
+from ttscommon.messages import End, Reference, SpeechRequest, TextPiece
 from ttscommon.replicas import Model, Voice
 from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT
 
@@ -31,7 +32,8 @@ class SpeechSpec:
     """How a request is to be spoken: resolved names, and the caller's wishes.
 
     `sample_rate` (Hz) is what the client hears, `model.sample_rate` what the model makes. The
-    model speaks at `speed` as far as it can by itself; the rest is `stretch`.
+    model speaks at `speed` as far as it can by itself; the rest is `stretch`. `wishes` are those
+    that the model obeys, `ignored` the names of those that were dropped.
     """
 
     model: Model
@@ -42,6 +44,9 @@ class SpeechSpec:
     resumable: bool = False
     tenant: str = ""
     speed: float = 1.0
+    wishes: Wishes = field(default_factory=Wishes)
+    ignored: tuple[str, ...] = ()
+    reference: Reference | None = None
 
     @property
     def model_speed(self) -> float:
@@ -131,6 +136,11 @@ class Submit:
             text=self._job_text,
             text_final=self.text is None,
             language=spec.language or spec.voice.language,
+            sampling=spec.wishes.sampling,
+            instructions=spec.wishes.instructions or "",
+            task_type=spec.wishes.task_type or "",
+            whole_text=spec.wishes.non_streaming_mode,
+            reference=spec.reference,
             seed=self.seed or 0,
             speed=spec.model_speed,
             priority=priority,

@@ -8,17 +8,24 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from gateway import errors
 from gateway.errors import InvalidJson, Unsupported
-from gateway.protocols.fields import Name, Position, RequestId, SampleRate, Seed, StrictMessage
+from gateway.protocols.fields import (
+    Name,
+    Position,
+    RequestId,
+    SampleRate,
+    Seed,
+    StrictMessage,
+    WishFields,
+)
 from gateway.requests import DEFAULT
 
 
-class SessionConfig(StrictMessage):
+class SessionConfig(StrictMessage, WishFields):
     """What holds for the requests that follow."""
 
     type: Literal["session.config"]
     model: Name = DEFAULT
     voice: Name = DEFAULT
-    language: Name | None = None
     seed: Seed | None = None
     sample_rate: SampleRate | None = None
     response_format: str = "pcm"

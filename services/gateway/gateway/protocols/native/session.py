@@ -234,8 +234,9 @@ class Session:
             voice=config.voice,
             sample_rate=config.sample_rate,
             seed=config.seed,
-            language=config.language,
             resumable=config.resumable,
+            wishes=config.wishes,
+            lenient=False,
         )
         first = isinstance(self._input, Unconfigured)
         self._input = Ignoring(spec) if isinstance(self._input, Ignoring) else Ready(spec)

@@ -11,7 +11,7 @@ from gateway import errors
 from gateway.audio import AudioFormat
 from gateway.audio.encoders import ready
 from gateway.errors import Unsupported
-from gateway.protocols.fields import LenientMessage, Name, SampleRate, Seed, Speed
+from gateway.protocols.fields import LenientMessage, Name, SampleRate, Seed, Speed, WishFields
 from gateway.requests import DEFAULT
 
 # Bare samples in this shape mean 24 kHz: clients have the number built in.
@@ -29,7 +29,7 @@ FORMATS: Final = MappingProxyType(
 )
 
 
-class SpeechBody(LenientMessage):
+class SpeechBody(LenientMessage, WishFields):
     """OpenAI's fields, and ours at the end. Fields that nobody here knows are ignored."""
 
     input: str
@@ -41,7 +41,6 @@ class SpeechBody(LenientMessage):
     stream: bool = True
     seed: Seed | None = None
     sample_rate: SampleRate = SAMPLE_RATE
-    language: Name | None = None
     resumable: bool = False
 
     @field_validator("voice", mode="before")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse
 
-from gateway.errors import NotFound
+from gateway.errors import InvalidApiKey, NotFound
 from gateway.protocols.shared.context import Context
-from gateway.requests import DEFAULT
+from gateway.protocols.shared.credentials import tenant_of
+from gateway.requests import DEFAULT, GatewayContext, StoredVoice
 from ttscommon.replicas import Model, Voice
 
 router = APIRouter()
@@ -27,6 +28,8 @@ def model_card(model: Model) -> dict[str, Any]:
         "owned_by": "antiphon",
         "family": model.family,
         "sample_rate": model.sample_rate,
+        "accepts": list(model.accepts),
+        "languages": list(model.languages),
     }
 
 
@@ -53,11 +56,33 @@ async def audio_models(context: Context) -> dict[str, Any]:
 
 @router.get("/v1/audio/voices")
 @router.get("/v1/audio/speech/voices", include_in_schema=False)
-async def voices(context: Context, model: Annotated[str, Query()] = DEFAULT) -> dict[str, Any]:
-    """The voices of one model."""
+async def voices(
+    request: Request, context: Context, model: Annotated[str, Query()] = DEFAULT
+) -> dict[str, Any]:
+    """The voices of one model, and those that the caller made of recordings."""
     wanted, _ = context.names(model, DEFAULT)
     found = context.catalogue.snapshot.model(wanted, context.settings.default_model)
-    return {"voices": [voice_card(voice) for voice in found.voices]}
+    listed = [voice_card(voice) for voice in found.voices]
+    return {"voices": listed, "uploaded_voices": await _own(request, context)}
+
+
+async def _own(request: Request, context: GatewayContext) -> list[dict[str, Any]]:
+    try:
+        tenant = tenant_of(context, request)
+    except InvalidApiKey:
+        return []
+    return [uploaded_card(voice) for voice in await context.voices.of(tenant)]
+
+
+def uploaded_card(voice: StoredVoice) -> dict[str, Any]:
+    """A voice that was made of a recording, for its owner."""
+    return {
+        "name": voice.name,
+        "consent": voice.consent,
+        "ref_text": voice.text,
+        "duration_s": round(voice.seconds, 3),
+        "created_at": int(voice.created_unix_s),
+    }
 
 
 @router.get("/health", include_in_schema=False)

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response
 
 from gateway.errors import NotFound
 from gateway.protocols.fields import SampleRate, Speed
-from gateway.protocols.openai import lists
+from gateway.protocols.openai import lists, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
 from gateway.protocols.openai.events import SpeechEvents
 from gateway.protocols.openai.lists import model_card
@@ -22,6 +22,7 @@ from gateway.requests.text import clean
 
 router = APIRouter()
 router.include_router(lists.router)
+router.include_router(voices.router)
 
 _REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
@@ -57,7 +58,7 @@ async def _spec(context: GatewayContext, tenant: str, body: SpeechBody) -> Speec
         voice=voice,
         sample_rate=body.audio.rate_for(body.sample_rate),
         seed=body.seed,
-        language=body.language,
+        wishes=body.wishes,
         resumable=body.resumable,
         speed=body.speed,
     )
@@ -81,6 +82,8 @@ async def resume(
     audio = format_named(response_format)
     named, _ = context.names(model, DEFAULT)
     rate = audio.rate_for(sample_rate)
-    spec = await context.spec(tenant, model=named, sample_rate=rate, resumable=True, speed=speed)
+    spec = await context.spec(
+        tenant, model=named, sample_rate=rate, resumable=True, speed=speed, attaching=True
+    )
     rest = context.attach(spec, request_id, from_sample)
     return SpeechResponse(context.settings, rest, audio)

@@ -30,5 +30,6 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 def chosen_headers(spec: SpeechSpec) -> dict[str, str]:
-    """What a client's names came to."""
-    return {"x-model": spec.model.name, "x-voice": spec.voice.id}
+    """What a client's names came to, and which of its wishes were dropped."""
+    ignored = {"x-ignored": ", ".join(spec.ignored)} if spec.ignored else {}
+    return {"x-model": spec.model.name, "x-voice": spec.voice.id, **ignored}

@@ -1,0 +1,77 @@
+"""What a request asks for besides its text, held against what its model obeys."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+import msgspec
+
+from gateway.errors import Unsupported
+from ttscommon.audio import MOST_BYTES, BadRecording
+from ttscommon.messages import Sampling
+from ttscommon.replicas import Model, Voice
+
+# Without them a text is spoken in another way; without any of the others, as somebody else.
+_DROPPABLE: Final = ("instructions", "language", "non_streaming_mode")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """By their names in the API; None is what the client did not say. ref_audio: see recording."""
+
+    language: str | None = None
+    instructions: str | None = None
+    task_type: str | None = None
+    non_streaming_mode: bool | None = None
+    ref_audio: str | None = None
+    ref_text: str | None = None
+    x_vector_only_mode: bool | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+
+    def named(self) -> Iterator[str]:
+        """The fields that the client set to anything."""
+        for name in (one.name for one in fields(self) if one.name != "sampling"):
+            if getattr(self, name) not in (None, "", False):
+                yield name
+        yield from msgspec.to_builtins(self.sampling)
+
+    def obeyed(self, model: Model, voice: Voice, *, lenient: bool) -> tuple[Wishes, list[str]]:
+        """The wishes that `model` obeys, and the names of those that are dropped.
+
+        lenient: what can be dropped is; otherwise, as everything else, it raises Unsupported.
+        """
+        refused = [name for name in self.named() if name not in model.accepts]
+        if self.language is not None and _primary(self.language) == _primary(voice.language):
+            refused = [name for name in refused if name != "language"]
+        dropped = [name for name in refused if lenient and name in _DROPPABLE]
+        for name in refused:
+            if name not in dropped:
+                raise Unsupported(f"the model '{model.name}' takes no {name}", param=name)
+        without: dict[str, Any] = dict.fromkeys(dropped)
+        return replace(self, **without), dropped
+
+
+def _primary(language: str) -> str:
+    """ "en" of "en-US"."""
+    return language.split("-")[0].lower()
+
+
+def recording(given: str) -> bytes:
+    """The bytes of a `ref_audio`: base64, or a data URL of it; raises BadRecording."""
+    if given.startswith(("http://", "https://", "file:")):
+        raise BadRecording("ref_audio must hold the recording itself: addresses are not fetched")
+    head, comma, rest = given.partition(",")
+    if given.startswith("data:"):
+        if not comma or not head.endswith(";base64"):
+            raise BadRecording("a data URL in ref_audio must be base64")
+        given = rest
+    if len(given) * 3 // 4 > MOST_BYTES:
+        raise BadRecording(f"the recording is over {MOST_BYTES >> 20} MB")
+    try:
+        return base64.b64decode(given, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadRecording("ref_audio is not base64") from error

@@ -1,0 +1,136 @@
+"""Voices made of recordings, on a real broker: they belong to the key that made them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from antiphon.stack import LocalStack
+from gateway.errors import QuotaExceeded, VoiceExists
+from gateway.requests.voices import NewVoice, VoiceStore
+from tests.unit.ttscommon.test_audio import wav
+from ttscommon import subjects
+from ttscommon.audio import BadRecording
+from ttscommon.bus import Bus
+from ttscommon.errors import BadRequest, UnknownVoice
+from ttscommon.fields import Arrays
+from ttscommon.references import References
+
+QUOTA = 3
+TONE = wav(1.5)
+
+
+@pytest.fixture
+async def bus(broker: LocalStack) -> AsyncIterator[Bus]:
+    connected = await Bus.connect(broker.bus, "voices")
+    yield connected
+    await connected.close()
+
+
+def new(name: str = "anna", data: bytes = TONE, consent: str = "I agree.") -> NewVoice:
+    return NewVoice(name, data, consent, "what is said")
+
+
+class Encoder:
+    """Never derives the same twice, as two machines would not."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def __call__(self, data: bytes) -> Arrays:
+        assert data == TONE
+        self.calls += 1
+        return {"speaker": np.full(4, self.calls, np.float32)}
+
+
+async def test_a_voice_is_its_owners_alone(bus: Bus) -> None:
+    store = VoiceStore(bus, QUOTA)
+    made = await store.add("acme", new())
+    assert made.seconds == pytest.approx(1.5)
+    assert [voice.consent for voice in await store.of("acme")] == ["I agree."]
+    assert await store.of("other") == []
+    for name, tenant in (("anna", "other"), ("hal", "acme"), ("../anna", "acme")):
+        with pytest.raises(UnknownVoice):
+            await store.get(tenant, name)
+        with pytest.raises(UnknownVoice):
+            await store.delete(tenant, name)
+    assert (await store.get("acme", "anna")).reference(x_vector_only=False).text == "what is said"
+
+
+async def test_names_are_taken_once_and_no_more_are_kept_than_the_quota(bus: Bus) -> None:
+    store = VoiceStore(bus, QUOTA)
+    await store.add("acme", new())
+    with pytest.raises(VoiceExists):
+        await store.add("acme", new(data=wav(2.0)))
+    await store.add("acme", new("b"))
+    await store.add("acme", new("c"))
+    with pytest.raises(QuotaExceeded):
+        await store.add("acme", new("d"))
+    await store.add("other", new("d"))
+    await store.delete("acme", "b")
+    await store.add("acme", new("b"))
+
+
+async def test_without_consent_or_a_recording_nothing_is_kept(bus: Bus) -> None:
+    store = VoiceStore(bus, QUOTA)
+    with pytest.raises(BadRequest, match="consent"):
+        await store.add("acme", new(consent=" "))
+    with pytest.raises(BadRecording):
+        await store.add("acme", new(data=b"no sound"))
+    assert await store.of("acme") == []
+
+
+async def test_what_is_derived_of_a_recording_is_derived_once_for_all_replicas(bus: Bus) -> None:
+    store, references, encoder = VoiceStore(bus, QUOTA), References(bus), Encoder()
+    asked = (await store.add("acme", new())).reference(x_vector_only=False)
+    resolved, first = await references.derive(asked, "r1", encoder)
+    again, second = await References(bus).derive(asked, "r1", encoder)
+    assert resolved == again
+    assert encoder.calls == 1
+    assert first["speaker"].tolist() == second["speaker"].tolist() == [1.0] * 4
+    assert (await references.derived(resolved))["speaker"].tolist() == [1.0] * 4
+    await references.derive(asked, "r2", encoder)
+    assert encoder.calls == 2
+
+
+async def test_deleting_a_voice_removes_what_was_derived_unless_another_needs_it(bus: Bus) -> None:
+    store, references, encoder = VoiceStore(bus, QUOTA), References(bus), Encoder()
+    asked = (await store.add("acme", new())).reference(x_vector_only=False)
+    await store.add("acme", new("twin"))
+    theirs = (await store.add("other", new())).reference(x_vector_only=False)
+    resolved, _ = await references.derive(asked, "r1", encoder)
+    kept, _ = await references.derive(theirs, "r1", encoder)
+    await store.delete("acme", "twin")
+    assert await references.derived(resolved)
+    await store.delete("acme", "anna")
+    with pytest.raises(UnknownVoice):
+        await references.derived(resolved)
+    with pytest.raises(UnknownVoice):
+        await references.derive(asked, "r1", encoder)
+    assert not await bus.objects.has(subjects.RECORDINGS, asked.audio)
+    assert await references.derived(kept)
+
+
+async def test_a_voice_deleted_while_it_is_derived_leaves_nothing(bus: Bus) -> None:
+    store, references = VoiceStore(bus, QUOTA), References(bus)
+    asked = (await store.add("acme", new())).reference(x_vector_only=False)
+
+    async def slow(_: bytes) -> Arrays:
+        await store.delete("acme", "anna")
+        return {"speaker": np.zeros(4, np.float32)}
+
+    with pytest.raises(UnknownVoice):
+        await references.derive(asked, "r1", slow)
+    assert await bus.kv.all(subjects.DERIVED) == {}
+
+
+async def test_a_recording_that_comes_with_a_request_is_kept_apart(bus: Bus) -> None:
+    store, encoder = VoiceStore(bus, QUOTA), Encoder()
+    passing = await store.passing("acme", TONE, "text", alone=False)
+    assert not passing.kept
+    resolved, _ = await References(bus).derive(passing, "r1", encoder)
+    assert await References(bus).derived(resolved)
+    assert await bus.kv.all(subjects.DERIVED) == {}
+    assert await store.of("acme") == []
