@@ -34,6 +34,7 @@ TOOLS: Final = (
     "mypy==2.4.1",
     "ruff==0.17.5",
     "testcontainers==4.15.0",
+    "trustme==1.2.1",
     "helm-python-sdk==0.2.2",
     "kubernetes-validate==1.37.0",
     "pre-commit==4.7.0",

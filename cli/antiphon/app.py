@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from antiphon import client, sinks
+from antiphon import bus, client, sinks
 from antiphon import say as say_command
 from antiphon import up as up_command
 from antiphon.stack import StackConfig
@@ -38,11 +38,11 @@ _STAGES = ("gateway", *_ENGINES)
 
 
 class Engine(StrEnum):
-    """What computes: the voice, a fake that keeps a curve's time, or nobody, for the bench."""
+    """What computes: the voice, a fake that keeps a curve's time, or nothing, for the bench."""
 
     torch = "torch"
     fake = "fake"
-    mime = "mime"
+    null = "null"
 
 
 class LogLevel(StrEnum):
@@ -52,6 +52,9 @@ class LogLevel(StrEnum):
     info = "info"
     warning = "warning"
     error = "error"
+
+
+app.add_typer(bus.app, name="bus")
 
 
 @app.callback()
@@ -66,7 +69,8 @@ def up(
     ] = 8000,
     host: Annotated[str, typer.Option(help="Address the gateway listens on.")] = "127.0.0.1",
     engine: Annotated[
-        Engine, typer.Option(help="Real voice, a fake without torch, or a mime.")
+        Engine,
+        typer.Option(help="Real voice, fake engines, or null stages."),
     ] = Engine.torch,
     model: Annotated[
         list[str] | None,

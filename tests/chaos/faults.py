@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.chaos.leaders import leaders_of
 from tests.chaos.listener import Heard, listen, listen_by_command
-from tests.chaos.theatre import Theatre
+from tests.chaos.stack import ChaosStack
 
 CUT_S: Final = 2.0
 DELAY_S: Final = 0.2
@@ -18,12 +19,12 @@ LONG_STOP_S: Final = 40.0
 SHORT_STOP_S: Final = 6.0
 
 Listen = Callable[[str, int], Awaitable[Heard]]
-Inflict = Callable[[Theatre, random.Random], Awaitable[None]]
+Inflict = Callable[[ChaosStack, random.Random], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault, when it strikes, who listens, and the stage it needs: see theatre.theatre."""
+    """A fault, when it strikes, who listens, and the stage it needs: see stack.chaos_stack."""
 
     inflict: Inflict
     gateways: int = 1
@@ -42,31 +43,31 @@ class Fault:
 def kill(stage: str) -> Inflict:
     """kill -9 one process of `stage`, which is back half a second later."""
 
-    async def inflict(theatre: Theatre, dice: random.Random) -> None:
-        name = dice.choice(theatre.names(stage))
-        starts = theatre.children[name].starts
-        theatre.children[name].kill()
-        await theatre.reborn(name, starts)
+    async def inflict(stack: ChaosStack, dice: random.Random) -> None:
+        name = dice.choice(stack.names(stage))
+        starts = stack.children[name].starts
+        stack.children[name].kill()
+        await stack.reborn(name, starts)
 
     return inflict
 
 
-async def kill_serving_gateway(theatre: Theatre, dice: random.Random) -> None:
+async def kill_serving_gateway(stack: ChaosStack, dice: random.Random) -> None:
     """kill -9 the gateway that the front door leads to."""
-    name = theatre.names("gateway")[0]
-    starts = theatre.children[name].starts
-    theatre.children[name].kill()
-    await theatre.reborn(name, starts)
+    name = stack.names("gateway")[0]
+    starts = stack.children[name].starts
+    stack.children[name].kill()
+    await stack.reborn(name, starts)
 
 
 def freeze(stage: str, for_s: float) -> Inflict:
     """SIGSTOP, and a zombie wakes up when others have long done its work."""
 
-    async def inflict(theatre: Theatre, dice: random.Random) -> None:
-        name = dice.choice(theatre.names(stage))
-        theatre.send(name, signal.SIGSTOP)
+    async def inflict(stack: ChaosStack, dice: random.Random) -> None:
+        name = dice.choice(stack.names(stage))
+        stack.send(name, signal.SIGSTOP)
         await asyncio.sleep(for_s)
-        theatre.send(name, signal.SIGCONT)
+        stack.send(name, signal.SIGCONT)
 
     return inflict
 
@@ -74,8 +75,8 @@ def freeze(stage: str, for_s: float) -> Inflict:
 def network(stage: str, trouble: str) -> Inflict:
     """Trouble between one process of `stage` and the broker."""
 
-    async def inflict(theatre: Theatre, dice: random.Random) -> None:
-        proxy = theatre.proxies[dice.choice(theatre.names(stage))]
+    async def inflict(stack: ChaosStack, dice: random.Random) -> None:
+        proxy = stack.proxies[dice.choice(stack.names(stage))]
         match trouble:
             case "cut":
                 await proxy.cut(CUT_S)
@@ -87,16 +88,32 @@ def network(stage: str, trouble: str) -> Inflict:
     return inflict
 
 
-async def roll(theatre: Theatre, dice: random.Random) -> None:
+def lose_node(stage: str, leading: str) -> Inflict:
+    """kill -9 a broker and a worker together. `leading`: what the broker leads; any if empty."""
+
+    async def inflict(stack: ChaosStack, dice: random.Random) -> None:
+        leaders = await leaders_of(stack.bus)
+        broker = leaders[leading] if leading else dice.choice(stack.names("broker"))
+        victims = (broker, dice.choice(stack.names(stage)))
+        starts = {name: stack.children[name].starts for name in victims}
+        for name in victims:
+            stack.children[name].kill()
+        for name in victims:
+            await stack.reborn(name, starts[name])
+
+    return inflict
+
+
+async def roll(stack: ChaosStack, dice: random.Random) -> None:
     """SIGTERM to every service, one after another, each back before the next goes."""
-    names = [*theatre.names("vocoder"), *theatre.names("talker"), *theatre.names("gateway")]
+    names = [*stack.names("vocoder"), *stack.names("talker"), *stack.names("gateway")]
     for name in names:
-        starts = theatre.children[name].starts
-        theatre.send(name, signal.SIGTERM)
-        await theatre.reborn(name, starts)
+        starts = stack.children[name].starts
+        stack.send(name, signal.SIGTERM)
+        await stack.reborn(name, starts)
 
 
-async def nothing(theatre: Theatre, dice: random.Random) -> None:
+async def nothing(stack: ChaosStack, dice: random.Random) -> None:
     """What an undisturbed run looks like."""
 
 
@@ -119,6 +136,21 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "kill one of three brokers": Fault(kill("broker"), brokers=3, between_s=(0.8, 2.0)),
     "ask while one of three brokers is gone": Fault(
         kill("broker"), brokers=3, between_s=(0.0, 0.05)
+    ),
+    "lose a node: talker, jobs": Fault(
+        lose_node("talker", "talk"), brokers=3, between_s=(0.8, 2.0)
+    ),
+    "lose a node: talker, codes": Fault(
+        lose_node("talker", "CODES"), brokers=3, between_s=(0.8, 2.0)
+    ),
+    "lose a node: vocoder, jobs": Fault(
+        lose_node("vocoder", "voc"), brokers=3, between_s=(0.8, 2.0)
+    ),
+    "lose a node: vocoder, audio": Fault(
+        lose_node("vocoder", "AUDIO"), brokers=3, between_s=(0.8, 2.0)
+    ),
+    "lose a node: talker, leases": Fault(
+        lose_node("talker", "leases"), brokers=3, between_s=(0.8, 2.0)
     ),
     "stop talker": Fault(freeze("talker", LONG_STOP_S)),
     "stop vocoder": Fault(freeze("vocoder", LONG_STOP_S)),

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.guests import LEAVING, Disappointed, Guest
+from tests.chaos.clients import LEAVING, TestClient, Unexpected
+from tests.chaos.leaks import LeakCheck
 from tests.chaos.probe import Probe
-from tests.chaos.sweeper import Sweeper
-from tests.chaos.theatre import Theatre, theatre
+from tests.chaos.stack import ChaosStack, chaos_stack
 from ttscommon.bus import Bus
 
 _GIVE_UP_S = 60.0
@@ -48,16 +48,16 @@ async def run(
     """`waves` waves of each kind of leaving, so many `clients` altogether."""
     dice = random.Random(seed)
     each = max(1, clients // (len(LEAVING) * waves))
-    stage = theatre(folder, lambda name, line: None, engine=engine, gateway=_OPEN_DOOR)
-    async with stage:
-        bus = await Bus.connect(stage.bus, "leaving")
+    stack = chaos_stack(folder, lambda name, line: None, engine=engine, gateway=_OPEN_DOOR)
+    async with stack:
+        bus = await Bus.connect(stack.bus, "leaving")
         try:
-            for guest in LEAVING:  # what a process needs once, it keeps
-                await guest(stage.url, dice)
-            async with Probe(stage, bus) as probe:
+            for client in LEAVING:  # what a process needs once, it keeps
+                await client(stack.url, dice)
+            async with Probe(stack, bus) as probe:
                 return [
-                    await _wave(stage, bus, probe, guest, each, dice)
-                    for guest in LEAVING
+                    await _wave(stack, bus, probe, client, each, dice)
+                    for client in LEAVING
                     for _ in range(waves)
                 ]
         finally:
@@ -65,27 +65,27 @@ async def run(
 
 
 async def _wave(
-    stage: Theatre, bus: Bus, probe: Probe, guest: Guest, clients: int, dice: random.Random
+    stack: ChaosStack, bus: Bus, probe: Probe, client: TestClient, clients: int, dice: random.Random
 ) -> Wave:
-    sweeper = Sweeper(stage, bus)
+    leaks = LeakCheck(stack, bus)
     before = await _calm(probe)
-    visits = [guest(stage.url, random.Random(dice.random())) for _ in range(clients)]
+    visits = [client(stack.url, random.Random(dice.random())) for _ in range(clients)]
     results = await asyncio.gather(*visits, return_exceptions=True)
     left_s = time.monotonic()
     failures = Counter(type(r) for r in results if isinstance(r, BaseException))
-    strange = set(failures) - {Disappointed}
+    strange = set(failures) - {Unexpected}
     if strange:
         raise RuntimeError(f"clients failed with {strange}")
-    while leftovers := await _leftovers(sweeper, probe, before):
+    while leftovers := await _leftovers(leaks, probe, before):
         if time.monotonic() - left_s > _GIVE_UP_S:
             break
         await asyncio.sleep(_LOOK_AGAIN_S)
     freed_s = time.monotonic() - left_s
-    return Wave(guest.__name__, clients, freed_s, leftovers, failures[Disappointed])
+    return Wave(client.__name__, clients, freed_s, leftovers, failures[Unexpected])
 
 
-async def _leftovers(sweeper: Sweeper, probe: Probe, before: int) -> list[str]:
-    found = await sweeper.leftovers()
+async def _leftovers(leaks: LeakCheck, probe: Probe, before: int) -> list[str]:
+    found = await leaks.leftovers()
     subscriptions = await probe.subscriptions()
     if subscriptions > before:
         found.append(f"{subscriptions - before} subscriptions are left")

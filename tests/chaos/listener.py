@@ -171,7 +171,7 @@ async def logged_codes(bus: Bus, request_id: str) -> npt.NDArray[np.int16]:
 
 @dataclass
 class Verdict:
-    """Sums over streams; `worst_*` are maxima. `unended`: what a sweep of the store found."""
+    """Sums over streams; `worst_*` are maxima. `unended`: what the leak check found."""
 
     streams: int = 0
     worst_wait_s: float = 0.0

@@ -1,4 +1,4 @@
-"""Runs faults against a theatre again and again and adds up what the listeners heard."""
+"""Runs faults against a stack again and again and adds up what the listeners heard."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.faults import FAULTS, Fault
+from tests.chaos.leaks import LeakCheck
 from tests.chaos.listener import Heard, Original, Verdict, judge, listen, logged_codes
-from tests.chaos.sweeper import Sweeper
-from tests.chaos.theatre import Theatre, theatre
+from tests.chaos.stack import ChaosStack, chaos_stack
 from ttscommon.bus import Bus
 
 _FIRST_SEED = 1000
@@ -69,7 +69,7 @@ async def run_faults(
     if any(FAULTS[name].needs != fault.needs for name in names):
         raise ValueError(f"{names} do not go with one stack")
     rows = [Row(name, count, 0, Verdict()) for name in names for count in streams]
-    stage = theatre(
+    stack = chaos_stack(
         folder,
         on_line,
         engine=engine,
@@ -78,18 +78,18 @@ async def run_faults(
         brokers=fault.brokers,
         settings=fault.settings,
     )
-    async with stage:
-        bus = await Bus.connect(stage.bus, "chaos")
+    async with stack:
+        bus = await Bus.connect(stack.bus, "chaos")
         try:
-            await _audible(stage)
-            originals = await _originals(stage, bus, max(streams))
-            sweeper = Sweeper(stage, bus)
+            await _audible(stack)
+            originals = await _originals(stack, bus, max(streams))
+            leaks = LeakCheck(stack, bus)
             for row in rows:
                 dice = random.Random(f"{row.fault} {row.streams} {seed}")
                 for number in range(runs):
                     wanted = FAULTS[row.fault]
                     verdict = await _run_once(
-                        stage, bus, sweeper, wanted, row.streams, originals, dice
+                        stack, bus, leaks, wanted, row.streams, originals, dice
                     )
                     row.verdict.add(verdict)
                     row.runs += 1
@@ -126,20 +126,20 @@ async def run_in_parallel(
     return rows
 
 
-async def _audible(stage: Theatre) -> None:
+async def _audible(stack: ChaosStack) -> None:
     """Every worker has reported itself when the first words come back."""
     async with asyncio.timeout(60):
-        while (await listen(stage.url, 0, "Are you there?")).outcome != "ok":
+        while (await listen(stack.url, 0, "Are you there?")).outcome != "ok":
             await asyncio.sleep(0.2)
 
 
-async def _originals(stage: Theatre, bus: Bus, count: int) -> dict[int, Original]:
+async def _originals(stack: ChaosStack, bus: Bus, count: int) -> dict[int, Original]:
     """What every seed sounds like when nobody disturbs it, a few at a time."""
     found: dict[int, Original] = {}
     seeds = range(_FIRST_SEED, _FIRST_SEED + count)
     for start in range(0, count, 8):
         for heard in await asyncio.gather(
-            *(listen(stage.url, s) for s in seeds[start : start + 8])
+            *(listen(stack.url, s) for s in seeds[start : start + 8])
         ):
             if heard.outcome != "ok":
                 raise RuntimeError(f"the undisturbed run failed: {heard.error or heard.outcome}")
@@ -149,31 +149,31 @@ async def _originals(stage: Theatre, bus: Bus, count: int) -> dict[int, Original
 
 
 async def _run_once(
-    stage: Theatre,
+    stack: ChaosStack,
     bus: Bus,
-    sweeper: Sweeper,
+    leaks: LeakCheck,
     fault: Fault,
     streams: int,
     originals: dict[int, Original],
     dice: random.Random,
 ) -> Verdict:
     """One fault while `streams` listeners listen; each speaks again until the fault is over."""
-    await stage.whole()
+    await stack.whole()
     over = asyncio.Event()
     heard: list[Heard] = []
 
     async def inflict() -> None:
         await asyncio.sleep(dice.uniform(*fault.between_s))
         try:
-            await fault.inflict(stage, dice)
+            await fault.inflict(stack, dice)
         finally:
             over.set()
 
     async def keep_listening(seed: int, after_s: float) -> None:
         await asyncio.sleep(after_s)
-        heard.append(await fault.listen(stage.url, seed))
+        heard.append(await fault.listen(stack.url, seed))
         while not over.is_set():
-            heard.append(await fault.listen(stage.url, seed))
+            heard.append(await fault.listen(stack.url, seed))
 
     spread = [dice.uniform(0, _START_SPREAD_S) if streams > 1 else 0.0 for _ in range(streams)]
     await asyncio.gather(
@@ -181,8 +181,8 @@ async def _run_once(
         *(keep_listening(_FIRST_SEED + n, spread[n]) for n in range(streams)),
     )
     verdict = await judge(bus, heard, originals)
-    await stage.whole()
-    problems = await sweeper.sweep()
+    await stack.whole()
+    problems = await leaks.check()
     verdict.unended = len(problems)
     verdict.notes += problems
     return verdict

@@ -54,7 +54,8 @@ class Probe:
         """Everything, now."""
         pids = {name: child.pid for name, child in self._stack.children.items()}
         living = {name: pid for name, pid in pids.items() if pid is not None}
-        streams = [await self._bus.link.jetstream.stream_info(log.stream) for log in LOGS]
+        link = self._bus.link
+        streams = [await link.jetstream.stream_info(link.name(log.stream)) for log in LOGS]
         return Held(
             {name: _rss_mib(pid) for name, pid in living.items()},
             {name: len(list(Path(f"/proc/{pid}/fd").iterdir())) for name, pid in living.items()},
@@ -62,7 +63,7 @@ class Probe:
             await self.subscriptions(),
             sum(info.state.consumer_count for info in streams),
             len(await self._bus.kv.all(LEASES)),
-            (await self._bus.link.jetstream.stream_info(JOBS)).state.messages,
+            (await link.jetstream.stream_info(link.name(JOBS))).state.messages,
         )
 
     async def subscriptions(self) -> int:

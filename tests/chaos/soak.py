@@ -22,35 +22,37 @@ import httpx
 import numpy as np
 from websockets.exceptions import WebSocketException
 
-from tests.chaos.guests import EVERYBODY, Disappointed, Guest
+from tests.chaos.clients import MIXED, TestClient, Unexpected
+from tests.chaos.leaks import LeakCheck
 from tests.chaos.probe import Held, Probe
-from tests.chaos.sweeper import Sweeper
-from tests.chaos.theatre import theatre
+from tests.chaos.stack import chaos_stack
 from ttscommon.bus import Bus
 
 _LOOKS = 10
 _FAST_CURVE = {"base_s": 0.001, "stream_s": 0.00002, "prefill_s": 0.0005}
 _OPEN_DOOR = {"ANTIPHON_ADMISSION": "off"}
-_TROUBLE = (Disappointed, OSError, TimeoutError, httpx.HTTPError, WebSocketException)
+_TROUBLE = (Unexpected, OSError, TimeoutError, httpx.HTTPError, WebSocketException)
 _KINDS = ("rss_mib", "files", "threads")
 
 
 async def run(requests: int, at_once: int, folder: Path, seed: int = 0) -> dict[str, Any]:
     """Figures and problems of a soak; see `main`."""
     dice = random.Random(seed)
-    stage = theatre(folder, lambda name, line: None, gateway=_OPEN_DOOR, talker_curve=_FAST_CURVE)
+    stack = chaos_stack(
+        folder, lambda name, line: None, gateway=_OPEN_DOOR, talker_curve=_FAST_CURVE
+    )
     failures: Counter[str] = Counter()
     looks: list[tuple[int, Held]] = []
     problems: list[str] = []
-    async with stage:
-        bus = await Bus.connect(stage.bus, "soak")
+    async with stack:
+        bus = await Bus.connect(stack.bus, "soak")
         try:
-            sweeper = Sweeper(stage, bus)
-            async with Probe(stage, bus) as probe:
+            leaks = LeakCheck(stack, bus)
+            async with Probe(stack, bus) as probe:
                 began_s = time.monotonic()
                 for number in range(_LOOKS + 1):
-                    failures += await _batch(stage.url, requests // _LOOKS, at_once, dice)
-                    problems += await sweeper.sweep()
+                    failures += await _batch(stack.url, requests // _LOOKS, at_once, dice)
+                    problems += await leaks.check()
                     looks.append(((number + 1) * (requests // _LOOKS), await probe.look()))
                     print(f"{looks[-1][0]} requests, {dict(failures) or 'no failure'}", flush=True)
                 took_s = time.monotonic() - began_s
@@ -70,21 +72,21 @@ async def _batch(url: str, count: int, at_once: int, dice: random.Random) -> Cou
     places = asyncio.Semaphore(at_once)
     failures: Counter[str] = Counter()
 
-    async def visit(guest: Guest, own: random.Random) -> None:
+    async def visit(client: TestClient, own: random.Random) -> None:
         async with places:
             try:
-                await guest(url, own)
+                await client(url, own)
             except (
-                Disappointed,
+                Unexpected,
                 OSError,
                 TimeoutError,
                 httpx.HTTPError,
                 WebSocketException,
             ) as error:
-                failures[f"{guest.__name__}: {type(error).__name__} {error}"[:200]] += 1
+                failures[f"{client.__name__}: {type(error).__name__} {error}"[:200]] += 1
 
-    guests = dice.choices(list(EVERYBODY), list(EVERYBODY.values()), k=count)
-    await asyncio.gather(*(visit(guest, random.Random(dice.random())) for guest in guests))
+    clients = dice.choices(list(MIXED), list(MIXED.values()), k=count)
+    await asyncio.gather(*(visit(client, random.Random(dice.random())) for client in clients))
     return failures
 
 

@@ -52,6 +52,11 @@ def pods(objects: list[Object]) -> dict[str, Object]:
     return {found["metadata"]["name"]: found["spec"]["template"] for found in workloads}
 
 
+def jobs(objects: list[Object]) -> list[Object]:
+    """The pod templates of what runs once."""
+    return [found["spec"]["template"] for found in of_kind(objects, "Job")]
+
+
 def environment(pod: Object, secrets: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """What the pod's first container finds in its environment."""
     values = {}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from typing import Any
 from antiphon.stack.broker import BrokerProgram, Credentials, find_server
 from antiphon.stack.child import Child, Command, Ports
 from antiphon.stack.local import ServiceProgram
-from tests.deploy.chart import Object, environment, named, of_kind, pods, render
+from tests.deploy.chart import Object, environment, jobs, named, of_kind, pods, render
 
 Secrets = Mapping[str, Mapping[str, str]]
 
@@ -86,6 +88,8 @@ async def running(values: Mapping[str, Any], folder: Path) -> AsyncIterator[Runn
         chart.children["broker"] = Child(broker, hear)
         tasks.append(asyncio.create_task(chart.children["broker"].supervise()))
         await asyncio.wait_for(chart.children["broker"].ready.wait(), 30)
+        for job in jobs(objects):
+            await run_once(job, chart)
         for program in programs(objects, found, chart, folder):
             chart.children[program.name] = Child(program, hear)
             tasks.append(asyncio.create_task(chart.children[program.name].supervise()))
@@ -97,6 +101,16 @@ async def running(values: Mapping[str, Any], folder: Path) -> AsyncIterator[Runn
             await child.stop(5.0)
         await asyncio.gather(*tasks, return_exceptions=True)
         print("\n".join(chart.log))
+
+
+async def run_once(job: Object, chart: RunningChart) -> None:
+    """A job's command, to its end."""
+    environ = environment(job, chart.secrets) | {"ANTIPHON_BUS__URLS": chart.bus_url}
+    command = job["spec"]["containers"][0]["command"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command[1:], env={**os.environ, **environ}
+    )
+    assert await asyncio.wait_for(process.wait(), 60) == 0
 
 
 def programs(

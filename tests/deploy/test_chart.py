@@ -25,12 +25,14 @@ from tests.deploy.chart import (
     Object,
     environment,
     example,
+    jobs,
     named,
     of_kind,
     pods,
     render,
     templates,
 )
+from ttscommon.bus.permissions import accounts
 from ttscommon.settings import ServiceSettings
 from vocoder.settings import VocoderSettings
 
@@ -49,7 +51,7 @@ every_example = pytest.mark.parametrize("name", EXAMPLES)
 
 def in_cluster(objects: list[Object]) -> list[Object]:
     """The objects whose kinds are Kubernetes' own, for which there are schemas."""
-    own = ("v1", "apps/v1", "policy/v1", "autoscaling/v2", "networking.k8s.io/v1")
+    own = ("v1", "apps/v1", "batch/v1", "policy/v1", "autoscaling/v2", "networking.k8s.io/v1")
     return [found for found in objects if found["apiVersion"] in own]
 
 
@@ -98,7 +100,8 @@ def test_the_services_understand_their_environment(name: str) -> None:
 @every_example
 def test_workloads_services_budgets_and_policies_select_the_pods_they_are_for(name: str) -> None:
     objects = render(example(name))
-    labels = [pod["metadata"]["labels"] for pod in pods(objects).values()]
+    found_pods = [*pods(objects).values(), *jobs(objects)]
+    labels = [pod["metadata"]["labels"] for pod in found_pods]
     for found in of_kind(
         objects, "Deployment", "StatefulSet", "Service", "PodDisruptionBudget", "NetworkPolicy"
     ):
@@ -115,7 +118,8 @@ def selector_of(found: Object) -> dict[str, str]:
 
 @every_example
 def test_no_container_is_root_or_can_write_its_file_system(name: str) -> None:
-    for pod in pods(render(example(name))).values():
+    objects = render(example(name))
+    for pod in [*pods(objects).values(), *jobs(objects)]:
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"]
         assert spec["automountServiceAccountToken"] is False
@@ -124,6 +128,31 @@ def test_no_container_is_root_or_can_write_its_file_system(name: str) -> None:
             assert security["readOnlyRootFilesystem"]
             assert security["capabilities"] == {"drop": ["ALL"]}
             assert container["resources"]["limits"]["memory"]
+
+
+@every_example
+def test_a_job_prepares_the_broker_before_a_release_works(name: str) -> None:
+    [job] = jobs(render(example(name)))
+    settings = ServiceSettings.load(environment(job, SECRETS))
+    assert settings.bus.user == "setup"
+    assert settings.bus.replicas is not None
+    assert settings.bus.max_log_bytes is not None
+    assert job["spec"]["containers"][0]["command"][1:] == ["-m", "ttscommon.bus", "migrate"]
+
+
+@every_example
+def test_the_brokers_users_have_the_rights_that_the_code_says_they_need(name: str) -> None:
+    values = {"busPrefix": "staging", **example(name)}
+    config = named(render(values), "ConfigMap", "antiphon-nats")["data"]["accounts.conf"]
+    models = [model["name"] for model in values.get("models", [{"name": "cantor"}])]
+    assert words(config) == words(accounts("staging", models))
+
+
+def words(configuration: str) -> list[str]:
+    """Without comments and layout."""
+    return [
+        w for line in configuration.splitlines() if not line.startswith("#") for w in line.split()
+    ]
 
 
 @every_example
@@ -138,10 +167,10 @@ def test_probes_ask_the_admin_port(name: str) -> None:
             assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
-def test_generated_passwords_are_four_different_strings_for_the_broker() -> None:
+def test_generated_passwords_are_different_strings_for_the_broker() -> None:
     [secret] = of_kind(render(example("laptop")), "Secret")
     passwords = [base64.b64decode(value).decode() for value in secret["data"].values()]
-    assert len(set(passwords)) == 4
+    assert len(set(passwords)) == len(passwords) == 5
     assert all(re.fullmatch(r"p[A-Za-z0-9]{31}", password) for password in passwords)
 
 

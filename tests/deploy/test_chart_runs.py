@@ -19,13 +19,28 @@ from tests.deploy.rendered import RunningChart, running
 SENTENCE: Final = "The tide is coming in, and the boats along the quay begin to lift and turn. "
 FORBIDDEN: Final = {
     "talker": [
-        "audio.r",
-        "job.talk.cantor.r",
-        "$JS.API.CONSUMER.MSG.NEXT.JOBS.voc-cantor",
-        "$JS.API.STREAM.PURGE.CODES",
+        "antiphon.audio.r",
+        "antiphon.job.talk.cantor.r",
+        "another.codes.r",
+        "$KV.antiphon-replicas.vocoder.w",
+        "$JS.API.CONSUMER.MSG.NEXT.antiphon-JOBS.antiphon-voc-cantor",
+        "$JS.API.STREAM.PURGE.antiphon-CODES",
+        "$JS.API.STREAM.UPDATE.antiphon-CODES",
     ],
-    "vocoder": ["codes.r", "live.codes.r", "job.voc.cantor.r", "$KV.leases.talker.r"],
-    "gateway": ["codes.r", "audio.r", "$KV.replicas.talker-1", "$JS.API.STREAM.DELETE.CODES"],
+    "vocoder": [
+        "antiphon.codes.r",
+        "antiphon.live.codes.r",
+        "antiphon.job.voc.cantor.r",
+        "$KV.antiphon-leases.talker.r",
+    ],
+    "gateway": [
+        "antiphon.codes.r",
+        "antiphon.audio.r",
+        "$KV.antiphon-replicas.talker.w",
+        "$JS.API.STREAM.DELETE.antiphon-CODES",
+        "$JS.API.CONSUMER.MSG.NEXT.antiphon-JOBS.antiphon-talk-cantor",
+    ],
+    "setup": ["antiphon.job.talk.cantor.r", "$JS.API.STREAM.DELETE.antiphon-CODES"],
     "system": ["$SYS.REQ.SERVER.PING", "$SYS.REQ.SERVER.X.RELOAD"],
 }
 ENGINES: Final = {"engine": "fake", "replicas": 2}

@@ -15,6 +15,7 @@ from gateway.settings import GatewaySettings
 from talker.loading import build_engine
 from talker.settings import TalkerSettings
 from ttscommon import subjects
+from ttscommon.bus.preparation import prepare
 from ttscommon.service import Service
 from ttscommon.stage import run_stage
 
@@ -22,6 +23,7 @@ from ttscommon.stage import run_stage
 async def test_a_request_gets_503_with_retry_after_while_the_talker_loads(
     broker: LocalStack,
 ) -> None:
+    await prepare(broker.bus, "create")
     loaded = threading.Event()
     settings = TalkerSettings(engine="fake", bus=broker.bus, drain_s=1)
 

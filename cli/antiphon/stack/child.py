@@ -24,13 +24,21 @@ Ports = Mapping[str, int]
 _POLL_S: Final = 0.02
 _LINE_LIMIT_BYTES: Final = 1 << 20
 _TAIL_LINES: Final = 20
-_FIRST_BACKOFF_S: Final = 0.1
-_LONGEST_BACKOFF_S: Final = 5.0
-_STABLE_LIFE_S: Final = 10.0
 _EXIT_USAGE: Final = 2
 _STILLBIRTHS: Final = 3
 
 log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class RestartPolicy:
+    """Seconds: the first pause before a restart, which doubles up to the longest; a life of
+    `stable_life_s` makes the next pause a first one again.
+    """
+
+    first_backoff_s: float = 0.1
+    longest_backoff_s: float = 5.0
+    stable_life_s: float = 10.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,13 @@ class ChildFailed(Exception):
 class Child:
     """Keeps `program` running until `stop`; every line it writes goes to `on_line`."""
 
-    def __init__(self, program: Program, on_line: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        on_line: Callable[[str, str], None],
+        restarts: RestartPolicy = RestartPolicy(),
+    ) -> None:
+        self._restarts = restarts
         self.name = program.name
         self.ports: Ports = {}
         self.starts = 0
@@ -89,7 +103,8 @@ class Child:
 
     async def supervise(self) -> None:
         """Start and restart until `stop`; raises ChildFailed if it never becomes ready."""
-        backoff_s = _FIRST_BACKOFF_S
+        policy = self._restarts
+        backoff_s = policy.first_backoff_s
         while not self._stopping.is_set():
             born = time.monotonic()
             status = await self._live_once()
@@ -98,13 +113,13 @@ class Child:
             hopeless = status == _EXIT_USAGE or self.starts >= _STILLBIRTHS
             if not self._ever_ready and hopeless:
                 raise ChildFailed(self.name, status, list(self._tail))
-            if time.monotonic() - born > _STABLE_LIFE_S:
-                backoff_s = _FIRST_BACKOFF_S
+            if time.monotonic() - born > policy.stable_life_s:
+                backoff_s = policy.first_backoff_s
             log_.warning("child.died", child=self.name, status=status, restart_in_s=backoff_s)
             with contextlib.suppress(TimeoutError):
                 delay_s = backoff_s * random.uniform(0.8, 1.2)
                 await asyncio.wait_for(self._stopping.wait(), delay_s)
-            backoff_s = min(backoff_s * 2, _LONGEST_BACKOFF_S)
+            backoff_s = min(backoff_s * 2, policy.longest_backoff_s)
 
     async def stop(self, grace_s: float) -> None:
         """End it: SIGTERM, and SIGKILL for its whole group after `grace_s`."""

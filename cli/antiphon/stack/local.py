@@ -20,17 +20,19 @@ import structlog
 
 from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.stack.checkpoints import Checkpoint, programs_of
-from antiphon.stack.child import Child, ChildFailed, Command, Ports
+from antiphon.stack.child import Child, ChildFailed, Command, Ports, RestartPolicy
+from ttscommon.bus.preparation import prepare
+from ttscommon.errors import AntiphonError
 from ttscommon.settings import PREFIX, BusSettings
 
-Engine = Literal["torch", "fake", "mime"]
+Engine = Literal["torch", "fake", "null"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 # The default voice lies in the repository, whichever folder the command is given in.
 DEFAULT_VOICE_DIR: Final = Path(__file__).resolve().parents[3] / "voices" / "cantor"
 
 # Plays both stages, for `antiphon bench capacity`.
-_MIME: Final = "antiphon_bench.mime"
+_NULL_STAGES: Final = "antiphon_bench.null_stages"
 
 _PINNED: Final = {"http": "PORT", "admin": "ADMIN_PORT"}
 
@@ -68,6 +70,7 @@ class StackConfig:
     store: Path | None = None
     start_timeout_s: float = 120.0
     grace_s: float = 5.0
+    restarts: RestartPolicy = field(default_factory=RestartPolicy)
     environ: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
@@ -153,12 +156,30 @@ class LocalStack:
             _require_free(self.config.host, self.config.port)
         folder = self._folder()
         for broker in self._brokers(folder):
-            self._spawn(Child(broker, self._on_line))
+            self._spawn(Child(broker, self._on_line, self.config.restarts))
         await self._until_ready(list(self.children.values()))
-        services = [Child(program, self._on_line) for program in self._services(folder)]
+        if self._serves:
+            await self._prepare()
+        services = [
+            Child(program, self._on_line, self.config.restarts)
+            for program in self._services(folder)
+        ]
         for child in services:
             self._spawn(child)
         await self._until_ready(services)
+
+    @property
+    def _serves(self) -> bool:
+        """Whether there is more to run than a broker."""
+        return bool(self.config.gateways or self.config.talkers or self.config.vocoders)
+
+    async def _prepare(self) -> None:
+        preparing = asyncio.create_task(prepare(self.bus, "migrate"))
+        await self._guard(preparing)
+        try:
+            preparing.result()
+        except AntiphonError as error:
+            raise StackFailed(error.message) from error
 
     async def wait(self) -> None:
         """Run until a child cannot be kept alive; raises StackFailed then."""
@@ -166,7 +187,7 @@ class LocalStack:
 
     async def stop(self) -> None:
         """Stop in the order in which work flows, so that what is in work can finish."""
-        for stage in (("gateway",), ("talker", "vocoder", "mime"), ("broker",)):
+        for stage in (("gateway",), ("talker", "vocoder", "null"), ("broker",)):
             stopping = [c for n, c in self.children.items() if n.split("-")[0] in stage]
             await asyncio.gather(*(child.stop(self.config.grace_s) for child in stopping))
         for task in self._tasks.values():
@@ -221,8 +242,8 @@ class LocalStack:
             **_ONE_THREAD,
         }
         programs = [self._service("gateway", "gateway", folder, gateway)] * config.gateways
-        if config.engine == "mime":
-            return [*programs, self._service(_MIME, "mime", folder, {})]
+        if config.engine == "null":
+            return [*programs, self._service(_NULL_STAGES, "null", folder, {})]
         counts = {"talker": config.talkers, "vocoder": config.vocoders}
         for stage, count in counts.items():
             names = [f"{stage}-{number}" for number in range(1, count + 1)]

@@ -83,6 +83,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $secret := include "antiphon.busSecret" .root -}}
 - name: ANTIPHON_BUS__URLS
   value: {{ include "antiphon.busUrls" .root | quote }}
+- name: ANTIPHON_BUS__PREFIX
+  value: {{ $values.busPrefix | quote }}
 - name: ANTIPHON_BUS__REPLICAS
   value: {{ ternary $values.nats.replicas $values.externalBus.replicas $values.nats.enabled | quote }}
 - name: ANTIPHON_BUS__MAX_LOG_BYTES

@@ -66,6 +66,17 @@ class BusUnavailable(AntiphonError):
     code = "bus_unavailable"
 
 
+class BusRefused(BusUnavailable):
+    """The broker does not accept this process's credentials, or its connection has ended for good.
+
+    Only a restart with other settings helps.
+    """
+
+
+class LogUnwritable(BusUnavailable):
+    """The broker refuses to store a request's record, and always will."""
+
+
 class NoResponders(BusUnavailable):
     """Nobody listens on a subject: known at once, not guessed from silence."""
 
@@ -82,7 +93,20 @@ class UnsupportedVersion(MalformedMessage):
     code = "unsupported_version"
 
 
+class LogGone(AntiphonError):
+    """The store does not have what comes next in a log any more, and never will again."""
+
+    code = "log_gone"
+
+
 class Fenced(AntiphonError):
-    """Another writer owns this log now; this one must let the request go."""
+    """Another writer owns this log now; this one must let the request go.
+
+    `owner` is its epoch, 0 where it is not known.
+    """
 
     code = "fenced"
+
+    def __init__(self, message: str, *, owner: int = 0) -> None:
+        super().__init__(message)
+        self.owner = owner

@@ -6,16 +6,24 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanContext
 
 from ttscommon.bus import Delivery
+from ttscommon.leases import HeldLease
 from ttscommon.messages import Cancel, Message, Playback, SpeechRequest
+
+
+class Lendable(Protocol):
+    """A worker's slot that the next job may have early."""
+
+    def spoken(self) -> None: ...
 
 
 @dataclass(eq=False)
 class Job:
-    """A claimed request. `epoch` counts its deliveries: above 1 another worker had it before."""
+    """A claimed request, and the epoch with which this worker writes its log."""
 
     request: SpeechRequest
     epoch: int
@@ -26,12 +34,25 @@ class Job:
     playback_start_s: float | None = None
     task: asyncio.Task[None] | None = None
     superseded: bool = False
+    slot: Lendable | None = None
+    held: HeldLease | None = None
     on_playback: Callable[[float], None] | None = None
     span: SpanContext = INVALID_SPAN_CONTEXT
 
     @property
     def request_id(self) -> str:
         return self.request.request_id
+
+    @property
+    def lease(self) -> HeldLease:
+        """What says that this worker has the job; every job of a worker has one."""
+        assert self.held is not None
+        return self.held
+
+    def spoken(self) -> None:
+        """To be called when the End is written: the next job need not wait for its commit."""
+        if self.slot is not None:
+            self.slot.spoken()
 
     def control(self, message: Message) -> None:
         """Take a Cancel or a Playback."""

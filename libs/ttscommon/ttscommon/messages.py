@@ -124,7 +124,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
 
     instructions: how to speak, in words. task_type: CustomVoice, VoiceDesign or Base, for a client
     that wants to be sure. whole_text: begin when all text is known (`non_streaming_mode`); None is
-    the model's own way.
+    the model's own way. again: another job of this request may have been begun before this one.
     """
 
     request_id: Identifier
@@ -143,7 +143,12 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     task_type: str = ""
     whole_text: bool | None = None
     reference: Reference | None = None
+    again: bool = False
     v: int = VERSION
+
+    def again_now(self) -> SpeechRequest:
+        """The same for a job that is queued once more."""
+        return msgspec.structs.replace(self, again=True)
 
 
 class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):

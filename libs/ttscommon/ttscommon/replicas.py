@@ -69,28 +69,3 @@ class Replica(msgspec.Struct, frozen=True):
             return msgspec.json.decode(data, type=cls)
         except (msgspec.MsgspecError, ValueError) as error:
             raise MalformedMessage(str(error)) from error
-
-
-class Lease(msgspec.Struct, frozen=True):
-    """Who holds a job, and the subject on which its broker takes a NAK for it."""
-
-    worker_id: str
-    stage: Literal["talker", "vocoder"]
-    request_id: str
-    epoch: int
-    ack_subject: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.stage}.{self.request_id}"
-
-    def encode(self) -> bytes:
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Lease:
-        """Raises MalformedMessage."""
-        try:
-            return msgspec.json.decode(data, type=cls)
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise MalformedMessage(str(error)) from error

@@ -42,6 +42,7 @@ class Reporter:
         self.queued = 0
         self._bus = bus
         self._stage = stage
+        self._key = f"{stage.name}.{bus.worker_id}"
         self._models = models
         self._report = report
 
@@ -61,7 +62,7 @@ class Reporter:
     async def withdraw(self) -> None:
         """Have the cluster forget this worker; if the broker cannot hear, the report expires."""
         try:
-            await self._bus.kv.delete(subjects.REPLICAS, self._bus.worker_id)
+            await self._bus.kv.delete(subjects.REPLICAS, self._key)
         except BusUnavailable:
             log_.debug("report.left_to_expire")
 
@@ -73,7 +74,7 @@ class Reporter:
             log_.debug("queue.unseen", error=error.message)
         try:
             value = self._report().encode()
-            await self._bus.kv.put(subjects.REPLICAS, self._bus.worker_id, value)
+            await self._bus.kv.put(subjects.REPLICAS, self._key, value)
         except BusUnavailable as error:
             log_.debug("report.unwritten", error=error.message)
             return False

@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -35,23 +42,67 @@ class SettingsError(Exception):
 
 
 class BusSettings(BaseModel):
-    """How to reach the broker.
+    """How to reach the broker, and as whom.
 
-    `system_user` is a user of the broker's system account, for those who watch disconnects.
+    `prefix` is the deployment's own: names and subjects on the broker carry it. `replicas` and
+    `max_log_bytes` say how `antiphon bus` makes the streams; a service that has them refuses to
+    work with others.
+
+    A service says who it is by `user` and `password`, by an nkey seed or by a credentials file.
+    Files are read for each connection, so that a secret may be rotated in place. The `system_...`
+    ones are of the broker's system account, for gateways, which watch disconnects. TLS is used when
+    an address begins with `tls://` or an authority (`tls_ca`) is given, and then insisted on;
+    `tls_cert` and `tls_key` are this client's own.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    prefix: str = Field(default="antiphon", pattern=r"^[A-Za-z0-9_-]{1,32}$")
     urls: Annotated[tuple[str, ...], NoDecode] = Field(
         default=("nats://127.0.0.1:4222",), min_length=1
     )
     user: str | None = None
     password: str | None = Field(default=None, repr=False)
+    password_file: Path | None = None
+    nkey_file: Path | None = None
+    creds_file: Path | None = None
     system_user: str | None = None
     system_password: str | None = Field(default=None, repr=False)
-    replicas: int = Field(default=1, ge=1, le=5)
-    max_log_bytes: int = Field(default=2 << 30, ge=1 << 20)
+    system_password_file: Path | None = None
+    system_creds_file: Path | None = None
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_hostname: str | None = None
+    replicas: int | None = Field(default=None, ge=1, le=5)
+    max_log_bytes: int | None = Field(default=None, ge=1 << 20)
     publish_timeout_s: float = Field(default=1.0, gt=0, le=30)
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection has to be encrypted."""
+        return self.tls_ca is not None or any(url.startswith("tls://") for url in self.urls)
+
+    @property
+    def watches_disconnects(self) -> bool:
+        """Whether there is a user of the system account."""
+        return self.system_user is not None or self.system_creds_file is not None
+
+    @model_validator(mode="after")
+    def _one_identity(self) -> Self:
+        """Refuse what contradicts itself, and files that nobody can read."""
+        ways = (self.user, self.nkey_file, self.creds_file)
+        if sum(way is not None for way in ways) > 1:
+            raise ValueError("give one of user, nkey_file and creds_file")
+        for name in ("password", "system_password"):
+            if getattr(self, name) is not None and getattr(self, f"{name}_file") is not None:
+                raise ValueError(f"give one of {name} and {name}_file")
+        if self.tls_key is not None and self.tls_cert is None:
+            raise ValueError("tls_key needs tls_cert")
+        for name, value in self:
+            if isinstance(value, Path) and not value.is_file():
+                raise ValueError(f"{name}: there is no file {value}")
+        return self
 
     @field_validator("urls", mode="before")
     @classmethod

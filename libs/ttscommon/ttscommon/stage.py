@@ -101,7 +101,7 @@ async def run_stage(
     service.ready_when("bus", lambda: bus.connected)
     metrics.bus_up.labels().set_function(lambda: bus.connected)
     try:
-        await bus.ensure()
+        await bus.verify()
         if feeds is not None:
             await bus.ensure_consumer(feeds, engine.spec.name)
         worker = Worker(

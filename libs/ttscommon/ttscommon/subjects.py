@@ -77,6 +77,7 @@ class Stage:
 
 TALKER: Final = Stage("talker", "talk", CODES)
 VOCODER: Final = Stage("vocoder", "voc", AUDIO)
+STAGES: Final = {stage.name: stage for stage in (TALKER, VOCODER)}
 
 
 def cancel(request_id: str) -> str:
@@ -95,6 +96,16 @@ def playback(request_id: str) -> str:
 def ping(worker_id: str) -> str:
     """Answered by a living worker; 'no responders' means its connection is gone."""
     return f"ctl.ping.{token(worker_id)}"
+
+
+def handover(worker_id: str) -> str:
+    """The reaper hands this worker a job directly; it says whether it has taken it."""
+    return f"ctl.handover.{token(worker_id)}"
+
+
+def holders(stage: str) -> str:
+    """Every worker of a stage: whoever holds the request that is asked for answers."""
+    return f"ctl.holders.{token(stage)}"
 
 
 def token(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 
@@ -13,6 +14,9 @@ async def stop(*tasks: asyncio.Task[Any], again_s: float = 0.1) -> None:
     moment of the cancellation; a loop around it then never ends. So cancel again, every `again_s`,
     which must be longer than the tasks take to clean up.
     """
+    for task in tasks:
+        if task.done() and not task.cancelled():
+            task.exception()  # seen, so that nobody complains of it
     pending = {task for task in tasks if not task.done()}
     while pending:
         for task in pending:
@@ -21,6 +25,44 @@ async def stop(*tasks: asyncio.Task[Any], again_s: float = 0.1) -> None:
         for task in done:
             if not task.cancelled():
                 task.exception()  # seen, so that nobody complains of it
+
+
+class Chores:
+    """Short tasks that nobody waits for, kept from being collected until they end."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, chore: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(chore)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def finish(self, limit_s: float) -> None:
+        """Give them `limit_s`, then end them."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=limit_s)
+        await stop(*self._tasks)
+
+
+class DutyEnded(Exception):
+    """A task that a process lives by came to an end."""
+
+
+async def until(stopping: asyncio.Event, *duties: asyncio.Task[Any]) -> None:
+    """Wait for `stopping`; raises what a duty fails with, and DutyEnded if one just ends.
+
+    A process that lost one of its duties looks alive and is not.
+    """
+    asked = asyncio.create_task(stopping.wait())
+    try:
+        done, _ = await asyncio.wait({asked, *duties}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {asked}:
+            task.result()
+            raise DutyEnded(f"{task.get_name()} ended")
+    finally:
+        asked.cancel()
 
 
 async def stop_everything(limit_s: float) -> list[str]:

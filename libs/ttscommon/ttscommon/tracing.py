@@ -18,6 +18,7 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode
 from structlog.typing import EventDict, WrappedLogger
 
+from ttscommon.epochs import is_first
 from ttscommon.messages import SpeechRequest
 from ttscommon.settings import TracingSettings
 from ttscommon.subjects import Stage
@@ -55,6 +56,12 @@ def configure(service: str, settings: TracingSettings) -> Callable[[], None]:
 def context_of(headers: Mapping[str, str] | None) -> Context:
     """The trace that a message or an HTTP request came with, if any."""
     return propagate.extract(headers or {})
+
+
+def only_trace(headers: Mapping[str, str]) -> dict[str, str]:
+    """Those of a message's headers that name its trace."""
+    carried = propagate.get_global_textmap().fields
+    return {name: value for name, value in headers.items() if name.lower() in carried}
 
 
 @contextmanager
@@ -112,9 +119,9 @@ def processing(
         attributes,
         record_exception=False,
     ) as span:
-        if span.is_recording() and request.created_unix_s and epoch == 1:
+        if span.is_recording() and request.created_unix_s and is_first(epoch):
             _finished("queue", request.created_unix_s, time.time())
-        first = tracer.start_span("first chunk" if epoch == 1 else "takeover")
+        first = tracer.start_span("first chunk" if is_first(epoch) else "takeover")
         token = _first_chunk.set(first)
         try:
             yield span

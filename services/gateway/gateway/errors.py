@@ -13,6 +13,7 @@ from ttscommon.errors import (
     AntiphonError,
     BadRequest,
     BusUnavailable,
+    LogGone,
     NothingToSay,
     Overloaded,
     TextTooLong,
@@ -125,6 +126,12 @@ class ClientTooSlow(AntiphonError):
     code = "client_too_slow"
 
 
+class Poison(AntiphonError):
+    """The request crashed every worker that spoke it."""
+
+    code = "poison"
+
+
 class SynthesisFailed(AntiphonError):
     """A stage gave the request up."""
 
@@ -169,6 +176,8 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "input_timeout": Edge(400, _INVALID),
         "idle_timeout": Edge(400, _INVALID, 1008),
         "client_too_slow": Edge(400, _INVALID, 1008),
+        "log_gone": Edge(404, _INVALID),
+        "poison": _INTERNAL,
         "internal": _INTERNAL,
     }
 )
@@ -178,7 +187,7 @@ _REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType
         kind.code: kind
         for kind in (
             BadRequest, NothingToSay, UnknownVoice, UnknownModel, TextTooLong, BusUnavailable,
-            Unavailable, SynthesisTimeout,
+            Unavailable, SynthesisTimeout, LogGone, Poison,
         )
     }
 )  # fmt: skip

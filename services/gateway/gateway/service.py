@@ -16,6 +16,7 @@ from ttscommon.bus import Bus
 from ttscommon.metrics import GatewayMetrics
 from ttscommon.reaper import Reaper
 from ttscommon.service import Service
+from ttscommon.tasks import stop, until
 
 _BACKLOG: Final = 2048
 _HEARTBEAT_S: Final = 1.0
@@ -32,31 +33,32 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
     gateway = create_gateway(settings, bus, metrics)
     reaper = Reaper(bus)
     http_server = server(gateway, settings)
-    duties = []
+    duties: list[asyncio.Task[None]] = []
     try:
-        await bus.ensure()
+        await bus.verify()
         await gateway.context.catalogue.refresh()
         service.ready_when("bus", lambda: bus.connected)
         metrics.bus_up.labels().set_function(lambda: bus.connected)
-        metrics.leases.labels().set_function(lambda: len(reaper.leases) if reaper.leading else 0)
+        metrics.leases.labels().set_function(lambda: len(reaper.view) if reaper.leading else 0)
         service.watch(_LOOP)
+        http = asyncio.create_task(http_server.serve(sockets=[listener]), name="http")
         duties = [
+            http,
             asyncio.create_task(gateway.run(), name="catalogue"),
             asyncio.create_task(_beat(service), name="heartbeat"),
             asyncio.create_task(reaper.run(), name="reaper"),
-            asyncio.create_task(http_server.serve(sockets=[listener]), name="http"),
+            asyncio.create_task(bus.link.failed(), name="link"),
         ]
         service.announce(http=listener.getsockname()[1])
-        await service.stopping.wait()
+        await until(service.stopping, *duties)
         await gateway.drain(max(0.0, settings.drain_s - _HAND_OVER_S))
     finally:
         http_server.should_exit = True
         if duties:
-            await duties.pop()
-        for duty in duties:
-            duty.cancel()
-        await asyncio.gather(*duties, return_exceptions=True)
+            await asyncio.wait((duties[0],), timeout=_HAND_OVER_S)
+        await stop(*duties)
         await bus.close()
+        listener.close()
 
 
 def listen(settings: GatewaySettings) -> socket.socket:

@@ -51,6 +51,7 @@ class Talker:
             else:
                 talking = TalkJob(self._bus, self._engine, self._router, job, writer, self._timing)
                 await talking.run()
+            job.spoken()
             await writer.close()
         finally:
             await writer.release()

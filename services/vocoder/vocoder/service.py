@@ -92,6 +92,7 @@ class Vocoder:
                     self._bus, self._engine, self._router, job, writer, self._codes_timeout_s
                 )
                 await vocoding.run()
+            job.spoken()
             await writer.close()
         finally:
             await writer.release()

@@ -46,7 +46,7 @@ def carrying(
     ("cores", "machine", "blamed"),
     [
         ({"gateway": 0.97, "broker": 0.4}, 0.7, "gateway, at 0.97"),
-        ({"gateway": 0.6, "mime": 0.7}, 0.98, "the machine, at 98%; 1.40 cores of it ours, mime"),
+        ({"gateway": 0.6, "null": 0.7}, 0.98, "the machine, at 98%; 1.40 cores of it ours, null"),
         ({"gateway": 0.2}, 0.3, "no process and not the machine"),
     ],
 )

@@ -132,7 +132,7 @@ async def test_without_the_beginning_of_the_log_the_request_ends_in_an_error(
         codes = np.array(spoken(len(SENTENCE))[frame : frame + 1], np.int16)
         await dead.put(CodecChunk("r1", frame, {"codes": Tensor.of(codes)}))
     await dead.close()
-    await bus.link.jetstream.purge_stream(CODES.stream, seq=2)
+    await bus.link.jetstream.purge_stream(bus.link.name(CODES.stream), seq=2)
     await asyncio.wait_for(Talker(bus, engine).handle(job(epoch=2)), 15)
     tail = await bus.logs.last(CODES, "r1")
     assert tail is not None

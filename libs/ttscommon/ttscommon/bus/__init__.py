@@ -5,14 +5,18 @@ NATS stays inside this package: what leaves it are our own messages, entries and
 
 from ttscommon.bus.buckets import Entry
 from ttscommon.bus.bus import Bus
+from ttscommon.bus.deliveries import Delivery, JobFeed
 from ttscommon.bus.disconnects import DisconnectWatch
 from ttscommon.bus.link import Incoming, Link
-from ttscommon.bus.queue import Delivery, JobFeed
+from ttscommon.bus.queue import Backlog, QueuedJob
 from ttscommon.bus.reader import LogReader
+from ttscommon.bus.setup import BusUnprepared
 from ttscommon.bus.writer import LogWriter
 
 __all__ = [
+    "Backlog",
     "Bus",
+    "BusUnprepared",
     "Delivery",
     "DisconnectWatch",
     "Entry",
@@ -21,4 +25,5 @@ __all__ = [
     "Link",
     "LogReader",
     "LogWriter",
+    "QueuedJob",
 ]

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-import nats.js.errors
 import structlog
 
 from ttscommon import subjects
-from ttscommon.bus import streams
 from ttscommon.bus.buckets import Buckets
-from ttscommon.bus.faults import STREAM_NAME_IN_USE, Unreachable, code_of, reason
 from ttscommon.bus.link import Link
 from ttscommon.bus.logstore import LogStore
 from ttscommon.bus.objects import Objects
 from ttscommon.bus.queue import JobQueue
 from ttscommon.bus.reader import LogReader
+from ttscommon.bus.setup import Setup
 from ttscommon.bus.writer import LogWriter
 from ttscommon.errors import BusUnavailable
 from ttscommon.messages import Cancel, Message, SpeechRequest
@@ -35,9 +30,10 @@ class Bus:
     def __init__(self, link: Link) -> None:
         self.link = link
         self.logs = LogStore(link)
-        self.kv = Buckets(link, self.logs)
+        self.kv = Buckets(link)
         self.objects = Objects(link)
         self.queue = JobQueue(link)
+        self.setup = Setup(link)
 
     @classmethod
     async def connect(cls, settings: BusSettings, name: str) -> Bus:
@@ -52,29 +48,36 @@ class Bus:
     def connected(self) -> bool:
         return self.link.connected
 
+    async def verify(self) -> None:
+        """Raises BusUnprepared unless the broker keeps what this deployment needs."""
+        await self.setup.verify()
+
     async def ensure(self) -> None:
-        """Create streams and buckets that are missing; waits for JetStream to be up."""
-        settings = self.link.settings
-        for config in streams.streams(settings.replicas, settings.max_log_bytes):
-            await self._patiently(partial(self._add_stream, config))
-        await self._patiently(self.kv.create)
+        """Create what is missing, then verify: for a broker that nobody else has prepared."""
+        await self.setup.create()
+        await self.setup.verify()
 
     async def ensure_consumer(self, stage: Stage, model: str) -> None:
-        """Create the durable consumer that a stage's replicas share for `model`."""
-        config = streams.consumer(stage, model)
-        await self._patiently(lambda: self.link.jetstream.add_consumer(subjects.JOBS, config))
+        """Create the consumer that a stage's replicas share for `model`, if it is missing."""
+        await self.setup.ensure_consumer(stage, model)
 
     async def submit(self, stage: Stage, request: SpeechRequest) -> None:
         """Queue a job; see JobQueue.submit."""
         await self.queue.submit(stage, request)
 
     async def writer(
-        self, log: Log, request_id: str, epoch: int, *, restore: bool = True
+        self,
+        log: Log,
+        request_id: str,
+        epoch: int,
+        *,
+        restore: bool = True,
+        fresh: bool | None = None,
     ) -> LogWriter:
         """Open the request's log for writing; see LogWriter.open."""
         writer = LogWriter(self.link, self.logs, log, request_id, epoch)
         try:
-            await writer.open(restore=restore)
+            await writer.open(restore=restore, fresh=fresh)
         except BaseException:
             await writer.release()
             raise
@@ -116,24 +119,3 @@ class Bus:
     async def close(self) -> None:
         """Flush what is buffered and disconnect."""
         await self.link.close()
-
-    async def _add_stream(self, config: Any) -> None:
-        try:
-            await self.link.jetstream.add_stream(config)
-        except nats.js.errors.BadRequestError as error:
-            if code_of(error) != STREAM_NAME_IN_USE:
-                raise
-            await self.link.jetstream.update_stream(config)
-
-    async def _patiently(self, action: Callable[[], Awaitable[Any]]) -> None:
-        """Retry through elections and a JetStream that is still starting."""
-        for attempt in range(120):
-            try:
-                await action()
-                return
-            except Unreachable as error:
-                if isinstance(error, nats.js.errors.BadRequestError):
-                    raise
-                log_.info("bus.waiting_for_jetstream", error=reason(error), attempt=attempt)
-            await asyncio.sleep(random.uniform(0.1, 0.5))
-        raise BusUnavailable("JetStream did not become available")

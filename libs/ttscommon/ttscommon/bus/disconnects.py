@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 import msgspec
 import structlog
-from nats.aio.client import Client
 
+from ttscommon.bus.client import BusClient
+from ttscommon.bus.credentials import system_credentials
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming, Link, dial
 
-_SUBJECT = "$SYS.ACCOUNT.*.DISCONNECT"
+_SUBJECT: Final = "$SYS.ACCOUNT.*.DISCONNECT"
+_COMPLAIN_S: Final = 5.0
 
 log_ = structlog.get_logger(__name__)
 
@@ -24,14 +27,14 @@ class _Event(msgspec.Struct):
 class DisconnectWatch:
     """Calls back with the name of every connection that ends. `close` when done."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: BusClient) -> None:
         self._client = client
 
     @classmethod
     async def start(cls, link: Link, callback: Callable[[str], None]) -> DisconnectWatch | None:
-        """None without a system account; pings alone are slower."""
+        """None without a system account; pings alone are slower. Waits for the broker for ever."""
         settings = link.settings
-        if settings.system_user is None:
+        if not settings.watches_disconnects:
             return None
 
         async def on_event(message: Incoming) -> None:
@@ -41,19 +44,18 @@ class DisconnectWatch:
                 return
             callback(str(event.client.get("name", "")))
 
-        client = Client()
+        client = BusClient()
         try:
             await dial(
                 client,
                 settings,
                 name=f"{link.worker_id}-system",
-                user=settings.system_user,
-                password=settings.system_password,
-                error_cb=_quiet,
+                **system_credentials(settings),
+                error_cb=_complain(_COMPLAIN_S),
             )
             await client.subscribe(_SUBJECT, cb=on_event)
         except Unreachable as error:
-            log_.warning("reaper.no_system_account", error=reason(error))
+            log_.error("system_account.unusable", error=reason(error))
             return None
         return cls(client)
 
@@ -61,5 +63,14 @@ class DisconnectWatch:
         await self._client.close()
 
 
-async def _quiet(error: Exception) -> None:
-    log_.debug("reaper.error", error=reason(error))
+def _complain(interval_s: float) -> Callable[[Exception], Awaitable[None]]:
+    """An error callback that says at intervals why there is no connection."""
+    told_s = 0.0
+
+    async def complain(error: Exception) -> None:
+        nonlocal told_s
+        if time.monotonic() - told_s >= interval_s:
+            told_s = time.monotonic()
+            log_.error("system_account.unusable", error=reason(error))
+
+    return complain

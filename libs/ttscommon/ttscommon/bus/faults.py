@@ -9,11 +9,32 @@ import nats.errors
 import nats.js.errors
 
 WRONG_LAST_SEQUENCE: Final = 10071
-STREAM_NAME_IN_USE: Final = 10058
 QUEUE_FULL: Final = 10077
 
 # No answer, or one that says no more than that. It passes, or the connection's end tells.
 Unreachable: Final = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, OSError)
+
+
+_REFUSALS: Final = ("authorization", "authentication", "credentials", "nkey")
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the broker does not accept who we say we are."""
+    return any(word in str(error).lower() for word in _REFUSALS)
+
+
+# Another write to the subject is under way: it passes.
+_IN_FLIGHT: Final = 10164
+
+
+def is_permanent(error: BaseException) -> bool:
+    """Whether the broker refuses this for good, as opposed to now.
+
+    JetStream answers 400 and 404 to what can never work (a message too big, a stream that is
+    another one or gone) and 5xx while it has no leader, no quorum or no room.
+    """
+    refused = isinstance(error, nats.js.errors.BadRequestError | nats.js.errors.NotFoundError)
+    return refused and code_of(error) not in (WRONG_LAST_SEQUENCE, _IN_FLIGHT)
 
 
 def reason(error: BaseException) -> str:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import nats.errors
 import structlog
-from nats.aio.client import Client
 from nats.js import JetStreamContext
 
-from ttscommon.bus.faults import Unreachable, reason
-from ttscommon.errors import BusUnavailable, MalformedMessage, NoResponders
+from ttscommon.bus.client import BusClient
+from ttscommon.bus.credentials import credentials
+from ttscommon.bus.faults import Unreachable, is_refusal, reason
+from ttscommon.bus.permissions import inbox_prefix
+from ttscommon.errors import BusRefused, BusUnavailable, MalformedMessage, NoResponders
 from ttscommon.messages import Message, decode, encode
 from ttscommon.settings import BusSettings
 
@@ -31,6 +34,8 @@ class LinkTuning:
     `reconnect_s`: pause between two attempts (default 2 s). `ping_s`, `pings`: a dead connection
     is noticed after their product (120 s, 2). `pending_bytes`: what may wait for the socket (2 MB).
     `api_s`: how long a JetStream request may take. `close_s`: how long the last flush may take.
+    `refused_s`: how long the broker may refuse the credentials, e.g. while they are rotated, before
+    the process gives up. `complain_s`: between two lines of log about a broker that is not there.
     """
 
     connect_s: int = 1
@@ -40,6 +45,8 @@ class LinkTuning:
     pending_bytes: int = 64 << 20
     api_s: float = 3.0
     close_s: float = 1.0
+    refused_s: float = 30.0
+    complain_s: float = 5.0
 
 
 class Incoming(Protocol):
@@ -58,28 +65,37 @@ Receive = Callable[[Any], Awaitable[None]]
 class Link:
     """One process's connection. Build with `connect`; `close` when done.
 
-    `client` and `jetstream` are for the modules of this package alone.
+    Subjects carry the deployment's prefix on the wire and nowhere else, so that several deployments
+    share a broker. `client`, `jetstream`, `subject`, `name` and `ask` are for the modules of this
+    package alone.
     """
 
     def __init__(self, settings: BusSettings, name: str, tuning: LinkTuning = LinkTuning()) -> None:
         self.worker_id = f"{name}-{secrets.token_hex(6)}"
+        self._inbox = inbox_prefix(settings.prefix, name)
         self.settings = settings
-        self.client = Client()
+        self.client = BusClient()
         self._tuning = tuning
         self._hooks: list[Hook] = []
+        self._trouble = _Trouble(tuning)
+        self._connecting = True
+        self._closing = False
 
     @classmethod
     async def connect(
         cls, settings: BusSettings, name: str, tuning: LinkTuning = LinkTuning()
     ) -> Self:
-        """Connect, waiting for the broker as long as it takes."""
+        """Connect, waiting for the broker as long as it takes.
+
+        Raises BusRefused if it goes on refusing the credentials.
+        """
         link = cls(settings, name, tuning)
         while True:
             try:
                 await link._connect()
                 return link
             except Unreachable as error:
-                log_.warning("bus.connect_retry", error=reason(error))
+                link._trouble.saw(error)
                 await asyncio.sleep(random.uniform(0.1, 0.4))
 
     async def _connect(self) -> None:
@@ -88,12 +104,15 @@ class Link:
             self.settings,
             self._tuning,
             name=self.worker_id,
-            user=self.settings.user,
-            password=self.settings.password,
-            error_cb=_on_error,
+            inbox_prefix=self._inbox,
+            **credentials(self.settings),
+            error_cb=self._on_error,
             disconnected_cb=_on_disconnect,
             reconnected_cb=self._on_reconnect,
+            closed_cb=self._on_closed,
         )
+        self._connecting = False
+        self._trouble.over()
         self.jetstream: JetStreamContext = self.client.jetstream(timeout=self._tuning.api_s)
 
     @property
@@ -105,6 +124,19 @@ class Link:
         """Closed for good: nothing will ever come or go here again."""
         return bool(self.client.is_closed)
 
+    async def failed(self) -> None:
+        """Wait until this connection has failed for good; raises BusRefused then."""
+        await self._trouble.final.wait()
+        raise BusRefused(self._trouble.last)
+
+    def subject(self, subject: str) -> str:
+        """`subject` as it is on the wire."""
+        return f"{self.settings.prefix}.{subject}"
+
+    def name(self, name: str) -> str:
+        """A stream's, consumer's or bucket's name at the broker."""
+        return f"{self.settings.prefix}-{name}"
+
     async def send(self, subject: str, message: Message) -> None:
         """Publish on core NATS; dropped while disconnected, like everything that is only live."""
         await self.send_raw(subject, encode(message))
@@ -113,18 +145,26 @@ class Link:
         self, subject: str, data: bytes, headers: dict[str, str] | None = None
     ) -> None:
         """`send` for bytes that are encoded already."""
+        await self.reply(self.subject(subject), data, headers)
+
+    async def reply(self, inbox: str, data: bytes, headers: dict[str, str] | None = None) -> None:
+        """`send_raw` to where a message said that an answer may go."""
         if not self.connected:
             return
         try:
-            await self.client.publish(subject, data, headers=headers)
+            await self.client.publish(inbox, data, headers=headers)
         except (nats.errors.Error, OSError) as error:
-            log_.debug("send.dropped", subject=subject, error=reason(error))
+            log_.debug("send.dropped", subject=inbox, error=reason(error))
 
     async def request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
         """Ask whoever listens on `subject`, and wait for the first answer.
 
         Raises NoResponders if nobody listens, BusUnavailable if nobody answers in time.
         """
+        return await self.ask(self.subject(subject), data, timeout_s)
+
+    async def ask(self, subject: str, data: bytes, timeout_s: float) -> bytes:
+        """`request` on a subject of the broker's own."""
         try:
             return bytes((await self.client.request(subject, data, timeout=timeout_s)).data)
         except nats.errors.NoRespondersError as error:
@@ -134,7 +174,7 @@ class Link:
 
     async def subscribe(self, subject: str, receive: Receive) -> Any:
         """Call `receive` with every Incoming; returns the subscription, for `unsubscribe`."""
-        return await self.client.subscribe(subject, cb=receive)
+        return await self.client.subscribe(self.subject(subject), cb=receive)
 
     async def listen(self, subject: str, callback: Callable[[Message], None]) -> Any:
         """Call back with every parsed message on a core subject; returns the subscription."""
@@ -166,6 +206,7 @@ class Link:
 
     async def close(self) -> None:
         """Flush what is buffered, within a bound, and disconnect."""
+        self._closing = True
         try:
             await asyncio.wait_for(self.client.flush(), self._tuning.close_s)
         except Unreachable:
@@ -174,12 +215,59 @@ class Link:
 
     async def _on_reconnect(self) -> None:
         log_.info("bus.reconnected")
+        self._trouble.over()
         for hook in list(self._hooks):
             await hook()
 
+    async def _on_error(self, error: Exception) -> None:
+        self._trouble.saw(error)
+        if self._connecting and self._trouble.final.is_set():
+            raise BusRefused(self._trouble.last)  # the library would try for ever
+
+    async def _on_closed(self) -> None:
+        if not self._closing:
+            self._trouble.give_up("the connection has ended for good")
+
+
+class _Trouble:
+    """What keeps a connection from being made: told at intervals, and to an end if it is final."""
+
+    def __init__(self, tuning: LinkTuning) -> None:
+        self.final = asyncio.Event()
+        self.last = ""
+        self._tuning = tuning
+        self._refused_s: float | None = None
+        self._told_s = 0.0
+
+    def saw(self, error: BaseException) -> None:
+        """Give up when the credentials have been refused for too long."""
+        now = time.monotonic()
+        self.last = reason(error)
+        refused = is_refusal(error)
+        if now - self._told_s >= self._tuning.complain_s:
+            self._told_s = now
+            if refused:
+                log_.error("bus.refused", error=self.last)
+            else:
+                log_.warning("bus.unreachable", error=self.last)
+        if not refused:
+            return
+        self._refused_s = now if self._refused_s is None else self._refused_s
+        if now - self._refused_s >= self._tuning.refused_s:
+            self.give_up(f"the broker refuses the credentials: {self.last}")
+
+    def over(self) -> None:
+        """There is a connection."""
+        self._refused_s, self._told_s = None, 0.0
+
+    def give_up(self, why: str) -> None:
+        self.last = why
+        log_.error("bus.failed", error=why)
+        self.final.set()
+
 
 async def dial(
-    client: Client, settings: BusSettings, tuning: LinkTuning = LinkTuning(), **options: Any
+    client: BusClient, settings: BusSettings, tuning: LinkTuning = LinkTuning(), **options: Any
 ) -> None:
     """Connect `client` the way everything here does: reconnecting soon, and for ever."""
     await client.connect(
@@ -192,10 +280,6 @@ async def dial(
         pending_size=tuning.pending_bytes,
         **options,
     )
-
-
-async def _on_error(error: Exception) -> None:
-    log_.debug("bus.error", error=reason(error))
 
 
 async def _on_disconnect() -> None:

@@ -3,29 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import time
 from dataclasses import dataclass
 from typing import Any, Final
 
-import nats.errors
 import nats.js.errors
 import structlog
-from nats.aio.msg import Msg
 
-from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of, reason
+from ttscommon.bus.direct import DIRECT_BATCH, direct_get
+from ttscommon.bus.faults import (
+    WRONG_LAST_SEQUENCE,
+    Unreachable,
+    code_of,
+    is_permanent,
+    reason,
+)
 from ttscommon.bus.link import Link
-from ttscommon.errors import BusUnavailable, Fenced, MalformedMessage
+from ttscommon.errors import BusUnavailable, Fenced, LogUnwritable, MalformedMessage
 from ttscommon.messages import End, LogRecord, decode_record
 from ttscommon.subjects import Log
 
-DIRECT_BATCH: Final = 256
-# The end of a batch, and no message found. Anything else, like 503 from a broker whose stream is
-# not up yet, says nothing about what the stream holds.
-_COMPLETE: Final = ("204", "404")
+_MOST_PROBES: Final = 24
+_EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 
 log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class StoreTuning:
+    """Seconds. `commit_s`: how long a commit may fail, longer than an election (9) and than a
+    gateway waits for audio (30). `stalled_s`: when a failing commit is worth a warning. Between two
+    attempts at a commit lies `first_pause_s`, doubled up to `longest_pause_s`; between two attempts
+    at a read `read_pause_s`.
+    """
+
+    commit_s: float = 45.0
+    stalled_s: float = 10.0
+    first_pause_s: float = 0.02
+    longest_pause_s: float = 0.5
+    read_pause_s: float = 0.05
 
 
 @dataclass(frozen=True)
@@ -40,11 +57,11 @@ class Stored:
 class LogStore:
     """All access to the JetStream copy of the logs."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, tuning: StoreTuning = StoreTuning()) -> None:
         self._link = link
-        self._client = link.client
         self._jetstream = link.jetstream
         self._timeout_s = link.settings.publish_timeout_s
+        self._tuning = tuning
 
     async def commit(
         self,
@@ -58,47 +75,47 @@ class LogStore:
     ) -> int:
         """Append, if the subject's last sequence is still `last`; retries until it is known.
 
-        Returns the record's sequence. Raises Fenced if another writer got there first. A lost
-        acknowledgement shows as a wrong last sequence, so the last message is compared by id.
-        A full store may have dropped the last record: with the `epoch` of the log's owner that
-        is no fence, and the record goes behind whatever an earlier epoch left.
+        Returns the record's sequence. A lost acknowledgement shows as a wrong last sequence, so the
+        last message is compared by id. A full store may have dropped the last record: with the
+        `epoch` of the log's owner that is no fence, and the record goes behind whatever an earlier
+        epoch left.
+
+        Raises Fenced if another writer got there first, LogUnwritable if the broker refuses the
+        record for good, BusUnavailable if it did not take it for `commit_s`.
         """
-        headers = {
-            "Nats-Msg-Id": message_id,
-            "Nats-Expected-Last-Subject-Sequence": str(last),
-        }
-        subject = log.subject(request_id)
-        delay_s = 0.02
+        trying = _Trying(self._tuning, log, request_id)
         while True:
             try:
-                ack = await self._jetstream.publish(
-                    subject, data, timeout=self._timeout_s, stream=log.stream, headers=headers
-                )
-                return ack.seq
+                return await self._append(log, request_id, data, last, message_id)
             except nats.js.errors.APIError as error:
                 if code_of(error) == WRONG_LAST_SEQUENCE:
                     tail = await self.last(log, request_id)
                     if tail is not None and tail.message_id == message_id:
                         return tail.sequence
                     if epoch is None or not _owns(epoch, tail):
-                        raise Fenced(f"{subject} has another writer") from error
+                        owner = tail.record.epoch if tail is not None else 0
+                        message = f"{log.subject(request_id)} has another writer"
+                        raise Fenced(message, owner=owner) from error
                     log_.info("commit.tail_dropped", request_id=request_id, last=last)
                     last = tail.sequence if tail is not None else 0
-                    headers["Nats-Expected-Last-Subject-Sequence"] = str(last)
+                elif is_permanent(error):
+                    raise LogUnwritable(f"{log.stream} refuses the record: {error}") from error
+                else:
+                    trying.failed(error)
             except Unreachable as error:
-                log_.debug("commit.retry", request_id=request_id, error=reason(error))
-            delay_s = min(delay_s * 2, 0.5)
-            await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
+                trying.failed(error)
+            await trying.pause()
 
     async def last(self, log: Log, request_id: str, give_up_s: float = 30.0) -> Stored | None:
         """The last record, as the stream's leader has it; None if there is none.
 
-        Direct reads may miss what was acknowledged just before, so they are not used here.
+        Direct reads may miss what was acknowledged just before, so they are not used here. Raises
+        BusUnavailable if no leader answers for `give_up_s`.
         """
         deadline = time.monotonic() + give_up_s
         while True:
             try:
-                raw = await self._jetstream.get_last_msg(log.stream, log.subject(request_id))
+                raw = await self._last(log, request_id, max(0.0, deadline - time.monotonic()))
                 headers = raw.headers or {}
                 record = decode_record(raw.data or b"")
                 return Stored(raw.seq or 0, record, headers.get("Nats-Msg-Id", ""))
@@ -107,7 +124,17 @@ class LogStore:
             except Unreachable as error:
                 if time.monotonic() > deadline:
                     raise BusUnavailable("the log could not be read in time") from error
-                await asyncio.sleep(random.uniform(0.02, 0.08))
+                await asyncio.sleep(self._read_pause_s())
+
+    async def first(self, log: Log, request_id: str) -> Stored | None:
+        """The first record that the store still has, by a direct read; None if there is none.
+
+        Raises one of `Unreachable` if the broker does not answer.
+        """
+        subject = self._link.subject(log.subject(request_id))
+        query = {"seq": 1, "next_by_subj": subject, "batch": 1}
+        found = await self._records(log, request_id, query)
+        return found[0] if found else None
 
     async def read(self, log: Log, request_id: str, after: int) -> list[Stored]:
         """Every record behind sequence `after`, by direct reads; may lag behind the leader.
@@ -116,35 +143,67 @@ class LogStore:
         """
         found: list[Stored] = []
         while True:
-            batch = await self._read_batch(log, request_id, after)
+            batch = await self.page(log, request_id, after)
             found.extend(batch)
             if len(batch) < DIRECT_BATCH:
                 return found
             after = batch[-1].sequence
+
+    async def page(
+        self, log: Log, request_id: str, after: int, batch: int = DIRECT_BATCH
+    ) -> list[Stored]:
+        """At most `batch` records behind sequence `after`; see `read`."""
+        subject = self._link.subject(log.subject(request_id))
+        query = {"seq": after + 1, "next_by_subj": subject, "batch": batch}
+        return await self._records(log, request_id, query)
 
     async def tail(self, log: Log, request_id: str) -> Stored | None:
         """The last record as a direct read has it, which may lag; None if there is none.
 
         Raises one of `Unreachable` if the broker does not answer.
         """
-        found = await self._records(log, request_id, {"multi_last": [log.subject(request_id)]})
+        subject = self._link.subject(log.subject(request_id))
+        found = await self._records(log, request_id, {"multi_last": [subject]})
         return found[-1] if found else None
 
-    async def read_patiently(self, log: Log, request_id: str, after: int) -> list[Stored]:
-        """`read`, again and again until the broker answers; bound it with a timeout."""
-        while True:
-            try:
-                return await self.read(log, request_id, after)
-            except Unreachable:
-                await asyncio.sleep(random.uniform(0.02, 0.08))
+    async def behind(self, log: Log, request_id: str, position: int, last: int) -> int:
+        """A sequence behind which the log holds `position`, and not much before it.
 
-    async def _read_batch(self, log: Log, request_id: str, after: int) -> list[Stored]:
-        query = {"seq": after + 1, "next_by_subj": log.subject(request_id), "batch": DIRECT_BATCH}
-        return await self._records(log, request_id, query)
+        `last` is the log's last sequence. A bisection: records of all requests share the sequences.
+        Raises one of `Unreachable` if the broker does not answer.
+        """
+        low, high = 0, last
+        for _ in range(_MOST_PROBES):
+            middle = (low + high) // 2
+            if middle <= low:
+                break
+            found = await self.page(log, request_id, middle, batch=1)
+            if not found or found[0].record.start > position:
+                high = middle
+            else:
+                low = found[0].sequence - 1
+        return low
+
+    async def _append(
+        self, log: Log, request_id: str, data: bytes, last: int, message_id: str
+    ) -> int:
+        ack = await self._jetstream.publish(
+            self._link.subject(log.subject(request_id)),
+            data,
+            timeout=self._timeout_s,
+            stream=self._link.name(log.stream),
+            headers={"Nats-Msg-Id": message_id, _EXPECTED: str(last)},
+        )
+        return ack.seq
+
+    async def _last(self, log: Log, request_id: str, limit_s: float) -> Any:
+        stream, subject = self._link.name(log.stream), self._link.subject(log.subject(request_id))
+        async with asyncio.timeout(max(limit_s, self._tuning.read_pause_s)):
+            return await self._jetstream.get_last_msg(stream, subject)
 
     async def _records(self, log: Log, request_id: str, query: dict[str, Any]) -> list[Stored]:
         found: list[Stored] = []
-        for headers, data in await self.direct_get(log.stream, query):
+        for headers, data in await self._get(log, query):
             try:
                 record = decode_record(data)
             except MalformedMessage as error:
@@ -154,36 +213,43 @@ class LogStore:
             found.append(Stored(sequence, record, headers.get("Nats-Msg-Id", "")))
         return found
 
-    async def direct_get(
-        self, stream: str, query: dict[str, Any]
-    ) -> list[tuple[dict[str, str], bytes]]:
-        """Headers and data of every message a direct-get query finds on a stream.
+    async def _get(self, log: Log, query: dict[str, Any]) -> list[tuple[dict[str, str], bytes]]:
+        return await direct_get(self._link, self._link.name(log.stream), query, self._timeout_s)
 
-        Raises one of `Unreachable` if the broker does not answer in time.
-        """
-        found: list[tuple[dict[str, str], bytes]] = []
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def _read_pause_s(self) -> float:
+        return self._tuning.read_pause_s * random.uniform(0.5, 1.5)
 
-        async def on_message(message: Msg) -> None:
-            headers = message.headers or {}
-            if "Nats-Sequence" in headers:
-                found.append((headers, message.data))
-            elif done.done():
-                return
-            elif headers.get("Status") in _COMPLETE:
-                done.set_result(None)
-            else:
-                done.set_exception(nats.errors.Error(f"direct get: {headers}"))
 
-        inbox = self._client.new_inbox()
-        subscription = await self._client.subscribe(inbox, cb=on_message)
-        try:
-            subject = f"$JS.API.DIRECT.GET.{stream}"
-            await self._client.publish(subject, json.dumps(query).encode(), reply=inbox)
-            await asyncio.wait_for(done, self._timeout_s)
-        finally:
-            await self._link.unsubscribe(subscription)
-        return found
+class _Trying:
+    """The attempts at one commit: how long they fail, and how long to wait for the next."""
+
+    def __init__(self, tuning: StoreTuning, log: Log, request_id: str) -> None:
+        self._tuning = tuning
+        self._log = log
+        self._request_id = request_id
+        self._pause_s = tuning.first_pause_s
+        self._since_s: float | None = None
+        self._warned = False
+
+    def failed(self, error: BaseException) -> None:
+        """Raises BusUnavailable when it has failed for too long."""
+        now = time.monotonic()
+        self._since_s = now if self._since_s is None else self._since_s
+        failing_s = now - self._since_s
+        if failing_s > self._tuning.commit_s:
+            raise BusUnavailable("the log could not be committed in time") from error
+        if failing_s > self._tuning.stalled_s and not self._warned:
+            self._warned = True
+            log_.warning(
+                "commit.stalled",
+                stream=self._log.stream,
+                request_id=self._request_id,
+                error=reason(error),
+            )
+
+    async def pause(self) -> None:
+        self._pause_s = min(self._pause_s * 2, self._tuning.longest_pause_s)
+        await asyncio.sleep(self._pause_s * random.uniform(0.5, 1.0))
 
 
 def _owns(epoch: int, tail: Stored | None) -> bool:

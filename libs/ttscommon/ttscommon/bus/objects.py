@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import nats.js.errors
-from nats.js.api import ObjectStoreConfig
 from nats.js.object_store import ObjectStore
 
-from ttscommon import subjects
-from ttscommon.bus.faults import STREAM_NAME_IN_USE, Unreachable
+from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.link import Link
 from ttscommon.errors import BusUnavailable
 
-# Seconds that an object lives (None: for ever), and bytes that all of them may take.
-_AGE_S: Final = {subjects.RECORDINGS: None, subjects.PASSING_RECORDINGS: 3600.0}
-_MOST_BYTES: Final = {subjects.RECORDINGS: 4 << 30, subjects.PASSING_RECORDINGS: 1 << 30}
-
 
 class Objects:
-    """All access to the object store; buckets are created when first used."""
+    """All access to the object store, which `antiphon bus` makes."""
 
     def __init__(self, link: Link) -> None:
+        self._link = link
         self._jetstream = link.jetstream
-        self._replicas = link.settings.replicas
         self._open: dict[str, ObjectStore] = {}
 
     async def put(self, bucket: str, name: str, data: bytes) -> None:
@@ -64,14 +56,5 @@ class Objects:
 
     async def _bucket(self, bucket: str) -> ObjectStore:
         if bucket not in self._open:
-            config = ObjectStoreConfig(
-                ttl=_AGE_S[bucket], max_bytes=_MOST_BYTES[bucket], replicas=self._replicas
-            )
-            try:
-                found = await self._jetstream.create_object_store(bucket, config)
-            except nats.js.errors.BadRequestError as error:
-                if error.err_code != STREAM_NAME_IN_USE:
-                    raise
-                found = await self._jetstream.object_store(bucket)
-            self._open[bucket] = found
+            self._open[bucket] = await self._jetstream.object_store(self._link.name(bucket))
         return self._open[bucket]

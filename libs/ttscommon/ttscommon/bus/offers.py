@@ -37,7 +37,7 @@ async def answer(link: Link, question: Incoming, records: Sequence[Chunk | End])
         if sum(map(len, parts)) > MAX_MESSAGE_BYTES - _ENVELOPE_BYTES:
             parts.pop()
             break
-    await link.send_raw(question.reply, msgspec.msgpack.encode(parts))
+    await link.reply(question.reply, msgspec.msgpack.encode(parts))
 
 
 def _decode(data: bytes) -> list[LogRecord]:

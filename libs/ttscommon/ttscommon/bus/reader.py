@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
@@ -15,7 +16,7 @@ from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore, Stored
 from ttscommon.bus.timeline import Timeline
-from ttscommon.errors import MalformedMessage
+from ttscommon.errors import LogGone, MalformedMessage
 from ttscommon.messages import Chunk, End, decode_record
 from ttscommon.subjects import Log
 from ttscommon.tasks import stop
@@ -25,15 +26,20 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ReaderTuning:
-    """`queued`: records that may wait for the one who reads. A reconnection or a gap starts a
-    repair at once; mere silence does after `idle_first_s`, longer than a chunk's cadence, and
-    doubles up to `idle_most_s`. `gap_retry_s`: pause between two repairs of one gap.
+    """`queued`: records that may wait for the one who reads; `catch_up`: how many of them a reader
+    that is far behind reads at once. A reconnection or a gap starts a repair at once; mere silence
+    does after `idle_first_s`, longer than a chunk's cadence, and doubles up to `idle_most_s`.
+    Between two repairs of one gap lies `gap_retry_s`, doubled up to `gap_longest_s`. `gone_s`: how
+    long a writer may take to send again what the store has dropped.
     """
 
     queued: int = 1024
+    catch_up: int = 64
     idle_first_s: float = 1.5
     idle_most_s: float = 6.0
     gap_retry_s: float = 0.05
+    gap_longest_s: float = 0.2
+    gone_s: float = 1.0
 
 
 class LogReader:
@@ -68,6 +74,9 @@ class LogReader:
         self._arrived = asyncio.Event()
         self._suspect = asyncio.Event()
         self._stopped = False
+        self._more = False
+        self._failure: LogGone | None = None
+        self._gone_s: float | None = None
         self._idle_s = self._tuning.idle_first_s
         self._subscriptions: list[object] = []
         self._repairer: asyncio.Task[None] | None = None
@@ -104,16 +113,19 @@ class LogReader:
         return self
 
     async def __anext__(self) -> Chunk | End:
-        if self._stopped:
-            raise StopAsyncIteration
+        """Raises LogGone when what comes next was dropped from a full store."""
         while not self._ready:
             if self._timeline.ended or self._stopped:
                 raise StopAsyncIteration
+            if self._failure is not None:
+                raise self._failure
             self._arrived.clear()
             await self._arrived.wait()
-        if len(self._ready) == self._tuning.queued // 2:
-            self._suspect.set()  # live copies may have been dropped while the queue was full
-        return self._ready.popleft()
+        if self._stopped:
+            raise StopAsyncIteration
+        record = self._ready.popleft()
+        self._read_on_if_room()
+        return record
 
     def stop(self) -> None:
         """Deliver nothing more: the iteration ends, also one that waits."""
@@ -130,6 +142,7 @@ class LogReader:
 
     async def _on_live(self, message: Incoming) -> None:
         if len(self._ready) >= self._tuning.queued:
+            self._more = True  # from the log, when there is room
             return
         try:
             record = decode_record(message.data)
@@ -141,27 +154,44 @@ class LogReader:
             self._timeline.committed(int(committed))
         self._deliver(self._timeline.feed_live(record))
 
+    def _read_on_if_room(self) -> None:
+        if self._more and len(self._ready) <= self._tuning.catch_up // 4:
+            self._suspect.set()
+
     async def _on_offer(self, message: Incoming) -> None:
         try:
             position = int(message.data)
         except ValueError:
             return
-        await offers.answer(self._link, message, self._timeline.uncommitted(position))
+        await offers.answer(self._link, message, self._timeline.heard(position))
 
     async def _suspect_loss(self) -> None:
         self._suspect.set()
 
     async def _repair_loop(self) -> None:
-        while not self._timeline.ended:
+        pause_s = self._tuning.gap_retry_s
+        while not self._timeline.ended and self._failure is None:
             try:
                 async with asyncio.timeout(self._idle_s):
                     await self._suspect.wait()
             except TimeoutError:
                 self._idle_s = min(self._idle_s * 2, self._tuning.idle_most_s)
             self._suspect.clear()
-            if not await self._repair() or self._timeline.gap:
-                await asyncio.sleep(self._tuning.gap_retry_s)
-                self._suspect.set()
+            if len(self._ready) >= self._tuning.catch_up:
+                self._more = True  # whoever reads asks for it when there is room
+                continue
+            before = self._timeline.next
+            repaired = await self._repair()
+            if repaired and (self._more or not self._timeline.gap):
+                pause_s = self._tuning.gap_retry_s
+                self._read_on_if_room()
+                continue
+            self._judge_gap()
+            await asyncio.sleep(pause_s)
+            progress = self._timeline.next > before
+            pause_s = self._tuning.gap_retry_s if progress else 2 * pause_s
+            pause_s = min(pause_s, self._tuning.gap_longest_s)
+            self._suspect.set()
 
     async def _repair(self) -> bool:
         """Ask the writer first, then the log: one of the two has what is missing.
@@ -169,16 +199,15 @@ class LogReader:
         False if the broker could not be asked: just after its return its streams are not up.
         """
         self.repairs += 1
-        nack = self._log.nack(self._request_id)
-        await self._link.send_raw(nack, str(self._timeline.next).encode())
+        if not self._more:
+            nack = self._log.nack(self._request_id)
+            await self._link.send_raw(nack, str(self._timeline.next).encode())
         try:
             found = await self._missing()
         except Unreachable as error:
             log_.debug("reader.repair_failed", request_id=self._request_id, error=reason(error))
             return False
         for stored in found:
-            if len(self._ready) >= self._tuning.queued:
-                break
             self._log_sequence = stored.sequence
             self._deliver(self._timeline.feed_log(stored.record))
         return True
@@ -186,11 +215,32 @@ class LogReader:
     async def _missing(self) -> list[Stored]:
         """What the log holds beyond what is here: mostly nothing, which its last record says.
 
-        After an outage everybody looks at once, and whole logs would be much to read.
+        After an outage all readers look at once, and whole logs would be much to read. A long log
+        comes in pages, as fast as they are read.
         """
-        tail = await self._logs.tail(self._log, self._request_id)
-        if tail is None or tail.sequence <= self._log_sequence:
-            return []
-        if tail.record.start <= self._timeline.next:
-            return [tail]
-        return await self._logs.read(self._log, self._request_id, self._log_sequence)
+        if not self._more:
+            tail = await self._logs.tail(self._log, self._request_id)
+            if tail is None or tail.sequence <= self._log_sequence:
+                return []
+            if tail.record.start <= self._timeline.next:
+                return [tail]
+            if self._timeline.next and not self._log_sequence:
+                self._log_sequence = await self._logs.behind(
+                    self._log, self._request_id, self._timeline.next, tail.sequence
+                )
+        batch = self._tuning.catch_up
+        page = await self._logs.page(self._log, self._request_id, self._log_sequence, batch)
+        self._more = len(page) == batch
+        return page
+
+    def _judge_gap(self) -> None:
+        """Give up on what the store has dropped and the writer does not send again."""
+        if not self._timeline.gone:
+            self._gone_s = None
+            return
+        now = time.monotonic()
+        self._gone_s = now if self._gone_s is None else self._gone_s
+        if now - self._gone_s >= self._tuning.gone_s:
+            position = self._timeline.next
+            self._failure = LogGone(f"the store has nothing at {position} of the log any more")
+            self._arrived.set()

@@ -15,6 +15,8 @@ from typing import Final
 from ttscommon.messages import Chunk, End, LogRecord, Takeover
 
 MAX_HELD: Final = 1024
+# Enough of what was committed to bridge what followers of a leader that died do not show yet.
+MAX_KEPT: Final = 4
 
 
 class Timeline:
@@ -29,14 +31,21 @@ class Timeline:
         self.epoch = 0
         self.ended = False
         self._end: End | None = None
+        self._end_committed = False
         self._held: list[tuple[int, int, bool, Chunk]] = []
         self._arrivals = 0
         self._uncommitted: deque[Chunk] = deque()
+        self._committed: deque[Chunk] = deque(maxlen=MAX_KEPT)
 
     @property
     def gap(self) -> bool:
         """Something later is here, but not what comes next."""
         return not self.ended and (bool(self._held) or self._end is not None)
+
+    @property
+    def gone(self) -> bool:
+        """The log holds something later, so it never will hold what comes next: it was dropped."""
+        return self.gap and (self._end_committed or any(held[2] for held in self._held))
 
     def feed_live(self, record: LogRecord) -> list[Chunk | End]:
         """Take a live copy; returns what can be delivered now, in order."""
@@ -57,13 +66,16 @@ class Timeline:
         return ready
 
     def committed(self, position: int) -> None:
-        """The log is known to hold everything before `position`: nothing of it need be offered."""
+        """The log is known to hold everything before `position`."""
         while self._uncommitted and self._uncommitted[0].end <= position:
-            self._uncommitted.popleft()
+            self._committed.append(self._uncommitted.popleft())
 
-    def uncommitted(self, position: int) -> list[Chunk | End]:
-        """What was delivered from `position` on and may be in nobody else's hands."""
-        chunks: list[Chunk | End] = [c for c in self._uncommitted if c.end > position]
+    def heard(self, position: int) -> list[Chunk | End]:
+        """What was delivered from `position` on, as far as it is kept: all that is not known to be
+        committed, and the last of what is.
+        """
+        kept = (*self._committed, *self._uncommitted)
+        chunks: list[Chunk | End] = [chunk for chunk in kept if chunk.end > position]
         if self.ended and self._end is not None:
             chunks.append(self._end)
         return chunks
@@ -72,19 +84,22 @@ class Timeline:
         """A successor writes now: what its predecessor sent live and nobody heard is void."""
         self.epoch = epoch
         self._held = [held for held in self._held if held[2]]
-        if self._end is not None:
+        if self._end is not None and not self._end_committed:
             self._end = None
 
     def _feed(self, record: LogRecord, *, committed: bool) -> list[Chunk | End]:
         if isinstance(record, End):
-            self._end = record
+            self._end, self._end_committed = record, committed
         elif not isinstance(record, Takeover) and record.end > self.next:
             self._hold(record, committed)
         return self._release()
 
     def _hold(self, chunk: Chunk, committed: bool) -> None:
-        if any(c.start == chunk.start and c.end == chunk.end for *_, c in self._held):
-            return
+        same = (c for c in self._held if (c[3].start, c[3].end) == (chunk.start, chunk.end))
+        if (held := next(same, None)) is not None:
+            if not committed or held[2]:
+                return
+            self._held.remove(held)  # the log's copy says more: nothing before it will come
         self._arrivals += 1
         insort(self._held, (chunk.start, self._arrivals, committed, chunk))
         if len(self._held) > MAX_HELD:
@@ -98,8 +113,7 @@ class Timeline:
                 continue
             part = chunk if chunk.start == self.next else chunk.tail(self.next)
             self.next = part.end
-            if not committed:
-                self._uncommitted.append(part)
+            (self._committed if committed else self._uncommitted).append(part)
             ready.append(part)
         if self._end is not None and self._end.start <= self.next:
             self.ended = True

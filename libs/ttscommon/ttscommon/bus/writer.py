@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from dataclasses import dataclass
+import time
 
 import msgspec
+import structlog
 
 from ttscommon import tracing
 from ttscommon.bus import offers
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore
+from ttscommon.bus.takeover import DEFAULT_TUNING, Predecessor, WriterTuning, find_predecessor
 from ttscommon.bus.timeline import Timeline
+from ttscommon.bus.window import Pending, Window
+from ttscommon.epochs import is_first
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
 from ttscommon.messages import (
     AudioChunk,
@@ -27,26 +30,7 @@ from ttscommon.messages import (
 from ttscommon.subjects import Log
 from ttscommon.tasks import stop
 
-
-@dataclass(frozen=True)
-class WriterTuning:
-    """`window`: records that may wait for their commit, some seconds of speech. `recent`: committed
-    records that a NACK still brings back without a read of the log. `offer_s`: how long readers
-    may take to offer what they heard; one that is alive answers within milliseconds.
-    `restore_s`: how long a log may take to be read. `look_s`: pause between two reads.
-    """
-
-    window: int = 64
-    recent: int = 16
-    offer_s: float = 0.15
-    restore_s: float = 30.0
-    look_s: float = 0.02
-
-
-@dataclass(frozen=True)
-class _Pending:
-    record: LogRecord
-    data: bytes
+log_ = structlog.get_logger(__name__)
 
 
 class LogWriter:
@@ -65,7 +49,7 @@ class LogWriter:
         log: Log,
         request_id: str,
         epoch: int,
-        tuning: WriterTuning = WriterTuning(),
+        tuning: WriterTuning = DEFAULT_TUNING,
     ) -> None:
         self.restored: list[Chunk] = []
         self.checkpoint = Checkpoint()
@@ -78,30 +62,42 @@ class LogWriter:
         self._request_id = request_id
         self._epoch = epoch
         self._sequence = 0
+        self._settled = True
         self._committed = 0
         self._written = 0
-        self._failure: AntiphonError | None = None
-        self._window: deque[_Pending] = deque()
-        self._recent: deque[_Pending] = deque(maxlen=tuning.recent)
-        self._changed = asyncio.Condition()
+        self._window = Window(tuning.window, tuning.recent)
         self._subscription: object | None = None
         self._committer: asyncio.Task[None] | None = None
 
-    async def open(self, *, restore: bool) -> None:
-        """Start at the log's beginning (epoch 1) or take the log over (a higher epoch).
+    async def open(self, *, restore: bool, fresh: bool | None = None) -> None:
+        """Start at the log's beginning (a request's first epoch) or take the log over.
 
-        After a takeover `position` is where to go on, `checkpoint` an audio log's last one, and,
-        with `restore`, `restored` holds everything before, but for a beginning that a full store
-        dropped. Raises Fenced if a later epoch owns the log already.
+        `fresh` says which, where the epoch does not: it may have written here before. After a
+        takeover `position` is where to go on, `checkpoint` an audio log's last one, and, with
+        `restore`, `restored` holds everything before, but for a beginning that a full store
+        dropped. Raises Fenced if a later epoch owns the log already, BusUnavailable.
         """
-        if self._epoch > 1:
+        fresh = is_first(self._epoch) if fresh is None else fresh
+        began_s = time.monotonic()
+        if not fresh:
             await self._take_over(restore=restore)
+        found = self.position
         nack = self._log.nack(self._request_id)
         self._subscription = await self._link.subscribe(nack, self._on_nack)
         self._link.on_reconnect(self._resend_window)
         self._committer = asyncio.create_task(self._commit_loop(), name=f"commit-{nack}")
-        if self._epoch > 1 and not self.ended:
+        if not fresh and not self.ended:
             await self._adopt_heard(restore=restore)
+        if not fresh:
+            log_.info(
+                "log.taken_over",
+                log=self._log.prefix,
+                request_id=self._request_id,
+                position=found,
+                adopted=self.position - found,
+                settled=self._settled,
+                took_s=round(time.monotonic() - began_s, 3),
+            )
 
     async def put(self, chunk: Chunk) -> None:
         """Deliver `chunk`, which must start at `position`; waits only for room in the window."""
@@ -121,21 +117,20 @@ class LogWriter:
         self.ended = True
         await self._append(end)
 
-    async def close(self, timeout_s: float = 30.0) -> None:
+    async def close(self, timeout_s: float | None = None) -> None:
         """Wait until everything is committed, then let go.
 
-        Raises Fenced, or BusUnavailable when the broker stayed away for `timeout_s`.
+        Raises Fenced, LogUnwritable, or BusUnavailable when the broker stayed away for `timeout_s`.
         """
         try:
-            async with asyncio.timeout(timeout_s):
-                async with self._changed:
-                    await self._changed.wait_for(lambda: not self._window or self._failure)
+            async with asyncio.timeout(self._tuning.close_s if timeout_s is None else timeout_s):
+                await self._window.until(lambda: self._settled and self._window.empty)
         except TimeoutError:
             raise BusUnavailable("the log could not be committed in time") from None
         finally:
             await self.release()
-        if self._failure is not None:
-            raise self._failure
+        if self._window.failure is not None:
+            raise self._window.failure
 
     async def release(self) -> None:
         """Let go at once, committed or not; safe to call twice."""
@@ -148,62 +143,74 @@ class LogWriter:
             self._committer = None
 
     async def _append(self, record: LogRecord) -> None:
-        async with self._changed:
-            await self._changed.wait_for(
-                lambda: len(self._window) < self._tuning.window or self._failure
-            )
-            if self._failure is not None:
-                raise self._failure
-            record = msgspec.structs.replace(record, epoch=self._epoch)
-            pending = _Pending(record, encode(record))
-            self._window.append(pending)
-            self._changed.notify_all()
+        pending = self._pending(record)
+        await self._window.add(pending)
         await self._send(pending)
 
+    def _pending(self, record: LogRecord) -> Pending:
+        own = msgspec.structs.replace(record, epoch=self._epoch)
+        return Pending(own, encode(own))
+
     async def _take_over(self, *, restore: bool) -> None:
-        """Fence the predecessor, then read what it left."""
+        """Fence the predecessor and begin where it ended, as far as anybody can tell now."""
         while True:
-            tail = await self._logs.last(self._log, self._request_id)
-            if tail is not None and isinstance(tail.record, End):
-                self._sequence, self.position = tail.sequence, tail.record.end
-                self.ended = True  # whoever wrote it: there is nothing left to own
-                break
-            if tail is not None and tail.record.epoch > self._epoch:
-                raise Fenced(f"epoch {tail.record.epoch} owns the log of {self._request_id}")
-            self._sequence, self.position = (tail.sequence, tail.record.end) if tail else (0, 0)
-            if tail and isinstance(tail.record, AudioChunk | Takeover):
-                self.checkpoint = tail.record.checkpoint
-            takeover = Takeover(self._request_id, self.position, self._epoch, self.checkpoint)
-            try:
-                data = encode(takeover)
-                self._sequence = await self._commit(takeover, data, owning=False)
-                await self._send(_Pending(takeover, data))  # readers stop heeding the predecessor
-                break
-            except Fenced:
-                continue  # the predecessor got one more record in: look again
-        self._committed = self.position
-        if restore:
-            self.restored = await self._read_restored()
+            found = await find_predecessor(
+                self._logs, self._log, self._request_id, self._epoch, self._tuning, restore=restore
+            )
+            self.position, self.checkpoint = found.position, found.checkpoint
+            self.restored, self.ended = found.restored, found.ended
+            self._committed = self.position
+            if self.ended:
+                return  # whoever ended it: there is nothing left to own
+            self._settled = False
+            if not found.certain or await self._fence_in_time(found):
+                break  # else the predecessor got one more record in: look again
+        await self._send(self._takeover())  # readers stop heeding the predecessor
 
-    async def _read_restored(self) -> list[Chunk]:
-        """Everything before `position` that the store still has.
-
-        Direct reads may lag, so read until nothing is missing at the end.
+    async def _fence_in_time(self, found: Predecessor) -> bool:
+        """False if the predecessor was faster. A leader that is slow or gone is not waited for:
+        the fence is then committed as soon as there is one, and audio goes on meanwhile.
         """
-        timeline: Timeline | None = None
-        seen = 0
-        chunks: list[Chunk] = []
-        async with asyncio.timeout(self._tuning.restore_s):
-            while True:
-                for stored in await self._logs.read_patiently(self._log, self._request_id, seen):
-                    if timeline is None:  # a full store drops beginnings
-                        timeline = Timeline(stored.record.start)
-                    seen = stored.sequence
-                    ready = timeline.feed_log(stored.record)
-                    chunks.extend(r for r in ready if not isinstance(r, End))
-                if timeline is not None and timeline.next >= self.position:
-                    return chunks
-                await asyncio.sleep(self._tuning.look_s)
+        try:
+            async with asyncio.timeout(self._tuning.leader_s):
+                return await self._fence(found)
+        except (TimeoutError, BusUnavailable):
+            return True
+
+    async def _fence(self, tail: Predecessor) -> bool:
+        """Commit the Takeover right behind `tail`; False if there is something else by now.
+
+        Raises LogUnwritable, BusUnavailable.
+        """
+        self._sequence = tail.sequence
+        if not tail.own:
+            takeover = Takeover(self._request_id, tail.position, self._epoch, tail.checkpoint)
+            try:
+                self._sequence = await self._commit(takeover, encode(takeover), owning=False)
+            except Fenced:
+                return False
+        await self._window.skip_to(tail.position, self._pending)
+        self._committed = max(self._committed, tail.position)
+        self._settled = True
+        return True
+
+    async def _settle(self) -> None:
+        """Commit a Takeover that had to wait for the log's leader.
+
+        What the predecessor got in beyond `position` meanwhile is true: it is not written again.
+        Raises Fenced, LogUnwritable, BusUnavailable.
+        """
+        while not self._settled and not await self._fence(await self._tail()):
+            pass
+
+    async def _tail(self) -> Predecessor:
+        """The log's end as its leader has it; raises Fenced if it is not to be written any more."""
+        tail = Predecessor.of(
+            await self._logs.last(self._log, self._request_id, self._tuning.close_s), self._epoch
+        )
+        if tail.ended:
+            raise Fenced(f"the log of {self._request_id} has its end", owner=tail.epoch)
+        return tail
 
     async def _adopt_heard(self, *, restore: bool) -> None:
         """Commit first what readers got live and the log lacks: nobody may hear two versions."""
@@ -224,20 +231,14 @@ class LogWriter:
 
     async def _commit_loop(self) -> None:
         try:
+            await self._settle()
             while True:
-                async with self._changed:
-                    await self._changed.wait_for(lambda: bool(self._window))
-                pending = self._window[0]
+                pending = await self._window.oldest()
                 self._sequence = await self._commit(pending.record, pending.data)
                 self._committed = pending.record.end
-                async with self._changed:
-                    self._recent.append(self._window.popleft())
-                    self._changed.notify_all()
+                await self._window.committed()
         except AntiphonError as error:
-            async with self._changed:
-                self._failure = error
-                self._window.clear()
-                self._changed.notify_all()
+            await self._window.fail(error)
 
     async def _commit(self, record: LogRecord, data: bytes, *, owning: bool = True) -> int:
         self._written += 1
@@ -252,7 +253,12 @@ class LogWriter:
             epoch=self._epoch if owning else None,
         )
 
-    async def _send(self, pending: _Pending) -> None:
+    def _takeover(self) -> Pending:
+        return self._pending(
+            Takeover(self._request_id, self.position, self._epoch, self.checkpoint)
+        )
+
+    async def _send(self, pending: Pending) -> None:
         await self._link.send_raw(
             self._log.live(self._request_id), pending.data, {"C": str(self._committed)}
         )
@@ -262,10 +268,9 @@ class LogWriter:
             position = int(message.data)
         except ValueError:
             return
-        for pending in [*self._recent, *self._window]:
-            if pending.record.end > position or isinstance(pending.record, End):
-                await self._send(pending)
+        for pending in self._window.behind(position):
+            await self._send(pending)
 
     async def _resend_window(self) -> None:
-        for pending in list(self._window):
+        for pending in self._window:
             await self._send(pending)

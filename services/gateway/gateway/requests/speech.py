@@ -16,7 +16,6 @@ from gateway import errors
 from gateway.admission import Admission, Applicant, Grant
 from gateway.errors import ClientTooSlow, InputTimeout, SynthesisTimeout
 from gateway.requests.breakdown import breakdown
-from gateway.requests.orphans import OrphanCheck, Queues
 from gateway.requests.sources import Source, SpeechSpec
 from gateway.settings import GatewaySettings
 from ttscommon import subjects, tracing
@@ -33,13 +32,12 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class SpeechTuning:
-    """Seconds. `check_*`: how long a request is silent before its jobs are looked at (before its
-    first sound, and later): a fraction of what a listener has in hand. `report_every_s`: playback
-    reports to the stages. `text_end_s`: how long a client's last text may take to be committed.
+    """Seconds. `look_s`: how often a silent request is looked at: its text may have come, or its
+    writer may have failed. `report_every_s`: playback reports to the stages. `text_end_s`: how long
+    a client's last text may take to be committed.
     """
 
-    check_early_s: float = 0.3
-    check_again_s: float = 0.5
+    look_s: float = 0.5
     report_every_s: float = 1.0
     text_end_s: float = 5.0
 
@@ -54,10 +52,6 @@ class RequestServices:
     metrics: GatewayMetrics
     tuning: SpeechTuning = SpeechTuning()
     chores: set[asyncio.Task[Any]] = field(default_factory=set)
-    queues: Queues = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "queues", Queues(self.bus))
 
     def cancel(self, request_id: str, reason: str) -> None:
         """Tell the stages, without waiting for the broker and whatever happens to the caller."""
@@ -88,7 +82,6 @@ class Speech:
         self._stack = AsyncExitStack()
         self._duty: asyncio.Task[None] | None = None
         self._ended = False
-        self._orphans = OrphanCheck(services.bus, services.queues, source.request_id)
         self._accepted_s = self._last_s = time.monotonic()
         self._reported_s = 0.0
         spec = source.spec
@@ -246,19 +239,16 @@ class Speech:
         await self._services.bus.send(subject, Playback(self.request_id, position_s))
 
     async def _next_record(self) -> object:
-        tuning = self._services.tuning
         while True:
             patience = self._patience_s()
             if patience <= 0:
                 raise self._impatience()
             try:
                 # While text is still coming the limit moves, so look again now and then.
-                check_s = tuning.check_early_s if self.account is None else tuning.check_again_s
-                async with asyncio.timeout(min(patience, check_s)):
+                async with asyncio.timeout(min(patience, self._services.tuning.look_s)):
                     return await anext(self._reader)
             except TimeoutError:
                 self._raise_if_duty_failed()
-            await self._orphans.check()
 
     def _patience_s(self) -> float:
         """How much longer to wait for the next record."""

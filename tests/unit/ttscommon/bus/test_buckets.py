@@ -48,16 +48,6 @@ async def test_a_bucket_is_listed_whole_while_its_keys_are_renewed(bus: Bus, oth
     assert set(await bus.kv.all(subjects.REPLICAS)) == keys - {"worker-0"}
 
 
-async def test_a_bucket_of_an_earlier_configuration_is_brought_up_to_date(
-    bus: Bus, other: Bus
-) -> None:
-    info = await bus.link.jetstream.stream_info(f"KV_{subjects.REPLICAS}")
-    info.config.allow_direct, info.config.max_age = False, 99.0
-    await bus.link.jetstream.update_stream(info.config)
-    await other.kv.put(subjects.REPLICAS, "worker", b"1")
-    assert set(await other.kv.all(subjects.REPLICAS)) == {"worker"}
-
-
 async def test_a_bucket_full_of_deleted_keys_can_be_listed(bus: Bus) -> None:
     await asyncio.gather(*(bus.kv.put(LEASES, f"gone-{n}", b"x") for n in range(1100)))
     await bus.kv.put(LEASES, "stays", b"here")
@@ -66,24 +56,39 @@ async def test_a_bucket_full_of_deleted_keys_can_be_listed(bus: Bus) -> None:
 
 
 async def test_a_value_is_replaced_only_at_the_revision_that_was_seen(bus: Bus, other: Bus) -> None:
-    assert await bus.kv.replace(LEASES, "k", b"1", 0)
-    assert not await other.kv.replace(LEASES, "k", b"2", 0)
-    entry = await other.kv.entry(LEASES, "k")
-    assert entry is not None
-    assert entry.value == b"1"
-    assert await other.kv.replace(LEASES, "k", b"2", entry.revision)
-    assert not await bus.kv.replace(LEASES, "k", b"3", entry.revision)
+    first = await bus.kv.replace(LEASES, "k", b"1", 0)
+    assert first is not None
+    assert await other.kv.replace(LEASES, "k", b"2", 0) is None
+    assert await other.kv.entry(LEASES, "k") == Entry("k", b"1", first)
+    assert await other.kv.replace(LEASES, "k", b"2", first) is not None
+    assert await bus.kv.replace(LEASES, "k", b"3", first) is None
     assert await bus.kv.get(LEASES, "k") == b"2"
 
 
-async def test_a_watch_shows_what_is_there_what_changes_and_silence(bus: Bus, other: Bus) -> None:
-    await bus.kv.put(LEASES, "k", b"1")
-    async with asyncio.timeout(10), bus.kv.watch(LEASES, idle_s=0.1) as changes:
-        first = await anext(changes)
-        assert isinstance(first, Entry)
-        assert (first.key, first.value) == ("k", b"1")
-        assert await anext(changes) is None
-        await other.kv.delete(LEASES, "k")
-        while (entry := await anext(changes)) is None:
-            pass
-        assert entry.value is None
+async def test_a_key_is_deleted_only_at_the_revision_that_was_seen(bus: Bus) -> None:
+    first = await bus.kv.put(LEASES, "k", b"1")
+    second = await bus.kv.put(LEASES, "k", b"2")
+    assert not await bus.kv.delete(LEASES, "k", first)
+    assert await bus.kv.delete(LEASES, "k", second)
+    gone = await bus.kv.entry(LEASES, "k")
+    assert gone.value is None
+    assert await bus.kv.replace(LEASES, "k", b"3", gone.revision) is not None
+
+
+async def test_changes_begin_behind_what_was_seen(bus: Bus, other: Bus) -> None:
+    await bus.kv.put(LEASES, "old", b"1")
+    seen = (await other.kv.changes(LEASES, 0))[-1].revision
+    await bus.kv.put(LEASES, "new", b"1")
+    await bus.kv.delete(LEASES, "old")
+    assert [(e.key, e.value) for e in await other.kv.changes(LEASES, seen)] == [
+        ("new", b"1"),
+        ("old", None),
+    ]
+
+
+async def test_a_key_that_was_deleted_can_be_made_again(bus: Bus) -> None:
+    assert await bus.kv.replace(subjects.VOICES, "k", b"1", 0)
+    assert await bus.kv.replace(subjects.VOICES, "k", b"2", 0) is None
+    await bus.kv.delete(subjects.VOICES, "k")
+    assert await bus.kv.replace(subjects.VOICES, "k", b"3", 0)
+    assert await bus.kv.get(subjects.VOICES, "k") == b"3"

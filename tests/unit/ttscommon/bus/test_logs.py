@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.bus.faults import Unreachable
-from ttscommon.bus.writer import WriterTuning
+from ttscommon.bus.takeover import WriterTuning
 from ttscommon.errors import Fenced, NoResponders
 from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, Tensor
 from ttscommon.subjects import AUDIO
@@ -274,7 +274,7 @@ async def test_a_successor_does_with_what_a_full_store_left_of_the_beginning(cra
 
 async def test_a_stream_that_does_not_answer_is_not_taken_for_an_empty_one(bus: Bus) -> None:
     assert await bus.logs.read(AUDIO, "r", 0) == []
-    await bus.link.jetstream.delete_stream(AUDIO.stream)
+    await bus.link.jetstream.delete_stream(bus.link.name(AUDIO.stream))
     with pytest.raises(Unreachable):
         await bus.logs.read(AUDIO, "r", 0)
 

@@ -1,78 +1,191 @@
-"""The job queue: submitted once, and given back at the moments when a pull is told to stop."""
+"""The job queue: one job a request, whatever happens to its submission, its holder, a pull."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from ttscommon import subjects
-from ttscommon.bus import Bus, JobFeed
-from ttscommon.messages import SpeechRequest
-from ttscommon.subjects import TALKER, VOCODER
+from ttscommon.bus import Bus, Delivery, JobFeed
+from ttscommon.epochs import is_first
+from ttscommon.messages import SpeechRequest, decode
+from ttscommon.subjects import JOBS, TALKER
+
+REQUEST = SpeechRequest("r", "m", "v", "hello")
 
 
 @pytest.fixture
 async def bus(broker: Any) -> AsyncIterator[Bus]:
     connected = await Bus.connect(broker.bus, "test")
     await connected.ensure()
+    await connected.ensure_consumer(TALKER, "m")
     yield connected
     await connected.close()
 
 
+async def messages(bus: Bus) -> int:
+    info = await bus.link.jetstream.stream_info(bus.link.name(JOBS))
+    return int(info.state.messages)
+
+
+async def claim(bus: Bus) -> tuple[Delivery, int]:
+    """Take the next job; returns it and its epoch."""
+    feed = bus.queue.feed(TALKER, "m")
+    async with asyncio.timeout(10):
+        delivery = await feed.next()
+    request = decode(delivery.data)
+    assert isinstance(request, SpeechRequest)
+    return delivery, delivery.epoch(request)
+
+
 async def test_a_job_is_queued_once_however_often_it_is_submitted(bus: Bus) -> None:
-    await bus.ensure_consumer(TALKER, "m")
-    request = SpeechRequest("r", "m", "v", "hello")
     for _ in range(3):
-        await bus.submit(TALKER, request)
-    info = await bus.link.jetstream.stream_info(subjects.JOBS)
-    assert info.state.messages == 1
+        await bus.submit(TALKER, REQUEST)
+    assert await messages(bus) == 1
+
+
+async def test_a_request_never_has_two_jobs_however_late_it_is_submitted_again(bus: Bus) -> None:
+    config = (await bus.link.jetstream.stream_info(bus.link.name(JOBS))).config
+    config.duplicate_window = 0.1  # two minutes, as this test sees them
+    await bus.link.jetstream.update_stream(config)
+    await bus.submit(TALKER, REQUEST)
+    await claim(bus)
+    await asyncio.sleep(0.3)
+    await bus.submit(TALKER, REQUEST)
+    assert await messages(bus) == 1
+
+
+async def test_every_worker_that_is_given_a_request_has_a_later_epoch(bus: Bus) -> None:
+    await bus.submit(TALKER, REQUEST)
+    first, epoch = await claim(bus)
+    assert is_first(epoch)
+    await first.hand_on()
+    _, second = await claim(bus)
+    job = await bus.queue.find(TALKER, "r")
+    assert job is not None
+    assert await bus.queue.requeue(TALKER, job)
+    _, third = await claim(bus)
+    assert epoch < second < third
+    assert not is_first(second)
+    assert not is_first(third)  # the first delivery of its message, and not of the request
+
+
+async def test_a_job_is_requeued_once_and_replaces_the_old_one(bus: Bus) -> None:
+    await bus.submit(TALKER, REQUEST)
+    await claim(bus)
+    job = await bus.queue.find(TALKER, "r")
+    assert job is not None
+    assert await bus.queue.requeue(TALKER, job)
+    assert not await bus.queue.requeue(TALKER, job)  # as another gateway would
+    assert await messages(bus) == 1
+
+
+async def test_a_job_that_was_acknowledged_is_neither_found_nor_requeued(bus: Bus) -> None:
+    await bus.submit(TALKER, REQUEST)
+    delivery, _ = await claim(bus)
+    job = await bus.queue.find(TALKER, "r")
+    assert job is not None
+    assert await delivery.acknowledge(5.0)
+    assert await bus.queue.find(TALKER, "r") is None
+    assert not await bus.queue.requeue(TALKER, job)
+    assert await messages(bus) == 0
+
+
+async def test_the_backlog_says_what_waits_and_what_was_given(bus: Bus) -> None:
+    for name in ("a", "b", "c"):
+        await bus.submit(TALKER, SpeechRequest(name, "m", "v", "hello"))
+    delivery, _ = await claim(bus)
+    backlog = await bus.queue.backlog(TALKER, "m")
+    assert (backlog.waiting, backlog.given) == (2, delivery.sequence)
+    assert sorted(await bus.queue.jobs()) == [("talk", "m", name) for name in ("a", "b", "c")]
+
+
+# Pulls
+
+
+async def test_a_pull_that_is_not_waited_for_any_more_takes_no_job(bus: Bus) -> None:
+    feed = bus.queue.feed(TALKER, "m")
+    pulling = asyncio.create_task(feed.next())
+    await pulled(bus, 1)
+    pulling.cancel()
+    await asyncio.wait({pulling})
+    await pulled(bus, 0)
+    await bus.submit(TALKER, REQUEST)
+    _, epoch = await claim(bus)
+    assert is_first(epoch)  # nobody was given it before
+    await feed.close()
+
+
+async def pulled(bus: Bus, pulls: int) -> None:
+    """Wait until the broker knows of so many pulls."""
+    jobs, durable = bus.link.name(JOBS), bus.link.name(TALKER.durable("m"))
+    async with asyncio.timeout(10):
+        while (await bus.link.jetstream.consumer_info(jobs, durable)).num_waiting != pulls:
+            await asyncio.sleep(0.01)
 
 
 class Message:
+    reply = "$JS.ACK.JOBS.talk.1.1.1.1.0"
+    data = b""
+    headers = None
+    metadata = SimpleNamespace(sequence=SimpleNamespace(stream=1), num_delivered=1)
+
+
+class Client:
+    """A client with one subscription, which a test feeds."""
+
     def __init__(self) -> None:
-        self.given_back = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.feed: Callable[[Message], Awaitable[None]]
 
-    async def nak(self, delay: float | None = None) -> None:
-        self.given_back.set()
+    def new_inbox(self) -> str:
+        return "inbox"
 
+    async def subscribe(self, subject: str, cb: Callable[[Message], Awaitable[None]]) -> Client:
+        self.feed = cb
+        return self
 
-class Pull:
-    """Brings `message` when `ready` is set."""
-
-    def __init__(self, message: Message) -> None:
-        self.asked, self.ready = asyncio.Event(), asyncio.Event()
-        self._message = message
-
-    async def fetch(self, batch: int, timeout: float) -> list[Message]:
+    async def publish(self, subject: str, data: bytes, reply: str) -> None:
         self.asked.set()
-        await self.ready.wait()
-        return [self._message]
+
+    async def drain(self) -> None: ...
 
 
 class Link:
-    """A link whose one subscription is `pull`."""
+    """What is said of a job is in `said`."""
 
-    def __init__(self, pull: Pull) -> None:
-        self.jetstream = self
-        self._pull = pull
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.said: list[tuple[str, bytes]] = []
 
-    async def pull_subscribe_bind(self, **_: Any) -> Pull:
-        return self._pull
+    def name(self, name: str) -> str:
+        return name
 
     def on_reconnect(self, _: object) -> None: ...
 
+    def off_reconnect(self, _: object) -> None: ...
 
-async def test_a_job_that_comes_in_the_moment_of_stopping_goes_back() -> None:
-    message = Message()
-    pull = Pull(message)
-    feed = JobFeed(Link(pull), VOCODER, "m")  # type: ignore[arg-type]
-    claiming = asyncio.create_task(feed.next())
-    await pull.asked.wait()
-    pull.ready.set()
-    claiming.cancel()
-    await asyncio.wait({claiming})
-    assert claiming.cancelled()
-    assert message.given_back.is_set()
+    async def reply(self, subject: str, data: bytes) -> None:
+        self.said.append((subject, data))
+
+
+@pytest.mark.parametrize("cancelled_first", [True, False])
+async def test_a_job_that_comes_in_the_moment_of_stopping_goes_back(cancelled_first: bool) -> None:
+    client = Client()
+    link = Link(client)
+    feed = JobFeed(link, TALKER, "m")  # type: ignore[arg-type]
+    pulling = asyncio.create_task(feed.next())
+    await client.asked.wait()
+    if cancelled_first:
+        pulling.cancel()
+        await client.feed(Message())
+    else:
+        await client.feed(Message())
+        pulling.cancel()
+    await asyncio.wait({pulling})
+    assert pulling.cancelled()
+    await feed.close()
+    assert link.said == [(Message.reply, b"-NAK")]

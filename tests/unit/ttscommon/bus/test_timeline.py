@@ -121,18 +121,36 @@ def test_a_gap_is_known_and_held_back() -> None:
     assert not timeline.gap
 
 
-def test_only_what_the_log_may_lack_is_offered() -> None:
+def test_what_the_log_may_lack_is_offered_and_the_last_of_what_it_has() -> None:
     timeline = Timeline()
-    for start in (0, 4, 8):
+    for start in range(0, 40, 4):
         timeline.feed_live(audio(start, start + 4))
-    timeline.committed(4)
-    assert [c.start for c in timeline.uncommitted(0)] == [4, 8]
-    assert [c.start for c in timeline.uncommitted(8)] == [8]
+    timeline.committed(32)
+    assert [c.start for c in timeline.heard(0)] == [16, 20, 24, 28, 32, 36]
+    assert [c.start for c in timeline.heard(36)] == [36]
 
 
 def test_an_end_heard_live_is_offered_with_the_rest() -> None:
     timeline = Timeline()
     timeline.feed_live(audio(0, 4))
     timeline.feed_live(End("r", 4, "ok"))
-    assert [type(r).__name__ for r in timeline.uncommitted(0)] == ["AudioChunk", "End"]
+    assert [type(r).__name__ for r in timeline.heard(0)] == ["AudioChunk", "End"]
     assert timeline.feed_live(End("r", 4, "ok")) == []
+
+
+def test_what_the_log_has_passed_over_never_comes() -> None:
+    timeline = Timeline()
+    timeline.feed_live(audio(4, 8))
+    assert timeline.gap
+    assert not timeline.gone  # the writer may still have what comes before
+    timeline.feed_log(audio(4, 8))
+    assert bool(timeline.gone)
+    timeline.feed_live(audio(0, 4))
+    assert not timeline.gap
+
+
+def test_an_end_behind_what_was_dropped_says_that_it_is_gone() -> None:
+    timeline = Timeline()
+    timeline.feed_log(End("r", 8, "ok"))
+    assert timeline.gone
+    assert not timeline.ended

@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from antiphon.stack import LocalStack, StackConfig, child
+from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.child import Child, RestartPolicy
 from antiphon.stack.local import ServiceProgram
 from tests.chaos.proxy import Proxy
 
@@ -21,7 +22,7 @@ BROKER_AWAY_S = 0.5
 _TALKER_CURVE = {"base_s": 0.010, "stream_s": 0.0002, "prefill_s": 0.003}
 
 
-class Theatre(LocalStack):
+class ChaosStack(LocalStack):
     """A LocalStack whose processes can be killed, stopped, terminated and cut off by name.
 
     `url` is a front door that leads to any living gateway. With `proxied` every service reaches
@@ -84,7 +85,7 @@ class Theatre(LocalStack):
         living = [self.children[name] for name in self.names("gateway")]
         return [c.ports["http"] for c in living if c.ready.is_set() and c.pid is not None]
 
-    def _brokers_now(self) -> list[child.Child]:
+    def _brokers_now(self) -> list[Child]:
         return [self.children[name] for name in self.names("broker")]
 
     def _names(self) -> list[str]:
@@ -107,7 +108,7 @@ class Theatre(LocalStack):
         return replace(program, environ={**program.environ, "ANTIPHON_BUS__URLS": url})
 
 
-def theatre(
+def chaos_stack(
     folder: Path,
     on_line: Callable[[str, str], None],
     *,
@@ -118,10 +119,8 @@ def theatre(
     settings: dict[str, str] | None = None,
     gateway: dict[str, str] | None = None,
     talker_curve: Mapping[str, float] = _TALKER_CURVE,
-) -> Theatre:
-    """A theatre with two talkers and two vocoders; `settings` go to every service."""
-    child._FIRST_BACKOFF_S = BROKER_AWAY_S  # type: ignore[misc]  # what died is away for so long, every time
-    child._STABLE_LIFE_S = 0.0  # type: ignore[misc]
+) -> ChaosStack:
+    """A stack with two talkers and two vocoders; `settings` go to every service."""
     folder.mkdir(parents=True, exist_ok=True)
     talker: dict[str, str] = {}
     if engine == "fake":
@@ -135,6 +134,8 @@ def theatre(
         talkers=2,
         vocoders=2,
         store=folder / "store",
+        # What died is away for so long, every time.
+        restarts=RestartPolicy(BROKER_AWAY_S, stable_life_s=0.0),
         environ={
             "gateway": {**common, **(gateway or {})},
             "talker": {**common, **talker},
@@ -142,4 +143,4 @@ def theatre(
         },
         **fields,
     )
-    return Theatre(config, on_line, gateways=gateways, proxied=proxied)
+    return ChaosStack(config, on_line, gateways=gateways, proxied=proxied)

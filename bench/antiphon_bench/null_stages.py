@@ -1,6 +1,6 @@
-"""A talker and a vocoder in one that compute nothing: a tone, at a listener's own pace.
+"""Null stages: a talker and a vocoder in one that compute nothing but a tone.
 
-`antiphon up --engine mime` runs it in their place. It claims jobs, holds leases and writes audio
+`antiphon up --engine null` runs it in their place. It claims jobs, holds leases and writes audio
 logs as they do, so that a gateway and its broker can be loaded on a machine too small for the
 engines that would load them. There are no codec logs, and text that comes late is not spoken.
 """
@@ -36,10 +36,10 @@ _FIRST_S: Final = 0.03
 _SPEED: Final = 4.0
 _LEAD_S: Final = 1.0
 _FRAME_SAMPLES: Final = round(SAMPLE_RATE_HZ / FRAME_RATE_HZ)
-_VOICES: Final = (Voice("mime", "Mime", "en"),)
+_VOICES: Final = (Voice("null", "Null", "en"),)
 
 
-class MimeSettings(ServiceSettings):
+class NullSettings(ServiceSettings):
     """Read from ANTIPHON_...; see ServiceSettings."""
 
     model: str = Field(default="cantor", pattern=r"^[A-Za-z0-9_-]{1,64}$")
@@ -68,7 +68,7 @@ def steps(frames: int) -> Iterator[Step]:
         done, size = done + count, min(size * 2, _MOST_FRAMES)
 
 
-class Mime:
+class NullStages:
     """Writes one job after another into its audio log."""
 
     def __init__(self, bus: Bus) -> None:
@@ -103,13 +103,13 @@ class Mime:
         return End(job.request_id, writer.position, "ok")
 
 
-async def serve(service: Service, settings: MimeSettings) -> None:
+async def serve(service: Service, settings: NullSettings) -> None:
     """Take the talkers' jobs until the service stops; be seen as a talker and as a vocoder."""
     talker = await Bus.connect(settings.bus, "talker")
     vocoder = await Bus.connect(settings.bus, "vocoder")
 
     def report(bus: Bus, stage: Stage) -> Replica:
-        model = Model(settings.model, "mime", SAMPLE_RATE_HZ, FRAME_RATE_HZ, _VOICES)
+        model = Model(settings.model, "null", SAMPLE_RATE_HZ, FRAME_RATE_HZ, _VOICES)
         free = worker.free if stage is TALKER else settings.slots
         draining = service.stopping.is_set()
         return Replica(bus.worker_id, stage.name, (model,), settings.slots, free, draining=draining)
@@ -118,12 +118,12 @@ async def serve(service: Service, settings: MimeSettings) -> None:
     metrics = Metrics(settings.model)
     service.export(metrics.registry)
     worker = Worker(
-        talker, TALKER, models, settings.slots, Mime(talker).handle,
+        talker, TALKER, models, settings.slots, NullStages(talker).handle,
         lambda: report(talker, TALKER), metrics,
     )  # fmt: skip
     reporter = Reporter(vocoder, VOCODER, models, lambda: report(vocoder, VOCODER))
     try:
-        await talker.ensure()
+        await talker.verify()
         await vocoder.ensure_consumer(VOCODER, settings.model)
         await reporter.enlist()
         reports = asyncio.create_task(reporter.run())
@@ -136,4 +136,4 @@ async def serve(service: Service, settings: MimeSettings) -> None:
 
 
 if __name__ == "__main__":
-    launch("mime", MimeSettings, serve)
+    launch("null", NullSettings, serve)

@@ -1,11 +1,11 @@
-"""The pace of the mime: never late, never far ahead."""
+"""The pace of the null stages: never late, never far ahead."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon_bench.mime import FRAME_RATE_HZ, steps
+from antiphon_bench.null_stages import FRAME_RATE_HZ, steps
 
 
 @given(st.integers(1, 5000))

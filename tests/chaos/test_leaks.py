@@ -1,4 +1,4 @@
-"""The sweeper must be able to fail."""
+"""The leak check must be able to fail."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.chaos.sweeper import Sweeper, complaint, in_use
+from tests.chaos.leaks import LeakCheck, complaint, in_use
 from ttscommon.bus import Bus
 from ttscommon.messages import AudioChunk, End, Tensor
 from ttscommon.subjects import AUDIO
@@ -36,13 +36,13 @@ async def test_a_request_that_never_ended_is_found(broker: Any) -> None:
     bus = await Bus.connect(broker.bus, "test")
     try:
         await bus.ensure()
-        sweeper = Sweeper(broker, bus)
-        assert await sweeper.sweep() == []
+        leaks = LeakCheck(broker, bus)
+        assert await leaks.check() == []
         writer = await bus.writer(AUDIO, "r1", 1)
         await writer.put(CHUNK)
-        assert await sweeper.sweep(patience_s=0.5) == ["audio.r1 has 0 ends"]
+        assert await leaks.check(patience_s=0.5) == ["audio.r1 has 0 ends"]
         await writer.end(END)
         await writer.close()
-        assert await sweeper.sweep() == []
+        assert await leaks.check() == []
     finally:
         await bus.close()

@@ -1,4 +1,4 @@
-"""Clients of every kind: those who listen to the end, and those who leave in the middle."""
+"""Test clients of every kind: some listen to the end, some leave in the middle."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SHORT_TEXT: Final = "The lamps are lit along the wall, and somebody begins to si
 LONG_TEXT: Final = "And then the story went on for a while, as stories do. " * 20
 LONGEST_VISIT_S: Final = 1.0
 
-Guest = Callable[[str, random.Random], Awaitable[None]]
+TestClient = Callable[[str, random.Random], Awaitable[None]]
 
 
-class Disappointed(Exception):
+class Unexpected(Exception):
     """The server did something else than it should have."""
 
 
@@ -35,7 +35,7 @@ async def posts(url: str, dice: random.Random) -> None:
     async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
         response = await client.post("/v1/audio/speech", json={"input": SHORT_TEXT})
     if response.status_code != 200 or len(response.content) < 1000:
-        raise Disappointed(f"HTTP {response.status_code}: {response.text[:200]}")
+        raise Unexpected(f"HTTP {response.status_code}: {response.text[:200]}")
 
 
 async def cancels(url: str, dice: random.Random) -> None:
@@ -116,16 +116,16 @@ async def errs(url: str, dice: random.Random) -> None:
     async with httpx.AsyncClient(base_url=url, timeout=PATIENCE_S) as client:
         response = await client.post("/v1/audio/speech", json={"input": "Hm.", "voice": "hal"})
     if response.status_code != 400 or response.json()["error"]["code"] != "unknown_voice":
-        raise Disappointed(f"HTTP {response.status_code}: {response.text[:200]}")
+        raise Unexpected(f"HTTP {response.status_code}: {response.text[:200]}")
 
 
-LEAVING: Final[tuple[Guest, ...]] = (
+LEAVING: Final[tuple[TestClient, ...]] = (
     vanishes,
     vanishes_typing,
     vanishes_from_http,
     vanishes_resuming,
 )
-EVERYBODY: Final[Mapping[Guest, int]] = {
+MIXED: Final[Mapping[TestClient, int]] = {
     listens: 40,
     posts: 20,
     cancels: 10,
@@ -164,7 +164,7 @@ async def _first_sound(socket: ClientConnection) -> tuple[str, int]:
             if isinstance(frame, bytes):
                 return request_id, len(frame) // 2
             request_id = _told(frame).get("request_id") or request_id
-    raise Disappointed("the connection ended before the first sound")
+    raise Unexpected("the connection ended before the first sound")
 
 
 async def _until_done(socket: ClientConnection, outcome: str) -> None:
@@ -172,9 +172,9 @@ async def _until_done(socket: ClientConnection, outcome: str) -> None:
         async for frame in socket:
             if isinstance(frame, str) and (message := _told(frame))["type"] == "audio.done":
                 if message["outcome"] != outcome:
-                    raise Disappointed(f"{message['outcome']} instead of {outcome}")
+                    raise Unexpected(f"{message['outcome']} instead of {outcome}")
                 return
-    raise Disappointed("the connection ended before the request")
+    raise Unexpected("the connection ended before the request")
 
 
 async def _listen_for(socket: ClientConnection, seconds: float) -> None:
@@ -190,5 +190,5 @@ async def _listen_for(socket: ClientConnection, seconds: float) -> None:
 def _told(frame: str) -> dict[str, Any]:
     message: dict[str, Any] = json.loads(frame)
     if message["type"] == "error":
-        raise Disappointed(message["error"]["message"])
+        raise Unexpected(message["error"]["message"])
     return message

@@ -31,7 +31,7 @@ def complaint(records: Sequence[LogRecord]) -> str | None:
     return None
 
 
-class Sweeper:
+class LeakCheck:
     """Looks after the requests of one stack; what was found in order once is not read again."""
 
     def __init__(self, stack: LocalStack, bus: Bus) -> None:
@@ -39,7 +39,7 @@ class Sweeper:
         self._bus = bus
         self._fine: set[tuple[str, str]] = set()
 
-    async def sweep(self, patience_s: float = _PATIENCE_S) -> list[str]:
+    async def check(self, patience_s: float = _PATIENCE_S) -> list[str]:
         """What is wrong after everything had time to settle; empty if nothing is."""
         deadline_s = time.monotonic() + patience_s
         while True:
@@ -54,16 +54,16 @@ class Sweeper:
     async def leftovers(self) -> list[str]:
         """Jobs, leases, consumers and streams in engines that nobody needs any more."""
         found: list[str] = []
-        jobs = (await self._bus.link.jetstream.stream_info(JOBS)).state.messages
+        link = self._bus.link
+        jobs = (await link.jetstream.stream_info(link.name(JOBS))).state.messages
         if jobs:
             found.append(f"{jobs} jobs are left")
         leases = set(await self._bus.kv.all(LEASES)) - {_NO_LEASE_OF_A_JOB}
         if leases:
             found.append(f"leases are left: {sorted(leases)}")
         for log in LOGS:
-            consumers = (
-                await self._bus.link.jetstream.stream_info(log.stream)
-            ).state.consumer_count
+            info = await link.jetstream.stream_info(link.name(log.stream))
+            consumers = info.state.consumer_count
             if consumers:
                 found.append(f"{consumers} consumers are left on {log.stream}")
         return found + await self._busy()
@@ -83,8 +83,10 @@ class Sweeper:
         return found
 
     async def _requests(self, log: Log) -> list[str]:
-        info = await self._bus.link.jetstream.stream_info(log.stream, subjects_filter=">")
-        prefix = f"{log.prefix}."
+        link = self._bus.link
+        name = link.name(log.stream)
+        info = await link.jetstream.stream_info(name, subjects_filter=">")
+        prefix = link.subject(f"{log.prefix}.")
         return [subject.removeprefix(prefix) for subject in info.state.subjects or {}]
 
     async def _busy(self) -> list[str]:

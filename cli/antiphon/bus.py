@@ -1,0 +1,59 @@
+"""`antiphon bus`: prepare a broker for a deployment, and say who may do what on it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ttscommon.bus.permissions import accounts
+from ttscommon.bus.preparation import Action, prepare
+from ttscommon.errors import AntiphonError
+from ttscommon.settings import BusSettings, ServiceSettings, SettingsError
+
+app = typer.Typer(
+    help="Prepare a broker. Where it is and who we are comes from ANTIPHON_BUS__..., as in every "
+    "service; see docs/operations.md.",
+    no_args_is_help=True,
+)
+
+
+@app.command()
+def create() -> None:
+    """Create the streams that are missing, and change none."""
+    _run("create")
+
+
+@app.command()
+def migrate() -> None:
+    """Create what is missing and change what differs."""
+    _run("migrate")
+
+
+@app.command()
+def check() -> None:
+    """Say what is not as these settings want it; exit status 1 if anything is."""
+    _run("check")
+
+
+@app.command(name="accounts")
+def accounts_command(
+    model: Annotated[list[str], typer.Option(help="A model that is served; repeatable.")],
+    prefix: Annotated[str, typer.Option(help="The deployment's.")] = BusSettings().prefix,
+) -> None:
+    """Print the accounts for a broker's configuration: a user for each service."""
+    typer.echo(accounts(prefix, model), nl=False)
+
+
+def _run(action: Action) -> None:
+    console = Console(stderr=True)
+    try:
+        typer.echo(asyncio.run(prepare(ServiceSettings.load().bus, action)))
+    except SettingsError as error:
+        console.print(f"[bold red]antiphon bus:[/] {error}", highlight=False)
+        raise typer.Exit(2) from error
+    except AntiphonError as error:
+        console.print(f"[bold red]antiphon bus:[/] {error.message}", highlight=False)
+        raise typer.Exit(1) from error

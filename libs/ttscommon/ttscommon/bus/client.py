@@ -1,0 +1,39 @@
+"""The client library's connection, made to fail the way a service needs it to."""
+
+from __future__ import annotations
+
+import nats.errors
+from nats.aio.client import Client, Srv
+
+from ttscommon.bus.faults import is_refusal
+
+
+class NoTls(nats.errors.Error):
+    """The broker offers a connection in the clear, and TLS was asked for."""
+
+
+class BusClient(Client):
+    """Reconnects when the broker revokes its credentials, and sends none in the clear.
+
+    The library closes for good when a broker that it is connected to says that the credentials do
+    not hold any more, which is what a rotation looks like; the next attempt reads them anew. And it
+    skips TLS where the broker does not ask for it.
+    """
+
+    async def _process_err(self, err_msg: str) -> None:
+        error = nats.errors.Error(f"nats: {err_msg}")
+        if is_refusal(error):
+            await self._process_op_err(error)
+        else:
+            await super()._process_err(err_msg)
+
+    async def _connect_to_server(self, s: Srv) -> None:
+        """The library leaves the connection of a failed attempt to the collector."""
+        if self._transport is not None:
+            self._transport.close()  # type: ignore[no-untyped-call]
+        await super()._connect_to_server(s)
+
+    def _connect_command(self) -> bytes:
+        if "tls" in self.options and not self._server_info.get("tls_required"):
+            raise NoTls("the broker does not offer TLS")
+        return bytes(super()._connect_command())

@@ -1,0 +1,201 @@
+"""The pull side of a job queue: one job at a time, and what is said to the broker about it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.bus.link import Link
+from ttscommon.epochs import epoch_of
+from ttscommon.errors import BusUnavailable
+from ttscommon.messages import SpeechRequest
+from ttscommon.subjects import JOBS, Stage
+
+NAK: Final = b"-NAK"
+_ACK: Final = b"+ACK"
+_IN_PROGRESS: Final = b"+WPI"
+_TERM: Final = b"+TERM"
+_NO_QUEUE: Final = "503"
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class FeedTuning:
+    """Seconds. `pull_s`: shorter than the reaper takes to give a silent worker up, or a stopped
+    worker would pull what was handed on from it. `grace_s`: how much later than that the broker may
+    say that there was nothing. `retry_s`: after it said that it has no queue now. `withdraw_s`: how
+    long it may take to take a pull back.
+    """
+
+    pull_s: float = 2.0
+    grace_s: float = 0.5
+    retry_s: float = 0.1
+    withdraw_s: float = 1.0
+
+
+class Delivery:
+    """A job as it was given to this worker, by the broker or handed over by the reaper.
+
+    `receipt` is where the broker takes word of it. `sequence` is the message's own, `deliveries`
+    how often it was given to a worker; `headers` name its trace.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        receipt: str,
+        data: bytes,
+        sequence: int = 0,
+        deliveries: int = 1,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        self.receipt = receipt
+        self.data = data
+        self.sequence = sequence
+        self.deliveries = deliveries
+        self.headers = headers or {}
+        self._link = link
+
+    @classmethod
+    def of(cls, link: Link, message: Msg) -> Delivery:
+        meta = message.metadata
+        sequence, headers = meta.sequence.stream, dict(message.headers or {})
+        return cls(link, message.reply, bytes(message.data), sequence, meta.num_delivered, headers)
+
+    def epoch(self, request: SpeechRequest) -> int:
+        return epoch_of(self.sequence, self.deliveries, again=request.again)
+
+    async def acknowledge(self, timeout_s: float) -> bool:
+        """The job is done; False if the broker did not confirm it."""
+        try:
+            await self._link.ask(self.receipt, _ACK, timeout_s)
+        except BusUnavailable:
+            return False
+        return True
+
+    async def hand_on(self, delay_s: float = 0.0) -> None:
+        """Have it given to another worker, `delay_s` from now at the earliest."""
+        word = NAK
+        if delay_s:
+            word += b" " + json.dumps({"delay": round(delay_s * 1e9)}).encode()
+        await self._link.reply(self.receipt, word)
+
+    async def renew(self) -> None:
+        """It is still worked on."""
+        await self._link.reply(self.receipt, _IN_PROGRESS)
+
+    async def discard(self) -> None:
+        """Nobody can ever do it."""
+        await self._link.reply(self.receipt, _TERM)
+
+
+class JobFeed:
+    """Pulls one job at a time from the consumer that a stage's workers share for a model.
+
+    A pull that is not waited for any more is taken back at the broker, and what it brought in that
+    moment goes back to the queue: a job in the hands of nobody would wait for `ack_wait`.
+    """
+
+    def __init__(
+        self, link: Link, stage: Stage, model: str, tuning: FeedTuning = FeedTuning()
+    ) -> None:
+        self._link = link
+        self._tuning = tuning
+        durable = link.name(stage.durable(model))
+        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{link.name(JOBS)}.{durable}"
+        self._subscription: Subscription | None = None
+        self._inbox = ""
+        self._waiting: asyncio.Future[Delivery | None] | None = None
+        self._withdrawals: set[asyncio.Task[None]] = set()
+        link.on_reconnect(self._on_reconnect)
+
+    async def next(self) -> Delivery:
+        """The next job. A pull that the broker forgot in a restart is asked again."""
+        try:
+            while True:
+                delivery = await self._pull()
+                if delivery is not None:
+                    return delivery
+        except asyncio.CancelledError:
+            self._withdraw()
+            raise
+
+    async def close(self) -> None:
+        """Stop pulling."""
+        self._link.off_reconnect(self._on_reconnect)
+        self._withdraw()
+        await asyncio.gather(*self._withdrawals)
+
+    async def _pull(self) -> Delivery | None:
+        """One pull; None if it brought nothing."""
+        waiting: asyncio.Future[Delivery | None] = asyncio.get_running_loop().create_future()
+        self._waiting = waiting
+        try:
+            await self._ask()
+            async with asyncio.timeout(self._tuning.pull_s + self._tuning.grace_s):
+                return await waiting
+        except TimeoutError:
+            return None
+        except asyncio.CancelledError:
+            # A job that came in this very moment is in nobody's hands.
+            if waiting.done() and not waiting.cancelled() and (late := waiting.result()):
+                await late.hand_on()
+            raise
+        except Unreachable as error:
+            log_.info("jobs.retry", error=reason(error))
+            await asyncio.sleep(self._tuning.retry_s)
+            return None
+        finally:
+            self._waiting = None
+
+    async def _ask(self) -> None:
+        client = self._link.client
+        if self._subscription is None:
+            self._inbox = client.new_inbox()
+            self._subscription = await client.subscribe(self._inbox, cb=self._on_message)
+        wanted = {"batch": 1, "expires": round(self._tuning.pull_s * 1e9)}
+        await client.publish(self._subject, json.dumps(wanted).encode(), reply=self._inbox)
+
+    async def _on_message(self, message: Msg) -> None:
+        if message.reply.startswith("$JS.ACK."):
+            delivery = Delivery.of(self._link, message)
+            if not self._tell(delivery):
+                await delivery.hand_on()
+            return
+        # A status: nothing came in time, or there is no queue now.
+        if (message.headers or {}).get("Status") == _NO_QUEUE:
+            await asyncio.sleep(self._tuning.retry_s)
+        self._tell(None)
+
+    def _tell(self, delivery: Delivery | None) -> bool:
+        """Give it to the one who waits, if anybody does."""
+        if self._waiting is None or self._waiting.done():
+            return False
+        self._waiting.set_result(delivery)
+        return True
+
+    async def _on_reconnect(self) -> None:
+        self._tell(None)
+
+    def _withdraw(self) -> None:
+        """Have the broker forget what was asked for; what it sent meanwhile goes back."""
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
+            task = asyncio.create_task(self._drain(subscription))
+            self._withdrawals.add(task)
+            task.add_done_callback(self._withdrawals.discard)
+
+    async def _drain(self, subscription: Subscription) -> None:
+        try:
+            async with asyncio.timeout(self._tuning.withdraw_s):
+                await subscription.drain()  # type: ignore[no-untyped-call]
+        except Unreachable as error:
+            log_.debug("pull.undrained", error=reason(error))

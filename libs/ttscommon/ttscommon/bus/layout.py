@@ -1,0 +1,190 @@
+"""What the broker keeps for one deployment: streams, buckets, consumers, and how long. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from nats.js.api import (
+    AckPolicy,
+    ConsumerConfig,
+    DiscardPolicy,
+    RetentionPolicy,
+    StorageType,
+    StreamConfig,
+)
+
+from ttscommon import subjects
+from ttscommon.subjects import ACK_WAIT_S, JOBS, LOGS, Log, Stage
+
+# Raised whenever an older service could not work with what a newer one expects here.
+SCHEMA: Final = "2"
+SCHEMA_KEY: Final = "antiphon-schema"
+
+JOB_AGE_S: Final = 3600.0
+DEDUPE_S: Final = 120.0
+LOG_MESSAGES_PER_REQUEST: Final = 4096
+# Both stages' jobs of all requests that may wait or run at once.
+_MOST_JOBS: Final = 8000
+_MOST_JOB_BYTES: Final = 1 << 28
+# None: for ever.
+BUCKET_AGE_S: Final[dict[str, float | None]] = {
+    subjects.REPLICAS: 6.0,
+    subjects.LEASES: 60.0,
+    subjects.TOMBSTONES: 600.0,
+    subjects.VOICES: None,
+    subjects.DERIVED: None,
+    subjects.PASSING_DERIVED: 3600.0,
+}
+# How long an object lives, and bytes that all of them may take.
+OBJECTS: Final[dict[str, tuple[float | None, int]]] = {
+    subjects.RECORDINGS: (None, 4 << 30),
+    subjects.PASSING_RECORDINGS: (3600.0, 1 << 30),
+}
+# Nothing can be renewed while three brokers elect a leader, and nobody is dead for that.
+_ELECTION_S: Final = 9.0
+
+# What a deployment relies on.
+_CHECKED: Final = (
+    "subjects",
+    "retention",
+    "discard",
+    "max_age",
+    "max_bytes",
+    "max_msgs_per_subject",
+    "duplicate_window",
+    "allow_direct",
+    "num_replicas",
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The deployment called `prefix`, with so many copies of everything, and so much for a log."""
+
+    prefix: str
+    replicas: int = 1
+    max_log_bytes: int = 2 << 30
+
+    def streams(self) -> list[StreamConfig]:
+        """Every stream, buckets included."""
+        logs = [self._log(log) for log in LOGS]
+        buckets = [*map(self._bucket, BUCKET_AGE_S), *map(self._objects, OBJECTS)]
+        return [self._jobs(), *logs, *buckets]
+
+    def consumer(self, stage: Stage, model: str) -> ConsumerConfig:
+        """The one durable pull consumer that all replicas of a stage share for a model."""
+        name = self._name(stage.durable(model))
+        return ConsumerConfig(
+            name=name,  # said twice, it and the filter stand in the subject that creates it
+            durable_name=name,
+            filter_subject=self._subject(stage.jobs(model)),
+            ack_policy=AckPolicy.EXPLICIT,
+            ack_wait=ACK_WAIT_S,
+            max_deliver=-1,
+            max_ack_pending=20_000,
+            max_waiting=2048,
+        )
+
+    def _name(self, name: str) -> str:
+        return f"{self.prefix}-{name}"
+
+    def _subject(self, subject: str) -> str:
+        return f"{self.prefix}.{subject}"
+
+    def _jobs(self) -> StreamConfig:
+        return StreamConfig(
+            name=self._name(JOBS),
+            subjects=[self._subject("job.>")],
+            retention=RetentionPolicy.WORK_QUEUE,
+            storage=StorageType.FILE,
+            num_replicas=self.replicas,
+            max_age=JOB_AGE_S,
+            max_msgs=_MOST_JOBS,
+            max_bytes=_MOST_JOB_BYTES,
+            discard=DiscardPolicy.NEW,
+            allow_direct=True,
+            duplicate_window=DEDUPE_S,
+            metadata={SCHEMA_KEY: SCHEMA},
+        )
+
+    def _log(self, log: Log) -> StreamConfig:
+        return StreamConfig(
+            name=self._name(log.stream),
+            subjects=[self._subject(f"{log.prefix}.*")],
+            retention=RetentionPolicy.LIMITS,
+            storage=StorageType.FILE,
+            num_replicas=self.replicas,
+            max_age=log.age_s,
+            max_msgs_per_subject=LOG_MESSAGES_PER_REQUEST,
+            max_bytes=self.max_log_bytes,
+            # A full store drops the oldest audio, which has been heard, rather than refuse the
+            # newest.
+            discard=DiscardPolicy.OLD,
+            allow_direct=True,
+            duplicate_window=DEDUPE_S,
+            metadata={SCHEMA_KEY: SCHEMA},
+        )
+
+    def _bucket(self, bucket: str) -> StreamConfig:
+        """As every client of NATS would make a key-value bucket, with one revision a key."""
+        age_s = BUCKET_AGE_S[bucket]
+        if age_s is not None and self.replicas > 1:
+            age_s += _ELECTION_S
+        name = self._name(bucket)
+        return StreamConfig(
+            name=f"KV_{name}",
+            subjects=[f"$KV.{name}.>"],
+            retention=RetentionPolicy.LIMITS,
+            storage=StorageType.FILE,
+            num_replicas=self.replicas,
+            max_age=age_s or 0.0,
+            max_msgs_per_subject=1,
+            discard=DiscardPolicy.NEW,
+            allow_direct=True,
+            allow_rollup_hdrs=True,
+            deny_delete=True,
+            duplicate_window=min(DEDUPE_S, age_s or DEDUPE_S),
+            metadata={SCHEMA_KEY: SCHEMA},
+        )
+
+    def _objects(self, bucket: str) -> StreamConfig:
+        """As every client of NATS would make an object store."""
+        age_s, most_bytes = OBJECTS[bucket]
+        name = self._name(bucket)
+        return StreamConfig(
+            name=f"OBJ_{name}",
+            subjects=[f"$O.{name}.C.>", f"$O.{name}.M.>"],
+            retention=RetentionPolicy.LIMITS,
+            storage=StorageType.FILE,
+            num_replicas=self.replicas,
+            max_age=age_s or 0.0,
+            max_bytes=most_bytes,
+            discard=DiscardPolicy.NEW,
+            allow_direct=True,
+            allow_rollup_hdrs=True,
+            duplicate_window=DEDUPE_S,
+            metadata={SCHEMA_KEY: SCHEMA},
+        )
+
+
+def differences(wanted: StreamConfig, found: StreamConfig) -> Iterator[str]:
+    """What of a stream is not as wanted, in words."""
+    schema = (found.metadata or {}).get(SCHEMA_KEY, "none")
+    if schema != SCHEMA:
+        yield f"schema {schema} instead of {SCHEMA}"
+    for name in _CHECKED:
+        want, have = getattr(wanted, name), getattr(found, name)
+        if _differs(want, have):
+            yield f"{name} {_plain(have)} instead of {_plain(want)}"
+
+
+def _differs(want: Any, have: Any) -> bool:
+    if isinstance(want, float) and isinstance(have, int | float):
+        return abs(want - have) > 1e-6
+    return bool(want != have) and not (want is None and have == -1)
+
+
+def _plain(value: Any) -> str:
+    return str(getattr(value, "value", value))

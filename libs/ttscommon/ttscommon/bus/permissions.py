@@ -1,0 +1,237 @@
+"""What each service may say and hear on the broker: as much as it needs, and no more. Pure.
+
+A user may publish to and subscribe to subjects; everything of JetStream is a subject too. The names
+of all streams, buckets and consumers carry the deployment's prefix, so the users of one deployment
+cannot touch another's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ttscommon.subjects import (
+    AUDIO,
+    CODES,
+    DERIVED,
+    JOBS,
+    LEASES,
+    LOGS,
+    PASSING_DERIVED,
+    PASSING_RECORDINGS,
+    RECORDINGS,
+    REPLICAS,
+    TALKER,
+    TEXT,
+    TOMBSTONES,
+    VOCODER,
+    VOICES,
+    Log,
+    Stage,
+)
+
+Role = Literal["gateway", "talker", "vocoder", "setup", "system"]
+ROLES: Final[tuple[Role, ...]] = ("gateway", "talker", "vocoder", "setup")
+
+# What was derived of recordings, by talkers and for all replicas.
+_DERIVED: Final = (DERIVED, PASSING_DERIVED)
+_BUCKETS: Final = (REPLICAS, LEASES, TOMBSTONES, VOICES, *_DERIVED)
+_STORES: Final = (RECORDINGS, PASSING_RECORDINGS)
+_DISCONNECTS: Final = "$SYS.ACCOUNT.*.DISCONNECT"
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """Subjects that a user may publish to and subscribe to; answers to requests are free."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+
+
+def inbox_prefix(prefix: str, role: str) -> str:
+    """Where answers to the processes of a role go: nobody else hears them."""
+    return f"_INBOX_{prefix}_{role}"
+
+
+def permissions(role: Role, prefix: str, models: Sequence[str]) -> Permissions:
+    """The rights of a role in the deployment called `prefix`, which serves `models`."""
+    if role == "system":
+        return Permissions((), (_DISCONNECTS,))
+    publish, subscribe = _rights(role, _Names(prefix), models)
+    return Permissions(tuple(publish), (f"{inbox_prefix(prefix, role)}.>", *subscribe))
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The deployment's names, as they are on the wire."""
+
+    prefix: str
+
+    def subjects(self, *subjects: str) -> list[str]:
+        return [f"{self.prefix}.{subject}" for subject in subjects]
+
+    def stream(self, name: str) -> str:
+        return f"{self.prefix}-{name}"
+
+    def bucket(self, name: str) -> str:
+        return f"KV_{self.prefix}-{name}"
+
+    def key(self, bucket: str, key: str) -> str:
+        return f"$KV.{self.prefix}-{bucket}.{key}"
+
+    @property
+    def all(self) -> list[str]:
+        streams = [JOBS, *(log.stream for log in LOGS)]
+        return [*map(self.stream, streams), *map(self.bucket, _BUCKETS), *self.stores]
+
+    @property
+    def stores(self) -> list[str]:
+        """Streams of the object stores."""
+        return [f"OBJ_{self.prefix}-{name}" for name in _STORES]
+
+
+def _rights(role: Role, names: _Names, models: Sequence[str]) -> tuple[list[str], list[str]]:
+    if role == "gateway":
+        return _gateway(names)
+    if role == "setup":
+        return _setup(names), []
+    return _worker(names, TALKER if role == "talker" else VOCODER, models)
+
+
+def _gateway(names: _Names) -> tuple[list[str], list[str]]:
+    jobs = names.stream(JOBS)
+    readable = [jobs, *(names.stream(log.stream) for log in LOGS)]
+    publish = [
+        *names.subjects("job.*.*.*", *_written(TEXT), *_read(AUDIO), "ctl.*.*"),
+        names.key(LEASES, ">"),
+        names.key(TOMBSTONES, "*"),
+        *(names.key(bucket, ">") for bucket in (VOICES, *_DERIVED)),
+        *(f"$O.{names.prefix}-{store}.>" for store in _STORES),
+        *_api("STREAM.PURGE", names.stores),
+        *_api("STREAM.INFO", names.all),
+        *_api("STREAM.MSG.GET", [*readable[1:], *map(names.bucket, (LEASES, VOICES))]),
+        *_api("STREAM.MSG.DELETE", [jobs]),
+        *_direct([*readable, *map(names.bucket, _BUCKETS), *names.stores]),
+        *_api("CONSUMER.INFO", [f"{jobs}.*"]),
+        f"$JS.ACK.{jobs}.>",
+    ]
+    subscribe = names.subjects(*_heard(AUDIO), *_asked(TEXT), "ctl.ping.*")
+    return publish, subscribe
+
+
+def _worker(names: _Names, stage: Stage, models: Sequence[str]) -> tuple[list[str], list[str]]:
+    jobs, reads = names.stream(JOBS), TEXT if stage is TALKER else CODES
+    consumers = [f"{jobs}.{names.stream(stage.durable(model))}" for model in models]
+    feeds = [VOCODER] if stage is TALKER else []
+    made = [f"{jobs}.{names.stream(s.durable(model))}" for s in (stage, *feeds) for model in models]
+    publish = [
+        *names.subjects(*(f"job.{fed.queue}.*.*" for fed in feeds)),
+        *names.subjects(*_written(stage.writes), *_read(reads)),
+        names.key(LEASES, f"{stage.name}.*"),
+        names.key(REPLICAS, f"{stage.name}.*"),
+        *_api("STREAM.INFO", names.all),
+        *_api("STREAM.MSG.GET", [names.stream(stage.writes.stream), names.bucket(LEASES)]),
+        *_direct([names.stream(log.stream) for log in (stage.writes, reads)]),
+        *_direct(map(names.bucket, (TOMBSTONES, *_DERIVED))),
+        *_derivation(names, stage),
+        *_api("CONSUMER.INFO", made),
+        *_api("CONSUMER.CREATE", [f"{one}.>" for one in made]),
+        *_api("CONSUMER.MSG.NEXT", consumers),
+        *(f"$JS.ACK.{one}.>" for one in consumers),
+    ]
+    subscribe = names.subjects(*_heard(reads), *_asked(stage.writes), "ctl.*.*")
+    return publish, subscribe
+
+
+def _derivation(names: _Names, stage: Stage) -> list[str]:
+    """Talkers read recordings and write what they derive of them; vocoders read the latter."""
+    if stage is not TALKER:
+        return []
+    return [
+        *(names.key(bucket, ">") for bucket in _DERIVED),
+        *_api("STREAM.MSG.GET", map(names.bucket, _DERIVED)),
+        *_direct(names.stores),
+        *_api("CONSUMER.CREATE", [s for store in names.stores for s in (store, f"{store}.>")]),
+        *_api("CONSUMER.DELETE", [f"{store}.*" for store in names.stores]),
+        *(f"$JS.FC.{store}.>" for store in names.stores),
+    ]
+
+
+def _setup(names: _Names) -> list[str]:
+    actions = ("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE")
+    return [subject for action in actions for subject in _api(action, names.all)]
+
+
+def _written(log: Log) -> tuple[str, ...]:
+    """What the writer of a log publishes: records, live and to be kept, and a question."""
+    return f"{log.prefix}.*", f"live.{log.prefix}.*", f"offer.{log.prefix}.*"
+
+
+def _asked(log: Log) -> tuple[str, ...]:
+    """What the writer of a log hears."""
+    return (f"nack.{log.prefix}.*",)
+
+
+def _read(log: Log) -> tuple[str, ...]:
+    """What a reader of a log publishes."""
+    return (f"nack.{log.prefix}.*",)
+
+
+def _heard(log: Log) -> tuple[str, ...]:
+    """What a reader of a log hears: records, and what its writer's successor wants to know."""
+    return f"live.{log.prefix}.*", f"offer.{log.prefix}.*"
+
+
+def _api(action: str, names: Iterable[str]) -> list[str]:
+    return [f"$JS.API.{action}.{name}" for name in names]
+
+
+def _direct(streams: Iterable[str]) -> list[str]:
+    """Reads of a stream that any replica answers, by a query and by a subject."""
+    return [f"$JS.API.DIRECT.GET.{stream}{rest}" for stream in streams for rest in ("", ".>")]
+
+
+def accounts(prefix: str, models: Sequence[str]) -> str:
+    """The accounts of a broker's configuration; passwords are variables of its environment."""
+    users = "\n".join(_user(role, permissions(role, prefix, models), indent=6) for role in ROLES)
+    system = _user("system", permissions("system", prefix, models), indent=6)
+    return f"""\
+# Written by `antiphon bus accounts`. One user for each service, with what it needs and no more;
+# passwords are variables of the broker's environment. `system` watches disconnects, so that a dead
+# worker's jobs go on at once.
+
+accounts {{
+  SYS {{
+    users: [
+{system}
+    ]
+  }}
+  ANTIPHON {{
+    jetstream: enabled
+    users: [
+{users}
+    ]
+  }}
+}}
+system_account: SYS
+"""
+
+
+def _user(role: Role, rights: Permissions, indent: int) -> str:
+    publish = _list(rights.publish) if rights.publish else '{ deny: ">" }'
+    lines = [
+        f"{{ user: {role}, password: ${role.upper()}_PASSWORD,",
+        "  permissions: {",
+        f"    publish: {publish}",
+        f"    subscribe: {_list(rights.subscribe)}",
+        *(["    allow_responses: true"] if role != "system" else []),
+        "  } }",
+    ]
+    return "\n".join(" " * indent + line for text in lines for line in text.split("\n"))
+
+
+def _list(subjects: Iterable[str]) -> str:
+    items = "\n".join(f"      {json.dumps(subject)}" for subject in subjects)
+    return f"[\n{items}\n    ]"

@@ -1,0 +1,31 @@
+"""What an operator does to a broker for a deployment: create, migrate, check; in words."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from ttscommon.bus.link import Link
+from ttscommon.bus.setup import BusUnprepared, Setup
+from ttscommon.settings import BusSettings
+
+Action = Literal["create", "migrate", "check"]
+ACTIONS: Final[tuple[Action, ...]] = ("create", "migrate", "check")
+
+
+async def prepare(settings: BusSettings, action: Action) -> str:
+    """Connect as the user `setup`, do it, and say what was done.
+
+    Raises BusUnprepared if `check` finds differences or a stream cannot be changed in place,
+    BusUnavailable, BusRefused.
+    """
+    link = await Link.connect(settings, "setup")
+    try:
+        setup = Setup(link)
+        if action != "check":
+            done = await (setup.create() if action == "create" else setup.migrate())
+            return f"{action}d: {', '.join(done)}" if done else "nothing to do"
+        if findings := await setup.inspect():
+            raise BusUnprepared("\n".join(map(str, findings)))
+        return "everything is as it should be"
+    finally:
+        await link.close()

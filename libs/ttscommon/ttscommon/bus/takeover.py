@@ -1,0 +1,140 @@
+"""What a writer's successor finds: where the predecessor came to, with or without a leader."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ttscommon.bus.faults import Unreachable
+from ttscommon.bus.logstore import LogStore, Stored
+from ttscommon.bus.timeline import Timeline
+from ttscommon.errors import BusUnavailable, Fenced
+from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, Takeover
+from ttscommon.subjects import Log
+from ttscommon.tasks import stop
+
+
+@dataclass(frozen=True)
+class WriterTuning:
+    """`window`: records that may wait for their commit, some seconds of speech. `recent`: committed
+    records that a NACK still brings back without a read of the log. Seconds: `offer_s`: how long
+    readers may take to offer what they heard; one that is alive answers within milliseconds.
+    `leader_s`: how long a log's leader may take, before its followers are asked instead.
+    `restore_s`: how long a log may take to be read; `again_s` lies between two reads. `close_s`:
+    how long the last records may take, longer than an election.
+    """
+
+    window: int = 64
+    recent: int = 16
+    offer_s: float = 0.15
+    leader_s: float = 0.15
+    restore_s: float = 30.0
+    again_s: float = 0.02
+    close_s: float = 30.0
+
+
+DEFAULT_TUNING: Final = WriterTuning()
+
+
+@dataclass(frozen=True)
+class Predecessor:
+    """A log's end. `certain`: its leader said so; else followers did, which may lag behind.
+
+    `own`: the last record is this very epoch's.
+    """
+
+    sequence: int = 0
+    position: int = 0
+    epoch: int = 0
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    ended: bool = False
+    own: bool = False
+    certain: bool = False
+    restored: list[Chunk] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, tail: Stored | None, epoch: int) -> Predecessor:
+        """From the last record; raises Fenced if a later epoch than `epoch` wrote it."""
+        if tail is None:
+            return cls()
+        record = tail.record
+        ended = isinstance(record, End)
+        if record.epoch > epoch and not ended:
+            raise Fenced(f"epoch {record.epoch} owns the log", owner=record.epoch)
+        known = record.checkpoint if isinstance(record, AudioChunk | Takeover) else Checkpoint()
+        own = record.epoch == epoch
+        return cls(tail.sequence, record.end, record.epoch, known, ended, own)
+
+
+async def find_predecessor(
+    logs: LogStore, log: Log, request_id: str, epoch: int, tuning: WriterTuning, *, restore: bool
+) -> Predecessor:
+    """Where to go on; with `restore` also everything before, as far as the store still has it.
+
+    Raises Fenced if a later epoch owns the log, BusUnavailable if no replica of it answers.
+    """
+    followers = asyncio.create_task(_tail_of_followers(logs, log, request_id, tuning))
+    try:
+        tail = await logs.last(log, request_id, tuning.leader_s)
+        found = replace(Predecessor.of(tail, epoch), certain=True)
+    except BusUnavailable:
+        found = Predecessor.of(await followers, epoch)
+    finally:
+        await stop(followers)
+    if not restore or found.ended:
+        return found
+    return replace(found, restored=await _restored(logs, log, request_id, found.position, tuning))
+
+
+async def _tail_of_followers(
+    logs: LogStore, log: Log, request_id: str, tuning: WriterTuning
+) -> Stored | None:
+    try:
+        async with asyncio.timeout(tuning.restore_s):
+            while True:
+                try:
+                    return await logs.tail(log, request_id)
+                except Unreachable:
+                    await asyncio.sleep(tuning.again_s)
+    except TimeoutError:
+        raise BusUnavailable("no replica of the log answers") from None
+
+
+async def _restored(
+    logs: LogStore, log: Log, request_id: str, position: int, tuning: WriterTuning
+) -> list[Chunk]:
+    """Everything before `position` that the store still has.
+
+    Direct reads may lag, so read until nothing is missing at the end.
+    """
+    timeline: Timeline | None = None
+    seen = 0
+    chunks: list[Chunk] = []
+    try:
+        async with asyncio.timeout(tuning.restore_s):
+            while timeline is None or timeline.next < position:
+                for stored in await _read(logs, log, request_id, seen, tuning):
+                    if timeline is None:  # a full store drops beginnings
+                        timeline = Timeline(stored.record.start)
+                    seen = stored.sequence
+                    ready = timeline.feed_log(stored.record)
+                    chunks.extend(r for r in ready if not isinstance(r, End))
+                if not position:
+                    break
+                if timeline is None or timeline.next < position:
+                    await asyncio.sleep(tuning.again_s)
+    except TimeoutError:
+        raise BusUnavailable("the log could not be read in time") from None
+    return [chunk for chunk in chunks if chunk.start < position]
+
+
+async def _read(
+    logs: LogStore, log: Log, request_id: str, after: int, tuning: WriterTuning
+) -> list[Stored]:
+    """Everything behind `after`, again and again until a replica answers."""
+    while True:
+        try:
+            return await logs.read(log, request_id, after)
+        except Unreachable:
+            await asyncio.sleep(tuning.again_s)

@@ -1,0 +1,95 @@
+"""What a log's writer has delivered and not committed yet, and a little of what it has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ttscommon.errors import AntiphonError
+from ttscommon.messages import End, LogRecord, Takeover
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A record, and how it is written."""
+
+    record: LogRecord
+    data: bytes
+
+
+class Window:
+    """At most `room` records that wait for their commit, oldest first.
+
+    Once it has failed, whoever waits for it gets the error.
+    """
+
+    def __init__(self, room: int, recent: int) -> None:
+        self.failure: AntiphonError | None = None
+        self._room = room
+        self._waiting: deque[Pending] = deque()
+        self._recent: deque[Pending] = deque(maxlen=recent)
+        self._changed = asyncio.Condition()
+
+    def __iter__(self) -> Iterator[Pending]:
+        """What is not committed."""
+        return iter(list(self._waiting))
+
+    @property
+    def empty(self) -> bool:
+        return not self._waiting
+
+    async def add(self, pending: Pending) -> None:
+        """Waits for room."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self._waiting) < self._room or self.failure)
+            if self.failure is not None:
+                raise self.failure
+            self._waiting.append(pending)
+            self._changed.notify_all()
+
+    async def oldest(self) -> Pending:
+        """What is to be committed next; waits for it."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(self._waiting))
+            return self._waiting[0]
+
+    async def committed(self) -> None:
+        """The oldest one is."""
+        async with self._changed:
+            self._recent.append(self._waiting.popleft())
+            self._changed.notify_all()
+
+    async def skip_to(self, position: int, rewrite: Callable[[LogRecord], Pending]) -> None:
+        """Drop what the log holds already; a record that it holds half of is rewritten."""
+        async with self._changed:
+            while self._waiting and self._waiting[0].record.end <= position:
+                if isinstance(self._waiting[0].record, End):
+                    break
+                self._waiting.popleft()
+            if self._waiting and self._waiting[0].record.start < position:
+                chunk = self._waiting[0].record
+                if not isinstance(chunk, End | Takeover):
+                    self._waiting[0] = rewrite(chunk.tail(position))
+            self._changed.notify_all()
+
+    async def fail(self, error: AntiphonError) -> None:
+        """Nothing more can be committed."""
+        async with self._changed:
+            self.failure = error
+            self._waiting.clear()
+            self._changed.notify_all()
+
+    async def until(self, done: Callable[[], bool]) -> None:
+        """Wait until `done`, which is asked after every change, or it has failed."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.failure is not None or done())
+
+    def behind(self, position: int) -> list[Pending]:
+        """What a reader may lack that has everything before `position`."""
+        return [
+            pending
+            for pending in (*self._recent, *self._waiting)
+            if pending.record.end > position or isinstance(pending.record, End)
+        ]

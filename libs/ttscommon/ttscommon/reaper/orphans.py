@@ -1,0 +1,102 @@
+"""Finds jobs that were given to a worker and that nobody holds, and queues them again.
+
+A worker that dies between its claim and its lease leaves one, and so does a worker that could not
+prove that a job was still its own when it gave it back. The queue's own remedy, `ack_wait`, comes
+long after the listener has left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import structlog
+
+from ttscommon import subjects
+from ttscommon.bus import Backlog, Bus, QueuedJob
+from ttscommon.errors import AntiphonError, BusUnavailable
+from ttscommon.messages import End
+from ttscommon.reaper.handing import HandingOn
+from ttscommon.reaper.tuning import ReaperTuning
+from ttscommon.reaper.view import LeaseView
+from ttscommon.subjects import STAGES, Stage
+
+log_ = structlog.get_logger(__name__)
+
+
+class Orphans:
+    """`check` again and again, while this reaper leads."""
+
+    def __init__(self, bus: Bus, view: LeaseView, handing: HandingOn, tuning: ReaperTuning) -> None:
+        self._bus = bus
+        self._view = view
+        self._handing = handing
+        self._tuning = tuning
+        self._signs: Counter[tuple[str, int]] = Counter()
+
+    async def check(self) -> None:
+        """Compare the jobs with the leases; raises BusUnavailable."""
+        jobs = await self._bus.queue.jobs()
+        suspects: dict[tuple[Stage, str], list[str]] = {}
+        for queue, model, request_id in jobs:
+            stage = next((s for s in STAGES.values() if s.queue == queue), None)
+            if stage is not None and not self._is_held(stage, request_id):
+                suspects.setdefault((stage, model), []).append(request_id)
+        seen: set[tuple[str, int]] = set()
+        for (stage, model), requests in suspects.items():
+            backlog = await self._bus.queue.backlog(stage, model)
+            if len(requests) > backlog.waiting:
+                seen |= await self._check(stage, requests, backlog)
+        for sign in self._signs.keys() - seen:
+            del self._signs[sign]
+
+    def _is_held(self, stage: Stage, request_id: str) -> bool:
+        known = self._view[f"{stage.name}.{request_id}"]
+        return known is not None and known.lease.held
+
+    async def _check(
+        self, stage: Stage, requests: Iterable[str], backlog: Backlog
+    ) -> set[tuple[str, int]]:
+        """Look at jobs without a holder; returns those that were given to a worker once."""
+        seen: set[tuple[str, int]] = set()
+        for request_id in requests:
+            job = await self._bus.queue.find(stage, request_id)
+            if job is None or job.sequence > backlog.given:
+                continue
+            sign = (f"{stage.name}.{request_id}", job.sequence)
+            seen.add(sign)
+            if await self._has_holder(stage, request_id):
+                self._signs[sign] = 0
+                continue
+            self._signs[sign] += 1
+            if self._signs[sign] >= self._tuning.checks:
+                del self._signs[sign]
+                await self._rescue(stage, job)
+        return seen
+
+    async def _has_holder(self, stage: Stage, request_id: str) -> bool:
+        """Ask the workers themselves: leases cannot be written while their bucket is electing."""
+        try:
+            await self._bus.link.request(
+                subjects.holders(stage.name), request_id.encode(), self._tuning.holder_s
+            )
+        except BusUnavailable:
+            return not self._bus.connected
+        return True
+
+    async def _rescue(self, stage: Stage, job: QueuedJob) -> None:
+        request_id = job.request.request_id
+        known = self._view[f"{stage.name}.{request_id}"]
+        if known is not None:
+            # Given back, and lost on the way: its receipt is known, so the job stays the same.
+            await self._handing.run(known, died=False)
+            return
+        try:
+            tail = await self._bus.logs.last(stage.writes, request_id, self._tuning.tail_s)
+            ended = tail is not None and isinstance(tail.record, End)
+            if not ended and await self._bus.queue.requeue(stage, job):
+                log_.warning("orphans.requeued", request_id=request_id, stage=stage.name)
+        except BusUnavailable:
+            raise
+        except AntiphonError as error:
+            log_.warning("orphans.left", request_id=request_id, error=error.message)

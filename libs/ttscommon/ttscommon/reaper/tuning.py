@@ -1,0 +1,57 @@
+"""The reaper's figures, in one place because they depend on each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ReaperTuning:
+    """Seconds, unless they are counts. Origin: docs/performance.md, "Recovery".
+
+    Who is dead. `round_s`: between two pings of every worker that holds a job. `ping_s`: how long
+    an answer may take; `late_s`: a ping that took longer by so much was not waited for, this
+    process was late itself. `grace_s`: after the broker reported a disconnect; a worker that merely
+    changed brokers is back by then. `gone_s`: how long nobody may listen where no disconnect was
+    seen (a broker that dies reports none); `reunion_s`: the same when this process was away itself,
+    because after an outage the workers come back within about that. `silent_s`: how long a
+    connected worker may give no answer until it is given up.
+
+    Who leads. `term_s`: how long an election holds. `leaderless_s`: how long the elected one goes
+    on while the bucket itself has no leader (elections take 4 to 9): nobody else can be elected.
+
+    Handing on. `view_s`: how often leases are read. `tail_s`: how long the log may take to say
+    whether a holder got anywhere. `replicas_s`: how old what is known of live workers may be.
+    `nak_s`: how long the queue may take, and `handover_s` a worker. Between two attempts lies
+    `first_pause_s`, doubled up to `longest_pause_s`.
+
+    Orphans. `check_s`: how often jobs are compared with leases. `checks`: how many in a row must
+    find nobody; a job may be between its claim and its lease. `holder_s`: how long workers may take
+    to say that they hold a job.
+    """
+
+    round_s: float = 0.25
+    ping_s: float = 0.5
+    late_s: float = 0.25
+    grace_s: float = 0.1
+    gone_s: float = 0.3
+    reunion_s: float = 0.5
+    silent_s: float = 2.5
+
+    term_s: float = 3.0
+    leaderless_s: float = 15.0
+
+    view_s: float = 0.2
+    tail_s: float = 0.2
+    replicas_s: float = 0.5
+    nak_s: float = 0.3
+    handover_s: float = 0.3
+    first_pause_s: float = 0.05
+    longest_pause_s: float = 0.5
+
+    check_s: float = 0.4
+    checks: int = 2
+    holder_s: float = 0.3
+
+
+DEFAULT_TUNING = ReaperTuning()

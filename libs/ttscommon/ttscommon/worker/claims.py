@@ -1,0 +1,117 @@
+"""A worker's claims: one pull for each free slot, and room for jobs that are handed over. Pure."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Claims:
+    """Counts jobs and outstanding pulls; together they never exceed the slots.
+
+    A job that is handed over directly goes before a pull: `preempted` is set, and the pull has to
+    end. While held, or once closed, nothing is pulled and nothing is taken.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.used = 0
+        self.preempted = asyncio.Event()
+        self._pulls = 0
+        self._closing = 0
+        self._held = False
+        self._closed = False
+        self._changed = asyncio.Event()
+
+    @property
+    def free(self) -> int:
+        return 0 if self._shut else self.total - self.used
+
+    @property
+    def _shut(self) -> bool:
+        return self._held or self._closed
+
+    async def reserve(self) -> None:
+        """Wait for a slot to pull for; `pulled` or `unreserve` must follow."""
+        while self._shut or self.used + self._pulls >= self.total:
+            self._changed.clear()
+            await self._changed.wait()
+        self._pulls += 1
+
+    def pulled(self) -> bool:
+        """The pull brought a job; False if there is no room for it any more."""
+        self.unreserve()
+        return self.take()
+
+    def unreserve(self) -> None:
+        """The pull brought nothing."""
+        self._pulls -= 1
+        self._judge()
+
+    def take(self) -> bool:
+        """Take a slot for a job, at a pull's cost if need be; False if there is none."""
+        if self._shut or self.used >= self.total:
+            return False
+        self.used += 1
+        self._judge()
+        return True
+
+    def give_back(self) -> None:
+        """A job has ended."""
+        if self.used < 1:
+            raise AssertionError("gave back a slot that was not taken")
+        self.used -= 1
+        self._judge()
+
+    def lend(self) -> bool:
+        """Let another job take the slot of one that is spoken and waits for the broker.
+
+        As many may wait as there are slots, so that a broker that takes nothing ends the work.
+        """
+        if self._closing >= self.total:
+            return False
+        self._closing += 1
+        self.give_back()
+        return True
+
+    def settle(self) -> None:
+        """A job that lent its slot is over."""
+        self._closing -= 1
+
+    def hold(self) -> None:
+        """Take nothing more until `resume`."""
+        self._held = True
+        self._judge()
+
+    def resume(self) -> None:
+        self._held = False
+        self._judge()
+
+    def close(self) -> None:
+        """Take nothing more, ever."""
+        self._closed = True
+        self._judge()
+
+    def _judge(self) -> None:
+        if self._pulls and (self._shut or self.used + self._pulls > self.total):
+            self.preempted.set()
+        else:
+            self.preempted.clear()
+        self._changed.set()
+
+
+class Slot:
+    """The slot of one job. `spoken` lends it early, `over` gives it back."""
+
+    def __init__(self, claims: Claims) -> None:
+        self._claims = claims
+        self._lent = False
+
+    def spoken(self) -> None:
+        """The job's End is written; what is left is the broker's word."""
+        self._lent = self._lent or self._claims.lend()
+
+    def over(self) -> None:
+        if self._lent:
+            self._claims.settle()
+        else:
+            self._claims.give_back()

@@ -1,0 +1,108 @@
+"""How a job leaves a worker: done, ended without the engine, given back, or another worker's."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import structlog
+
+from ttscommon.bus import Bus
+from ttscommon.epochs import message_of
+from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
+from ttscommon.jobs import Job
+from ttscommon.messages import End, Outcome, encode
+from ttscommon.progress import grew
+from ttscommon.subjects import Log, Stage
+from ttscommon.tasks import Chores
+from ttscommon.worker.leasekeeper import LeaseKeeper
+from ttscommon.worker.tuning import WorkerTuning
+
+log_ = structlog.get_logger(__name__)
+
+
+class JobEndings:
+    """Tells the broker what became of a job, and takes its lease away."""
+
+    def __init__(
+        self, bus: Bus, stage: Stage, leases: LeaseKeeper, chores: Chores, tuning: WorkerTuning
+    ) -> None:
+        self._bus = bus
+        self._stage = stage
+        self._leases = leases
+        self._chores = chores
+        self._tuning = tuning
+
+    def done(self, job: Job) -> None:
+        """The log has its end: acknowledge the job behind the slot's next one."""
+        self._chores.start(self._acknowledge(job))
+
+    async def end(self, job: Job, code: str, message: str, outcome: Outcome = "error") -> None:
+        """Write the job's End without the engine, live at least, and be done with it."""
+        try:
+            await end_without_engine(self._bus, self._stage.writes, job, outcome, code, message)
+        except Fenced as error:
+            await self.let_go(job, error.owner)
+            return
+        self.done(job)
+
+    async def failed(self, job: Job) -> None:
+        """Hand the job on, or end it if it fails everywhere and gets nowhere."""
+        progress = await grew(self._bus, self._stage.writes, job.request_id, job.epoch)
+        failures = 1 if progress else job.lease.lease.failures + 1
+        if failures < self._tuning.most_failures:
+            await self.give_back(job, delay_s=self._tuning.retry_s * failures, failures=failures)
+            return
+        await self.end(job, "internal", "synthesis failed")
+
+    async def give_back(self, job: Job, delay_s: float = 0.0, **known: int) -> None:
+        """Hand the job on, if it is still ours: a stale NAK would tear it from a healthy worker.
+
+        If the broker cannot say, nothing is done: the reaper finds that nobody holds the job.
+        """
+        try:
+            async with asyncio.timeout(self._tuning.give_back_s):
+                if await job.lease.hand_back(self._bus, **known):
+                    await job.message.hand_on(delay_s)
+        except (TimeoutError, BusUnavailable):
+            log_.warning("job.left", request_id=job.request_id, stage=self._stage.name)
+
+    async def let_go(self, job: Job, owner: int) -> None:
+        """Another worker has the request. A message that a later one replaced is thrown away."""
+        job.superseded = True
+        if message_of(owner) > job.message.sequence:
+            await job.message.discard()
+
+    async def _acknowledge(self, job: Job) -> None:
+        """An unacknowledged job would only be claimed again and found ended, so give up in time."""
+        until_s = time.monotonic() + self._tuning.acks_s
+        while not await job.message.acknowledge(self._tuning.ack_s):
+            if time.monotonic() > until_s:
+                log_.warning("job.ack_lost", request_id=job.request_id)
+                break
+            await asyncio.sleep(self._tuning.ack_pause_s)
+        await self._leases.release(job.lease)
+
+
+async def end_without_engine(
+    bus: Bus, log: Log, job: Job, outcome: Outcome, code: str, message: str
+) -> None:
+    """Write the End behind whatever the log holds; where it cannot be stored, deliver it live.
+
+    Raises Fenced if another worker has the request.
+    """
+    try:
+        writer = await bus.writer(log, job.request_id, job.epoch, restore=False, fresh=False)
+        try:
+            if not writer.ended:
+                end = End(job.request_id, writer.position, outcome, code, message)
+                await writer.end(end)
+            await writer.close()
+        finally:
+            await writer.release()
+    except Fenced:
+        raise
+    except AntiphonError as error:
+        log_.error("end.unstored", request_id=job.request_id, error=error.message)
+        end = End(job.request_id, 0, outcome, code, message, epoch=job.epoch)
+        await bus.link.send_raw(log.live(job.request_id), encode(end))

@@ -1,0 +1,87 @@
+"""Writes, renews and removes the leases of one worker's jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import structlog
+
+from ttscommon.bus import Bus
+from ttscommon.epochs import is_first
+from ttscommon.errors import BusUnavailable, Fenced
+from ttscommon.jobs import Job
+from ttscommon.leases import HeldLease
+from ttscommon.tasks import Chores
+from ttscommon.worker.tuning import WorkerTuning
+
+log_ = structlog.get_logger(__name__)
+
+
+class LeaseKeeper:
+    """`active` are the worker's jobs; `supersede` ends one that is another worker's by now."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        active: Mapping[str, Job],
+        supersede: Callable[[Job], Awaitable[None]],
+        chores: Chores,
+        tuning: WorkerTuning,
+    ) -> None:
+        self._bus = bus
+        self._active = active
+        self._supersede = supersede
+        self._chores = chores
+        self._tuning = tuning
+        self._unreleased: dict[str, HeldLease] = {}
+
+    async def take(self, job: Job, *, known: bool) -> None:
+        """Write the job's lease. A first sound does not wait for it; a successor does, for a while,
+        unless the job's past is `known` already. Raises Fenced.
+        """
+        writing = self._chores.start(self.write(job))
+        if not (known or is_first(job.epoch)):
+            await asyncio.wait({writing}, timeout=self._tuning.lease_s)
+            if job.superseded:
+                raise Fenced("another worker holds the job", owner=job.epoch)
+
+    async def write(self, job: Job) -> None:
+        """Until it is written, its job is over, or another worker is found to have it."""
+        held = job.lease
+        while self._is_active(job):
+            try:
+                await held.take(self._bus)
+            except Fenced as error:
+                log_.warning("lease.lost", request_id=job.request_id, error=error.message)
+                await self._supersede(job)
+                return
+            except BusUnavailable as error:
+                log_.debug("lease.unwritten", request_id=job.request_id, error=error.message)
+                await asyncio.sleep(self._tuning.lease_retry_s)
+                continue
+            if not self._is_active(job) and held.lease.held:
+                await self.release(held)
+            return
+
+    async def release(self, held: HeldLease) -> None:
+        """Remove a lease; if the broker cannot now, `renew` tries again."""
+        self._unreleased[held.lease.key] = held
+        try:
+            await held.release(self._bus)
+        except BusUnavailable:
+            log_.debug("lease.unreleased", request_id=held.lease.request_id)
+            return
+        self._unreleased.pop(held.lease.key, None)
+
+    async def renew(self) -> None:
+        """Tell the broker that the jobs are still worked on, and write their leases again."""
+        jobs = list(self._active.values())
+        for job in jobs:
+            await job.message.renew()
+        await asyncio.gather(*(self.write(job) for job in jobs))
+        for held in list(self._unreleased.values()):
+            await self.release(held)
+
+    def _is_active(self, job: Job) -> bool:
+        return self._active.get(job.request_id) is job

@@ -1,0 +1,46 @@
+"""A worker's figures, in one place because they depend on each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True)
+class IsolationTuning:
+    """`alone`, `poison`: deaths of holders, in a row and without progress, from which on a request
+    runs alone or ends. `bounces`: how often a worker with other streams gives it back, `bounce_s`
+    apart, before it takes no more jobs and waits for its own to end. `look_s`: how often it is
+    looked whether those ended, or the log grew: then the worker takes others again.
+    """
+
+    alone: int = 2
+    poison: int = 3
+    bounces: int = 8
+    bounce_s: float = 0.25
+    look_s: float = 0.1
+
+
+@dataclass(frozen=True)
+class WorkerTuning:
+    """`heartbeat_s`: a quarter of ack_wait. `most_failures`: after so many without progress a job
+    ends in an error; `retry_s` times their number lies between two. `lease_s`: how long a successor
+    waits for its lease before it begins. `lease_retry_s`: until an unwritten lease is tried again.
+    `give_back_s`: how long giving a job back may take. `clean_up_s`: longer than a handler takes to
+    leave. An acknowledgement is tried for `acks_s`, longer than an election, for `ack_s` at a time.
+    """
+
+    heartbeat_s: float = 7.0
+    most_failures: int = 8
+    retry_s: float = 0.2
+    lease_s: float = 0.3
+    lease_retry_s: float = 0.3
+    give_back_s: float = 1.0
+    clean_up_s: float = 2.0
+    acks_s: float = 20.0
+    ack_s: float = 1.0
+    ack_pause_s: float = 0.2
+    isolation: IsolationTuning = field(default_factory=IsolationTuning)
+
+
+DEFAULT_TUNING: Final = WorkerTuning()

@@ -1,0 +1,28 @@
+"""Which broker leads what: the victims of faults that are about elections."""
+
+from __future__ import annotations
+
+from ttscommon.bus import Bus
+from ttscommon.settings import BusSettings
+from ttscommon.subjects import JOBS, LEASES, LOGS, REPLICAS, STAGES, TOMBSTONES
+
+_MODEL = "cantor"
+
+
+async def leaders_of(settings: BusSettings) -> dict[str, str]:
+    """Broker names by stream or bucket, and by queue ("talk", "voc") for the stages' consumers."""
+    bus = await Bus.connect(settings, "leaders")
+    try:
+        link, found = bus.link, {}
+        streams = {name: link.name(name) for name in (JOBS, *(log.stream for log in LOGS))}
+        buckets = {name: f"KV_{link.name(name)}" for name in (LEASES, REPLICAS, TOMBSTONES)}
+        for name, stream in {**streams, **buckets}.items():
+            info = await link.jetstream.stream_info(stream)
+            found[name] = (info.cluster.leader if info.cluster else None) or ""
+        for stage in STAGES.values():
+            durable = link.name(stage.durable(_MODEL))
+            consumer = await link.jetstream.consumer_info(link.name(JOBS), durable)
+            found[stage.queue] = (consumer.cluster.leader if consumer.cluster else None) or ""
+        return found
+    finally:
+        await bus.close()

@@ -1,0 +1,111 @@
+"""Preparing a real broker: created once, changed only on purpose, verified by everybody else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ttscommon.bus import Bus, BusUnprepared
+from ttscommon.bus.layout import Layout
+from ttscommon.bus.setup import Setup, SetupTuning
+from ttscommon.messages import SpeechRequest
+from ttscommon.subjects import CODES, JOBS, TALKER
+
+Connect = Callable[..., Awaitable[Bus]]
+IMPATIENT = SetupTuning(missing_s=0.0)
+
+
+@pytest.fixture
+async def connect(broker: Any) -> AsyncIterator[Connect]:
+    buses: list[Bus] = []
+
+    async def connected(**settings: Any) -> Bus:
+        bus = await Bus.connect(broker.bus.model_copy(update=settings), "test")
+        buses.append(bus)
+        return bus
+
+    yield connected
+    for bus in buses:
+        await bus.close()
+
+
+async def stream(bus: Bus, name: str) -> Any:
+    return (await bus.link.jetstream.stream_info(bus.link.name(name))).config
+
+
+async def test_a_service_refuses_a_broker_that_nobody_prepared(connect: Connect) -> None:
+    bus = await connect()
+    with pytest.raises(BusUnprepared, match="antiphon-JOBS: missing"):
+        await Setup(bus.link, IMPATIENT).verify()
+    with pytest.raises(Exception, match="stream not found"):
+        await stream(bus, JOBS)
+
+
+async def test_what_is_created_once_is_verified_by_services_with_default_settings(
+    connect: Connect,
+) -> None:
+    operator = await connect(replicas=1, max_log_bytes=1 << 26)
+    assert len(await operator.setup.create()) == len(Layout("antiphon").streams())
+    assert await operator.setup.create() == []
+    service = await connect(replicas=None, max_log_bytes=None)
+    await service.verify()
+    assert (await stream(service, CODES.stream)).max_bytes == 1 << 26
+
+
+async def test_a_process_with_other_settings_changes_nothing_and_refuses(connect: Connect) -> None:
+    operator = await connect(max_log_bytes=1 << 26)
+    await operator.setup.create()
+    other = await connect(max_log_bytes=1 << 22)
+    with pytest.raises(BusUnprepared, match="max_bytes 67108864 instead of 4194304"):
+        await other.verify()
+    with pytest.raises(BusUnprepared):
+        await other.ensure()
+    assert (await stream(other, CODES.stream)).max_bytes == 1 << 26
+
+
+async def test_a_migration_changes_what_differs_and_only_that(connect: Connect) -> None:
+    operator = await connect(max_log_bytes=1 << 26)
+    await operator.setup.create()
+    later = await connect(max_log_bytes=1 << 27)
+    assert await later.setup.migrate() == ["antiphon-TEXT", "antiphon-CODES", "antiphon-AUDIO"]
+    assert await later.setup.inspect() == []
+    assert (await stream(later, CODES.stream)).max_bytes == 1 << 27
+
+
+async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Connect) -> None:
+    bus = await connect()
+    await bus.setup.create()
+    config = await stream(bus, JOBS)
+    config.metadata, config.allow_direct = {"antiphon-schema": "1"}, False
+    await bus.link.jetstream.update_stream(config)
+    with pytest.raises(BusUnprepared, match="schema 1 instead of 2"):
+        await bus.verify()
+    assert await bus.setup.migrate() == ["antiphon-JOBS"]
+    await bus.verify()
+
+
+async def test_two_deployments_share_a_broker(connect: Connect) -> None:
+    small = {"max_log_bytes": 1 << 26}
+    mine, theirs = await connect(prefix="mine", **small), await connect(prefix="theirs", **small)
+    for bus in (mine, theirs):
+        await bus.ensure()
+        await bus.ensure_consumer(TALKER, "m")
+    await mine.submit(TALKER, SpeechRequest("r", "m", "v", "hello"))
+    assert await mine.queue.waiting(TALKER, "m") == 1
+    assert await theirs.queue.waiting(TALKER, "m") == 0
+    await mine.kv.put("leases", "k", b"1")
+    assert await theirs.kv.get("leases", "k") is None
+
+
+async def test_a_consumer_is_made_once_and_left_as_it_is(connect: Connect) -> None:
+    bus = await connect()
+    await bus.ensure()
+    await bus.ensure_consumer(TALKER, "m")
+    jobs, durable = bus.link.name(JOBS), bus.link.name(TALKER.durable("m"))
+    info = await bus.link.jetstream.consumer_info(jobs, durable)
+    info.config.max_waiting = None
+    created = info.created
+    await bus.ensure_consumer(TALKER, "m")
+    assert (await bus.link.jetstream.consumer_info(jobs, durable)).created == created

@@ -1,0 +1,103 @@
+"""Jobs that nobody holds, on a real broker: queued again, and only those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ttscommon import subjects
+from ttscommon.bus import Bus
+from ttscommon.messages import End
+from ttscommon.reaper.handing import HandingOn
+from ttscommon.reaper.orphans import Orphans
+from ttscommon.reaper.tuning import ReaperTuning
+from ttscommon.reaper.view import LeaseView
+from ttscommon.subjects import CODES, TALKER
+
+QUICK = ReaperTuning(holder_s=0.05, checks=2)
+
+
+class Eyes:
+    """A reaper's, as far as orphans go."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.view = LeaseView(bus)
+        self._orphans = Orphans(bus, self.view, HandingOn(bus, self.view, QUICK), QUICK)
+
+    async def check(self, times: int) -> None:
+        for _ in range(times):
+            await self.view.refresh()
+            await self._orphans.check()
+
+
+@pytest.fixture
+def eyes(bus: Bus) -> Eyes:
+    return Eyes(bus)
+
+
+async def is_queued(bus: Bus) -> bool:
+    return await bus.queue.waiting(TALKER, "m") == 1
+
+
+async def test_an_orphaned_job_is_requeued_with_a_higher_epoch(
+    bus: Bus, scene: Any, eyes: Eyes
+) -> None:
+    first = await scene.claimed(bus)
+    await eyes.check(1)
+    assert not await is_queued(bus)  # it may be between its claim and its lease
+    await eyes.check(1)
+    assert await is_queued(bus)
+    again = await scene.claimed(bus, queue=False)
+    assert again.sequence > first.sequence
+    assert len(await bus.queue.jobs()) == 1
+    await eyes.check(2)
+    assert await is_queued(bus)
+
+
+async def test_a_job_that_waits_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
+    await bus.submit(TALKER, scene.request)
+    job = await bus.queue.find(TALKER, "r")
+    await eyes.check(4)
+    assert await bus.queue.find(TALKER, "r") == job
+
+
+async def test_a_job_that_is_leased_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
+    await scene.leased(bus, await scene.claimed(bus))
+    await eyes.check(4)
+    assert not await is_queued(bus)
+
+
+async def test_a_worker_that_cannot_write_its_lease_keeps_its_job(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes
+) -> None:
+    """An election in the lease bucket is no reason to tear healthy jobs from their workers."""
+
+    async def mine(message: Any) -> None:
+        await message.respond(b"talker-healthy")
+
+    await other.link.subscribe(subjects.holders("talker"), mine)
+    await scene.claimed(bus)
+    await eyes.check(4)
+    assert not await is_queued(bus)
+
+
+async def test_a_job_whose_log_has_its_end_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
+    delivery = await scene.claimed(bus)
+    writer = await bus.writer(CODES, "r", delivery.epoch(scene.request))
+    await writer.end(End("r", 0, "ok"))
+    await writer.close()
+    await eyes.check(4)
+    assert not await is_queued(bus)
+
+
+async def test_a_job_that_was_given_back_and_lost_is_handed_on_as_it_is(
+    bus: Bus, scene: Any, eyes: Eyes
+) -> None:
+    delivery = await scene.claimed(bus)
+    lease = await scene.leased(bus, delivery)
+    await bus.kv.put("leases", lease.key, lease.released(deaths=1).encode())  # and no NAK came
+    await eyes.check(2)
+    again = await scene.claimed(bus, queue=False)
+    assert (again.sequence, again.deliveries) == (delivery.sequence, 2)
+    assert (await scene.lease(bus)).deaths == 1

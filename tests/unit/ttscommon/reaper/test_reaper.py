@@ -1,0 +1,101 @@
+"""The reaper as a whole, with real workers on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ttscommon.bus import Bus
+from ttscommon.epochs import is_first
+from ttscommon.metrics import Metrics
+from ttscommon.reaper import Reaper
+from ttscommon.replicas import Replica
+from ttscommon.subjects import TALKER
+from ttscommon.worker import Job, Worker
+
+
+class Jobs:
+    """A worker's handler: every job it gets, held until `finish`."""
+
+    def __init__(self) -> None:
+        self.seen: asyncio.Queue[Job] = asyncio.Queue()
+        self.finish = asyncio.Event()
+
+    async def __call__(self, job: Job) -> None:
+        self.seen.put_nowait(job)
+        await self.finish.wait()
+
+    async def next(self) -> Job:
+        return await asyncio.wait_for(self.seen.get(), 15)
+
+
+@asynccontextmanager
+async def reaping(bus: Bus, scene: Any) -> AsyncIterator[Reaper]:
+    """An elected reaper."""
+    reaper = Reaper(bus)
+    running = asyncio.create_task(reaper.run())
+
+    async def elected() -> bool:
+        return reaper.leading
+
+    await scene.until(elected)
+    try:
+        yield reaper
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@asynccontextmanager
+async def working(bus: Bus, jobs: Jobs) -> AsyncIterator[None]:
+    def report() -> Replica:
+        return Replica(bus.worker_id, "talker", (), 2, worker.free)
+
+    worker = Worker(bus, TALKER, ["m"], 2, jobs, report, Metrics())
+    stopping, ready = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(worker.run(stopping, 5.0, ready.set))
+    await asyncio.wait_for(ready.wait(), 10)
+    try:
+        yield
+    finally:
+        stopping.set()
+        if bus.link.closed:
+            running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
+    bus: Bus, other: Bus, broker: Any, scene: Any
+) -> None:
+    heir_bus = await Bus.connect(broker.bus, "heir")
+    lost, heir = Jobs(), Jobs()
+    async with reaping(bus, scene) as reaper, working(other, lost):
+        await bus.submit(TALKER, scene.request)
+        first = await lost.next()
+
+        async def known() -> bool:
+            return bool(reaper.view.held_by(other.worker_id))
+
+        await scene.until(known)
+        async with working(heir_bus, heir):
+            loop = asyncio.get_running_loop()
+            died_s = loop.time()
+            await other.link.close()
+            second = await heir.next()
+            assert second.epoch > first.epoch
+            # ack_wait would take 30 s.
+            assert loop.time() - died_s < 10
+            heir.finish.set()
+    assert reaper.reaped == 1
+    await heir_bus.close()
+
+
+async def test_a_job_without_a_lease_is_found(bus: Bus, other: Bus, scene: Any) -> None:
+    await scene.claimed(bus)  # by a worker that died at once
+    heir = Jobs()
+    async with reaping(bus, scene), working(other, heir):
+        job = await heir.next()
+        assert not is_first(job.epoch)
+        heir.finish.set()

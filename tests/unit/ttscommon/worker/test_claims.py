@@ -1,0 +1,64 @@
+"""Counting jobs, pulls and slots that are lent."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ttscommon.worker.claims import Claims, Slot
+
+
+async def test_jobs_and_pulls_never_exceed_the_slots() -> None:
+    claims = Claims(2)
+    await claims.reserve()
+    assert claims.pulled()
+    await claims.reserve()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(claims.reserve(), 0.01)
+    claims.unreserve()
+    await claims.reserve()
+    assert claims.free == 1
+
+
+async def test_a_job_that_is_handed_over_goes_before_a_pull() -> None:
+    claims = Claims(1)
+    await claims.reserve()
+    assert claims.take()
+    assert claims.preempted.is_set()
+    assert not claims.pulled()  # what the pull brought has no room
+    assert not claims.preempted.is_set()
+
+
+async def test_nothing_is_taken_while_the_slots_are_held_and_ever_once_closed() -> None:
+    claims = Claims(2)
+    claims.hold()
+    assert (claims.free, claims.take()) == (0, False)
+    claims.resume()
+    assert claims.take()
+    claims.close()
+    assert not claims.take()
+
+
+def test_a_spoken_job_lends_its_slot_and_gives_it_back_once() -> None:
+    claims = Claims(1)
+    assert claims.take()
+    slot = Slot(claims)
+    slot.spoken()
+    slot.spoken()
+    assert claims.free == 1
+    slot.over()
+    assert claims.free == 1
+
+
+def test_no_more_jobs_wait_for_the_broker_than_there_are_slots() -> None:
+    claims = Claims(1)
+    first, second = Slot(claims), Slot(claims)
+    assert claims.take()
+    first.spoken()
+    assert claims.take()
+    second.spoken()
+    assert claims.free == 0
+    first.over()
+    second.over()
+    assert claims.free == 1
