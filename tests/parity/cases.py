@@ -170,3 +170,7 @@ TEXTS: Final = (
     "\n\nbegins with line ends",
     " \n begins with a blank line",
 )
+
+# Of the comparison of speed.
+SPEED_FRAMES: Final = 40
+SPEED_TEXTS: Final = tuple(f"{LONG} {number}" for number in range(8))
