@@ -15,6 +15,8 @@ from ttscommon.replicas import Replica
 _TALKER_STEPS: Final = 4
 _VOCODER_STEPS: Final = 2
 _HOPS_S: Final = 0.006
+# This share of a KV cache takes a stream of unknown length.
+_SPARE: Final = 0.25
 
 
 @dataclass(frozen=True)
@@ -44,15 +46,16 @@ class Forecast:
 def forecast(view: View, hold_s: float, utilisation: float) -> Forecast:
     """`hold_s`: how long a stream keeps its slot. `utilisation`: share of the speed to plan with.
 
-    Room is bounded by slots, and by what can be spoken in real time: a stream more than that
-    would let every listener run dry. More than the room may be busy; then requests wait.
+    Room is bounded by slots, by what can be spoken in real time, since a stream more than that
+    would let every listener run dry, and by what the KV caches hold. More than the room may be
+    busy; then requests wait.
     """
     slots = min(sum(r.slots for r in stage) for stage in (view.talkers, view.vocoders))
     realtime = min(
         _realtime(view.talkers, view.frame_rate_hz, utilisation),
         _realtime(view.vocoders, view.frame_rate_hz, utilisation),
     )
-    capacity = min(slots, realtime)
+    capacity = min(slots, realtime, sum(cached_streams(r) for r in view.talkers))
     queued = max(0, view.busy + 1 - slots, *(r.queued for r in (*view.talkers, *view.vocoders)))
     next_room_s = hold_s / max(1, capacity)
     steps_s, alone_s = _steps_s(view, view.busy + 1), _steps_s(view, 1)
@@ -76,6 +79,20 @@ def _steps_s(view: View, streams: int) -> float | None:
 def _realtime(replicas: Sequence[Replica], frame_rate_hz: float, utilisation: float) -> int:
     """Streams whose frames all come in time; a replica that has not measured counts its slots."""
     return sum(realtime_streams(replica, frame_rate_hz, utilisation) for replica in replicas)
+
+
+def cached_streams(replica: Replica) -> int:
+    """How many streams the replica's KV cache holds, each as long as those in it are on average.
+
+    A stream more always fits while a quarter of the cache is free: few streams say little of the
+    next, and streams give way to one another where the guess was wrong.
+    """
+    held, open_ = replica.kv_positions - replica.kv_free, replica.slots - replica.free
+    if held <= 0 or open_ <= 0:
+        return replica.slots
+    more = replica.kv_free * open_ // held
+    least = int(replica.kv_free >= _SPARE * replica.kv_positions)
+    return min(replica.slots, open_ + max(more, least))
 
 
 def realtime_streams(replica: Replica, frame_rate_hz: float, utilisation: float) -> int:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admission.forecast import View, forecast, realtime_streams
+from gateway.admission.forecast import View, cached_streams, forecast, realtime_streams
 from ttscommon.curves import Line, seconds_at
 from ttscommon.replicas import Replica
 
@@ -110,3 +110,21 @@ def test_a_line_is_never_steeper_than_what_was_measured_nor_falls() -> None:
 
 def test_more_streams_than_a_batch_take_turns() -> None:
     assert realtime_streams(talker(batch=4, step_s={1: 0.005, 64: 0.005}), 25.0, 1.0) == 32
+
+
+def test_room_ends_where_the_kv_cache_does() -> None:
+    full = {"kv_positions": 16_000, "kv_free": 1_000, "free": 22}  # ten streams of 1,500
+    assert cached_streams(talker(**full)) == 10
+    assert forecast(view(busy=10, **full), hold_s=2.0, utilisation=0.85).room == 0
+    assert cached_streams(talker(**{**full, "kv_free": 8_000})) == 20
+
+
+def test_a_stream_more_fits_while_a_quarter_of_the_kv_cache_is_free() -> None:
+    alone = {"kv_positions": 16_000, "free": 31}
+    assert cached_streams(talker(kv_free=5_000, **alone)) == 2
+    assert cached_streams(talker(kv_free=3_000, **alone)) == 1
+
+
+def test_a_kv_cache_that_is_empty_or_missing_bounds_nothing() -> None:
+    assert cached_streams(talker()) == 32
+    assert cached_streams(talker(kv_positions=16_000, kv_free=16_000)) == 32
