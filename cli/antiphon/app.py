@@ -81,6 +81,10 @@ def up(
     ] = None,
     talkers: Annotated[int, typer.Option(min=1, max=64, help="Talker processes.")] = 1,
     vocoders: Annotated[int, typer.Option(min=1, max=64, help="Vocoder processes.")] = 1,
+    pair: Annotated[
+        bool, typer.Option("--pair", help="Talker and vocoder in one process, to share a GPU.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="Where engines compute: cpu, cuda, cuda:1.")] = "cpu",
     brokers: Annotated[int, typer.Option(help="1, or 3 for a local cluster with replicas.")] = 1,
     broker_port: Annotated[
         int, typer.Option(min=0, max=65535, help="Broker port; 0: a free one.")
@@ -106,6 +110,8 @@ def up(
         raise typer.BadParameter("only --engine fake keeps a curve", param_hint="--curve")
     if model and engine is not Engine.torch:
         raise typer.BadParameter("only --engine torch computes checkpoints", param_hint="--model")
+    if pair and talkers != vocoders:
+        raise typer.BadParameter("as many talkers as vocoders", param_hint="--pair")
     config = StackConfig(
         host=host,
         port=port,
@@ -113,6 +119,8 @@ def up(
         brokers=3 if brokers == 3 else 1,
         talkers=talkers,
         vocoders=vocoders,
+        pair=pair,
+        device=device,
         engine=engine.value,
         models=_checkpoints(model or []),
         log_level=log_level.value,

@@ -45,3 +45,17 @@ async def test_the_stack_speaks_again_after_any_process_was_killed(
         while child.starts == starts or not child.ready.is_set():
             await asyncio.sleep(0.01)
         assert await sound(stack, "The tide is coming in.") == before
+
+
+@pytest.mark.parametrize("stack", [{"engine": "fake", "pair": True}], indirect=True)
+async def test_a_talker_and_a_vocoder_in_one_process_speak_and_come_back(
+    stack: LocalStack,
+) -> None:
+    assert sorted(stack.children) == ["broker", "gateway", "pair-1"]
+    before = await sound(stack, "The tide is coming in.")
+    child = stack.children["pair-1"]
+    child.kill()
+    async with asyncio.timeout(20):
+        while child.starts < 2 or not child.ready.is_set():
+            await asyncio.sleep(0.01)
+        assert await sound(stack, "The tide is coming in.") == before

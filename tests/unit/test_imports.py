@@ -27,7 +27,7 @@ ALLOWED: Final = {
     "gateway": {"ttscommon"},
     "talker": {"ttscommon"},
     "vocoder": {"ttscommon"},
-    "antiphon": {"ttscommon", "antiphon_bench"},
+    "antiphon": {"ttscommon", "antiphon_bench", "talker", "vocoder"},
     "antiphon_bench": {"ttscommon", "talker", "vocoder"},
     "voicetrain": {"ttscommon", "talker", "vocoder"},
 }

@@ -31,6 +31,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 # The default voice lies in the repository, whichever folder the command is given in.
 DEFAULT_VOICE_DIR: Final = Path(__file__).resolve().parents[3] / "voices" / "cantor"
 
+# A talker and a vocoder in one process.
+_PAIR: Final = "antiphon.pair"
 # Plays both stages, for `antiphon bench capacity`.
 _NULL_STAGES: Final = "antiphon_bench.null_stages"
 
@@ -53,6 +55,8 @@ class StackConfig:
 
     With no gateway, talkers or vocoders it is a broker alone.
     `models`: published checkpoints, served next to the default voice.
+    `pair`: as many processes as there are talkers, each of them a talker and a vocoder of the
+    default voice, for stages that share a GPU.
     `environ` holds further settings per stage ("gateway", "talker", "vocoder").
     """
 
@@ -63,7 +67,9 @@ class StackConfig:
     gateways: Literal[0, 1] = 1
     talkers: int = 1
     vocoders: int = 1
+    pair: bool = False
     engine: Engine = "torch"
+    device: str = "cpu"
     voice_dir: Path = DEFAULT_VOICE_DIR
     models: tuple[Checkpoint, ...] = ()
     log_level: LogLevel = "info"
@@ -72,6 +78,10 @@ class StackConfig:
     grace_s: float = 5.0
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
     environ: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.pair and self.talkers != self.vocoders:
+            raise ValueError("pairs have as many talkers as vocoders")
 
 
 @dataclass(frozen=True)
@@ -187,7 +197,7 @@ class LocalStack:
 
     async def stop(self) -> None:
         """Stop in the order in which work flows, so that what is in work can finish."""
-        for stage in (("gateway",), ("talker", "vocoder", "null"), ("broker",)):
+        for stage in (("gateway",), ("talker", "vocoder", "pair", "null"), ("broker",)):
             stopping = [c for n, c in self.children.items() if n.split("-")[0] in stage]
             await asyncio.gather(*(child.stop(self.config.grace_s) for child in stopping))
         for task in self._tasks.values():
@@ -239,13 +249,18 @@ class LocalStack:
         engine = {
             f"{PREFIX}ENGINE": config.engine,
             f"{PREFIX}VOICE_DIR": str(config.voice_dir),
+            f"{PREFIX}DEVICE": config.device,
             **_ONE_THREAD,
         }
         programs = [self._service("gateway", "gateway", folder, gateway)] * config.gateways
         if config.engine == "null":
             return [*programs, self._service(_NULL_STAGES, "null", folder, {})]
         counts = {"talker": config.talkers, "vocoder": config.vocoders}
-        for stage, count in counts.items():
+        if config.pair:
+            own = {**engine, **self._of_stages()}
+            names = [f"pair-{number}" for number in range(1, config.talkers + 1)]
+            programs += [self._service(_PAIR, name, folder, own) for name in names]
+        for stage, count in () if config.pair else counts.items():
             names = [f"{stage}-{number}" for number in range(1, count + 1)]
             programs += [self._service(stage, name, folder, engine) for name in names]
         for program in programs_of(config.models):
@@ -253,6 +268,14 @@ class LocalStack:
             environ = {**engine, **program.environ}
             programs += [self._service(program.stage, name, folder, environ) for name in names]
         return programs
+
+    def _of_stages(self) -> dict[str, str]:
+        """Settings of one stage as a pair reads them."""
+        return {
+            f"{PREFIX}{stage.upper()}__{name.removeprefix(PREFIX)}": value
+            for stage in ("talker", "vocoder")
+            for name, value in self.config.environ.get(stage, {}).items()
+        }
 
     def _service(
         self, stage: str, name: str, folder: Path, environ: Mapping[str, str]

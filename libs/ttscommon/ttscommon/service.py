@@ -201,13 +201,17 @@ def launch(
     except SettingsError as error:
         print(f"{name}: {error}", file=sys.stderr)
         sys.exit(_EXIT_USAGE)
+    run_process(name, settings, lambda service: main(service, settings))
+
+
+def run_process(name: str, settings: ServiceSettings, main: Main) -> NoReturn:
+    """Logs, loop and exit status of a service process whose settings are known."""
     logs.configure(name, level=settings.log_level, format=settings.log_format)
 
     flush = tracing.configure(name, settings.tracing)
 
     async def body() -> int:
-        service = Service(name, settings)
-        status = await service.run(lambda running: main(running, settings))
+        status = await Service(name, settings).run(main)
         # The loop's own ending cancels every task once and waits for ever for one that missed it,
         # and a process that does not end is not replaced.
         if stuck := await stop_everything(_LEAVE_S):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -35,7 +34,7 @@ def build_engine(
     """
     family = load_family(settings)
     spec = family.spec
-    engine = Engine(
+    return Engine(
         family,
         blocks=_blocks(settings, family),
         depth=family.depth,
@@ -51,10 +50,6 @@ def build_engine(
         beat=beat,
         died=died,
     )
-    # What was loaded stays; a collection that looks at it would hold a step up.
-    gc.collect()
-    gc.freeze()
-    return engine
 
 
 def load_family(settings: TalkerSettings) -> Family:

@@ -113,14 +113,18 @@ def test_more_streams_than_a_batch_take_turns() -> None:
 
 
 def test_room_ends_where_the_kv_cache_does() -> None:
-    full = {"kv_positions": 16_000, "kv_free": 1_000, "free": 22}  # ten streams of 1,500
+    full: dict[str, Any] = {
+        "kv_positions": 16_000,
+        "kv_free": 1_000,
+        "free": 22,
+    }
     assert cached_streams(talker(**full)) == 10
     assert forecast(view(busy=10, **full), hold_s=2.0, utilisation=0.85).room == 0
     assert cached_streams(talker(**{**full, "kv_free": 8_000})) == 20
 
 
 def test_a_stream_more_fits_while_a_quarter_of_the_kv_cache_is_free() -> None:
-    alone = {"kv_positions": 16_000, "free": 31}
+    alone: dict[str, Any] = {"kv_positions": 16_000, "free": 31}
     assert cached_streams(talker(kv_free=5_000, **alone)) == 2
     assert cached_streams(talker(kv_free=3_000, **alone)) == 1
 
