@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ttscommon.errors import MalformedMessage, UnsupportedVersion
+from ttscommon.pieces import Mark
 
 VERSION: Final = 1
 MAX_MESSAGE_BYTES: Final = 1 << 20
@@ -30,6 +31,7 @@ Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]
 Temperature: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
 TopK: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=4096)]
 Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
+Marks: TypeAlias = Annotated[tuple[Mark, ...], msgspec.Meta(max_length=MAX_TEXT_CHARS)]
 
 
 class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,6 +127,8 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     instructions: how to speak, in words. task_type: CustomVoice, VoiceDesign or Base, for a client
     that wants to be sure. whole_text: begin when all text is known (`non_streaming_mode`); None is
     the model's own way. again: another job of this request may have been begun before this one.
+    speed: what the model is to speak at by itself, within its `Model.speeds`. marks: see
+    ttscommon.pieces.
     """
 
     request_id: Identifier
@@ -132,6 +136,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     voice: str
     text: Text
     text_final: bool = True
+    marks: Marks = ()
     language: str = "en"
     seed: Count = 0
     speed: Annotated[float, msgspec.Meta(ge=0.25, le=4.0)] = 1.0
@@ -152,11 +157,15 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
 
 
 class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
-    """Characters start .. start + len(text) of the text that followed the SpeechRequest's own."""
+    """Characters start .. start + len(text) of the text that followed the SpeechRequest's own.
+
+    marks: what is no plain text in it; see ttscommon.pieces.
+    """
 
     request_id: Identifier
     start: Count
     text: Text
+    marks: Marks = ()
     epoch: Count = 1
     v: int = VERSION
 
@@ -165,7 +174,9 @@ class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
         return self.start + len(self.text)
 
     def tail(self, start: int) -> TextPiece:
-        return msgspec.structs.replace(self, start=start, text=self.text[start - self.start :])
+        cut = start - self.start
+        marks = tuple(Mark(m.at - cut, m.piece) for m in self.marks if m.at >= cut)
+        return msgspec.structs.replace(self, start=start, text=self.text[cut:], marks=marks)
 
 
 class CodecChunk(msgspec.Struct, frozen=True, tag="codec_chunk", tag_field="t"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -31,3 +32,49 @@ class Pause(msgspec.Struct, frozen=True, tag="pause"):
 
 
 Piece: TypeAlias = Text | Boundary | Phones | Pause
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """A piece that is no plain text, at a character of the text it travels with.
+
+    A boundary and a pause stand on a space of their own; a word with phones is in the text.
+    """
+
+    at: Annotated[int, msgspec.Meta(ge=0)]
+    piece: Boundary | Phones | Pause
+
+    @property
+    def end(self) -> int:
+        return self.at + (len(self.piece.text) if isinstance(self.piece, Phones) else 1)
+
+
+class Marked(NamedTuple):
+    """Text and what is marked in it: how pieces travel."""
+
+    text: str
+    marks: tuple[Mark, ...] = ()
+
+
+def marked(pieces: Iterable[Piece]) -> Marked:
+    """Pieces as they travel. Every one takes at least a character, so positions count them."""
+    text, marks = "", []
+    for piece in pieces:
+        if isinstance(piece, Text):
+            text += piece.text
+            continue
+        marks.append(Mark(len(text), piece))
+        text += piece.text if isinstance(piece, Phones) else " "
+    return Marked(text, tuple(marks))
+
+
+def unmarked(text: str, marks: Sequence[Mark]) -> list[Piece]:
+    """The pieces again; marks that overlap or lie outside the text are left out."""
+    pieces: list[Piece] = []
+    position = 0
+    for mark in marks:
+        if not position <= mark.at < mark.end <= len(text):
+            continue
+        pieces += [Text(text[position : mark.at])] if mark.at > position else []
+        pieces.append(mark.piece)
+        position = mark.end
+    return [*pieces, Text(text[position:])] if position < len(text) or not pieces else pieces

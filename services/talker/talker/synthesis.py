@@ -12,7 +12,7 @@ from talker.engine.stream import ChunkReady, Event
 from ttscommon.errors import AntiphonError
 from ttscommon.fields import Array, Arrays, concatenate
 from ttscommon.messages import SpeechRequest, WordTime
-from ttscommon.pieces import Text
+from ttscommon.pieces import unmarked
 from ttscommon.runtime import Failed
 
 
@@ -67,7 +67,7 @@ def _open(
     request = spoken.request
     try:
         prepared = engine.family.prepare(request, reference)
-        units = list(prepared.read([Text(request.text)], final=True))
+        units = list(prepared.read(unmarked(request.text, request.marks), final=True))
     except AntiphonError as error:
         spoken.error = error
         return False

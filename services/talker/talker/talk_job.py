@@ -21,7 +21,7 @@ from ttscommon.errors import AntiphonError, BusUnavailable
 from ttscommon.events import EventRouter
 from ttscommon.fields import concatenate
 from ttscommon.messages import CodecChunk, End, Outcome, Spent, Tensor, TextPiece
-from ttscommon.pieces import Piece, Text
+from ttscommon.pieces import Piece, unmarked
 from ttscommon.references import References
 from ttscommon.runtime import Failed, Finished, Stopped
 from ttscommon.tasks import stop
@@ -159,7 +159,7 @@ class TalkJob:
         """The request as the model sees it, the units of its text, and the first of them."""
         request = self._request
         prepared = self._engine.family.prepare(request, self._reference)
-        units = prepared.read([Text(request.text)], final=request.text_final)
+        units = prepared.read(unmarked(request.text, request.marks), final=request.text_final)
         return prepared, units, _next(units)
 
     async def _feed_all(self, units: Iterator[Any]) -> None:
@@ -184,7 +184,9 @@ class TalkJob:
                     break
                 if not isinstance(record, TextPiece):
                     break
-                await self._feed_all(prepared.read([Text(record.text)], final=False))
+                await self._feed_all(
+                    prepared.read(unmarked(record.text, record.marks), final=False)
+                )
         nothing: Sequence[Piece] = ()
         await self._feed_all(prepared.read(nothing, final=True))
 
