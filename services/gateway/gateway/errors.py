@@ -53,6 +53,12 @@ class Unsupported(BadRequest):
     code = "unsupported"
 
 
+class TooManyContexts(BadRequest):
+    """As many texts as one connection may have are open or wait already."""
+
+    code = "too_many_contexts"
+
+
 class NotFound(BadRequest):
     """No such path."""
 
@@ -159,6 +165,7 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "message_too_big": Edge(413, _INVALID, 1009),
         "wrong_order": Edge(400, _INVALID),
         "unsupported": Edge(400, _INVALID),
+        "too_many_contexts": Edge(429, "rate_limit_error"),
         "not_found": Edge(404, _INVALID),
         "nothing_to_say": Edge(400, _INVALID),
         "text_too_long": Edge(400, _INVALID),

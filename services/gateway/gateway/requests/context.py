@@ -119,6 +119,10 @@ class GatewayContext:
         """For a text that arrives piece by piece."""
         return IncrementalText(self.settings.max_text_chars)
 
+    def whole(self, text: str) -> IncrementalText:
+        """For a text that is complete; raises TextTooLong or NothingToSay."""
+        return IncrementalText.whole(text, self.settings.max_text_chars)
+
     def speak(
         self, spec: SpeechSpec, text: str | IncrementalText, request_id: str | None = None
     ) -> Speech:

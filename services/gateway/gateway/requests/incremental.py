@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Self
 
+from gateway.requests.markup import MarkupReader
 from gateway.requests.text import TextCleaner, speakable, too_long
 from ttscommon.errors import AntiphonError, NothingToSay
+from ttscommon.pieces import Boundary, Mark, Marked, Pause, Phones, Piece, Text, marked
 
 
 @dataclass(frozen=True)
@@ -17,13 +20,15 @@ class Head:
 
     text: str
     final: bool
+    marks: tuple[Mark, ...] = ()
 
 
 class IncrementalText:
     """One request's text on its way in.
 
-    The client's side calls `add` and `finish`. The request takes the `head` once, as soon as there
-    is anything to say, and then each `next` piece.
+    The client's side calls `add` and its like, and `finish`. The request takes the `head` once, as
+    soon as there is anything to say, and then each `next` piece. Markup in the text is understood
+    or dropped; see MarkupReader.
     """
 
     def __init__(self, max_chars: int) -> None:
@@ -32,25 +37,63 @@ class IncrementalText:
         self.failure: AntiphonError | None = None
         self._max_chars = max_chars
         self._chars = 0
+        self._markup = MarkupReader()
         self._cleaner = TextCleaner()
-        self._head = ""
+        self._pieces: list[Piece] = []
+        self._begun = False
         self._head_taken = False
-        self._pieces: deque[str] = deque()
         self._changed = asyncio.Event()
+
+    @classmethod
+    def whole(cls, text: str, max_chars: int) -> Self:
+        """A text that is complete; raises TextTooLong or NothingToSay."""
+        made = cls(max_chars)
+        made.add(text)
+        made.finish()
+        if not made.speakable:
+            raise NothingToSay("there is nothing to say in the text", param="input")
+        return made
+
+    @property
+    def speakable(self) -> bool:
+        """Whether anything that waits could have a sound."""
+        return any(speakable(p.text) for p in self._pieces if isinstance(p, Text | Phones))
+
+    @property
+    def characters(self) -> int:
+        """That came so far."""
+        return self._chars
 
     def add(self, text: str) -> None:
         """Take some text; raises TextTooLong, which also ends the request."""
-        self._chars += len(text)
-        if self._chars > self._max_chars:
-            self.failure = too_long(self._chars, self._max_chars)
-            self._touch()
-            raise self.failure
-        self._accept(self._cleaner.feed(text))
+        self._count(len(text))
+        self._take(self._markup.feed(text))
+        self._touch()
+
+    def boundary(self) -> None:
+        """A sentence ends here: what came so far is to be spoken."""
+        self._count(1)
+        self._take(self._markup.feed("", final=True))
+        self._take([Boundary()])
+        self._touch()
+
+    def phones(self, text: str, phones: str) -> None:
+        """A word and how it is pronounced, in phones of the model."""
+        self._count(len(text) + 2)
+        self._take([*self._markup.feed("", final=True), Phones(text, phones)])
+        self._touch()
+
+    def pause(self, seconds: float) -> None:
+        """Silence of (0, 10] seconds."""
+        self._count(1)
+        self._take([*self._markup.feed("", final=True), Pause(seconds)])
+        self._touch()
 
     def finish(self) -> None:
         """No more text will come; safe to call twice."""
         if self.complete:
             return
+        self._take(self._markup.feed("", final=True))
         self._accept(self._cleaner.feed("", final=True))
         self.complete = True
         self._touch()
@@ -61,26 +104,29 @@ class IncrementalText:
         Waits `coalesce_s` more for the end, because a text that came in one go needs no text log.
         Raises NothingToSay for a text that ended without a speakable character, and TextTooLong.
         """
-        while not (self.complete or self.failure or speakable(self._head)):
+        while not (self.complete or self.failure or self.speakable):
             await self._change()
         if not self.complete:
             await self._linger(coalesce_s)
         if self.failure is not None:
             raise self.failure
-        if self.complete and not speakable(self._head):
+        if self.complete and not self.speakable:
             raise NothingToSay("there is nothing to say in the text", param="text")
         self._head_taken = True
-        return Head(self._head, self.complete)
+        head = self._taken()
+        return Head(head.text, self.complete, head.marks)
 
-    async def next(self) -> str | None:
+    async def next(self) -> Marked | None:
         """What has come since the last call, as one piece; None at the end."""
         while not self._pieces:
             if self.complete:
                 return None
             await self._change()
-        text = "".join(self._pieces)
-        self._pieces.clear()
-        return text
+        return self._taken()
+
+    def _taken(self) -> Marked:
+        pieces, self._pieces = self._pieces, []
+        return marked(pieces)
 
     async def _linger(self, coalesce_s: float) -> None:
         try:
@@ -94,13 +140,27 @@ class IncrementalText:
         self._changed.clear()
         await self._changed.wait()
 
+    def _count(self, chars: int) -> None:
+        self._chars += chars
+        if self._chars > self._max_chars:
+            self.failure = too_long(self._chars, self._max_chars)
+            self._touch()
+            raise self.failure
+
+    def _take(self, pieces: Iterable[Piece]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Text):
+                self._accept(self._cleaner.feed(piece.text))
+                continue
+            self._accept(self._cleaner.feed("", final=True))
+            self._pieces.append(piece)
+
     def _accept(self, cleaned: str) -> None:
-        if self._head_taken:
-            if cleaned:
-                self._pieces.append(cleaned)
-        else:
-            self._head = self._head + cleaned if self._head else cleaned.lstrip()
-        self._touch()
+        """Take clean text; white space in front of everything is no text."""
+        cleaned = cleaned if self._begun else cleaned.lstrip()
+        if cleaned:
+            self._begun = True
+            self._pieces.append(Text(cleaned))
 
     def _touch(self) -> None:
         self.touched_s = time.monotonic()

@@ -17,6 +17,7 @@ from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import End, Reference, SpeechRequest, TextPiece
+from ttscommon.pieces import Mark
 from ttscommon.replicas import Model, Voice
 from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT
 
@@ -108,11 +109,12 @@ class Submit:
         self._bus = bus
         self._given = text
         self._job_text = ""
+        self._job_marks: tuple[Mark, ...] = ()
 
     async def prepare(self, coalesce_s: float) -> Applicant:
         if isinstance(self._given, IncrementalText):
             head = await self._given.head(coalesce_s)
-            self._job_text = head.text
+            self._job_text, self._job_marks = head.text, head.marks
             self.text = None if head.final else self._given
         else:
             self._job_text = self._given
@@ -135,6 +137,7 @@ class Submit:
             voice=spec.voice.id,
             text=self._job_text,
             text_final=self.text is None,
+            marks=self._job_marks,
             language=spec.language or spec.voice.language,
             sampling=spec.wishes.sampling,
             instructions=spec.wishes.instructions or "",
@@ -151,9 +154,9 @@ class Submit:
     async def _write_text(self, text: IncrementalText, grant: Grant) -> None:
         writer = await self._bus.writer(TEXT, self.request_id, epoch=1)
         try:
-            while (piece := await text.next()) is not None:
-                grant.text(len(piece))
-                await writer.put(TextPiece(self.request_id, writer.position, piece))
+            while (written := await text.next()) is not None:
+                grant.text(len(written.text))
+                await writer.put(TextPiece(self.request_id, writer.position, *written))
             await writer.end(End(self.request_id, writer.position, "ok"))
             await writer.close()
         finally:

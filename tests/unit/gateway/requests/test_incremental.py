@@ -8,12 +8,13 @@ import pytest
 
 from gateway.requests.incremental import Head, IncrementalText
 from ttscommon.errors import NothingToSay, TextTooLong
+from ttscommon.pieces import Boundary, Mark, Marked, Pause, Phones
 
 
 async def rest(text: IncrementalText) -> list[str]:
     found = []
     while (piece := await text.next()) is not None:
-        found.append(piece)
+        found.append(piece.text)
     return found
 
 
@@ -32,7 +33,7 @@ async def test_what_comes_behind_the_head_follows_piece_by_piece() -> None:
     assert await text.head(0.0) == Head("The tide ", final=False)
     text.add("is ")
     text.add("in.")
-    assert await text.next() == "is in."
+    assert await text.next() == Marked("is in.")
     text.finish()
     assert await rest(text) == []
 
@@ -71,3 +72,27 @@ async def test_a_text_over_the_limit_fails_on_both_sides() -> None:
         text.add("everybody.")
     with pytest.raises(TextTooLong):
         await text.head(0.0)
+
+
+async def test_boundaries_phones_and_pauses_come_where_they_were_put() -> None:
+    text = IncrementalText(100)
+    text.add("One")
+    text.boundary()
+    text.phones("tide", "t aI d")
+    text.pause(0.5)
+    text.finish()
+    head = await text.head(0.0)
+    assert head.text == "One tide "
+    assert head.marks == (
+        Mark(3, Boundary()), Mark(4, Phones("tide", "t aI d")), Mark(8, Pause(0.5)),
+    )  # fmt: skip
+
+
+async def test_markup_is_not_text() -> None:
+    text = IncrementalText.whole('Wait.<break time="1s"/> <emotion value="sad"/>Go.', 100)
+    assert await text.head(0.0) == Head("Wait.  Go.", True, (Mark(5, Pause(1.0)),))
+
+
+def test_a_whole_text_of_markup_has_nothing_to_say() -> None:
+    with pytest.raises(NothingToSay):
+        IncrementalText.whole("<a/><b/>", 100)

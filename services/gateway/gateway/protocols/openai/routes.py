@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from gateway.errors import NotFound
+from gateway.protocols import elevenlabs
 from gateway.protocols.fields import SampleRate, Speed
 from gateway.protocols.openai import lists, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
@@ -18,7 +19,6 @@ from gateway.protocols.shared.context import Context, chosen_headers, read_body
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
-from gateway.requests.text import clean
 
 router = APIRouter()
 router.include_router(lists.router)
@@ -28,8 +28,10 @@ _REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
 
 @router.get("/v1/models")
-async def models(context: Context) -> Response:
-    """The models that live talkers serve."""
+async def models(request: Request, context: Context) -> Response:
+    """The models that live talkers serve. ElevenLabs' clients ask at the same path."""
+    if "xi-api-key" in request.headers:
+        return JSONResponse(elevenlabs.models(context))
     found = context.catalogue.snapshot.models().values()
     return JSONResponse({"object": "list", "data": [model_card(model) for model in found]})
 
@@ -40,10 +42,10 @@ async def speech(request: Request, context: Context) -> Response:
     tenant = tenant_of(context, request)
     body = parse_body(await read_body(request, context.settings.max_body_bytes))
     audio = body.audio
-    text = clean(body.input, context.settings.max_text_chars)
+    text = context.whole(body.input)
     spec = await _spec(context, tenant, body)
     spoken = context.speak(spec, text, request.state.request_id)
-    events = SpeechEvents(len(text)) if body.stream_format == "sse" else None
+    events = SpeechEvents(len(body.input)) if body.stream_format == "sse" else None
     streamed = body.stream or events is not None
     return SpeechResponse(
         context.settings, spoken, audio, events, streamed=streamed, headers=chosen_headers(spec)

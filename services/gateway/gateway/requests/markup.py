@@ -1,0 +1,83 @@
+"""Markup in a text: pauses are understood, the rest is dropped and never read aloud.
+
+Clients put tags into text when they are told to: SSML's and its vendors' relatives
+(`<break time="1s"/>`, `<phoneme ...>word</phoneme>`, `<emotion value="x"/>`), Cartesia's phones
+(`<<m|e|t>>`) and Deepgram's words (`\\{"word": "live", "pronounce": "laiv"\\}`).
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from typing import Final
+
+from ttscommon.pieces import Pause, Piece, Text
+
+_LONGEST: Final = 300
+_LONGEST_PAUSE_S: Final = 10.0
+
+_TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>|<[!?][^<>]*>")
+_PHONES: Final = re.compile(r"<<[^<>]*>>")
+_WORD: Final = re.compile(r"\\\{(.*?)\\\}")
+_FOUND: Final = re.compile(f"{_PHONES.pattern}|{_TAG.pattern}|{_WORD.pattern}")
+# What the end of a text may be the beginning of.
+_OPEN: Final = re.compile(r"<(?:<[^<>]*>?|[A-Za-z/!?][^<>]*)?$|\\(?:\{(?:[^\\]|\\(?!\}))*)?$")
+_TIME: Final = re.compile(r"""\btime\s*=\s*["']?\s*([0-9.]+)\s*(ms|s)\b""")
+_STRENGTHS: Final = {"x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.7, "x-strong": 1.0}
+_STRENGTH: Final = re.compile(r"""\bstrength\s*=\s*["']?([a-z-]+)""")
+
+
+class MarkupReader:
+    """Text piece by piece -> pieces; the result does not depend on where it was cut.
+
+    What may still become a tag is held back, for `_LONGEST` characters at most: a tag has an end.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, text: str, *, final: bool = False) -> list[Piece]:
+        text = self._held + text
+        open_ = None if final else _OPEN.search(text)
+        cut = len(text) if open_ is None or len(text) - open_.start() > _LONGEST else open_.start()
+        text, self._held = text[:cut], text[cut:]
+        pieces: list[Piece] = []
+        position = 0
+        for found in _FOUND.finditer(text):
+            pieces += _plain(text[position : found.start()])
+            pieces += _understood(found[0])
+            position = found.end()
+        return [*pieces, *_plain(text[position:])]
+
+
+def _plain(text: str) -> list[Piece]:
+    return [Text(text)] if text else []
+
+
+def _understood(markup: str) -> list[Piece]:
+    """What a tag means here: a pause, the word it is about, or nothing."""
+    if markup.startswith("<break"):
+        seconds = min(_break_s(markup), _LONGEST_PAUSE_S)
+        return [Pause(seconds)] if seconds > 0 else []
+    if markup.startswith("\\{"):
+        return _plain(_spelled(markup[2:-2]))
+    return []
+
+
+def _break_s(tag: str) -> float:
+    if found := _TIME.search(tag):
+        try:
+            return float(found[1]) * (0.001 if found[2] == "ms" else 1.0)
+        except ValueError:
+            return 0.0
+    strength = _STRENGTH.search(tag)
+    return _STRENGTHS.get(strength[1], 0.0) if strength else _STRENGTHS["medium"]
+
+
+def _spelled(content: str) -> str:
+    """The word of a Deepgram pronunciation."""
+    try:
+        return str(json.loads("{" + html.unescape(content) + "}").get("word", ""))
+    except ValueError:
+        return ""
