@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeAlias
 
 import structlog
 from fastapi import FastAPI, Request, WebSocket
@@ -18,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway import errors
 from gateway.admission import Admission, KeyRing
 from gateway.errors import NotFound, SynthesisFailed
-from gateway.protocols import native, openai, playground
+from gateway.protocols import cartesia, deepgram, elevenlabs, native, openai, playground
 from gateway.protocols.shared.shapes import shape_of
 from gateway.requests import Aliases, Catalogue, GatewayContext, RequestServices, new_request_id
 from gateway.settings import GatewaySettings
@@ -30,13 +33,40 @@ from ttscommon.metrics import GatewayMetrics
 log_ = structlog.get_logger(__name__)
 
 
+class Session(Protocol):
+    """One connected socket, in whatever protocol it speaks."""
+
+    ended: asyncio.Event
+
+    async def run(self) -> None: ...
+
+    def drain(self) -> None:
+        """This gateway shuts down: finish what was asked for, and go."""
+
+    def hand_over(self) -> None:
+        """This gateway ends now."""
+
+
+SessionKind: TypeAlias = Callable[[WebSocket, GatewayContext], Session]
+
+SOCKETS: Final[Mapping[str, SessionKind]] = MappingProxyType(
+    {
+        native.STREAM_PATH: native.Session,
+        "/v1/text-to-speech/{voice_id}/stream-input": elevenlabs.StreamInput,
+        "/v1/text-to-speech/{voice_id}/multi-stream-input": elevenlabs.MultiStreamInput,
+        "/tts/websocket": cartesia.Contexts,
+        "/v1/speak": deepgram.Speak,
+    }
+)
+
+
 @dataclass
 class Gateway:
     """One gateway: the ASGI application and what runs behind it."""
 
     app: FastAPI
     context: GatewayContext
-    sessions: set[native.Session] = field(default_factory=set)
+    sessions: set[Session] = field(default_factory=set)
 
     async def run(self) -> None:
         """Keep the catalogue fresh, for ever."""
@@ -80,7 +110,8 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     app.state.context = context
     gateway = Gateway(app, context)
     app.include_router(playground.router)
-    app.include_router(openai.router)
+    for protocol in (openai, elevenlabs, cartesia, deepgram):
+        app.include_router(protocol.router)
     app.add_middleware(RequestIds)
     _allow_origins(app, settings)
     app.add_exception_handler(AntiphonError, _on_error)
@@ -88,19 +119,21 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(Exception, _on_fault)
 
-    @app.websocket(native.STREAM_PATH)
-    async def stream(socket: WebSocket) -> None:
-        session = native.Session(socket, context)
-        gateway.sessions.add(session)
-        if admission.draining:
-            session.drain()
-        try:
-            await session.run()
-        finally:
-            session.ended.set()
-            gateway.sessions.discard(session)
-
+    for path, kind in SOCKETS.items():
+        app.add_api_websocket_route(path, partial(_serve_socket, gateway, kind))
     return gateway
+
+
+async def _serve_socket(gateway: Gateway, kind: SessionKind, socket: WebSocket) -> None:
+    session = kind(socket, gateway.context)
+    gateway.sessions.add(session)
+    if gateway.context.services.admission.draining:
+        session.drain()
+    try:
+        await session.run()
+    finally:
+        session.ended.set()
+        gateway.sessions.discard(session)
 
 
 def _allow_origins(app: FastAPI, settings: GatewaySettings) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import uvicorn
 
 from gateway.app import Gateway, create_gateway
+from gateway.protocols.wyoming import WyomingServer
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
 from ttscommon.metrics import GatewayMetrics
@@ -49,9 +50,10 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
             asyncio.create_task(reaper.run(), name="reaper"),
             asyncio.create_task(bus.link.failed(), name="link"),
         ]
-        service.announce(http=listener.getsockname()[1])
-        await until(service.stopping, *duties)
-        await gateway.drain(max(0.0, settings.drain_s - _HAND_OVER_S))
+        async with _wyoming(gateway, settings) as ports:
+            service.announce(http=listener.getsockname()[1], **ports)
+            await until(service.stopping, *duties)
+            await gateway.drain(max(0.0, settings.drain_s - _HAND_OVER_S))
     finally:
         http_server.should_exit = True
         if duties:
@@ -59,6 +61,16 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
         await stop(*duties)
         await bus.close()
         listener.close()
+
+
+@contextlib.asynccontextmanager
+async def _wyoming(gateway: Gateway, settings: GatewaySettings) -> AsyncIterator[dict[str, int]]:
+    """Where Home Assistant finds a voice, if it is configured to find one."""
+    if settings.wyoming_port is None:
+        yield {}
+        return
+    async with WyomingServer(gateway.context, settings.host, settings.wyoming_port) as server:
+        yield {"wyoming": server.port}
 
 
 def listen(settings: GatewaySettings) -> socket.socket:

@@ -20,6 +20,8 @@ Transmit = Callable[[str | bytes], Awaitable[None]]
 class _Item:
     data: str | bytes
     sent: Sent | None
+    audio: bool = False
+    owner: object = None
 
 
 class Outbox:
@@ -39,12 +41,15 @@ class Outbox:
         self._room = asyncio.Event()
         self._room.set()
 
-    async def put_audio(self, data: bytes, sent: Sent) -> None:
-        """Queue PCM, waiting while the buffer is full; `sent` is called when it left."""
+    async def put_audio(self, data: str | bytes, sent: Sent, owner: object = None) -> None:
+        """Queue audio, waiting while the buffer is full; `sent` is called when it left.
+
+        `owner`: whose it is, where several share a connection.
+        """
         while self._bytes >= self._limit:
             self._room.clear()
             await self._room.wait()
-        self._append(_Item(data, sent))
+        self._append(_Item(data, sent, audio=True, owner=owner))
 
     async def flush(self) -> None:
         """Wait until everything queued so far has left."""
@@ -53,7 +58,7 @@ class Outbox:
         async def mark() -> None:
             flushed.set()
 
-        self._append(_Item(b"", mark))
+        self._append(_Item(b"", mark, audio=True))
         await flushed.wait()
 
     def put(self, data: str) -> None:
@@ -62,9 +67,9 @@ class Outbox:
             raise ClientTooSlow("the client does not read what it asked for")
         self._append(_Item(data, None))
 
-    def drop_audio(self) -> None:
-        """Forget the audio that has not left: its listener does not want it any more."""
-        kept = [item for item in self._items if isinstance(item.data, str)]
+    def drop_audio(self, owner: object = None) -> None:
+        """Forget the audio that has not left, all or one owner's: its listener does not want it."""
+        kept = [item for item in self._items if not item.audio or _other(item, owner)]
         self._items = deque(kept)
         self._bytes = sum(len(item.data) for item in kept)
         self._room.set()
@@ -102,3 +107,7 @@ class Outbox:
         self._items.append(item)
         self._bytes += len(item.data)
         self._wake.set()
+
+
+def _other(item: _Item, owner: object) -> bool:
+    return owner is not None and item.owner is not owner

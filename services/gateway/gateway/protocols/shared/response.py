@@ -105,7 +105,8 @@ class SpeechResponse(Response):
                 if data := self._framing.piece(piece):
                     await self._start(send)
                     await self._send(send, data, more=True)
-                    await speech.handed(unsent)
+                    if unsent:  # the end of a format may be made of nothing new
+                        await speech.handed(unsent)
                     unsent = 0
             self._require_sound()
         # Outside: a client that has all of it looks gone, and the rest of the exit would be cut.

@@ -1,0 +1,6 @@
+"""Cartesia's text-to-speech: `/tts/bytes`, `/tts/sse` and `/tts/websocket`."""
+
+from gateway.protocols.cartesia.http import router
+from gateway.protocols.cartesia.socket import Contexts
+
+__all__ = ["Contexts", "router"]

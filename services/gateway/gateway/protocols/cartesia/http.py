@@ -1,0 +1,104 @@
+"""The HTTP routes."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from gateway.audio import AudioFormat, Piece
+from gateway.protocols.cartesia.fields import (
+    error_shape,
+    parse,
+    spec_of,
+    word_timestamps,
+)
+from gateway.protocols.shared.context import Context, chosen_headers, read_body
+from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.response import SpeechResponse
+from gateway.protocols.shared.shapes import shaped
+from gateway.requests import DEFAULT, Speech
+from ttscommon.errors import AntiphonError
+
+router = APIRouter(dependencies=[shaped(error_shape)])
+
+
+class Events:
+    """Server-sent events with the objects of the socket."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, request_id: str, *, timed: bool) -> None:
+        self._about = {"context_id": request_id, "status_code": 206, "done": False}
+        self._timed = timed
+
+    def piece(self, piece: Piece) -> bytes:
+        events = b""
+        if piece.words and self._timed:
+            timestamps = {"word_timestamps": word_timestamps(piece.words)}
+            events += event({"type": "timestamps", **self._about, **timestamps})
+        if piece.data:
+            data = {"data": base64.b64encode(piece.data).decode(), "step_time": 0.0}
+            events += event({"type": "chunk", **self._about, **data})
+        return events
+
+    def end(self, speech: Speech) -> bytes:
+        return event({"type": "done", **self._about, "done": True, "status_code": 200})
+
+    def failed(self, error: AntiphonError) -> bytes:
+        told = error_shape(error, str(self._about["context_id"]))
+        return event({"type": "error", **self._about, **told})
+
+
+def event(content: Mapping[str, Any]) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (content["type"].encode(), msgspec.json.encode(content))
+
+
+@router.post("/tts/bytes", response_class=Response)
+async def speak(request: Request, context: Context) -> Response:
+    """Audio, as it is made."""
+    tenant = tenant_of(context, request)
+    wish = parse(await read_body(request, context.settings.max_body_bytes))
+    text = context.whole(wish.transcript)
+    spec = await spec_of(context, tenant, wish)
+    spoken = context.speak(spec, text, request.state.request_id)
+    audio = wish.output_format.audio
+    return SpeechResponse(context.settings, spoken, audio, headers=chosen_headers(spec))
+
+
+@router.post("/tts/sse", response_class=Response)
+async def stream(request: Request, context: Context) -> Response:
+    """Bare samples and word times, as they are made."""
+    tenant = tenant_of(context, request)
+    wish = parse(await read_body(request, context.settings.max_body_bytes))
+    text = context.whole(wish.transcript)
+    spec = await spec_of(context, tenant, wish)
+    request_id = request.state.request_id
+    spoken = context.speak(spec, text, request_id)
+    audio = AudioFormat(wish.output_format.audio.codec)
+    events = Events(wish.context_id or request_id, timed=wish.add_timestamps)
+    return SpeechResponse(context.settings, spoken, audio, events, headers=chosen_headers(spec))
+
+
+@router.get("/voices")
+@router.get("/voices/", include_in_schema=False)
+async def voices(context: Context) -> dict[str, Any]:
+    """A page of voices, which is the last."""
+    found = context.catalogue.snapshot.model(DEFAULT, context.settings.default_model)
+    page = [
+        {
+            "id": voice.id,
+            "name": voice.name,
+            "description": voice.name,
+            "language": voice.language.partition("-")[0],
+            "is_public": True,
+            "is_owner": False,
+            "created_at": "1970-01-01T00:00:00Z",
+        }
+        for voice in found.voices
+    ]
+    return {"data": page, "has_more": False}

@@ -1,0 +1,87 @@
+"""What Deepgram's clients send, most of it in the query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, ValidationError
+
+from gateway import errors
+from gateway.audio import AudioFormat
+from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
+from gateway.protocols.fields import LenientMessage, SampleRate
+from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
+from ttscommon.errors import AntiphonError
+
+_CODECS: Final = MappingProxyType({"linear16": "pcm_s16le"})
+_RATES_HZ: Final = MappingProxyType(
+    {"linear16": 24_000, "mulaw": 8000, "alaw": 8000, "mp3": 22_050, "opus": 48_000,
+     "flac": 24_000, "aac": 22_050}
+)  # fmt: skip
+_CONTAINED: Final = frozenset({"linear16", "mulaw", "alaw"})
+
+
+class Query(LenientMessage):
+    """Numbers come as text, and may have a fraction of zero."""
+
+    model: str = DEFAULT
+    encoding: Literal["linear16", "mulaw", "alaw", "mp3", "opus", "flac", "aac"] | None = None
+    container: Literal["wav", "none", "ogg"] | None = None
+    sample_rate: SampleRate | None = None
+    bit_rate: Annotated[int, Field(ge=4_000, le=650_000)] | None = None
+    speed: Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)] = 1.0
+
+    def audio(self, encoding: str, container: str) -> AudioFormat:
+        """The format; `encoding` and `container` where the client names none."""
+        chosen = self.encoding or encoding
+        held = (self.container or container) == "wav" and chosen in _CONTAINED
+        codec: Any = _CODECS.get(chosen, chosen)
+        return AudioFormat(codec, "wav" if held else "none", self.bit_rate)
+
+    def rate_hz(self, encoding: str) -> int:
+        chosen = self.encoding or encoding
+        return self.audio(encoding, "none").rate_for(self.sample_rate or _RATES_HZ[chosen])
+
+
+class Body(LenientMessage):
+    text: str
+
+
+def parse_query(query: Mapping[str, str]) -> Query:
+    """Raises BadRequest."""
+    wanted = dict(query)
+    for name in ("sample_rate", "bit_rate"):
+        if name in wanted:
+            wanted[name] = wanted[name].removesuffix(".0")
+    try:
+        return Query.model_validate(wanted)
+    except ValidationError as error:
+        raise errors.from_validation(error) from error
+
+
+def parse_body(data: bytes) -> Body:
+    """Raises BadRequest."""
+    try:
+        return Body.model_validate_json(data)
+    except ValidationError as error:
+        raise errors.from_validation(error) from error
+
+
+async def spec_of(
+    context: GatewayContext, tenant: str, query: Query, sample_rate: int
+) -> SpeechSpec:
+    """The voice is the model here. Raises Unavailable."""
+    known = context.catalogue.snapshot.models()
+    named = query.model if query.model in known else DEFAULT
+    model, voice = context.names(named, query.model, lenient=True)
+    return await context.spec(
+        tenant, model=model, voice=voice, sample_rate=sample_rate, speed=query.speed
+    )
+
+
+def error_shape(error: AntiphonError, request_id: str) -> Mapping[str, Any]:
+    told = errors.body(error)
+    code = str(told["code"]).upper()
+    return {"err_code": code, "err_msg": told["message"], "request_id": request_id}

@@ -1,0 +1,124 @@
+"""`WS /v1/speak`: turns that a flush ends, spoken one after another."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from starlette.websockets import WebSocket
+
+from gateway import errors
+from gateway.audio import AudioFormat, Piece
+from gateway.errors import TooManyContexts, Unsupported
+from gateway.protocols.deepgram.fields import Query, error_shape, parse_query, spec_of
+from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.shapes import ErrorShape
+from gateway.protocols.shared.sockets import Leave, VendorSession
+from gateway.protocols.shared.utterance import Utterance
+from gateway.requests import GatewayContext, SpeechSpec
+from ttscommon.errors import AntiphonError, BadRequest
+
+_ENCODING: Final = "linear16"
+# Clients keep a socket for an hour, and there is no message that keeps one alive.
+_POOLED_S: Final = 3600.0
+
+
+class Speak(VendorSession):
+    """Binary frames are audio. `Flushed` follows the last audio of everything before its flush."""
+
+    shape: ClassVar[ErrorShape] = staticmethod(error_shape)
+    _spec: SpeechSpec
+
+    def __init__(self, socket: WebSocket, context: GatewayContext) -> None:
+        super().__init__(socket, context)
+        self._query = Query()
+        self._audio = AudioFormat()
+        # Turns that are spoken or wait, then the one whose text is coming in.
+        self._turns: deque[Utterance] = deque()
+        self._typed: Utterance | None = None
+        self._sequence = 0
+        self.idle_s = max(self.idle_s, _POOLED_S)
+
+    async def open(self) -> None:
+        tenant = tenant_of(self.context, self.socket)
+        self._query = parse_query(self.socket.query_params)
+        self._audio = self._query.audio(_ENCODING, "none")
+        if not self._audio.raw:
+            raise Unsupported("encoding must be linear16, mulaw or alaw here", param="encoding")
+        rate = self._query.rate_hz(_ENCODING) if self._query.sample_rate else 24_000
+        self._spec = await spec_of(self.context, tenant, self._query, rate)
+
+    def opened(self) -> None:
+        model = {"model_name": self._query.model, "model_version": "1", "model_uuid": ""}
+        self.tell({"type": "Metadata", "request_id": self.request_id, **model})
+
+    async def take(self, message: Mapping[str, Any]) -> None:
+        match message.get("type"):
+            case "Speak":
+                self._write(message.get("text", ""))
+            case "Flush":
+                self._flush()
+            case "Clear":
+                await self._clear()
+            case "Close":
+                raise Leave
+            case other:
+                raise BadRequest(f"unknown message type '{other}'", param="type")
+
+    def _write(self, text: object) -> None:
+        if not isinstance(text, str):
+            raise BadRequest("'text': a string is expected", param="text")
+        self._turn().text.add(text)
+
+    def _flush(self) -> None:
+        """End the turn; one without text is spoken too, as nothing."""
+        turn = self._turn()
+        turn.text.finish()
+        self._typed = None
+
+    def _turn(self) -> Utterance:
+        """The turn whose text is coming in."""
+        if self._typed is None:
+            if len(self._turns) >= self.settings.max_queued_requests:
+                raise TooManyContexts("too many turns wait already")
+            turn = Utterance(self.context, self._spec, self._audio, self.outbox, self)
+            self._typed = turn
+            self._turns.append(turn)
+            self.utterances.add(turn)
+            self._next()
+        return self._typed
+
+    def _next(self) -> None:
+        if self._turns:
+            self._turns[0].start()
+
+    async def _clear(self) -> None:
+        turns, self._typed = list(self._turns), None
+        self._turns.clear()
+        for turn in turns:
+            await turn.cancel()
+            self.finished(turn)
+        self.outbox.drop_audio()
+        self._tell_sequence("Cleared")
+
+    def audio(self, utterance: Utterance, piece: Piece) -> bytes:
+        return piece.data
+
+    def over(self, utterance: Utterance, error: AntiphonError | None) -> None:
+        self._turns.remove(utterance)
+        if utterance is self._typed:
+            self._typed = None
+        if error is not None:
+            self.refused(error, {})
+        self._tell_sequence("Flushed")
+        self.finished(utterance)
+        self._next()
+
+    def refused(self, error: AntiphonError, message: Mapping[str, Any]) -> None:
+        told = errors.body(error)
+        self.tell({"type": "Error", "code": str(told["code"]), "description": told["message"]})
+
+    def _tell_sequence(self, kind: str) -> None:
+        self.tell({"type": kind, "sequence_id": self._sequence})
+        self._sequence += 1

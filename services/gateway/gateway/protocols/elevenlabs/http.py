@@ -1,0 +1,162 @@
+"""The HTTP routes."""
+
+from __future__ import annotations
+
+import base64
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from gateway.audio import Piece
+from gateway.protocols.elevenlabs.fields import (
+    Alignment,
+    error_shape,
+    parse_body,
+    parse_format,
+)
+from gateway.protocols.shared.context import Context, chosen_headers, read_body
+from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.response import Framing, SpeechResponse
+from gateway.protocols.shared.shapes import shaped
+from gateway.requests import DEFAULT, GatewayContext, Speech
+from ttscommon.errors import AntiphonError
+from ttscommon.messages import WordTime
+
+router = APIRouter(dependencies=[shaped(error_shape)])
+
+Output = Annotated[str | None, Query(alias="output_format")]
+
+
+class TimedLines:
+    """One JSON object a line: audio, and the times of the characters in it."""
+
+    media_type = "application/json"
+
+    def __init__(self) -> None:
+        self._alignment = Alignment(relative=False)
+
+    def piece(self, piece: Piece) -> bytes:
+        if not piece.data and not piece.words:
+            return b""
+        audio = base64.b64encode(piece.data).decode()
+        return _timed(audio, self._alignment.of_http(piece.words)) + b"\n"
+
+    def end(self, speech: Speech) -> bytes:
+        return b""
+
+    def failed(self, error: AntiphonError) -> bytes:
+        return msgspec.json.encode(error_shape(error, "")) + b"\n"
+
+
+class TimedWhole:
+    """One JSON object with everything."""
+
+    media_type = "application/json"
+
+    def __init__(self) -> None:
+        self._audio = bytearray()
+        self._words: list[WordTime] = []
+
+    def piece(self, piece: Piece) -> bytes:
+        self._audio += piece.data
+        self._words += piece.words
+        return b""
+
+    def end(self, speech: Speech) -> bytes:
+        alignment = Alignment(relative=False).of_http(tuple(self._words))
+        return _timed(base64.b64encode(self._audio).decode(), alignment)
+
+    def failed(self, error: AntiphonError) -> bytes:
+        return b""
+
+
+def _timed(audio: str, alignment: dict[str, Any] | None) -> bytes:
+    return msgspec.json.encode(
+        {"audio_base64": audio, "alignment": alignment, "normalized_alignment": alignment}
+    )
+
+
+@router.post("/v1/text-to-speech/{voice_id}", response_class=Response)
+@router.post("/v1/text-to-speech/{voice_id}/stream", response_class=Response)
+async def speak(
+    request: Request, context: Context, voice_id: str, output_format: Output = None
+) -> Response:
+    """Audio, as it is made."""
+    return await _speak(request, context, voice_id, output_format)
+
+
+@router.post("/v1/text-to-speech/{voice_id}/with-timestamps", response_class=Response)
+async def speak_timed(
+    request: Request, context: Context, voice_id: str, output_format: Output = None
+) -> Response:
+    """Audio and times, whole."""
+    return await _speak(request, context, voice_id, output_format, TimedWhole(), streamed=False)
+
+
+@router.post("/v1/text-to-speech/{voice_id}/stream/with-timestamps", response_class=Response)
+async def stream_timed(
+    request: Request, context: Context, voice_id: str, output_format: Output = None
+) -> Response:
+    """Audio and times, as they are made."""
+    return await _speak(request, context, voice_id, output_format, TimedLines())
+
+
+async def _speak(
+    request: Request,
+    context: GatewayContext,
+    voice_id: str,
+    output_format: str | None,
+    framing: Framing | None = None,
+    *,
+    streamed: bool = True,
+) -> Response:
+    tenant = tenant_of(context, request)
+    body = parse_body(await read_body(request, context.settings.max_body_bytes))
+    audio, rate = parse_format(output_format)
+    text = context.whole(body.text)
+    model, voice = context.names(body.model_id, voice_id, lenient=True)
+    spec = await context.spec(
+        tenant, model=model, voice=voice, sample_rate=rate, speed=body.voice_settings.speed
+    )
+    spoken = context.speak(spec, text, request.state.request_id)
+    headers = {**chosen_headers(spec), "x-trace-id": request.state.request_id}
+    return SpeechResponse(
+        context.settings, spoken, audio, framing, streamed=streamed, headers=headers
+    )
+
+
+@router.get("/v1/voices")
+async def voices(context: Context) -> dict[str, Any]:
+    """The default model's voices."""
+    return {"voices": _voices(context)}
+
+
+@router.get("/v2/voices")
+async def voices_page(context: Context) -> dict[str, Any]:
+    """The same, as a page that is the last."""
+    found = _voices(context)
+    page = {"has_more": False, "total_count": len(found), "next_page_token": None}
+    return {"voices": found, **page}
+
+
+def models(context: GatewayContext) -> list[dict[str, Any]]:
+    """`GET /v1/models` as ElevenLabs answers it; the path is OpenAI's too."""
+    return [
+        {"model_id": name, "name": name, "can_do_text_to_speech": True}
+        for name in context.catalogue.snapshot.models()
+    ]
+
+
+def _voices(context: GatewayContext) -> list[dict[str, Any]]:
+    found = context.catalogue.snapshot.model(DEFAULT, context.settings.default_model)
+    return [
+        {
+            "voice_id": voice.id,
+            "name": voice.name,
+            "category": "premade",
+            "labels": {"language": voice.language},
+        }
+        for voice in found.voices
+    ]

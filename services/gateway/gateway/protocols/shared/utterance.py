@@ -1,0 +1,104 @@
+"""One text that is spoken into a shared connection, while others may be spoken there too."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final, Protocol
+
+from gateway.audio import AudioFormat, Outbox, Piece, encoder_for, pieces
+from gateway.audio.encoders import cost_ms
+from gateway.requests import GatewayContext, Speech, SpeechSpec, new_request_id
+from ttscommon.errors import AntiphonError, NothingToSay
+from ttscommon.tasks import stop
+
+_CLEAN_UP_S: Final = 6.0
+
+
+class Frames(Protocol):
+    """How a protocol says what happens to an utterance."""
+
+    def audio(self, utterance: Utterance, piece: Piece) -> str | bytes:
+        """The message for a piece; empty if there is nothing to say yet."""
+
+    def over(self, utterance: Utterance, error: AntiphonError | None) -> None:
+        """Its last audio left, or it failed. Never called for one that was cancelled."""
+
+
+class Utterance:
+    """Text goes in by `text`; audio comes out of `outbox` in the protocol's frames.
+
+    A text without anything to say ends well, with no audio.
+    """
+
+    def __init__(
+        self,
+        context: GatewayContext,
+        spec: SpeechSpec,
+        audio: AudioFormat,
+        outbox: Outbox,
+        frames: Frames,
+    ) -> None:
+        self.spec = spec
+        self.text = context.text()
+        self.samples = 0
+        self.request_id = new_request_id()
+        self._audio = audio
+        self._outbox = outbox
+        self._frames = frames
+        self._speech: Speech = context.speak(spec, self.text, self.request_id)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether there was anything to say yet."""
+        return self._speech.begun
+
+    @property
+    def duration_s(self) -> float:
+        """Of the audio that left."""
+        return self.samples / self.spec.sample_rate
+
+    def played_s(self) -> float:
+        """How far a listener who plays at once has heard."""
+        return self._speech.played_s()
+
+    def start(self) -> asyncio.Task[None]:
+        """Speak it as its text comes; safe to call twice."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name=f"utterance-{self.request_id}")
+        return self._task
+
+    async def cancel(self) -> None:
+        """Stop it, drop what has not left, and return when its slots are free."""
+        self._outbox.drop_audio(self)
+        if self._task is not None:
+            await stop(self._task, again_s=_CLEAN_UP_S)
+        self._outbox.drop_audio(self)
+
+    async def _run(self) -> None:
+        try:
+            await self._speak()
+        except NothingToSay:
+            self._frames.over(self, None)
+        except AntiphonError as error:
+            self._outbox.drop_audio(self)
+            self._frames.over(self, error)
+        else:
+            self._frames.over(self, None)
+
+    async def _speak(self) -> None:
+        encoder = encoder_for(self._audio, self.spec.sample_rate)
+        unsent = 0
+        async with self._speech as speech:
+            async for piece in pieces(speech, encoder, cost_ms(self._audio)):
+                unsent += piece.samples
+                if message := self._frames.audio(self, piece):
+                    await self._outbox.put_audio(message, partial(self._left, unsent), self)
+                    unsent = 0
+            await self._outbox.flush()
+
+    async def _left(self, samples: int) -> None:
+        if samples:
+            await self._speech.handed(samples)
+            self.samples += samples

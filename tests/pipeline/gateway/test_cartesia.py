@@ -1,0 +1,138 @@
+"""Cartesia's protocol, as its clients speak it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+TEXT = "The tide is in."
+RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 16_000}
+REQUEST = {"model_id": "sonic-3", "voice": {"mode": "id", "id": "x"}, "output_format": RAW}
+
+
+def url(stand: Any) -> str:
+    return str(stand.url.replace("http", "ws") + "/tts/websocket?cartesia_version=2025-04-16")
+
+
+async def say(socket: ClientConnection, context: str, transcript: str, **more: Any) -> None:
+    message = {**REQUEST, "context_id": context, "transcript": transcript, **more}
+    await socket.send(json.dumps(message))
+
+
+async def until(socket: ClientConnection, kind: str) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = []
+    async with asyncio.timeout(10):
+        while not messages or messages[-1]["type"] != kind:
+            messages.append(json.loads(await socket.recv()))
+    return messages
+
+
+def pcm(messages: list[dict[str, Any]]) -> Any:
+    data = b"".join(base64.b64decode(m["data"]) for m in messages if m["type"] == "chunk")
+    return np.frombuffer(data, "<i2")
+
+
+@pytest.mark.parametrize(
+    ("output", "media_type", "magic"),
+    [
+        (RAW, "audio/pcm;rate=16000;channels=1", b""),
+        ({**RAW, "container": "wav", "encoding": "pcm_f32le"}, "audio/wav", b"RIFF"),
+        ({"container": "mp3", "sample_rate": 44_100, "bit_rate": 128_000}, "audio/mpeg", b"\xff"),
+        ({**RAW, "encoding": "pcm_mulaw", "sample_rate": 8000}, "", b""),
+    ],
+)
+async def test_bytes_in_every_container(
+    stand: Any, output: dict[str, Any], media_type: str, magic: bytes
+) -> None:
+    body = {**REQUEST, "output_format": output, "transcript": TEXT, "language": None}
+    response = await stand.http.post("/tts/bytes", json=body)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"].startswith(media_type)
+    assert response.content.startswith(magic)
+
+
+async def test_events_are_those_of_the_socket(stand: Any, talk: Any) -> None:
+    body = {**REQUEST, "transcript": TEXT, "add_timestamps": True, "context_id": "mine"}
+    text = (await stand.http.post("/tts/sse", json=body)).text
+    events = [json.loads(e.split("data: ")[1]) for e in text.split("\n\n") if e]
+    assert {e["context_id"] for e in events} == {"mine"}
+    assert [e["done"] for e in events] == [False] * (len(events) - 1) + [True]
+    assert len(pcm(events)) == len(talk.sound(TEXT))
+    assert any(e["type"] == "timestamps" for e in events)
+
+
+async def test_sentences_of_a_context_are_one_request_with_running_times(stand: Any) -> None:
+    more = {"continue": True, "add_timestamps": True, "max_buffer_delay_ms": 0}
+    async with connect(url(stand)) as socket:
+        await say(socket, "c", "One.", **more)
+        messages = await until(socket, "timestamps")
+        await say(socket, "c", "Two.", **more)
+        await say(socket, "c", "", **{"continue": False})
+        messages += await until(socket, "done")
+    times = [m["word_timestamps"] for m in messages if m["type"] == "timestamps"]
+    starts = [s for t in times for s in t["start"]]
+    assert starts == sorted(starts)
+    assert starts[-1] > 0.03
+    assert len(stand.stage.jobs) == 1
+    assert " ".join(w for t in times for w in t["words"]).split() == ["One.", "Two."]
+    assert messages[-1] == {
+        "type": "done", "context_id": "c", "done": True, "status_code": 200,
+    }  # fmt: skip
+
+
+async def test_a_cancelled_context_is_silent_and_others_go_on(stand: Any, talk: Any) -> None:
+    async def script(performance: Any) -> None:
+        await performance.say("first")
+        if performance.job.request.text == "long":
+            await asyncio.Event().wait()
+        await performance.end()
+
+    stand.stage.script = script
+    async with connect(url(stand)) as socket:
+        await say(socket, "a", "long")
+        await until(socket, "chunk")
+        await socket.send(json.dumps({"context_id": "a", "cancel": True}))
+        async with asyncio.timeout(5):
+            await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
+        await say(socket, "a", "short")
+        messages = await until(socket, "done")
+    assert len(pcm(messages)) == len(talk.sound("first"))
+
+
+async def test_a_flush_is_answered(stand: Any) -> None:
+    async with connect(url(stand)) as socket:
+        await say(socket, "c", "One.", **{"continue": True, "flush": True})
+        messages = await until(socket, "flush_done")
+        assert messages[-1]["flush_id"] == 1
+        await say(socket, "c", "", **{"continue": False})
+        await until(socket, "done")
+
+
+async def test_errors_never_look_like_a_good_end(stand: Any) -> None:
+    async with connect(url(stand)) as socket:
+        await socket.send(json.dumps({**REQUEST, "transcript": "no context"}))
+        (error,) = await until(socket, "error")
+        assert error["done"] is False
+        assert error["status_code"] == 400
+        stand.stage.script = fail
+        await say(socket, "c", "x")
+        error = (await until(socket, "error"))[-1]
+    assert (error["context_id"], error["done"]) == ("c", False)
+    response = await stand.http.post("/tts/bytes", json={"transcript": ""})
+    assert response.json()["error_code"] == "nothing_to_say"
+
+
+async def fail(performance: Any) -> None:
+    await performance.end("error", "internal", "out of notes")
+
+
+async def test_voices_come_as_a_page(stand: Any) -> None:
+    page = (await stand.http.get("/voices")).json()
+    assert [voice["id"] for voice in page["data"]] == ["slt", "awb"]
+    assert page["has_more"] is False

@@ -1,0 +1,121 @@
+"""Deepgram's protocol, as its clients speak it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+TEXT = "The tide is in."
+QUERY = "model=aura-2-thalia-en&encoding=linear16&sample_rate=16000&mip_opt_out=true"
+
+
+def url(stand: Any, query: str = QUERY) -> str:
+    return str(stand.url.replace("http", "ws") + f"/v1/speak?{query}")
+
+
+async def say(socket: ClientConnection, kind: str, **fields: Any) -> None:
+    await socket.send(json.dumps({"type": kind, **fields}))
+
+
+async def until(socket: ClientConnection, kind: str) -> tuple[bytes, list[dict[str, Any]]]:
+    """Audio and messages up to the first of `kind`."""
+    audio, messages = b"", []
+    async with asyncio.timeout(10):
+        while not messages or messages[-1]["type"] != kind:
+            received = await socket.recv()
+            if isinstance(received, bytes):
+                audio += received
+            else:
+                messages.append(json.loads(received))
+    return audio, messages
+
+
+@pytest.mark.parametrize(
+    ("query", "media_type", "bytes_a_second"),
+    [
+        ("", "audio/mpeg", None),
+        ("?encoding=linear16&container=none&sample_rate=24000.0", "audio/pcm", 48_000),
+        ("?encoding=linear16", "audio/wav", None),
+        ("?encoding=mulaw&container=none", "audio/basic", 8000),
+        ("?encoding=opus&container=ogg", "audio/ogg", None),
+        ("?encoding=flac&sample_rate=16000", "audio/flac", None),
+    ],
+)
+async def test_encodings_over_http(
+    stand: Any, query: str, media_type: str, bytes_a_second: int | None
+) -> None:
+    response = await stand.http.post(f"/v1/speak{query}", json={"text": TEXT})
+    assert response.headers["content-type"].startswith(media_type)
+    if bytes_a_second is not None:
+        seconds = len(response.content) / bytes_a_second
+        assert seconds == pytest.approx(len(TEXT) * 0.01, abs=0.001)
+
+
+async def test_flushed_follows_the_last_audio_of_its_turn(stand: Any, talk: Any) -> None:
+    async with connect(url(stand)) as socket:
+        _, (metadata,) = await until(socket, "Metadata")
+        for word in TEXT.split():
+            await say(socket, "Speak", text=f"{word} ")
+        await say(socket, "Flush")
+        await say(socket, "Speak", text="Second.")
+        await say(socket, "Flush")
+        first, messages = await until(socket, "Flushed")
+        second, more = await until(socket, "Flushed")
+        await say(socket, "Flush")
+        nothing, _ = await until(socket, "Flushed")
+        await say(socket, "Close")
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+    assert metadata["request_id"]
+    assert len(first) == 2 * len(talk.sound(TEXT + " "))
+    assert len(second) == 2 * len(talk.sound("Second."))
+    assert nothing == b""
+    assert (messages[-1]["sequence_id"], more[-1]["sequence_id"]) == (0, 1)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1000
+
+
+async def test_after_cleared_nothing_of_before_comes(stand: Any, talk: Any) -> None:
+    async def script(performance: Any) -> None:
+        await performance.say("first")
+        if performance.job.request.text.startswith("long"):
+            await asyncio.Event().wait()
+        await performance.end()
+
+    stand.stage.script = script
+    async with connect(url(stand)) as socket:
+        await until(socket, "Metadata")
+        await say(socket, "Speak", text="long")
+        await say(socket, "Flush")
+        async with asyncio.timeout(5):
+            assert isinstance(await socket.recv(), bytes)
+        await say(socket, "Clear")
+        await until(socket, "Cleared")
+        await say(socket, "Speak", text="short")
+        await say(socket, "Flush")
+        audio, messages = await until(socket, "Flushed")
+    assert len(audio) == 2 * len(talk.sound("first"))
+    assert [m["type"] for m in messages] == ["Flushed"]
+
+
+async def test_an_unknown_message_is_an_error_and_the_socket_stays(stand: Any) -> None:
+    async with connect(url(stand)) as socket:
+        await until(socket, "Metadata")
+        await say(socket, "Sing")
+        _, messages = await until(socket, "Error")
+        await say(socket, "Flush")
+        await until(socket, "Flushed")
+    assert messages[-1]["code"] == "bad_request"
+
+
+async def test_what_cannot_be_made_is_refused_before_the_upgrade(stand: Any) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with connect(url(stand, "encoding=mp3")):
+            pass
+    assert refused.value.response.status_code == 400
+    assert json.loads(refused.value.response.body)["err_code"] == "UNSUPPORTED"

@@ -1,0 +1,187 @@
+"""ElevenLabs' protocol, as its clients speak it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+TEXT = "The tide is in."
+QUERY = "model_id=eleven_turbo_v2_5&output_format=pcm_16000&inactivity_timeout=180"
+
+
+def url(stand: Any, kind: str, query: str = QUERY) -> str:
+    base: str = stand.url.replace("http", "ws")
+    return f"{base}/v1/text-to-speech/anyone/{kind}?{query}"
+
+
+async def say(socket: ClientConnection, **message: Any) -> None:
+    await socket.send(json.dumps(message))
+
+
+async def until(socket: ClientConnection, key: str) -> list[dict[str, Any]]:
+    """Messages up to the first in which `key` is true or not empty."""
+    messages: list[dict[str, Any]] = []
+    async with asyncio.timeout(10):
+        while not (messages and messages[-1].get(key)):
+            messages.append(json.loads(await socket.recv()))
+    return messages
+
+
+def pcm(messages: list[dict[str, Any]], context: str | None = None) -> Any:
+    mine = [m for m in messages if context is None or m.get("contextId") == context]
+    data = b"".join(base64.b64decode(m["audio"]) for m in mine if m.get("audio"))
+    return np.frombuffer(data, "<i2")
+
+
+def chars(messages: list[dict[str, Any]]) -> tuple[str, list[int], list[int]]:
+    found = [m["alignment"] for m in messages if m.get("alignment")]
+    return (
+        "".join(c for a in found for c in a["chars"]),
+        [t for a in found for t in a["charStartTimesMs"]],
+        [t for a in found for t in a["charDurationsMs"]],
+    )
+
+
+async def test_audio_over_http_in_the_format_that_was_asked_for(stand: Any) -> None:
+    body = {"text": TEXT, "model_id": "eleven_flash_v2_5", "voice_settings": None, "seed": 3}
+    path = "/v1/text-to-speech/21m00Tcm4TlvDq8ikWAM/stream"
+    response = await stand.http.post(path, json=body)
+    assert response.headers["content-type"] == "audio/mpeg"
+    assert response.headers["x-sample-rate"] == "44100"
+    response = await stand.http.post(f"{path}?output_format=ulaw_8000", json=body)
+    assert len(response.content) == pytest.approx(len(TEXT) * 80, abs=2)
+
+
+async def test_timestamps_over_http_cover_the_text(stand: Any) -> None:
+    path = "/v1/text-to-speech/x/with-timestamps?output_format=pcm_16000"
+    whole = (await stand.http.post(path, json={"text": TEXT})).json()
+    path = path.replace("x/with", "x/stream/with")
+    lines = (await stand.http.post(path, json={"text": TEXT})).text.splitlines()
+    streamed = [json.loads(line) for line in lines]
+    for found in ([whole], streamed):
+        audio = b"".join(base64.b64decode(one["audio_base64"]) for one in found)
+        assert len(audio) == 2 * 160 * len(TEXT)
+        times = [one["alignment"] for one in found if one["alignment"]]
+        assert "".join(c for t in times for c in t["characters"]) == TEXT + " "
+        ends = [e for t in times for e in t["character_end_times_seconds"]]
+        assert ends[-1] == pytest.approx(len(TEXT) * 0.01)
+
+
+async def test_lists_have_what_clients_read(stand: Any) -> None:
+    for version in ("v1", "v2"):
+        voices = (await stand.http.get(f"/{version}/voices")).json()["voices"]
+        assert [v["voice_id"] for v in voices] == ["slt", "awb"]
+        assert all(v["name"] and v["category"] for v in voices)
+    models = (await stand.http.get("/v1/models", headers={"xi-api-key": "k"})).json()
+    assert models[0]["model_id"] == "cantor"
+
+
+async def test_errors_have_the_vendors_shape(stand: Any) -> None:
+    response: httpx.Response = await stand.http.post("/v1/text-to-speech/x", json={"text": ""})
+    assert response.status_code == 400
+    assert response.json()["detail"]["status"] == "nothing_to_say"
+    path = "/v1/text-to-speech/x?output_format=mp3_1_1"
+    response = await stand.http.post(path, json={"text": TEXT})
+    assert response.json()["detail"]["status"] == "unsupported"
+
+
+async def test_stream_input_speaks_until_an_empty_text_and_closes(stand: Any, talk: Any) -> None:
+    async with connect(url(stand, "stream-input")) as socket:
+        await say(socket, text=" ", try_trigger_generation=True, voice_settings=None)
+        await say(socket, text="The tide ", try_trigger_generation=True)
+        await say(socket, text="is in.")
+        await say(socket, text="")
+        messages = await until(socket, "isFinal")
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1000
+    assert len(pcm(messages)) == len(talk.sound(TEXT))
+    assert chars(messages)[0].replace(" ", "") == TEXT.replace(" ", "")
+
+
+async def test_contexts_do_not_wait_for_each_other(stand: Any, talk: Any) -> None:
+    slow = asyncio.Event()
+
+    async def script(performance: Any) -> None:
+        if performance.job.request.text.startswith("slow"):
+            await slow.wait()
+        await talk.recite(performance)
+
+    stand.stage.script = script
+    async with connect(url(stand, "multi-stream-input")) as socket:
+        for name, text in (("a", "slow one"), ("b", "fast one")):
+            await say(socket, text=" ", context_id=name, voice_settings={"speed": 1.0})
+            await say(socket, text=text, context_id=name, flush=True)
+            await say(socket, text="", context_id=name, flush=True)
+            await say(socket, context_id=name, close_context=True)
+        first = await until(socket, "isFinal")
+        slow.set()
+        second = await until(socket, "isFinal")
+        await say(socket, close_socket=True)
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+    assert {m["contextId"] for m in first} == {"b"}
+    assert {m["contextId"] for m in second} == {"a"}
+    assert pcm(first, "b").any()
+    assert pcm(second, "a").any()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1000
+
+
+@pytest.mark.parametrize("settings", [{"coalesce_s": 0}], indirect=True)
+@pytest.mark.parametrize("sync", [True, False])
+async def test_alignment_counts_from_where_the_client_expects(stand: Any, sync: bool) -> None:
+    query = f"{QUERY}&auto_mode=true" + ("&sync_alignment=true" if sync else "")
+    async with connect(url(stand, "multi-stream-input", query)) as socket:
+        await say(socket, text="One.", context_id="c")
+        messages = await until(socket, "alignment")
+        await say(socket, text="Two.", context_id="c")
+        messages += await until(socket, "alignment")
+        await say(socket, context_id="c", close_context=True)
+        messages += await until(socket, "isFinal")
+    text, starts, durations = chars(messages)
+    assert text.split() == ["One.", "Two."]
+    second = text.index("T")
+    # Relative times add up: each message begins where the one before ended.
+    origin = 0 if sync else starts[second - 1] + durations[second - 1]
+    assert origin + starts[second] >= 40
+
+
+async def test_keeping_alive_opens_nothing(stand: Any) -> None:
+    async with connect(url(stand, "multi-stream-input")) as socket:
+        await say(socket, text="")
+        await say(socket, text="", context_id="gone")
+        await say(socket, context_id="gone", close_context=True)
+        await say(socket, text=TEXT, context_id="c")
+        await say(socket, context_id="c", close_context=True)
+        messages = await until(socket, "isFinal")
+    assert {m["contextId"] for m in messages} == {"c"}
+    assert len(stand.stage.jobs) == 1
+
+
+@pytest.mark.parametrize("settings", [{"max_contexts": 1}], indirect=True)
+async def test_too_many_contexts_are_refused(stand: Any) -> None:
+    async with connect(url(stand, "multi-stream-input")) as socket:
+        await say(socket, text="one", context_id="a")
+        await say(socket, text="two", context_id="b")
+        async with asyncio.timeout(5):
+            told = json.loads(await socket.recv())
+    assert told["contextId"] == "b"
+    assert told["error"] == "too_many_contexts"
+
+
+async def test_a_bad_format_is_refused_before_the_upgrade(stand: Any) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with connect(url(stand, "stream-input", "output_format=midi")):
+            pass
+    assert refused.value.response.status_code == 400
+    assert json.loads(refused.value.response.body)["detail"]["status"] == "unsupported"
