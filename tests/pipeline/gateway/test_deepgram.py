@@ -24,7 +24,8 @@ async def say(socket: ClientConnection, kind: str, **fields: Any) -> None:
 
 async def until(socket: ClientConnection, kind: str) -> tuple[bytes, list[dict[str, Any]]]:
     """Audio and messages up to the first of `kind`."""
-    audio, messages = b"", []
+    audio = b""
+    messages: list[dict[str, Any]] = []
     async with asyncio.timeout(10):
         while not messages or messages[-1]["type"] != kind:
             received = await socket.recv()

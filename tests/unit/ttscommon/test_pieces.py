@@ -1,9 +1,16 @@
 from __future__ import annotations
 
 from ttscommon.messages import TextPiece, decode, encode
-from ttscommon.pieces import Boundary, Mark, Pause, Phones, Text, marked, unmarked
+from ttscommon.pieces import Boundary, Mark, Pause, Phones, Piece, Text, marked, unmarked
 
-PIECES = [Text("The "), Phones("tide", "t aI d"), Boundary(), Text("is "), Pause(0.5), Text("in.")]
+PIECES: list[Piece] = [
+    Text("The "),
+    Phones("tide", "t aI d"),
+    Boundary(),
+    Text("is "),
+    Pause(0.5),
+    Text("in."),
+]
 
 
 def test_pieces_travel_as_text_with_marks_and_back() -> None:
