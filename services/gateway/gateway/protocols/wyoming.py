@@ -155,10 +155,9 @@ class WyomingSession:
         wanted = data.get("voice")
         name = wanted.get("name") if isinstance(wanted, dict) else None
         voice = name if isinstance(name, str) and name else DEFAULT
-        model, voice = self._context.names(DEFAULT, voice, lenient=True)
         if len(self._speaking) >= self._context.settings.max_queued_requests:
             raise TooManyContexts("too many texts wait already")
-        spec = await self._context.spec(model=model, voice=voice)
+        spec = await self._context.spec(voice=voice, names="any")
         frames = _Frames(self, spec.sample_rate, streamed=streamed)
         utterance = Utterance(self._context, spec, AudioFormat(), self._outbox, frames)
         self._speaking.add(utterance)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import structlog
 
@@ -22,6 +22,9 @@ from ttscommon.replicas import Model, Replica, Voice
 _ANY_LANGUAGE: Final = "mul"
 
 log_ = structlog.get_logger(__name__)
+
+# A model's and a voice's name, as a client says them -> as the catalogue has them now.
+Naming: TypeAlias = Callable[[str, str], tuple[str, str]]
 
 StageName = Literal["talker", "vocoder"]
 
@@ -145,13 +148,15 @@ class Catalogue:
             await self.refresh()
             await asyncio.sleep(self._tuning.poll_s)
 
-    async def resolve(self, model: str, voice: str) -> tuple[Model, Voice]:
-        """What a client's names mean; refreshes before it says no.
+    async def resolve(
+        self, model: str, voice: str, naming: Naming | None = None
+    ) -> tuple[Model, Voice]:
+        """What a client's names mean; refreshes before it says no. `naming` translates them first.
 
         Raises UnknownModel, UnknownVoice or Unavailable.
         """
         try:
-            return self._resolve(model, voice)
+            return self._resolve(model, voice, naming)
         except (UnknownModel, UnknownVoice, Unavailable):
             asked_s = time.monotonic()
         # Only a refresh begun after the question may say no: a worker may have reported since the
@@ -160,9 +165,11 @@ class Catalogue:
             if self._refreshed_s < asked_s:
                 await asyncio.sleep(self._refreshed_s + self._tuning.again_s - time.monotonic())
                 await self.refresh()
-        return self._resolve(model, voice)
+        return self._resolve(model, voice, naming)
 
-    def _resolve(self, model: str, voice: str) -> tuple[Model, Voice]:
+    def _resolve(self, model: str, voice: str, naming: Naming | None) -> tuple[Model, Voice]:
+        if naming is not None:
+            model, voice = naming(model, voice)
         found = self.snapshot.model(model, self._default_model)
         if self.snapshot.live("vocoder", found.name):
             return found, voice_of(found, voice)

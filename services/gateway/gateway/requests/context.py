@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal, TypeAlias
 
 from gateway.admission import ANONYMOUS, KeyRing
 from gateway.requests.aliases import DEFAULT, Aliases
@@ -17,6 +19,8 @@ from gateway.settings import GatewaySettings
 from ttscommon.errors import BadRequest
 from ttscommon.messages import Reference
 from ttscommon.replicas import Model, Voice
+
+Names: TypeAlias = Literal["own", "aliases", "any"]
 
 
 @dataclass(frozen=True)
@@ -50,17 +54,21 @@ class GatewayContext:
         language: str | None = None,
         resumable: bool = False,
         speed: float = 1.0,
+        names: Names = "own",
         wishes: Wishes = Wishes(),  # noqa: B008 -- frozen
         lenient: bool = True,
         attaching: bool = False,
     ) -> SpeechSpec:
         """What a client's names and wishes come to.
 
-        lenient: wishes that can be dropped are, where the model does not obey them; see Wishes.
-        attaching: the request runs already, so that only its sound matters. Raises UnknownModel,
-        UnknownVoice, Unavailable, Unsupported, and BadRequest for a recording.
+        names: whether only the deployment's own are known ("own"), those of other services too
+        ("aliases"), or any, which then means the default ("any"). lenient: wishes that can be
+        dropped are, where the model does not obey them; see Wishes. attaching: the request runs
+        already, so that only its sound matters. Raises UnknownModel, UnknownVoice, Unavailable,
+        Unsupported, and BadRequest for a recording.
         """
-        found, spoken = await self.catalogue.resolve(model, voice)
+        naming = None if names == "own" else partial(self.names, lenient=names == "any")
+        found, spoken = await self.catalogue.resolve(model, voice, naming)
         rate = sample_rate or found.sample_rate
         if wishes.language is None:
             wishes = replace(wishes, language=language)

@@ -84,12 +84,12 @@ def parse(data: bytes | Mapping[str, Any]) -> Speak:
 
 async def spec_of(context: GatewayContext, tenant: str, wish: Speak) -> SpeechSpec:
     """Raises Unavailable; names that mean nothing here mean the defaults."""
-    model, voice = context.names(wish.model_id, wish.voice, lenient=True)
     output = wish.output_format
     return await context.spec(
         tenant,
-        model=model,
-        voice=voice,
+        model=wish.model_id,
+        voice=wish.voice,
+        names="any",
         sample_rate=output.audio.rate_for(output.sample_rate),
         speed=wish.pace,
     )

@@ -73,11 +73,13 @@ async def spec_of(
     context: GatewayContext, tenant: str, query: Query, sample_rate: int
 ) -> SpeechSpec:
     """The voice is the model here. Raises Unavailable."""
-    known = context.catalogue.snapshot.models()
-    named = query.model if query.model in known else DEFAULT
-    model, voice = context.names(named, query.model, lenient=True)
     return await context.spec(
-        tenant, model=model, voice=voice, sample_rate=sample_rate, speed=query.speed
+        tenant,
+        model=query.model,
+        voice=query.model,
+        sample_rate=sample_rate,
+        speed=query.speed,
+        names="any",
     )
 
 

@@ -116,9 +116,13 @@ async def _speak(
     body = parse_body(await read_body(request, context.settings.max_body_bytes))
     audio, rate = parse_format(output_format)
     text = context.whole(body.text)
-    model, voice = context.names(body.model_id, voice_id, lenient=True)
     spec = await context.spec(
-        tenant, model=model, voice=voice, sample_rate=rate, speed=body.voice_settings.speed
+        tenant,
+        model=body.model_id,
+        voice=voice_id,
+        sample_rate=rate,
+        speed=body.voice_settings.speed,
+        names="any",
     )
     spoken = context.speak(spec, text, request.state.request_id)
     headers = {**chosen_headers(spec), "x-trace-id": request.state.request_id}

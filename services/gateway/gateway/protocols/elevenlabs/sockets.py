@@ -68,9 +68,13 @@ class _Speaking(VendorSession):
         await self._spec(1.0)
 
     async def _spec(self, speed: float) -> Any:
-        model, voice = self.context.names(self._model_id, self._voice_id, lenient=True)
         return await self.context.spec(
-            self._tenant or "", model=model, voice=voice, sample_rate=self._rate, speed=speed
+            self._tenant or "",
+            model=self._model_id,
+            voice=self._voice_id,
+            sample_rate=self._rate,
+            speed=speed,
+            names="any",
         )
 
     async def _begin(self, message: Mapping[str, Any]) -> Voiced:

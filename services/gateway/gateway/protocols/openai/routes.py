@@ -53,11 +53,11 @@ async def speech(request: Request, context: Context) -> Response:
 
 
 async def _spec(context: GatewayContext, tenant: str, body: SpeechBody) -> SpeechSpec:
-    model, voice = context.names(body.model, body.voice)
     return await context.spec(
         tenant,
-        model=model,
-        voice=voice,
+        model=body.model,
+        voice=body.voice,
+        names="aliases",
         sample_rate=body.audio.rate_for(body.sample_rate),
         seed=body.seed,
         wishes=body.wishes,
@@ -82,10 +82,15 @@ async def resume(
     if not _REQUEST_ID.match(request_id):
         raise NotFound("there is no such request", param="request_id")
     audio = format_named(response_format)
-    named, _ = context.names(model, DEFAULT)
     rate = audio.rate_for(sample_rate)
     spec = await context.spec(
-        tenant, model=named, sample_rate=rate, resumable=True, speed=speed, attaching=True
+        tenant,
+        model=model,
+        names="aliases",
+        sample_rate=rate,
+        resumable=True,
+        speed=speed,
+        attaching=True,
     )
     rest = context.attach(spec, request_id, from_sample)
     return SpeechResponse(context.settings, rest, audio)
