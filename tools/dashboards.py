@@ -175,6 +175,23 @@ STAGES: Final = Dashboard(
             stacked=True,
         ),
         Panel(
+            "Positions computed",
+            "ops",
+            {"{{kind}}": _rate("tts_positions_total", _MODEL, "kind")},
+            stacked=True,
+            help="Positions of prompts and of steps. Takeovers and evictions add prompts.",
+        ),
+        Panel(
+            "Streams that gave their KV blocks away",
+            "short",
+            {
+                "{{model}}": (
+                    f"sum by (model) (increase(tts_evictions_total{{{_MODEL}}}[$__rate_interval]))"
+                )
+            },
+            help="If it grows under usual load, the KV cache is too small for the slots.",
+        ),
+        Panel(
             "Playback in hand when a chunk is sent",
             "s",
             _quantiles("tts_playback_slack_seconds", _MODEL, "stage", 0.01, 0.5),

@@ -85,6 +85,9 @@ async def test_one_trace_leads_through_every_service(tmp_path: Path) -> None:
     assert talk.parent_id == one(spans, "send job.talk.cantor", "gateway").span_id
     assert one(spans, "send job.voc.cantor", "talker").parent_id == talk.span_id
     assert vocode.parent_id == one(spans, "send job.voc.cantor").span_id
+    [prefill] = [s for s in spans if s.name == "prefill"]
+    assert prefill.service.endswith("talker")
+    assert any(s.name == "first chunk" and s.span_id == prefill.parent_id for s in spans)
     for job in (talk, vocode):
         below = {s.name for s in spans if s.parent_id == job.span_id}
         assert {"queue", "first chunk"} <= below

@@ -5,7 +5,6 @@ Which labels they carry, and how many series that makes: docs/decisions/0008.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -39,30 +38,6 @@ class Family(Generic[M]):
         """The series with `values` for the labels that differ."""
         every = (*values, *self._common)
         return self._metric.labels(*every) if every else self._metric
-
-
-class StepTimes:
-    """How long engine steps take. `tap`, if set, hears of each, in the engine's thread."""
-
-    def __init__(self, family: Family[Histogram]) -> None:
-        self.tap: Callable[[float], None] | None = None
-        self._family = family
-
-    def labels(self, stage: str) -> StepTime:
-        return StepTime(self._family.labels(stage), self.tap)
-
-
-class StepTime:
-    """The step times of one stage."""
-
-    def __init__(self, histogram: Histogram, tap: Callable[[float], None] | None) -> None:
-        self._histogram = histogram
-        self._tap = tap
-
-    def observe(self, took_s: float) -> None:
-        self._histogram.observe(took_s)
-        if self._tap is not None:
-            self._tap(took_s)
 
 
 class TenantLabels:
@@ -123,13 +98,22 @@ class Metrics:
         self.queue_wait = self._histogram(
             "tts_queue_wait_seconds", "Job published to job started.", ("stage",), _LATENCY_S
         )
-        self.stage_duration = StepTimes(
-            self._histogram("tts_stage_duration_seconds", "One engine step.", ("stage",), _STEP_S)
+        self.stage_duration = self._histogram(
+            "tts_stage_duration_seconds",
+            "One engine step, from its launch, or the end of the step before, to its results.",
+            ("stage",),
+            _STEP_S,
         )
         self.batch = self._histogram(
             "tts_batch_size", "Streams in one engine step.", ("stage",), _BATCH
         )
         self.kv_blocks = self._gauge("tts_kv_blocks", "KV-cache blocks by state.", ("state",))
+        self.positions = self._counter(
+            "tts_positions", "Positions a talker computed: of prompts or of steps.", ("kind",)
+        )
+        self.evictions = self._counter(
+            "tts_evictions", "Times that a stream gave its KV blocks to a more urgent one."
+        )
         self.recoveries = self._counter(
             "tts_recoveries", "Requests taken over from another worker.", ("stage",)
         )
@@ -147,7 +131,7 @@ class Metrics:
         made = Histogram(name, text, self._names(labels), buckets=buckets, registry=registry)
         return Family(made, tuple(self._common.values()))
 
-    def _counter(self, name: str, text: str, labels: tuple[str, ...]) -> Family[Counter]:
+    def _counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> Family[Counter]:
         made = Counter(name, text, self._names(labels), registry=self.registry)
         return Family(made, tuple(self._common.values()))
 

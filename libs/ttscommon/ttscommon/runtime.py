@@ -50,14 +50,16 @@ EventT = TypeVar("EventT")
 StreamT = TypeVar("StreamT", bound=EngineStream)
 ValueT = TypeVar("ValueT")
 Sink = Callable[[Sequence[tuple[str, Any]]], object]
+# Hears on the engine's thread how long a step took, and of which streams it was.
+OnStep = Callable[[float, Sequence[str]], object]
 
 
 class Runtime(ABC, Generic[StreamT, EventT]):
     """Holds streams in slots and turns on a thread of its own, until it is stopped or dies.
 
-    Public methods may be called from any thread. A subclass computes in `_turn`. What goes wrong
-    with a stream is that stream's own failure; anything else ends the engine, and then every
-    stream fails with Stopped.
+    Public methods may be called from any thread. A subclass computes in `_turn`, and tells
+    `on_step`, where it is set, of every step. What goes wrong with a stream is that stream's own
+    failure; anything else ends the engine, and then every stream fails with Stopped.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
     ) -> None:
         self.name = name
         self.error: BaseException | None = None
+        self.on_step: OnStep | None = None
         self._slots = slots
         self._in_flight: InFlight[Any] = InFlight()
         self._beat = beat

@@ -13,6 +13,7 @@ from ttscommon.bus import Bus
 from ttscommon.errors import BusUnavailable
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Model, Replica
+from ttscommon.runtime import OnStep
 from ttscommon.service import Service
 from ttscommon.settings import StageSettings
 from ttscommon.subjects import Stage
@@ -38,8 +39,11 @@ class StageSpec(Protocol):
 class StageEngine(Protocol):
     """One thread that works on many streams.
 
-    `error` is what killed it, if anything did. The other properties: see Replica.
+    `error` is what killed it, if anything did; `on_step` hears of its steps, see Runtime. The
+    other properties: see Replica.
     """
+
+    on_step: OnStep | None
 
     @property
     def spec(self) -> StageSpec: ...
@@ -113,13 +117,7 @@ async def run_stage(
             lambda: _report(bus, stage, engine, settings, worker, service),
             metrics,
         )
-        if settings.tracing.endpoint is not None:
-            steps = tracing.StepSpans(stage.name, worker.spans)
-            metrics.stage_duration.tap = steps.observe
-        metrics.slots.labels(stage.name).set(settings.slots)
-        # A counter that appears with its first event has not increased, for Prometheus.
-        metrics.recoveries.labels(stage.name)
-        metrics.queue_jobs.labels(stage.name).set_function(lambda: worker.queued)
+        _instrument(settings, stage, engine, worker, metrics)
         drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)
         await worker.run(service.stopping, drain_s, ready=service.announce)
     finally:
@@ -128,6 +126,18 @@ async def run_stage(
         await bus.close()
     if engine.error is not None:
         raise engine.error
+
+
+def _instrument(
+    settings: StageSettings, stage: Stage, engine: StageEngine, worker: Worker, metrics: Metrics
+) -> None:
+    """Trace the engine's steps where traces are on, and export what the worker knows."""
+    if settings.tracing.endpoint is not None:
+        engine.on_step = tracing.StepSpans(stage.name, worker.span_of).observe
+    metrics.slots.labels(stage.name).set(settings.slots)
+    # A counter that appears with its first event has not increased, for Prometheus.
+    metrics.recoveries.labels(stage.name)
+    metrics.queue_jobs.labels(stage.name).set_function(lambda: worker.queued)
 
 
 async def _tell_of_loading(connecting: asyncio.Task[Bus], stage: Stage, model: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
@@ -145,6 +145,15 @@ def first_chunk(engine_s: float | None) -> None:
     span.end()
 
 
+def phase(name: str, began_s: float, ended_s: float) -> None:
+    """A span of what this task's job did on the way to its first chunk, by the monotonic clock."""
+    span = _first_chunk.get()
+    if span is not None and span.is_recording():
+        unix_s = time.time() - time.monotonic()
+        with trace.use_span(span):
+            _finished(name, unix_s + began_s, unix_s + ended_s)
+
+
 def _finished(name: str, began_unix_s: float, ended_unix_s: float) -> None:
     """A span below the current one for what has happened already."""
     span = tracer.start_span(name, start_time=int(began_unix_s * 1e9))
@@ -176,20 +185,21 @@ def add_trace(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 
 class StepSpans:
-    """Spans of an engine's steps, one of `one_in`, linked to the requests that are in work."""
+    """Spans of an engine's steps, one of `one_in`, linked to the requests that it was of."""
 
     def __init__(
-        self, stage: str, contexts: Callable[[], Iterable[SpanContext]], one_in: int = 100
+        self, stage: str, span_of: Callable[[str], SpanContext | None], one_in: int = 100
     ) -> None:
         self._stage = stage
-        self._contexts = contexts
+        self._span_of = span_of
         self._one_in = one_in
 
-    def observe(self, took_s: float) -> None:
-        """A step has just ended. Called by the engine's thread."""
+    def observe(self, took_s: float, keys: Sequence[str]) -> None:
+        """A step of the requests `keys` has just ended. Called by the engine's thread."""
         if random.randrange(self._one_in):
             return
-        sampled = [context for context in self._contexts() if context.trace_flags.sampled]
+        known = [context for key in keys if (context := self._span_of(key)) is not None]
+        sampled = [context for context in known if context.trace_flags.sampled]
         if not sampled:
             return
         ended_ns = time.time_ns()
@@ -197,7 +207,7 @@ class StepSpans:
             f"step {self._stage}",
             Context(),
             links=[Link(context) for context in sampled[:_MOST_LINKS]],
-            attributes={"antiphon.stage": self._stage, "antiphon.streams": len(sampled)},
+            attributes={"antiphon.stage": self._stage, "antiphon.streams": len(keys)},
             start_time=ended_ns - int(took_s * 1e9),
         )
         span.end(ended_ns)

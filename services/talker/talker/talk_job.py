@@ -15,7 +15,7 @@ import structlog
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
 from talker.models.base import Arrays, Prepared
-from ttscommon import subjects
+from ttscommon import subjects, tracing
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.errors import AntiphonError, BusUnavailable
 from ttscommon.events import EventRouter
@@ -194,7 +194,9 @@ class TalkJob:
         """Put chunks until the stream ends, and return the End that fits how it ended."""
         while True:
             match await events.get():
-                case ChunkReady(arrays, words):
+                case ChunkReady(arrays, words, prefill):
+                    if prefill is not None:
+                        tracing.phase("prefill", *prefill)
                     tensors = {name: Tensor.of(array) for name, array in arrays.items()}
                     spent = () if self._writer.position else (self._spent(),)
                     chunk = CodecChunk(self._key, self._writer.position, tensors, words, spent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,6 @@ from opentelemetry.trace import INVALID_SPAN_CONTEXT
 
 from ttscommon import tracing
 from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
 from ttscommon.settings import TracingSettings
 from ttscommon.subjects import TALKER
 
@@ -63,15 +63,30 @@ def test_a_job_that_ends_without_a_chunk_ends_its_spans(spans: InMemorySpanExpor
     }
 
 
-def test_a_step_is_linked_to_the_requests_in_work(spans: InMemorySpanExporter) -> None:
+def test_a_step_is_linked_to_the_requests_it_was_of(spans: InMemorySpanExporter) -> None:
     with tracing.processing(TALKER, REQUEST, 1, {}) as job:
-        contexts = [job.get_span_context(), INVALID_SPAN_CONTEXT]
-        metrics = Metrics("cantor")
-        metrics.stage_duration.tap = tracing.StepSpans("talker", lambda: contexts, one_in=1).observe
-        metrics.stage_duration.labels("talker").observe(0.01)
+        jobs = {"r1": job.get_span_context(), "untraced": INVALID_SPAN_CONTEXT}
+        steps = tracing.StepSpans("talker", jobs.get, one_in=1)
+        steps.observe(0.01, ["untraced"])
+        steps.observe(0.01, ["r1", "untraced", "ended"])
     step = named(spans, "step talker")
-    assert [link.context for link in step.links] == contexts[:1]
+    assert [link.context for link in step.links] == [jobs["r1"]]
+    assert step.attributes is not None
+    assert step.attributes["antiphon.streams"] == 3
     assert step.parent is None
+
+
+def test_phases_before_the_first_chunk_are_spans_below_it(spans: InMemorySpanExporter) -> None:
+    now = time.monotonic()
+    with tracing.processing(TALKER, REQUEST, 1, {}):
+        tracing.phase("prefill", now - 0.02, now - 0.01)
+        tracing.first_chunk(0.03)
+        tracing.phase("prefill", now - 0.02, now - 0.01)
+    prefill, first = named(spans, "prefill"), named(spans, "first chunk")
+    assert prefill.parent == first.get_span_context()
+    assert prefill.end_time is not None
+    assert prefill.start_time is not None
+    assert prefill.end_time - prefill.start_time == pytest.approx(10_000_000, abs=1000)
 
 
 def test_without_an_endpoint_nothing_is_traced_or_sent() -> None:

@@ -80,9 +80,10 @@ class Worker:
         """Jobs of this stage that nobody had taken at the last report."""
         return self._reporter.queued
 
-    def spans(self) -> list[SpanContext]:
-        """The spans of the jobs in work; may be asked by any thread."""
-        return [job.span for job in list(self.active.values())]
+    def span_of(self, request_id: str) -> SpanContext | None:
+        """The span of a job, if it is in work; may be asked by any thread."""
+        job = self.active.get(request_id)
+        return None if job is None else job.span
 
     async def run(
         self,

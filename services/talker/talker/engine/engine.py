@@ -23,8 +23,9 @@ from ttscommon.slots import Slots
 
 _LIMITS: Final = Limits()
 _STAGE: Final = "talker"
+_KINDS: Final = {True: "step", False: "prompt"}
 
-Launch = tuple[Sequence[tuple[Stream, Row, int]], Any]
+Launched = tuple[Stream, Row, int]
 
 
 class Engine(Runtime[Stream, ChunkReady]):
@@ -58,6 +59,8 @@ class Engine(Runtime[Stream, ChunkReady]):
         self._policy = policy
         self._clock = clock
         self._pace = Pace(family.measured_round_s, clock)
+        self._collected_s = 0.0
+        metrics.evictions.labels()  # starts at 0
 
     @property
     def idle(self) -> bool:
@@ -141,41 +144,52 @@ class Engine(Runtime[Stream, ChunkReady]):
 
     def _evict(self, key: str) -> None:
         self._with(key, Stream.evict)
+        self.metrics.evictions.labels().inc()
 
     # launch
 
     def _launch(self, chosen: list[Stream]) -> None:
         if not chosen:
             return
+        began = self._clock()
         batch = [(stream, self._row(stream), stream.generation) for stream in chosen]
         launched, failed = launch_bisected(batch, self._start)
         for (stream, _, _), error in failed:
             self._fail(stream, error)
         for part, ticket in launched:
-            for stream, _, _ in part:
-                stream.launched()
-            self._in_flight.launched((list(part), ticket))
+            for stream, row, _ in part:
+                stream.launched(began)
+                self.metrics.positions.labels(_KINDS[row.plan.decode]).inc(row.plan.count)
+            self._in_flight.launched((list(part), ticket, began))
             self.metrics.batch.labels(_STAGE).observe(len(part))
 
     def _row(self, stream: Stream) -> Row:
         assert stream.planned is not None
         return Row(stream.model, stream.slot, stream.planned, self._room.table(stream.key))
 
-    def _start(self, batch: Sequence[tuple[Stream, Row, int]]) -> Any:
+    def _start(self, batch: Sequence[Launched]) -> Any:
         return self._runner.launch([row for _, row, _ in batch])
 
     # collect
 
     def _collect(self) -> int:
         """Take the oldest launch's results; returns the frames gained."""
-        started, (batch, ticket) = self._clock(), self._in_flight.oldest()
+        batch, ticket, began = self._in_flight.oldest()
         results = self._runner.collect(ticket)
         self._in_flight.settle()
-        self.metrics.stage_duration.labels(_STAGE).observe(self._clock() - started)
+        self._account(batch, began)
         for index, (stream, row, generation) in enumerate(batch):
             if stream.generation == generation and stream.slot >= 0:
                 self._accept(stream, row, results, index)
         return sum(results.gained)
+
+    def _account(self, batch: Sequence[Launched], began: float) -> None:
+        """A step lasts from its launch, or from the end of the one before, to its results."""
+        now = self._clock()
+        took_s, self._collected_s = now - max(began, self._collected_s), now
+        self.metrics.stage_duration.labels(_STAGE).observe(took_s)
+        if self.on_step is not None:
+            self.on_step(took_s, [stream.key for stream, _, _ in batch])
 
     def _accept(self, stream: Stream, row: Row, results: Results, index: int) -> None:
         try:
@@ -184,7 +198,7 @@ class Engine(Runtime[Stream, ChunkReady]):
             if row.plan.partial:
                 return
             cached = row.plan.start + results.kept[index]
-            stream.accept(cached, results.row(index), results.ended[index])
+            stream.accept(cached, results.row(index), results.ended[index], self._collected_s)
         except Exception as error:
             self._fail(stream, error)
 
@@ -211,10 +225,14 @@ class Engine(Runtime[Stream, ChunkReady]):
             at = 0
             for stream, raw, words in part:
                 count = rows(raw)
-                self._emit(stream.key, ChunkReady(cut(arrays, at, at + count), words))
+                chunk = ChunkReady(cut(arrays, at, at + count), words, stream.prefill)
+                self._emit(stream.key, chunk)
                 at += count
+                slack_s = stream.slack_at(now)
                 if stream.sent(count, now):
                     self.metrics.ttfp.labels(_STAGE).observe(now - stream.arrived_s)
+                else:
+                    self.metrics.slack.labels(_STAGE).observe(slack_s)
 
     def _render(self, taken: Sequence[tuple[Stream, Arrays, Any]]) -> Arrays:
         raw = concatenate([raw for _, raw, _ in taken])

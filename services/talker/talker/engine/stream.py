@@ -19,10 +19,15 @@ DRY_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ChunkReady:
-    """Frames for the bus, arrays of one row a frame."""
+    """Frames for the bus, arrays of one row a frame.
+
+    prefill: when the first launch of the stream began and when its prompt was computed, by the
+    engine's clock; in the first chunk only.
+    """
 
     arrays: Arrays
     words: tuple[WordTime, ...]
+    prefill: tuple[float, float] | None = None
 
 
 Event = ChunkReady | Finished | Failed
@@ -35,7 +40,8 @@ class Stream:
     `generation` counts evictions: what was launched before the last one does not count any more.
     `ahead`: sampling launches of this generation that are in flight. `rest`: what is left of a
     prompt that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s`
-    are of the current turn.
+    are of the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its
+    first prompt was computed.
     """
 
     request: SpeechRequest
@@ -53,6 +59,8 @@ class Stream:
     slack_s: float = 0.0
     waited_s: float = 0.0
     ready_since_s: float | None = None
+    launched_s: float | None = None
+    prefilled_s: float | None = None
     playback_start_s: float | None = None
     first_sent_s: float | None = None
     sent_frames: int = 0
@@ -110,14 +118,16 @@ class Stream:
             return 0.0
         return start + self.sent_frames / self.frame_rate_hz - now
 
-    def launched(self) -> None:
+    def launched(self, now: float) -> None:
         """The planned positions are being computed."""
+        self.launched_s = now if self.launched_s is None else self.launched_s
         self.rest = self.remainder
         self.ahead += self.rest is None
         self.ready_since_s = None
 
-    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
+    def accept(self, cached: int, frames: Arrays, ended: bool, now: float) -> None:
         """Take a launch's result. Launches behind one that ended the sequence mean nothing."""
+        self.prefilled_s = now if self.prefilled_s is None else self.prefilled_s
         self.ahead -= 1
         self.model.accept(cached, frames, ended)
         if ended:
@@ -157,6 +167,13 @@ class Stream:
         if pending >= size:
             return min(pending, sizes.regular)
         return pending if self._dry else 0
+
+    @property
+    def prefill(self) -> tuple[float, float] | None:
+        """See ChunkReady; None once a chunk was sent."""
+        if self.sent_chunks or self.launched_s is None or self.prefilled_s is None:
+            return None
+        return self.launched_s, self.prefilled_s
 
     @property
     def over(self) -> bool:

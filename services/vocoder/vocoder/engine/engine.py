@@ -165,7 +165,7 @@ class Engine(Runtime[Stream, Piece]):
         results = self._codec.collect(ticket)
         self._in_flight.settle()
         now = self._clock()
-        self._measure([work for _, work in batch], now - started)
+        self._measure(batch, now - started)
         for (stream, work), decoded in zip(batch, results, strict=True):
             if stream.slot < 0:
                 continue
@@ -174,11 +174,13 @@ class Engine(Runtime[Stream, Piece]):
             except Exception as error:
                 self._fail(stream, error)
 
-    def _measure(self, works: Sequence[Work], took_s: float) -> None:
-        shape = len(works), max(len(work) for work in works)
+    def _measure(self, batch: Batch, took_s: float) -> None:
+        shape = len(batch), max(len(work) for _, work in batch)
         self._step_s.setdefault(shape, deque(maxlen=_LATELY)).append(took_s)
         self.metrics.stage_duration.labels(_STAGE).observe(took_s)
-        self.metrics.batch.labels(_STAGE).observe(len(works))
+        self.metrics.batch.labels(_STAGE).observe(len(batch))
+        if self.on_step is not None:
+            self.on_step(took_s, [stream.key for stream, _ in batch])
 
     def _send(self, stream: Stream, work: Work, decoded: Decoded, now: float) -> None:
         first, deadline_s = not stream.sent, stream.deadline_s

@@ -15,7 +15,15 @@ from talker.engine.runner import Results, Row
 from talker.engine.scheduler import Limits
 from talker.engine.stream import ChunkReady, Event
 from talker.models.base import Arrays, Plan, Prepared
-from talker.models.fake import Curve, FakeModel, FakeRunner, FakeStream, Manner, fake_frame
+from talker.models.fake import (
+    PROMPT,
+    Curve,
+    FakeModel,
+    FakeRunner,
+    FakeStream,
+    Manner,
+    fake_frame,
+)
 from ttscommon.errors import TextTooLong
 from ttscommon.inflight import DeviceError
 from ttscommon.messages import SpeechRequest, WordTime
@@ -347,6 +355,59 @@ def test_metrics_know_the_batch_and_replicas_the_cache() -> None:
     assert desk.engine.kv_positions == (112, 128)
     desk.run()
     assert metrics.registry.get_sample_value("tts_batch_size_count", {"stage": "talker"}) == 17
+
+
+def test_metrics_tell_prompts_from_steps_and_count_evictions() -> None:
+    metrics = Metrics()
+    desk = Desk(Model(Manner(cached=True)), metrics=metrics, blocks=7)
+
+    def count(name: str, **labels: str) -> float:
+        return metrics.registry.get_sample_value(name, labels) or 0.0
+
+    assert metrics.registry.get_sample_value("tts_evictions_total") == 0
+    desk.open("s0", "x" * 50)
+    desk.engine.step()
+    assert count("tts_positions_total", kind="prompt") == PROMPT
+    for seed in range(1, 4):
+        desk.open(f"s{seed}", "x" * 50, seed=seed)
+    desk.run()
+    assert count("tts_evictions_total") > 0
+    assert count("tts_positions_total", kind="prompt") > 4 * PROMPT
+    assert 200 < count("tts_positions_total", kind="step") < 4 * 80
+
+
+def test_a_step_lasts_from_its_launch_to_its_results_and_names_its_streams() -> None:
+    now = [100.0]
+    steps: list[tuple[float, list[str]]] = []
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    model = FakeModel("m", Curve(0.02, 0.0, 0.0), sleep, Manner())
+    desk = Desk(model, clock=lambda: now[0])
+    desk.engine.on_step = lambda took_s, keys: steps.append((took_s, list(keys)))
+    desk.open("a")
+    desk.open("b", "x" * 20)
+    desk.run()
+    assert {round(took_s, 6) for took_s, _ in steps} == {0.02}
+    assert steps[0][1] == ["a", "b"]
+    assert steps[-1][1] == ["b"]
+
+
+def test_the_first_chunk_says_when_its_prompt_was_computed() -> None:
+    now = [100.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    model = FakeModel("m", Curve(0.02, 0.0, 0.03), sleep, Manner())
+    desk = Desk(model, clock=lambda: now[0])
+    desk.open("a")
+    desk.run()
+    first, *others = [event for event in desk.events["a"] if isinstance(event, ChunkReady)]
+    assert first.prefill == pytest.approx((100.0, 100.05))
+    assert others
+    assert {chunk.prefill for chunk in others} == {None}
 
 
 def test_the_pace_counts_frames_not_streams() -> None:
