@@ -18,6 +18,7 @@ _LISTENER: Final = f'{_MODEL}, tenant=~"$tenant"'
 _IN_TIME: Final = f'viable="true", {_LISTENER}'
 _GATEWAY: Final = f'stage="gateway", {_LISTENER}'
 _STAGE: Final = f'stage=~"$stage", {_MODEL}'
+_GRAPHS: Final = f'path="graph", {_STAGE}'
 _BAD_ENDS: Final = f'outcome=~"detached|error", {_MODEL}'
 
 
@@ -180,6 +181,17 @@ STAGES: Final = Dashboard(
             {"{{kind}}": _rate("tts_positions_total", _MODEL, "kind")},
             stacked=True,
             help="Positions of prompts and of steps. Takeovers and evictions add prompts.",
+        ),
+        Panel(
+            "Graph hit rate",
+            "percentunit",
+            {
+                "{{stage}}": (
+                    f"{_rate('tts_launches_total', _GRAPHS, 'stage')} / "
+                    f"{_rate('tts_launches_total', _STAGE, 'stage')}"
+                )
+            },
+            help="Launches that replay a recorded graph. 0 on a CPU, which records none.",
         ),
         Panel(
             "Streams that gave their KV blocks away",

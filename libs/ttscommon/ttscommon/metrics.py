@@ -111,6 +111,11 @@ class Metrics:
         self.positions = self._counter(
             "tts_positions", "Positions a talker computed: of prompts or of steps.", ("kind",)
         )
+        self.launches = self._counter(
+            "tts_launches",
+            "Parts of engine steps, by how they were computed (graph, recording, eager).",
+            ("stage", "path"),
+        )
         self.evictions = self._counter(
             "tts_evictions", "Times that a stream gave its KV blocks to a more urgent one."
         )

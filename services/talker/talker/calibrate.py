@@ -18,7 +18,7 @@ import numpy as np
 
 from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import Engine
-from talker.engine.runner import Results, Row, Runner
+from talker.engine.runner import LaunchPath, Results, Row, Runner
 from talker.engine.scheduler import Limits, offline
 from talker.loading import load_family
 from talker.models.base import Family, Prepared, TalkerStream
@@ -60,6 +60,9 @@ class TimedRunner:
         elif frames:
             self._books.steps[streams].append(took_s * streams / frames)
         return results
+
+    def paths(self, ticket: Any) -> Sequence[LaunchPath]:
+        return self._runner.paths(ticket[0])
 
     def render(self, raw: Arrays) -> Arrays:
         started = self._clock()

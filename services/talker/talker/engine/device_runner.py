@@ -19,7 +19,7 @@ from talker.engine.blocks import BLOCK_POSITIONS, blocks_for
 from talker.engine.device_cache import DeviceCache
 from talker.engine.launches import TABLE, Decodes, Part, Place, Promptings
 from talker.engine.resident import ResidentState
-from talker.engine.runner import Results, Row
+from talker.engine.runner import LaunchPath, Results, Row
 from talker.models.base import TalkerModel
 from ttscommon.device.device import Device
 from ttscommon.device.transfer import Buffers
@@ -86,6 +86,9 @@ class DeviceRunner:
         found = [part.wait() for part in ticket.parts]
         self._buffers.give_back(ticket.buffers)
         return merged(ticket, found)
+
+    def paths(self, ticket: Ticket) -> Sequence[LaunchPath]:
+        return [part.path for part in ticket.parts]
 
     @torch.inference_mode()
     def render(self, raw: Arrays) -> Arrays:

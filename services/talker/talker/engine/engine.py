@@ -161,6 +161,8 @@ class Engine(Runtime[Stream, ChunkReady]):
                 stream.launched(began)
                 self.metrics.positions.labels(_KINDS[row.plan.decode]).inc(row.plan.count)
             self._in_flight.launched((list(part), ticket, began))
+            for path in self._runner.paths(ticket):
+                self.metrics.launches.labels(_STAGE, path).inc()
             self.metrics.batch.labels(_STAGE).observe(len(part))
 
     def _row(self, stream: Stream) -> Row:

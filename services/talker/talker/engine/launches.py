@@ -14,7 +14,7 @@ from torch import Tensor
 from talker.engine.blocks import BLOCK_POSITIONS
 from talker.engine.device_cache import DeviceCache
 from talker.engine.resident import ResidentState
-from talker.engine.runner import Row
+from talker.engine.runner import LaunchPath, Row
 from talker.kernels.attention import TILE_QUERIES, prompt_tiles
 from talker.models.base import Attend, Out, Prompts, Rows, TalkerModel
 from ttscommon.device.buckets import Buckets
@@ -61,11 +61,15 @@ class Place:
 
 @dataclass(slots=True)
 class Part:
-    """Rows of a launch that were computed together; `indices`: where they stand in it."""
+    """Rows of a launch that were computed together; `indices`: where they stand in it.
+
+    path: see Runner.paths.
+    """
 
     indices: list[int]
     counts: list[int]
     fetch: Fetch
+    path: LaunchPath = "eager"
 
     def wait(self) -> dict[str, Array]:
         """Raw frames, `gained`, `ended`, `bad` and `kept` by name. Raises DeviceError."""
@@ -85,11 +89,12 @@ class _Launches(ABC):
     def launch(self, indices: list[int], rows: Sequence[Row]) -> Part:
         """Submit these rows of a launch; raises before any state has changed, or DeviceError."""
         place, shape = self._place, self._shape(rows)
+        path = self._path(shape)
         prepared = self._prepared_for(shape)
         filled = prepared.inputs.fill(self._arrays(rows, shape))
         place.device.submit(prepared.run)
         fetch = Fetch(place.device, place.buffers, prepared.result, len(rows), [filled])
-        return Part(indices, [row.plan.count for row in rows], fetch)
+        return Part(indices, [row.plan.count for row in rows], fetch, path)
 
     @property
     def padding(self) -> int:
@@ -99,6 +104,17 @@ class _Launches(ABC):
         if (found := self._prepared.get(shape)) is None:
             found = self._prepared[shape] = self._prepare(shape)
         return found
+
+    def _path(self, shape: Shape) -> LaunchPath:
+        """How a launch of this shape is about to be computed."""
+        if not self._recorded:
+            return "eager"
+        return "graph" if shape in self._prepared else "recording"
+
+    @property
+    @abstractmethod
+    def _recorded(self) -> bool:
+        """Whether work of a shape is recorded when the shape first comes up."""
 
     @abstractmethod
     def _shape(self, rows: Sequence[Row]) -> Shape: ...
@@ -128,6 +144,8 @@ class _Launches(ABC):
 
 class Decodes(_Launches):
     """A token a row: a graph for each batch bucket and reach."""
+
+    _recorded = True
 
     def record_all(self) -> None:
         """The largest first, whose memory the others then share."""
@@ -173,6 +191,10 @@ class Promptings(_Launches):
     Recorded as graphs where the family's `prefill` has fixed shapes, run as they come otherwise.
     """
 
+    @property
+    def _recorded(self) -> bool:
+        return self._place.model.fixed_prompts
+
     def _shape(self, rows: Sequence[Row]) -> Shape:
         tokens = max(_LEAST_TOKENS, sum(row.plan.count for row in rows))
         return Shape(self._rows(rows), 1 << (tokens - 1).bit_length(), self._reach(rows))
@@ -212,7 +234,7 @@ class Promptings(_Launches):
             result.out = result.packed(self._prefill(inputs.tensors, shape))
             return result.out
 
-        if not place.model.fixed_prompts:
+        if not self._recorded:
             return Prepared(inputs, compute, result)
         filled = inputs.fill(self._nothing(shape))
         recorded = place.device.record(compute)

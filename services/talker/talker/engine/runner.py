@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from talker.models.base import Plan, TalkerStream
 from ttscommon.fields import Array, Arrays, concatenate
+
+# By a recorded graph, by one that had to be recorded first, or operation by operation.
+LaunchPath = Literal["graph", "recording", "eager"]
 
 
 @dataclass(slots=True)
@@ -81,6 +84,9 @@ class Runner(Protocol):
 
     def collect(self, ticket: Any) -> Results:
         """Wait for a launch. Raises DeviceError."""
+
+    def paths(self, ticket: Any) -> Sequence[LaunchPath]:
+        """How each part of a launch was computed: see LaunchPath."""
 
     def render(self, raw: Arrays) -> Arrays:
         """Frames of many streams, one after the other, made ready for the log."""

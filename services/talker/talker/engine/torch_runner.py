@@ -11,7 +11,7 @@ from torch import Tensor
 
 from talker.engine.kv import LEAST_ROWS, PagedCache
 from talker.engine.padding import padded
-from talker.engine.runner import Results, Row
+from talker.engine.runner import LaunchPath, Results, Row
 from talker.engine.state import SlotState
 from talker.models.base import Attend, Out, Prompts, Rows, TalkerModel
 from ttscommon.fields import Arrays, concatenate
@@ -51,6 +51,10 @@ class TorchRunner:
 
     def collect(self, ticket: Results) -> Results:
         return ticket
+
+    def paths(self, ticket: Results) -> Sequence[LaunchPath]:
+        del ticket
+        return ("eager",)
 
     @torch.inference_mode()
     def render(self, raw: Arrays) -> Arrays:

@@ -19,7 +19,7 @@ import numpy as np
 
 from talker.engine.blocks import BLOCK_POSITIONS
 from talker.engine.chunker import ChunkSeconds
-from talker.engine.runner import Results, Row
+from talker.engine.runner import LaunchPath, Results, Row
 from talker.models.base import (
     CacheSpec,
     Family,
@@ -236,6 +236,10 @@ class FakeRunner:
         if self.depth and (rest_s := ready_s - self._model.clock()) > 0.0:
             self._model.sleep(rest_s)
         return results
+
+    def paths(self, ticket: tuple[float, Results]) -> Sequence[LaunchPath]:
+        del ticket
+        return ("eager",)
 
     def render(self, raw: Arrays) -> Arrays:
         if (rendering := self._model.curve.render_seconds(rows(raw))) > 0.0:

@@ -151,6 +151,20 @@ def test_recorded_prompts_say_the_same(expected: Mapping[str, Arrays]) -> None:
     same(spoken(cantor(Late(), Recorded)), expected)
 
 
+@pytest.mark.parametrize("kind", [Cantor, Recorded])
+def test_launches_are_counted_by_graph_recording_or_eager(kind: type[Cantor]) -> None:
+    run = Run(cantor(Late(), kind))
+    run.open("r", TEXTS[0], seed=0)
+    run.until_all_end()
+
+    def count(path: str) -> float:
+        labels = {"stage": "talker", "path": path}
+        return run.engine.metrics.registry.get_sample_value("tts_launches_total", labels) or 0.0
+
+    assert count("graph") > 3 * count("recording") > 0
+    assert bool(count("eager")) is not kind.fixed_prompts
+
+
 def test_the_host_is_a_step_ahead_of_the_device() -> None:
     device = Late()
     run = Run(cantor(device))
