@@ -79,7 +79,9 @@ class NullStages:
 
     async def handle(self, job: Job) -> None:
         """Speak from wherever the log ends; returns once it has its end."""
-        writer = await self._bus.writer(subjects.AUDIO, job.request_id, job.epoch, restore=False)
+        writer = await self._bus.writer(
+            subjects.AUDIO, job.request_id, job.epoch, restore=False, tenant=job.request.tenant
+        )
         try:
             if not writer.ended:
                 await writer.end(await self._speak(job, writer))

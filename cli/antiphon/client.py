@@ -186,6 +186,7 @@ class _Talk:
         self._told = 0
         self._text_done = False
         self._request_id: str | None = None
+        self._token = ""
         self._started = False
 
     async def over(self, socket: ClientConnection) -> AsyncIterator[Event]:
@@ -218,7 +219,11 @@ class _Talk:
             if self._request_id is not None:
                 heard = self._request_bytes // _BYTES_PER_SAMPLE
                 await _tell(
-                    socket, type="session.resume", request_id=self._request_id, from_sample=heard
+                    socket,
+                    type="session.resume",
+                    request_id=self._request_id,
+                    token=self._token,
+                    from_sample=heard,
                 )
             while not self._text_done:
                 await self._script.wait(self._told)
@@ -254,6 +259,7 @@ class _Talk:
         """Once: neither a resumed request nor the second part of a text is news."""
         if message["request_id"] != self._request_id:
             self._request_id, self._request_bytes = message["request_id"], 0
+            self._token = message.get("resume_token", "")
         if self._started:
             return None
         self._started = True

@@ -85,11 +85,11 @@ async def resumes(url: str, dice: random.Random) -> None:
     async with _socket(url) as socket:
         await _send(socket, type="session.config", voice="slt", resumable=True)
         await _speak(socket, SHORT_TEXT)
-        request_id, samples = await _first_sound(socket)
+        ticket, samples = await _first_sound(socket)
         socket.transport.abort()
     async with _socket(url) as socket:
         await _send(socket, type="session.config", voice="slt", resumable=True)
-        await _send(socket, type="session.resume", request_id=request_id, from_sample=samples)
+        await _send(socket, type="session.resume", **ticket, from_sample=samples)
         await _until_done(socket, "ok")
 
 
@@ -101,11 +101,11 @@ async def vanishes_resuming(url: str, dice: random.Random) -> None:
     async with _socket(url) as socket:
         await _send(socket, type="session.config", voice="slt", resumable=True)
         await _speak(socket, LONG_TEXT)
-        request_id, samples = await _first_sound(socket)
+        ticket, samples = await _first_sound(socket)
         socket.transport.abort()
     async with _socket(url) as socket:
         await _send(socket, type="session.config", voice="slt")
-        await _send(socket, type="session.resume", request_id=request_id, from_sample=samples)
+        await _send(socket, type="session.resume", **ticket, from_sample=samples)
         await _first_sound(socket)
         await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
         socket.transport.abort()
@@ -156,14 +156,16 @@ async def _speak(socket: ClientConnection, text: str) -> None:
     await _send(socket, type="input.done")
 
 
-async def _first_sound(socket: ClientConnection) -> tuple[str, int]:
-    """The request's id, and the samples of the first piece."""
-    request_id = ""
+async def _first_sound(socket: ClientConnection) -> tuple[dict[str, str], int]:
+    """What it takes to resume the request, and the samples of the first piece."""
+    ticket: dict[str, str] = {}
     async with asyncio.timeout(PATIENCE_S):
         async for frame in socket:
             if isinstance(frame, bytes):
-                return request_id, len(frame) // 2
-            request_id = _told(frame).get("request_id") or request_id
+                return ticket, len(frame) // 2
+            if (message := _told(frame))["type"] == "audio.start":
+                token = message.get("resume_token", "")
+                ticket = {"request_id": message["request_id"], "token": token}
     raise Unexpected("the connection ended before the first sound")
 
 

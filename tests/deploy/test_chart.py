@@ -44,7 +44,8 @@ SETTINGS: Final[dict[str, type[ServiceSettings]]] = {
     "talker": TalkerSettings,
     "vocoder": VocoderSettings,
 }
-SECRETS: Final = defaultdict(lambda: defaultdict(lambda: "pSecret"))  # type: ignore[var-annotated]
+PASSWORD: Final = "p" + "Secret" * 6
+SECRETS: Final = defaultdict(lambda: defaultdict(lambda: PASSWORD))  # type: ignore[var-annotated]
 
 every_example = pytest.mark.parametrize("name", EXAMPLES)
 
@@ -92,7 +93,7 @@ def test_the_services_understand_their_environment(name: str) -> None:
         component = pod["metadata"]["labels"]["app.kubernetes.io/component"]
         settings = SETTINGS[component].load(environment(pod, SECRETS))
         assert settings.bus.user == component
-        assert settings.bus.password == "pSecret"
+        assert settings.bus.password == PASSWORD
         assert (settings.bus.system_user == "system") is (component == "gateway")
         assert pod["spec"]["terminationGracePeriodSeconds"] > settings.drain_s
 
@@ -170,7 +171,7 @@ def test_probes_ask_the_admin_port(name: str) -> None:
 def test_generated_passwords_are_different_strings_for_the_broker() -> None:
     [secret] = of_kind(render(example("laptop")), "Secret")
     passwords = [base64.b64decode(value).decode() for value in secret["data"].values()]
-    assert len(set(passwords)) == len(passwords) == 5
+    assert len(set(passwords)) == len(passwords) == 6
     assert all(re.fullmatch(r"p[A-Za-z0-9]{31}", password) for password in passwords)
 
 

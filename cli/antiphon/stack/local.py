@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
+import secrets
 import shutil
 import socket
 import sys
@@ -122,6 +123,7 @@ class LocalStack:
         self.config = config
         self.children: dict[str, Child] = {}
         self._credentials = Credentials()
+        self._resume_secret = secrets.token_urlsafe(32)
         self._on_line = on_line
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._cleanup = ExitStack()
@@ -245,7 +247,11 @@ class LocalStack:
 
     def _services(self, folder: Path) -> list[ServiceProgram]:
         config = self.config
-        gateway = {f"{PREFIX}HOST": config.host, f"{PREFIX}PORT": str(config.port)}
+        gateway = {
+            f"{PREFIX}HOST": config.host,
+            f"{PREFIX}PORT": str(config.port),
+            f"{PREFIX}RESUME_SECRET": self._resume_secret,
+        }
         engine = {
             f"{PREFIX}ENGINE": config.engine,
             f"{PREFIX}VOICE_DIR": str(config.voice_dir),

@@ -12,7 +12,7 @@ from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanContext
 
 from ttscommon.bus import Delivery
 from ttscommon.leases import HeldLease
-from ttscommon.messages import Cancel, Message, Playback, SpeechRequest
+from ttscommon.messages import Cancel, Listening, Message, Playback, SpeechRequest
 
 
 class Lendable(Protocol):
@@ -31,6 +31,7 @@ class Job:
     claimed_s: float = field(default_factory=time.monotonic)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled_s: float = 0.0
+    listened_s: float = field(default_factory=time.monotonic)
     playback_start_s: float | None = None
     task: asyncio.Task[None] | None = None
     superseded: bool = False
@@ -49,17 +50,24 @@ class Job:
         assert self.held is not None
         return self.held
 
+    def is_unheard(self, now_s: float) -> bool:
+        """Whether its listener, who cannot come back, has been gone for too long."""
+        return 0.0 < self.request.lease_s < now_s - self.listened_s
+
     def spoken(self) -> None:
         """To be called when the End is written: the next job need not wait for its commit."""
         if self.slot is not None:
             self.slot.spoken()
 
     def control(self, message: Message) -> None:
-        """Take a Cancel or a Playback."""
+        """Take a Cancel, or word of the listener."""
         if isinstance(message, Cancel):
             self.cancelled_s = time.monotonic()
             self.cancelled.set()
+        elif isinstance(message, Listening):
+            self.listened_s = time.monotonic()
         elif isinstance(message, Playback):
+            self.listened_s = time.monotonic()
             self.playback_start_s = time.monotonic() - message.position_s
             if self.on_playback is not None:
                 self.on_playback(self.playback_start_s)

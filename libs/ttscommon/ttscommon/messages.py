@@ -129,6 +129,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     the model's own way. again: another job of this request may have been begun before this one.
     speed: what the model is to speak at by itself, within its `Model.speeds`. marks: see
     ttscommon.pieces.
+    lease_s: how long it may go on without word of a listener; 0 where the listener may come back.
     """
 
     request_id: Identifier
@@ -148,6 +149,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     task_type: str = ""
     whole_text: bool | None = None
     reference: Reference | None = None
+    lease_s: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     again: bool = False
     v: int = VERSION
 
@@ -312,10 +314,26 @@ class Playback(msgspec.Struct, frozen=True, tag="playback", tag_field="t"):
     v: int = VERSION
 
 
+class Listening(msgspec.Struct, frozen=True, tag="listening", tag_field="t"):
+    """The request is heard through the gateway of this worker id."""
+
+    request_id: Identifier
+    gateway: Identifier
+    v: int = VERSION
+
+
 Chunk: TypeAlias = CodecChunk | AudioChunk | TextPiece
 LogRecord: TypeAlias = Chunk | Takeover | End
 Message: TypeAlias = (
-    SpeechRequest | TextPiece | CodecChunk | AudioChunk | Takeover | End | Cancel | Playback
+    SpeechRequest
+    | TextPiece
+    | CodecChunk
+    | AudioChunk
+    | Takeover
+    | End
+    | Cancel
+    | Playback
+    | Listening
 )
 
 

@@ -85,12 +85,22 @@ def cancel(request_id: str) -> str:
 
 
 def control(request_id: str) -> str:
-    """Both of a request's control subjects, for its workers."""
+    """All of a request's control subjects, for its workers."""
     return f"ctl.*.{token(request_id)}"
 
 
 def playback(request_id: str) -> str:
     return f"ctl.playback.{token(request_id)}"
+
+
+def listening(request_id: str) -> str:
+    """The stages are told that somebody hears the request."""
+    return f"ctl.listening.{token(request_id)}"
+
+
+def attached(request_id: str) -> str:
+    """Gateways are told that one of them has the request's listener now; '*' for all requests."""
+    return f"ctl.attached.{request_id if request_id == '*' else token(request_id)}"
 
 
 def ping(worker_id: str) -> str:

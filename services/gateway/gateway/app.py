@@ -16,19 +16,37 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import errors
 from gateway.admission import Admission, KeyRing
-from gateway.errors import NotFound, SynthesisFailed
+from gateway.errors import InvalidApiKey, NotFound, SynthesisFailed
 from gateway.protocols import cartesia, deepgram, elevenlabs, native, openai, playground
 from gateway.protocols.shared.shapes import shape_of
-from gateway.requests import Aliases, Catalogue, GatewayContext, RequestServices, new_request_id
+from gateway.requests import (
+    Aliases,
+    Catalogue,
+    GatewayContext,
+    Listeners,
+    RequestServices,
+    ResumeTokens,
+    new_request_id,
+)
 from gateway.settings import GatewaySettings
 from ttscommon import tracing
 from ttscommon.bus import Bus
 from ttscommon.errors import AntiphonError, BadRequest
 from ttscommon.metrics import GatewayMetrics
+
+_EXPOSED: Final = (
+    "x-request-id",
+    "x-resume-token",
+    "x-sample-rate",
+    "x-model",
+    "x-voice",
+    "server-timing",
+)
 
 log_ = structlog.get_logger(__name__)
 
@@ -69,8 +87,8 @@ class Gateway:
     sessions: set[Session] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Keep the catalogue fresh, for ever."""
-        await self.context.catalogue.run()
+        """Keep the catalogue fresh, and the stages informed of who listens, for ever."""
+        await asyncio.gather(self.context.catalogue.run(), self.context.services.listeners.run())
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Refuse new requests; return when the running ones have ended or were handed over."""
@@ -78,10 +96,12 @@ class Gateway:
         services.admission.draining = True
         for session in list(self.sessions):
             session.drain()
+        services.listeners.give_up_places()
         await self._ended(grace_s)
         for session in list(self.sessions):
             session.hand_over()
         await self._ended()
+        services.listeners.give_up_places()
         await services.admission.idle.wait()
         await asyncio.gather(*services.chores, return_exceptions=True)
 
@@ -103,7 +123,8 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     for tenant in keys.tenants:
         metrics.listener(settings.default_model, tenant)
     admission = Admission(settings, catalogue, metrics, keys)
-    services = RequestServices(settings, bus, admission, metrics)
+    tokens, listeners = ResumeTokens.of(settings), Listeners(bus)
+    services = RequestServices(settings, bus, admission, metrics, tokens, listeners)
     aliases = Aliases.load(settings.aliases_file)
     context = GatewayContext(settings, catalogue, keys, services, aliases)
     app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)
@@ -125,7 +146,11 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
 
 
 async def _serve_socket(gateway: Gateway, kind: SessionKind, socket: WebSocket) -> None:
-    session = kind(socket, gateway.context)
+    try:
+        session = kind(socket, gateway.context)
+    except InvalidApiKey as error:
+        await socket.send_denial_response(_response(socket, error, errors.edge(error).status))
+        return
     gateway.sessions.add(session)
     if gateway.context.services.admission.draining:
         session.drain()
@@ -144,7 +169,7 @@ def _allow_origins(app: FastAPI, settings: GatewaySettings) -> None:
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST"],
             allow_headers=["*"],
-            expose_headers=["x-request-id", "x-sample-rate", "x-model", "x-voice", "server-timing"],
+            expose_headers=[*_EXPOSED],
         )
 
 
@@ -207,7 +232,7 @@ async def _on_fault(request: Request, error: Exception) -> JSONResponse:
 
 
 def _response(
-    request: Request, error: AntiphonError, status: int, extra: dict[str, Any] | None = None
+    request: HTTPConnection, error: AntiphonError, status: int, extra: dict[str, Any] | None = None
 ) -> JSONResponse:
     headers = {**errors.headers(error), **(extra or {})}
     request_id = getattr(request.state, "request_id", "")

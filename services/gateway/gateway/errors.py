@@ -77,6 +77,12 @@ class QuotaExceeded(BadRequest):
     code = "quota_exceeded"
 
 
+class HeardElsewhere(AntiphonError):
+    """The request goes on over another connection."""
+
+    code = "heard_elsewhere"
+
+
 class Unavailable(AntiphonError):
     """No live worker can do this now."""
 
@@ -167,6 +173,7 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "unsupported": Edge(400, _INVALID),
         "too_many_contexts": Edge(429, "rate_limit_error"),
         "not_found": Edge(404, _INVALID),
+        "heard_elsewhere": Edge(409, _INVALID),
         "nothing_to_say": Edge(400, _INVALID),
         "text_too_long": Edge(400, _INVALID),
         "unknown_voice": Edge(400, _INVALID),

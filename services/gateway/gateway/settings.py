@@ -20,6 +20,8 @@ class GatewaySettings(ServiceSettings):
     everybody may speak. `aliases_file`: see gateway.requests.aliases. `cors_origins`: web pages
     that may call this gateway, "*" for all. `wyoming_port`: where Home Assistant finds a voice;
     nothing listens there unless it is set. `max_contexts`: open at once on one socket.
+    `resume_secret` makes the tokens with which lost clients come back: the same for all gateways;
+    `previous_resume_secret` is accepted too, while it is replaced.
     """
 
     host: str = "127.0.0.1"
@@ -41,6 +43,8 @@ class GatewaySettings(ServiceSettings):
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     wyoming_port: int | None = Field(default=None, ge=0, le=65535)
     max_contexts: int = Field(default=16, ge=1, le=1000)
+    resume_secret: str | None = Field(default=None, min_length=32, repr=False)
+    previous_resume_secret: str | None = Field(default=None, min_length=32, repr=False)
 
     first_audio_timeout_s: float = Field(default=15.0, gt=0)
     stall_timeout_s: float = Field(default=30.0, gt=0)
@@ -50,6 +54,12 @@ class GatewaySettings(ServiceSettings):
 
     send_buffer_bytes: int = Field(default=1 << 20, ge=4096)
     slow_client_timeout_s: float = Field(default=10.0, gt=0)
+
+    @field_validator("resume_secret", "previous_resume_secret", mode="before")
+    @classmethod
+    def _none(cls, value: Any) -> Any:
+        """An empty variable is how a compose file says nothing."""
+        return value or None
 
     @field_validator("cors_origins", mode="before")
     @classmethod

@@ -42,7 +42,9 @@ class Talker:
     async def handle(self, job: Job) -> None:
         """Speak the job's request from wherever its log ends; returns once the log has its end."""
         request = job.request
-        writer = await self._bus.writer(subjects.CODES, request.request_id, job.epoch)
+        writer = await self._bus.writer(
+            subjects.CODES, request.request_id, job.epoch, tenant=request.tenant
+        )
         try:
             if writer.ended:  # its writer may have died before it queued the vocoders' job
                 await self._bus.submit(subjects.VOCODER, request)

@@ -85,7 +85,9 @@ class Vocoder:
         it: a bounded context or all codes. Raises Fenced when another worker has the request by
         now.
         """
-        writer = await self._bus.writer(subjects.AUDIO, job.request_id, job.epoch, restore=False)
+        writer = await self._bus.writer(
+            subjects.AUDIO, job.request_id, job.epoch, restore=False, tenant=job.request.tenant
+        )
         try:
             if not writer.ended:
                 vocoding = VocodeJob(

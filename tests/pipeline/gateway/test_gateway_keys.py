@@ -11,16 +11,16 @@ from typing import Any
 import httpx
 import pytest
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from antiphon.stack import LocalStack, StackConfig
 
-KEYS = {"alice": "", "bob": "requests_per_minute = 1\n"}
+KEYS = {"alice": "", "bob": "requests_per_minute = 1\n", "carol": ""}
 
 
 @pytest.fixture
 async def keyed(tmp_path: Path) -> AsyncIterator[LocalStack]:
-    """A fake stack in which alice and bob have keys of their names."""
+    """A fake stack in which alice, bob and carol have keys of their names."""
     path = tmp_path / "keys.toml"
     path.write_text(
         "\n".join(
@@ -56,7 +56,9 @@ async def test_keys_and_their_limits_hold_at_both_doors(keyed: LocalStack) -> No
         assert 50 <= int(refused.headers["retry-after"]) <= 60
         assert (await speak("alice")).status_code == 200
 
-    assert await closed(keyed, "mallory") == ("invalid_api_key", 1008)
+    with pytest.raises(InvalidStatus) as refusal:
+        await closed(keyed, "mallory")
+    assert refusal.value.response.status_code == 401  # before the upgrade
     assert await closed(keyed, "bob") == ("rate_limit_exceeded", 1013)
 
 
@@ -79,3 +81,24 @@ async def closed(stack: LocalStack, key: str) -> tuple[str, int]:
             await socket.recv()
     assert end.value.rcvd is not None
     return event["error"]["code"], end.value.rcvd.code
+
+
+async def test_nobody_hears_or_resumes_what_another_key_had_spoken(keyed: LocalStack) -> None:
+    body = {"input": "Good morning.", "response_format": "pcm", "resumable": True}
+    async with httpx.AsyncClient(base_url=keyed.url) as client:
+
+        async def rest(key: str, token: str | None) -> httpx.Response:
+            headers = {"authorization": f"Bearer {key}"}
+            return await client.get(
+                f"/v1/audio/speech/{request_id}",
+                headers=headers if token is None else {**headers, "x-resume-token": token},
+            )
+
+        spoken = await client.post(
+            "/v1/audio/speech", json=body, headers={"authorization": "Bearer alice"}
+        )
+        request_id, token = spoken.headers["x-request-id"], spoken.headers["x-resume-token"]
+        assert (await rest("alice", token)).content == spoken.content
+        assert (await rest("alice", None)).status_code == 404
+        assert (await rest("carol", token)).status_code == 404
+        assert (await rest("mallory", token)).status_code == 401

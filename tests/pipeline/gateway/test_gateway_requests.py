@@ -87,14 +87,15 @@ async def test_a_request_that_waits_for_its_sound_can_be_cancelled(
 
 
 async def test_the_rest_of_a_request_can_be_attached_to(context: GatewayContext, talk: Any) -> None:
-    spec = await context.spec(seed=3)
+    spec = await context.spec(seed=3, resumable=True)
     first = context.speak(spec, TEXT)
     whole = await heard(first)
-    rest = context.attach(spec, first.request_id, 500)
+    rest = context.attach(spec, first.request_id, 500, first.resume_token)
     assert np.array_equal(await heard(rest), whole[500:])
     assert not rest.fresh
 
 
 async def test_what_was_never_submitted_cannot_be_attached_to(context: GatewayContext) -> None:
+    token = context.services.tokens.issue("nosuchrequest", "")
     with pytest.raises(NotFound):
-        await heard(context.attach(await context.spec(), "nosuchrequest", 0))
+        await heard(context.attach(await context.spec(), "nosuchrequest", 0, token))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
+
+from ttscommon.messages import End
+from ttscommon.subjects import AUDIO
 
 TEXT = "half and half"
 
@@ -31,24 +35,33 @@ def halves(stand: Any) -> Halves:
     return stand.stage.script
 
 
-async def first_half(stand: Any, talk: Any, **config: Any) -> tuple[str, Any, Any]:
-    """Speak until the first audio; returns request id, what was heard, and the open socket."""
+@dataclass(frozen=True)
+class Ticket:
+    """What a client keeps of a request, in order to come back."""
+
+    request_id: str
+    token: str
+
+
+async def first_half(stand: Any, talk: Any, **config: Any) -> tuple[Ticket, Any, Any]:
+    """Speak until the first audio; returns the ticket, what was heard, and the open socket."""
     socket = await stand.socket()
     await talk.send(socket, "session.config", seed=0, **config)
     await talk.send(socket, "input.text", text=TEXT)
     await talk.send(socket, "input.done")
     messages = await talk.until(socket, "pcm")
     start = next(m for m in messages if m["type"] == "audio.start")
-    return start["request_id"], talk.pcm(messages), socket
+    ticket = Ticket(start["request_id"], start.get("resume_token", ""))
+    return ticket, talk.pcm(messages), socket
 
 
-async def the_rest(stand: Any, talk: Any, request_id: str, sample: int, **config: Any) -> Any:
+async def the_rest(stand: Any, talk: Any, ticket: Ticket, sample: int, **config: Any) -> Any:
     async with stand.session(seed=0, **config) as socket:
-        await talk.send(socket, "session.resume", request_id=request_id, from_sample=sample)
+        await talk.send(socket, "session.resume", **asdict(ticket), from_sample=sample)
         messages = await talk.until(socket, "audio.done", "error")
         assert messages[-1].get("outcome") == "ok", messages[-1]
         start = next(m for m in messages if m["type"] == "audio.start")
-        assert (start["request_id"], start["from_sample"]) == (request_id, sample)
+        assert (start["request_id"], start["from_sample"]) == (ticket.request_id, sample)
         return talk.pcm(messages)
 
 
@@ -61,11 +74,11 @@ async def gone(stand: Any) -> None:
 async def test_a_lost_listener_hears_the_rest_from_the_sample_it_names(
     stand: Any, talk: Any, halves: Halves
 ) -> None:
-    request_id, heard, socket = await first_half(stand, talk, resumable=True)
+    ticket, heard, socket = await first_half(stand, talk, resumable=True)
     socket.transport.abort()
     await gone(stand)
     halves.go.set()
-    rest = await the_rest(stand, talk, request_id, len(heard) - 100)
+    rest = await the_rest(stand, talk, ticket, len(heard) - 100)
     whole = talk.sound("first halfsecond half")
     assert np.array_equal(np.concatenate([heard[:-100], rest]), whole)
     assert not stand.stage.jobs[0].cancelled.is_set()
@@ -74,12 +87,12 @@ async def test_a_lost_listener_hears_the_rest_from_the_sample_it_names(
 async def test_the_rest_at_another_sample_rate_is_the_same_too(
     stand: Any, talk: Any, halves: Halves
 ) -> None:
-    request_id, heard, socket = await first_half(stand, talk, resumable=True, sample_rate=24_000)
+    ticket, heard, socket = await first_half(stand, talk, resumable=True, sample_rate=24_000)
     socket.transport.abort()
     await gone(stand)
     halves.go.set()
-    rest = await the_rest(stand, talk, request_id, len(heard), sample_rate=24_000)
-    whole = await the_rest(stand, talk, request_id, 0, sample_rate=24_000)
+    rest = await the_rest(stand, talk, ticket, len(heard), sample_rate=24_000)
+    whole = await the_rest(stand, talk, ticket, 0, sample_rate=24_000)
     assert np.array_equal(np.concatenate([heard, rest]), whole)
 
 
@@ -87,22 +100,22 @@ async def test_the_rest_at_another_sample_rate_is_the_same_too(
 async def test_who_hangs_up_or_never_meant_to_come_back_frees_the_stage(
     stand: Any, talk: Any, halves: Halves, resumable: bool
 ) -> None:
-    request_id, _, socket = await first_half(stand, talk, resumable=resumable)
+    ticket, _, socket = await first_half(stand, talk, resumable=resumable)
     if resumable:
         await socket.close()
     else:
         socket.transport.abort()
     async with asyncio.timeout(5):
-        await stand.stage.cancelled_event(request_id).wait()
+        await stand.stage.cancelled_event(ticket.request_id).wait()
 
 
 async def test_a_gateway_out_of_time_hands_its_listeners_over(
     stand: Any, talk: Any, halves: Halves
 ) -> None:
-    request_id, heard, socket = await first_half(stand, talk, resumable=True)
+    ticket, heard, socket = await first_half(stand, talk, resumable=True)
     await stand.gateway.drain(0.0)
     message = await talk.receive(socket)
-    assert message["request_id"] == request_id
+    assert message["request_id"] == ticket.request_id
     assert message["error"]["code"] == "draining"
     with pytest.raises(ConnectionClosed):
         await socket.recv()
@@ -110,7 +123,7 @@ async def test_a_gateway_out_of_time_hands_its_listeners_over(
     assert not stand.stage.jobs[0].cancelled.is_set()
     halves.go.set()
     stand.gateway.context.services.admission.draining = False  # as another gateway would be
-    rest = await the_rest(stand, talk, request_id, len(heard))
+    rest = await the_rest(stand, talk, ticket, len(heard))
     assert len(heard) + len(rest) == len(talk.sound("first halfsecond half"))
 
 
@@ -121,10 +134,11 @@ async def test_text_that_was_being_typed_ends_where_the_connection_did(
     await talk.send(socket, "session.config", seed=0, resumable=True)
     await talk.send(socket, "input.text", text="unfinished")
     messages = await talk.until(socket, "pcm")
-    request_id = next(m["request_id"] for m in messages if m["type"] == "audio.start")
+    start = next(m for m in messages if m["type"] == "audio.start")
+    ticket = Ticket(start["request_id"], start["resume_token"])
     socket.transport.abort()
     await gone(stand)
-    rest = await the_rest(stand, talk, request_id, 0)
+    rest = await the_rest(stand, talk, ticket, 0)
     assert np.array_equal(rest, talk.sound("unfinished"))
 
 
@@ -135,16 +149,78 @@ async def test_http_resumes_too_and_a_stranger_is_not_found(
     body["sample_rate"] = 16_000
     async with stand.http.stream("POST", "/v1/audio/speech", json=body) as response:
         request_id = response.headers["x-request-id"]
+        token = {"x-resume-token": response.headers["x-resume-token"]}
         heard = await anext(response.aiter_bytes())
     halves.go.set()
     sample = len(heard) // 2
     rest = await stand.http.get(
-        f"/v1/audio/speech/{request_id}?from_sample={sample}&sample_rate=16000"
+        f"/v1/audio/speech/{request_id}?from_sample={sample}&sample_rate=16000", headers=token
     )
     whole = talk.sound("first halfsecond half")
     assert np.array_equal(np.frombuffer(heard[: 2 * sample] + rest.content, "<i2"), whole)
     stranger = await stand.http.get("/v1/audio/speech/nobody-knows-me")
     assert stranger.status_code == 404
     async with stand.session() as socket:
-        await talk.send(socket, "session.resume", request_id="nobody-knows-me")
+        await talk.send(socket, "session.resume", request_id="nobody-knows-me", token="x")
         assert (await talk.receive(socket))["error"]["code"] == "not_found"
+
+
+async def test_an_id_alone_is_worth_nothing(stand: Any, talk: Any, halves: Halves) -> None:
+    ticket, _, socket = await first_half(stand, talk, resumable=True)
+    async with stand.session() as other:
+        for token in ("", "x" * 43, ticket.token[:-1]):
+            await talk.send(
+                other, "session.resume", request_id=ticket.request_id, token=token, from_sample=0
+            )
+            assert (await talk.receive(other))["error"]["code"] == "not_found"
+    refused = await stand.http.get(f"/v1/audio/speech/{ticket.request_id}")
+    assert refused.status_code == 404
+    halves.go.set()
+    messages = await talk.until(socket, "audio.done", "error")
+    assert messages[-1]["outcome"] == "ok"
+    await socket.close()
+
+
+async def test_a_request_is_heard_over_the_latest_connection_alone(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    ticket, heard, first = await first_half(stand, talk, resumable=True)
+    rest = asyncio.create_task(the_rest(stand, talk, ticket, len(heard), resumable=True))
+    message = (await talk.until(first, "error"))[-1]
+    assert message["error"]["code"] == "heard_elsewhere"
+    halves.go.set()
+    assert len(heard) + len(await rest) == len(talk.sound("first halfsecond half"))
+    assert not stand.stage.jobs[0].cancelled.is_set()
+    await first.close()
+
+
+async def test_a_lost_client_keeps_its_place_until_its_request_has_its_end(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    admission = stand.gateway.context.services.admission
+    _, _, socket = await first_half(stand, talk, resumable=True)
+    socket.transport.abort()
+    await gone(stand)
+    assert admission.streams == 1
+    halves.go.set()
+    async with asyncio.timeout(10):
+        while admission.streams:
+            await asyncio.sleep(0.02)
+
+
+async def test_what_the_store_has_dropped_is_not_found_at_once(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    ticket, _heard, socket = await first_half(stand, talk, resumable=True)
+    socket.transport.abort()
+    halves.go.set()
+    bus = stand.gateway.context.services.bus
+    last = None
+    async with asyncio.timeout(10):
+        while last is None or not isinstance(last.record, End):
+            last = await bus.logs.last(AUDIO, ticket.request_id)
+    stream = bus.link.name(AUDIO.stream)
+    await bus.link.jetstream.purge_stream(stream, seq=last.sequence)
+    async with stand.session() as other:
+        await talk.send(other, "session.resume", **asdict(ticket), from_sample=0)
+        assert (await talk.receive(other))["error"]["code"] == "not_found"

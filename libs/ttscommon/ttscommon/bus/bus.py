@@ -73,9 +73,10 @@ class Bus:
         *,
         restore: bool = True,
         fresh: bool | None = None,
+        tenant: str = "",
     ) -> LogWriter:
-        """Open the request's log for writing; see LogWriter.open."""
-        writer = LogWriter(self.link, self.logs, log, request_id, epoch)
+        """Open the request's log, which is `tenant`'s, for writing; see LogWriter.open."""
+        writer = LogWriter(self.link, self.logs, log, request_id, epoch, tenant)
         try:
             await writer.open(restore=restore, fresh=fresh)
         except BaseException:

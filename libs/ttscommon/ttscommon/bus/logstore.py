@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ from ttscommon.messages import End, LogRecord, decode_record
 from ttscommon.subjects import Log
 
 _MOST_PROBES: Final = 24
+_MESSAGE_ID: Final = "Nats-Msg-Id"
+_TENANT: Final = "Antiphon-Tenant"
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 
 log_ = structlog.get_logger(__name__)
@@ -47,11 +50,18 @@ class StoreTuning:
 
 @dataclass(frozen=True)
 class Stored:
-    """A record and its place in the stream."""
+    """A record, its place in the stream, and whose request it belongs to."""
 
     sequence: int
     record: LogRecord
     message_id: str
+    tenant: str = ""
+
+    @classmethod
+    def of(cls, sequence: int, data: bytes, headers: Mapping[str, str]) -> Stored:
+        """Raises MalformedMessage."""
+        message_id, tenant = headers.get(_MESSAGE_ID, ""), headers.get(_TENANT, "")
+        return cls(sequence, decode_record(data), message_id, tenant)
 
 
 class LogStore:
@@ -72,6 +82,7 @@ class LogStore:
         last: int,
         message_id: str,
         epoch: int | None = None,
+        tenant: str = "",
     ) -> int:
         """Append, if the subject's last sequence is still `last`; retries until it is known.
 
@@ -86,7 +97,7 @@ class LogStore:
         trying = _Trying(self._tuning, log, request_id)
         while True:
             try:
-                return await self._append(log, request_id, data, last, message_id)
+                return await self._append(log, request_id, data, last, message_id, tenant)
             except nats.js.errors.APIError as error:
                 if code_of(error) == WRONG_LAST_SEQUENCE:
                     tail = await self.last(log, request_id)
@@ -116,9 +127,7 @@ class LogStore:
         while True:
             try:
                 raw = await self._last(log, request_id, max(0.0, deadline - time.monotonic()))
-                headers = raw.headers or {}
-                record = decode_record(raw.data or b"")
-                return Stored(raw.seq or 0, record, headers.get("Nats-Msg-Id", ""))
+                return Stored.of(raw.seq or 0, raw.data or b"", raw.headers or {})
             except nats.js.errors.NotFoundError:
                 return None
             except Unreachable as error:
@@ -185,14 +194,17 @@ class LogStore:
         return low
 
     async def _append(
-        self, log: Log, request_id: str, data: bytes, last: int, message_id: str
+        self, log: Log, request_id: str, data: bytes, last: int, message_id: str, tenant: str
     ) -> int:
+        headers = {_MESSAGE_ID: message_id, _EXPECTED: str(last)}
+        if tenant:
+            headers[_TENANT] = tenant
         ack = await self._jetstream.publish(
             self._link.subject(log.subject(request_id)),
             data,
             timeout=self._timeout_s,
             stream=self._link.name(log.stream),
-            headers={"Nats-Msg-Id": message_id, _EXPECTED: str(last)},
+            headers=headers,
         )
         return ack.seq
 
@@ -205,12 +217,9 @@ class LogStore:
         found: list[Stored] = []
         for headers, data in await self._get(log, query):
             try:
-                record = decode_record(data)
+                found.append(Stored.of(int(headers["Nats-Sequence"]), data, headers))
             except MalformedMessage as error:
                 log_.warning("log.malformed", request_id=request_id, error=error.message)
-                continue
-            sequence = int(headers["Nats-Sequence"])
-            found.append(Stored(sequence, record, headers.get("Nats-Msg-Id", "")))
         return found
 
     async def _get(self, log: Log, query: dict[str, Any]) -> list[tuple[dict[str, str], bytes]]:

@@ -117,7 +117,7 @@ def _gateway(names: _Names) -> tuple[list[str], list[str]]:
         *_api("CONSUMER.INFO", [f"{jobs}.*"]),
         f"$JS.ACK.{jobs}.>",
     ]
-    subscribe = names.subjects(*_heard(AUDIO), *_asked(TEXT), "ctl.ping.*")
+    subscribe = names.subjects(*_heard(AUDIO), *_asked(TEXT), "ctl.ping.*", "ctl.attached.*")
     return publish, subscribe
 
 

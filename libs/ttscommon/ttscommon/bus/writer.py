@@ -49,6 +49,7 @@ class LogWriter:
         log: Log,
         request_id: str,
         epoch: int,
+        tenant: str = "",
         tuning: WriterTuning = DEFAULT_TUNING,
     ) -> None:
         self.restored: list[Chunk] = []
@@ -61,6 +62,7 @@ class LogWriter:
         self._log = log
         self._request_id = request_id
         self._epoch = epoch
+        self._tenant = tenant
         self._sequence = 0
         self._settled = True
         self._committed = 0
@@ -251,6 +253,7 @@ class LogWriter:
             last=self._sequence,
             message_id=message_id,
             epoch=self._epoch if owning else None,
+            tenant=self._tenant,
         )
 
     def _takeover(self) -> Pending:

@@ -92,7 +92,9 @@ async def end_without_engine(
     Raises Fenced if another worker has the request.
     """
     try:
-        writer = await bus.writer(log, job.request_id, job.epoch, restore=False, fresh=False)
+        writer = await bus.writer(
+            log, job.request_id, job.epoch, restore=False, fresh=False, tenant=job.request.tenant
+        )
         try:
             if not writer.ended:
                 end = End(job.request_id, writer.position, outcome, code, message)

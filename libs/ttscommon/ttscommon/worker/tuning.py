@@ -28,6 +28,7 @@ class WorkerTuning:
     waits for its lease before it begins. `lease_retry_s`: until an unwritten lease is tried again.
     `give_back_s`: how long giving a job back may take. `clean_up_s`: longer than a handler takes to
     leave. An acknowledgement is tried for `acks_s`, longer than an election, for `ack_s` at a time.
+    `listeners_s`: how often it is looked whether somebody listens.
     """
 
     heartbeat_s: float = 7.0
@@ -40,6 +41,7 @@ class WorkerTuning:
     acks_s: float = 20.0
     ack_s: float = 1.0
     ack_pause_s: float = 0.2
+    listeners_s: float = 1.0
     isolation: IsolationTuning = field(default_factory=IsolationTuning)
 
 

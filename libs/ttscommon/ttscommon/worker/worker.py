@@ -107,6 +107,7 @@ class Worker:
         ]
         others = [
             asyncio.create_task(self._heartbeat(), name="heartbeat"),
+            asyncio.create_task(self._end_unheard(), name="listeners"),
             asyncio.create_task(self._reporter.run(), name="reports"),
             asyncio.create_task(self._bus.link.failed(), name="link"),
         ]
@@ -138,6 +139,18 @@ class Worker:
         while True:
             await asyncio.sleep(self._tuning.heartbeat_s)
             await self._leases.renew()
+
+    async def _end_unheard(self) -> None:
+        """Cancel what nobody hears and nobody can resume; without a broker nobody can say so."""
+        while True:
+            await asyncio.sleep(self._tuning.listeners_s)
+            now_s = time.monotonic()
+            for job in list(self.active.values()):
+                if not self._bus.connected:
+                    job.listened_s = now_s
+                elif job.is_unheard(now_s) and not job.cancelled.is_set():
+                    log_.info("job.unheard", request_id=job.request_id, stage=self._stage.name)
+                    job.control(Cancel(job.request_id, "nobody listens"))
 
     # A job's life
 

@@ -155,14 +155,15 @@ class Admission:
     def admit(self, applicant: Applicant) -> Grant:
         """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now.
 
-        A resumed request was admitted before: it is only counted.
+        A resumed request was admitted before, so nothing is predicted for it; the caller's limits
+        and its share of this gateway hold for it as for a new one.
         """
         now = self.clock()
         tenant = applicant.tenant
         if self.draining:
             raise Draining("this gateway is shutting down; connect again")
         if applicant.resumed:
-            return Grant(self, tenant, applicant.priority, None)
+            return self._admit_again(applicant, now)
         ahead = self._forecast(applicant.model)
         self._check_limits(tenant, applicant.characters, now)
         capacity = min(self.settings.max_streams, self.streams + ahead.room)
@@ -174,6 +175,14 @@ class Admission:
         if standing is Standing.BORROWED:
             priority = min(priority, self.limits.borrowed_priority)
         return Grant(self, tenant, priority, predicted_s, ahead.alone_s, not self.streams)
+
+    def _admit_again(self, applicant: Applicant, now: float) -> Grant:
+        self._check_limits(applicant.tenant, 0, now)
+        standing = self._shares.judge(applicant.tenant, self.settings.max_streams, now)
+        if standing is Standing.OVER:
+            raise _share_used(1.0)
+        self._allowances[applicant.tenant].request(0, now)
+        return Grant(self, applicant.tenant, applicant.priority, None)
 
     def learn(self, grant: Grant, ttfp_s: float) -> None:
         """Compare a prediction with what came of it."""

@@ -15,6 +15,7 @@ SampleRate: TypeAlias = Annotated[int, Field(ge=8000, le=48_000)]
 Speed: TypeAlias = Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=64)]
 RequestId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
+Token: TypeAlias = Annotated[str, Field(max_length=128)]
 Position: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 

@@ -4,8 +4,11 @@ from gateway.requests.aliases import DEFAULT, Aliases
 from gateway.requests.catalogue import Catalogue
 from gateway.requests.context import GatewayContext, new_request_id
 from gateway.requests.incremental import IncrementalText
+from gateway.requests.listeners import Listeners
+from gateway.requests.services import RequestServices
 from gateway.requests.sources import SpeechSpec
-from gateway.requests.speech import RequestServices, Speech
+from gateway.requests.speech import Speech
+from gateway.requests.tokens import ResumeTokens
 from gateway.requests.voices import NewVoice, StoredVoice
 from gateway.requests.wishes import Wishes
 
@@ -15,8 +18,10 @@ __all__ = [
     "Catalogue",
     "GatewayContext",
     "IncrementalText",
+    "Listeners",
     "NewVoice",
     "RequestServices",
+    "ResumeTokens",
     "Speech",
     "SpeechSpec",
     "StoredVoice",

@@ -11,8 +11,9 @@ from gateway.admission import ANONYMOUS, KeyRing
 from gateway.requests.aliases import DEFAULT, Aliases
 from gateway.requests.catalogue import Catalogue
 from gateway.requests.incremental import IncrementalText
+from gateway.requests.services import RequestServices
 from gateway.requests.sources import Attach, SpeechSpec, Submit
-from gateway.requests.speech import RequestServices, Speech
+from gateway.requests.speech import Speech
 from gateway.requests.voices import VoiceStore
 from gateway.requests.wishes import Wishes, recording
 from gateway.settings import GatewaySettings
@@ -135,12 +136,21 @@ class GatewayContext:
         self, spec: SpeechSpec, text: str | IncrementalText, request_id: str | None = None
     ) -> Speech:
         """A new request. A string must be cleaned already; see gateway.requests.text."""
-        source = Submit(self.services.bus, spec, text, request_id or new_request_id())
-        return Speech(self.services, source)
+        services = self.services
+        request_id = request_id or new_request_id()
+        lease_s = services.tuning.lease_s
+        return Speech(services, Submit(services.bus, spec, text, request_id, lease_s))
 
-    def attach(self, spec: SpeechSpec, request_id: str, from_sample: int) -> Speech:
-        """The rest of a request whose client lost its connection, from a sample at its rate."""
-        return Speech(self.services, Attach(self.services.bus, spec, request_id, from_sample))
+    def attach(
+        self, spec: SpeechSpec, request_id: str, from_sample: int, token: str | None
+    ) -> Speech:
+        """The rest of a request whose client lost its connection, from a sample at its rate.
+
+        Not found unless the token is this request's and this tenant's.
+        """
+        services = self.services
+        check = partial(services.tokens.require, token, request_id, spec.tenant)
+        return Speech(services, Attach(services.bus, spec, request_id, from_sample, check))
 
 
 def new_request_id() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -99,8 +99,14 @@ class Submit:
     heard_s = 0.0
 
     def __init__(
-        self, bus: Bus, spec: SpeechSpec, text: str | IncrementalText, request_id: str
+        self,
+        bus: Bus,
+        spec: SpeechSpec,
+        text: str | IncrementalText,
+        request_id: str,
+        lease_s: float = 0.0,
     ) -> None:
+        """`lease_s`: how long the stages go on without word of a listener, if he cannot resume."""
         self.request_id = request_id
         self.spec = spec
         given = spec.seed
@@ -110,6 +116,7 @@ class Submit:
         self._given = text
         self._job_text = ""
         self._job_marks: tuple[Mark, ...] = ()
+        self._lease_s = 0.0 if spec.resumable else lease_s
 
     async def prepare(self, coalesce_s: float) -> Applicant:
         if isinstance(self._given, IncrementalText):
@@ -149,10 +156,12 @@ class Submit:
             priority=priority,
             tenant=spec.tenant,
             created_unix_s=time.time(),
+            lease_s=self._lease_s,
         )
 
     async def _write_text(self, text: IncrementalText, grant: Grant) -> None:
-        writer = await self._bus.writer(TEXT, self.request_id, epoch=1)
+        tenant = self.spec.tenant
+        writer = await self._bus.writer(TEXT, self.request_id, epoch=1, tenant=tenant)
         try:
             while (written := await text.next()) is not None:
                 grant.text(len(written.text))
@@ -169,7 +178,16 @@ class Attach:
     fresh = False
     text: IncrementalText | None = None
 
-    def __init__(self, bus: Bus, spec: SpeechSpec, request_id: str, from_sample: int) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        spec: SpeechSpec,
+        request_id: str,
+        from_sample: int,
+        check: Callable[[], None],
+    ) -> None:
+        """`check` raises NotFound where the client may not hear this request."""
+        self._check = check
         self.request_id = request_id
         self.spec = spec
         self.seed = spec.seed
@@ -181,14 +199,24 @@ class Attach:
         self.heard_s = spec.stretch * from_sample / rate
 
     async def prepare(self, coalesce_s: float) -> Applicant:
+        self._check()
         return Applicant(self.spec.tenant, self.spec.model.name, resumed=True)
 
     async def require(self) -> None:
         """A request that wrote nothing was never submitted, or is gone for good."""
         for log in (AUDIO, CODES):
-            if await self._bus.logs.last(log, self.request_id) is not None:
+            last = await self._bus.logs.last(log, self.request_id)
+            if last is not None and last.tenant == self.spec.tenant:
+                if log is AUDIO:
+                    await self._require_beginning()
                 return
-        raise NotFound("there is no such request, or it is too old to go on", param="request_id")
+        raise _too_late()
+
+    async def _require_beginning(self) -> None:
+        """What the store has dropped never comes again; do not wait for it."""
+        first = await self._bus.logs.first(AUDIO, self.request_id)
+        if first is not None and first.record.start > self.start:
+            raise _too_late()
 
     async def begin(self, grant: Grant) -> None:
         """It was submitted long ago."""
@@ -199,7 +227,9 @@ class Attach:
     async def _end_text(self) -> None:
         """The lost connection's text ends where the connection did."""
         try:
-            writer = await self._bus.writer(TEXT, self.request_id, _AFTER_A_LOSS, restore=False)
+            writer = await self._bus.writer(
+                TEXT, self.request_id, _AFTER_A_LOSS, restore=False, tenant=self.spec.tenant
+            )
             try:
                 if not writer.ended:
                     await writer.end(End(self.request_id, writer.position, "ok"))
@@ -208,3 +238,7 @@ class Attach:
                 await writer.release()
         except AntiphonError as error:
             log_.warning("resume.text_left_open", request_id=self.request_id, error=error.message)
+
+
+def _too_late() -> NotFound:
+    return NotFound("there is no such request, or it is too old to go on", param="request_id")

@@ -4,60 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import structlog
 from opentelemetry import trace
 
 from gateway import errors
-from gateway.admission import Admission, Applicant, Grant
-from gateway.errors import ClientTooSlow, InputTimeout, SynthesisTimeout
+from gateway.admission import Applicant, Grant
+from gateway.errors import ClientTooSlow, HeardElsewhere, InputTimeout, SynthesisTimeout
 from gateway.requests.breakdown import breakdown
+from gateway.requests.services import RequestServices
 from gateway.requests.sources import Source, SpeechSpec
-from gateway.settings import GatewaySettings
 from ttscommon import subjects, tracing
-from ttscommon.bus import Bus, LogReader
+from ttscommon.bus import LogReader
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import AudioChunk, End, Playback
-from ttscommon.metrics import GatewayMetrics
 from ttscommon.playback import PlaybackAccount
 from ttscommon.subjects import AUDIO
 from ttscommon.tasks import stop
 
 log_ = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class SpeechTuning:
-    """Seconds. `look_s`: how often a silent request is looked at: its text may have come, or its
-    writer may have failed. `report_every_s`: playback reports to the stages. `text_end_s`: how long
-    a client's last text may take to be committed.
-    """
-
-    look_s: float = 0.5
-    report_every_s: float = 1.0
-    text_end_s: float = 5.0
-
-
-@dataclass(frozen=True)
-class RequestServices:
-    """What every request needs of the gateway it runs in; protocols do not look inside."""
-
-    settings: GatewaySettings
-    bus: Bus
-    admission: Admission
-    metrics: GatewayMetrics
-    tuning: SpeechTuning = SpeechTuning()
-    chores: set[asyncio.Task[Any]] = field(default_factory=set)
-
-    def cancel(self, request_id: str, reason: str) -> None:
-        """Tell the stages, without waiting for the broker and whatever happens to the caller."""
-        chore = asyncio.create_task(self.bus.cancel(request_id, reason))
-        self.chores.add(chore)
-        chore.add_done_callback(self.chores.discard)
 
 
 class Speech:
@@ -83,7 +51,9 @@ class Speech:
         self._duty: asyncio.Task[None] | None = None
         self._ended = False
         self._accepted_s = self._last_s = time.monotonic()
-        self._reported_s = 0.0
+        self.reported_s = 0.0
+        self._superseded = False
+        self._place = ExitStack()
         spec = source.spec
         self._listener = services.metrics.listener(spec.model.name, spec.tenant)
 
@@ -121,6 +91,13 @@ class Speech:
         return self._source.fresh
 
     @property
+    def resume_token(self) -> str | None:
+        """What the client has to show when it comes back, if it may."""
+        if not self.spec.resumable:
+            return None
+        return self._services.tokens.issue(self.request_id, self.spec.tenant)
+
+    @property
     def skip(self) -> int:
         """Samples at the client's rate that it has already."""
         return self._source.skip
@@ -144,13 +121,21 @@ class Speech:
 
     async def _begin(self, applicant: Applicant) -> None:
         source, bus = self._source, self._services.bus
+        admission, listeners = self._services.admission, self._services.listeners
         async with AsyncExitStack() as stack:
-            self._grant: Grant = stack.enter_context(self._services.admission.stream(applicant))
+            if applicant.resumed:
+                listeners.give_up_place(self.request_id)
+            self._grant: Grant = self._place.enter_context(admission.stream(applicant))
+            stack.callback(self._leave_place)
             self._reader: LogReader = await stack.enter_async_context(
                 bus.reader(AUDIO, self.request_id, source.start, fresh=source.fresh)
             )
             await source.require()
             stack.callback(self._settle)
+            listeners.begin(self)
+            stack.callback(listeners.end, self)
+            if not source.fresh:
+                await listeners.announce(self)
             self.outcome = "error"
             with trace.use_span(self._span):
                 await source.begin(self._grant)
@@ -166,7 +151,8 @@ class Speech:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None and not isinstance(error, asyncio.CancelledError | ClientTooSlow):
+        harmless = asyncio.CancelledError | ClientTooSlow | HeardElsewhere
+        if error is not None and not isinstance(error, harmless):
             self.outcome = "error"
             self.detached = False
         if self._duty is not None:
@@ -179,7 +165,12 @@ class Speech:
         return self
 
     async def __anext__(self) -> AudioChunk:
-        record = await self._next_record()
+        try:
+            record = await self._next_record()
+        except StopAsyncIteration:
+            if self._superseded:
+                raise HeardElsewhere("the request goes on over another connection") from None
+            raise
         self._last_s = time.monotonic()
         if isinstance(record, End):
             self._ended = True
@@ -199,6 +190,11 @@ class Speech:
         self.detached = False
         self._reader.stop()
 
+    def supersede(self) -> None:
+        """Its client, or whoever has its token, hears it over another connection."""
+        self._superseded = self.detached = True
+        self._reader.stop()
+
     async def handed(self, samples: int) -> None:
         """`samples` at the client's rate were just given to its connection."""
         now = time.monotonic()
@@ -212,9 +208,9 @@ class Speech:
             metrics.slack.labels("gateway", self.spec.model.name).observe(arrival.slack_s)
         if arrival.underrun_s > 0:
             metrics.underrun.labels(*self._listener).inc(arrival.underrun_s)
-        overdue = now - self._reported_s >= self._services.tuning.report_every_s
+        overdue = now - self.reported_s >= self._services.tuning.report_every_s
         if arrival.underrun_s > 0 or overdue:
-            self._reported_s = now
+            self.reported_s = now
             heard_s = self.stretch * self.account.position_s(now)
             await self._report_playback(self._source.heard_s + heard_s)
 
@@ -296,6 +292,13 @@ class Speech:
         with trace.use_span(self._span):
             self._log_end(viable, took_s)
         tracing.finish(self._span, error="error" if self.outcome == "error" else None)
+
+    def _leave_place(self) -> None:
+        """A client that may come back keeps its place until its request has its End."""
+        if self.detached and self.begun and not (self._ended or self._superseded):
+            self._services.listeners.keep_place(self.request_id, self._place.pop_all().close)
+        else:
+            self._place.close()
 
     def _log_end(self, viable: bool, took_s: float) -> None:
         log_.info(

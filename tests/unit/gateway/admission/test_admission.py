@@ -247,7 +247,19 @@ def test_streams_of_a_gateway_that_died_do_not_count_twice_where_they_go_on() ->
         assert take(one, stack) == 3
 
 
-def test_a_resumed_request_is_counted_and_never_refused() -> None:
-    one = admission(max_streams=1)
+def test_nothing_is_predicted_for_a_resumed_request() -> None:
+    one = admission(Replicas(slots=1))
     with one.stream(request()), one.stream(request(resumed=True)):
         assert one.streams == 2
+
+
+def test_a_keys_limits_hold_for_what_it_resumes() -> None:
+    tenants = {"a": Tenant(streams=1), "b": Tenant(requests_per_minute=1)}
+    one = admission(tenants=tenants)
+    with one.stream(request("a", resumed=True)), pytest.raises(RateLimited):
+        one.admit(request("a", resumed=True))
+    with one.stream(request("b", resumed=True)), pytest.raises(RateLimited):
+        one.admit(request("b", resumed=True))
+    full = admission(max_streams=1)
+    with full.stream(request(resumed=True)), pytest.raises(Overloaded):
+        full.admit(request(resumed=True))

@@ -25,6 +25,7 @@ TONE = wav(1.5)
 @pytest.fixture
 async def bus(broker: LocalStack) -> AsyncIterator[Bus]:
     connected = await Bus.connect(broker.bus, "voices")
+    await connected.ensure()
     yield connected
     await connected.close()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+import msgspec
+
 from tests.unit.ttscommon.worker.scene import (
     Connect,
     Seen,
@@ -19,10 +21,11 @@ from tests.unit.ttscommon.worker.scene import (
     wait,
     working,
 )
+from ttscommon import subjects
 from ttscommon.epochs import is_first
-from ttscommon.messages import SpeechRequest
+from ttscommon.messages import Listening, SpeechRequest
 from ttscommon.subjects import JOBS, REPLICAS, VOCODER
-from ttscommon.worker import Job
+from ttscommon.worker import Job, WorkerTuning
 
 
 async def test_a_worker_takes_no_more_jobs_than_it_has_slots(connect: Connect) -> None:
@@ -134,3 +137,20 @@ async def test_the_next_job_comes_in_while_a_spoken_one_waits_for_the_broker(
         assert worker.free == 0
         committed.set()
         await until(lambda: none_queued(client))
+
+
+async def test_what_nobody_hears_and_nobody_can_resume_is_cancelled(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    unheard = msgspec.structs.replace(request("unheard"), lease_s=0.3)
+    heard = msgspec.structs.replace(request("heard"), lease_s=0.3)
+    async with working(bus, seen, slots=3, tuning=WorkerTuning(listeners_s=0.02)):
+        for one in (unheard, heard, request("resumable")):
+            await client.submit(VOCODER, one)
+        jobs = {job.request_id: job for job in [await seen.next() for _ in range(3)]}
+        while not jobs["unheard"].cancelled.is_set():
+            await client.send(subjects.listening("heard"), Listening("heard", "gateway-1"))
+            await asyncio.sleep(0.02)
+        assert not jobs["heard"].cancelled.is_set()
+        assert not jobs["resumable"].cancelled.is_set()
+        seen.finish.set()

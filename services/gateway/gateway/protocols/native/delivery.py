@@ -66,7 +66,9 @@ class _Delivery:
             return
         self._started = True
         spec, from_sample = self._request.spec, self._request.from_sample
-        resumed = {} if from_sample is None else {"from_sample": from_sample}
+        more: dict[str, object] = {} if from_sample is None else {"from_sample": from_sample}
+        if (token := self._speech.resume_token) is not None:
+            more["resume_token"] = token
         self._tell(
             "audio.start",
             request_id=self._request.request_id,
@@ -76,7 +78,7 @@ class _Delivery:
             model=spec.model.name,
             voice=spec.voice.id,
             seed=self._speech.seed,
-            **resumed,
+            **more,
         )
 
     async def _left(self, samples: int) -> None:

@@ -15,6 +15,7 @@ from gateway.protocols.fields import (
     SampleRate,
     Seed,
     StrictMessage,
+    Token,
     WishFields,
 )
 from gateway.requests import DEFAULT
@@ -62,6 +63,7 @@ class SessionResume(StrictMessage):
 
     type: Literal["session.resume"]
     request_id: RequestId
+    token: Token
     from_sample: Position = 0
 
 

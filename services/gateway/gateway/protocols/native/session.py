@@ -52,6 +52,7 @@ from gateway.protocols.native.state import (
     Totals,
     Unconfigured,
 )
+from gateway.protocols.shared.credentials import tenant_of
 from gateway.requests import GatewayContext, SpeechSpec
 from ttscommon.errors import AntiphonError, TextTooLong
 from ttscommon.tasks import stop
@@ -83,9 +84,11 @@ class Session:
     def __init__(
         self, socket: WebSocket, context: GatewayContext, tuning: SessionTuning = SessionTuning()
     ) -> None:
+        """Raises InvalidApiKey, before the upgrade."""
         settings = context.settings
         self._socket = socket
         self._context = context
+        self._tenant = tenant_of(context, socket)
         self._settings = settings
         self._tuning = tuning
         self._outbox = Outbox(settings.send_buffer_bytes, settings.slow_client_timeout_s)
@@ -226,10 +229,9 @@ class Session:
     async def _configure(self, config: SessionConfig) -> None:
         if isinstance(self._input, Taking):
             raise WrongOrder("session.config must come between requests, not inside one")
-        tenant = self._context.keys.identify(self._socket.headers.get("authorization"))
         config.refuse_unsupported()
         spec = await self._context.spec(
-            tenant,
+            self._tenant,
             model=config.model,
             voice=config.voice,
             sample_rate=config.sample_rate,
@@ -263,7 +265,9 @@ class Session:
     def _resume(self, wish: SessionResume) -> None:
         if isinstance(self._input, Unconfigured | Taking):
             raise WrongOrder("session.resume must follow session.config, between requests")
-        self._enqueue(ResumedRequest(self._input.spec, wish.request_id, wish.from_sample))
+        self._enqueue(
+            ResumedRequest(self._input.spec, wish.request_id, wish.from_sample, wish.token)
+        )
 
     def _enqueue(self, request: SessionRequest) -> None:
         if len(self._queue) >= self._settings.max_queued_requests:

@@ -72,10 +72,11 @@ class ResumedRequest:
     spec: SpeechSpec
     request_id: str
     from_sample: int
+    token: str
     cancelled: bool = False
 
     def speech(self, context: GatewayContext) -> Speech:
-        return context.attach(self.spec, self.request_id, self.from_sample)
+        return context.attach(self.spec, self.request_id, self.from_sample, self.token)
 
     def finish_text(self) -> None:
         """Its text was sent elsewhere."""

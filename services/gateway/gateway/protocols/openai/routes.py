@@ -17,7 +17,7 @@ from gateway.protocols.openai.events import SpeechEvents
 from gateway.protocols.openai.lists import model_card
 from gateway.protocols.shared.context import Context, chosen_headers, read_body
 from gateway.protocols.shared.credentials import tenant_of
-from gateway.protocols.shared.response import SpeechResponse
+from gateway.protocols.shared.response import TOKEN_HEADER, SpeechResponse
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
 
 router = APIRouter()
@@ -92,5 +92,6 @@ async def resume(
         speed=speed,
         attaching=True,
     )
-    rest = context.attach(spec, request_id, from_sample)
+    token = request.headers.get(TOKEN_HEADER)
+    rest = context.attach(spec, request_id, from_sample, token)
     return SpeechResponse(context.settings, rest, audio)

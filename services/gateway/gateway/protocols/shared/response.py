@@ -22,6 +22,8 @@ from ttscommon.tasks import stop
 # Leaving a request may wait for its last text to be committed.
 _CLEAN_UP_S: Final = 6.0
 
+TOKEN_HEADER: Final = "x-resume-token"
+
 log_ = structlog.get_logger(__name__)
 
 
@@ -83,6 +85,8 @@ class SpeechResponse(Response):
         self._exact_wav = audio.container == "wav" and not streamed
         self._deliver = self._stream if streamed else self._whole
         self._started = False
+        if (token := speech.resume_token) is not None:
+            self.headers[TOKEN_HEADER] = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

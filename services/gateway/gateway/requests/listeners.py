@@ -1,0 +1,131 @@
+"""Who hears what through this gateway, and the places of those who may come back.
+
+A request is heard over one connection: the latest one that asked for it. The stages are told now
+and then that there is a listener; a request that nobody can resume ends where nobody is left to say
+so. A client that was lost keeps its place until its request has its End, or until it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from ttscommon import subjects
+from ttscommon.bus import Bus
+from ttscommon.bus.faults import Unreachable
+from ttscommon.messages import End, Listening, Message
+from ttscommon.subjects import AUDIO
+from ttscommon.tasks import Chores
+
+log_ = structlog.get_logger(__name__)
+
+
+class Listener(Protocol):
+    """A request as it is heard here."""
+
+    @property
+    def request_id(self) -> str: ...
+    @property
+    def reported_s(self) -> float: ...
+    def supersede(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class ListenersTuning:
+    """Seconds. `tell_s`: between two words to the stages, several in a lease. `look_s`: between two
+    looks whether a request that was left has its End.
+    """
+
+    tell_s: float = 3.0
+    look_s: float = 1.0
+
+
+class Listeners:
+    """One gateway's. `run` while it serves."""
+
+    def __init__(self, bus: Bus, tuning: ListenersTuning = ListenersTuning()) -> None:
+        self._bus = bus
+        self._tuning = tuning
+        self._heard: dict[str, Listener] = {}
+        self._places: dict[str, Callable[[], None]] = {}
+        self._chores = Chores()
+
+    async def run(self) -> None:
+        """Tell the stages who is heard, and hear of requests that go on at other gateways."""
+        subscription = await self._bus.listen(subjects.attached("*"), self._on_attached)
+        try:
+            while True:
+                await asyncio.sleep(self._tuning.tell_s)
+                await self._tell()
+        finally:
+            await self._bus.unsubscribe(subscription)
+
+    def begin(self, listener: Listener) -> None:
+        """It is heard here from now on, and nowhere else here."""
+        before = self._heard.get(listener.request_id)
+        self._heard[listener.request_id] = listener
+        if before is not None and before is not listener:
+            before.supersede()
+
+    async def announce(self, listener: Listener) -> None:
+        """It was heard elsewhere before: whoever has it there lets it go."""
+        request_id = listener.request_id
+        word = Listening(request_id, self._bus.worker_id)
+        await self._bus.send(subjects.attached(request_id), word)
+
+    def end(self, listener: Listener) -> None:
+        if self._heard.get(listener.request_id) is listener:
+            del self._heard[listener.request_id]
+
+    def keep_place(self, request_id: str, leave: Callable[[], None]) -> None:
+        """Call `leave` when the request of a lost client has its End, or the client is back."""
+        self.give_up_place(request_id)
+        self._places[request_id] = leave
+        self._chores.start(self._until_ended(request_id, leave))
+
+    def give_up_place(self, request_id: str) -> None:
+        """The client is back."""
+        leave = self._places.pop(request_id, None)
+        if leave is not None:
+            leave()
+
+    def give_up_places(self) -> None:
+        """This gateway ends."""
+        for request_id in list(self._places):
+            self.give_up_place(request_id)
+
+    async def _until_ended(self, request_id: str, leave: Callable[[], None]) -> None:
+        until_s = time.monotonic() + AUDIO.age_s
+        while self._places.get(request_id) is leave:
+            if time.monotonic() > until_s or await self._has_ended(request_id):
+                self.give_up_place(request_id)
+                return
+            await asyncio.sleep(self._tuning.look_s)
+
+    async def _has_ended(self, request_id: str) -> bool:
+        try:
+            tail = await self._bus.logs.tail(AUDIO, request_id)
+        except Unreachable:
+            return False
+        return tail is not None and isinstance(tail.record, End)
+
+    async def _tell(self) -> None:
+        now = time.monotonic()
+        for listener in list(self._heard.values()):
+            if now - listener.reported_s >= self._tuning.tell_s:
+                word = Listening(listener.request_id, self._bus.worker_id)
+                await self._bus.send(subjects.listening(listener.request_id), word)
+
+    def _on_attached(self, word: Message) -> None:
+        if not isinstance(word, Listening) or word.gateway == self._bus.worker_id:
+            return
+        self.give_up_place(word.request_id)
+        listener = self._heard.get(word.request_id)
+        if listener is not None:
+            log_.info("request.heard_elsewhere", request_id=word.request_id)
+            listener.supersede()

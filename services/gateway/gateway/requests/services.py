@@ -1,0 +1,48 @@
+"""What every request needs of the gateway it runs in."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.admission import Admission
+from gateway.requests.listeners import Listeners
+from gateway.requests.tokens import ResumeTokens
+from gateway.settings import GatewaySettings
+from ttscommon.bus import Bus
+from ttscommon.metrics import GatewayMetrics
+
+
+@dataclass(frozen=True)
+class SpeechTuning:
+    """Seconds. `look_s`: how often a silent request is looked at: its text may have come, or its
+    writer may have failed. `report_every_s`: playback reports to the stages. `text_end_s`: how long
+    a client's last text may take to be committed. `lease_s`: how long the stages go on without word
+    of a listener who cannot come back: longer than a broker takes to restart.
+    """
+
+    look_s: float = 0.5
+    report_every_s: float = 1.0
+    text_end_s: float = 5.0
+    lease_s: float = 15.0
+
+
+@dataclass(frozen=True)
+class RequestServices:
+    """Protocols do not look inside."""
+
+    settings: GatewaySettings
+    bus: Bus
+    admission: Admission
+    metrics: GatewayMetrics
+    tokens: ResumeTokens
+    listeners: Listeners
+    tuning: SpeechTuning = SpeechTuning()
+    chores: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def cancel(self, request_id: str, reason: str) -> None:
+        """Tell the stages, without waiting for the broker and whatever happens to the caller."""
+        chore = asyncio.create_task(self.bus.cancel(request_id, reason))
+        self.chores.add(chore)
+        chore.add_done_callback(self.chores.discard)
