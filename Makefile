@@ -1,6 +1,8 @@
 # make serve              run everything on this machine: http://127.0.0.1:8000
 # make serve PORT=9000    ... elsewhere; PORT=0 takes a free port
 # make test               unit and pipeline tests
+# make clients            real clients of OpenAI, ElevenLabs, Cartesia, Deepgram, Wyoming against a stack
+# make fuzz               10,000 malformed requests and messages a protocol: ARGS=, COUNT=
 # make check              ruff, mypy --strict, import contract
 # make test-deploy        images and compose on this machine's container engine
 # make chaos              kill, stop and cut off processes: a table and build/chaos.json
@@ -40,16 +42,27 @@ TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 GOLDENS := build/goldens
 OFFICIAL := tests/parity/reference
 
-.PHONY: serve test test-deploy check chaos soak bench voice voice-eval goldens lock clean
+.PHONY: serve test clients fuzz test-deploy check chaos soak bench voice voice-eval goldens lock clean
 
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
 
 test: $(VENV)/.training
-	$(BIN)/python -m pytest -m "not chaos and not gpu" $(ARGS)
+	$(BIN)/python -m pytest -m "not chaos and not gpu and not clients" $(ARGS)
 
 test-deploy: $(VENV)/.training
 	ANTIPHON_TEST_DEPLOY=1 $(BIN)/python -m pytest tests/deploy $(ARGS)
+
+clients: $(VENV)/.training .venv-clients/.installed
+	ANTIPHON_CLIENTS=.venv-clients/bin/python $(BIN)/python -m pytest tests/clients $(ARGS)
+
+fuzz: $(VENV)/.training
+	ANTIPHON_FUZZ=$(or $(COUNT),10000) $(BIN)/python -m pytest tests/pipeline/gateway/test_fuzz.py $(ARGS)
+
+.venv-clients/.installed: tests/clients/requirements.txt
+	$(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/python -m pip --disable-pip-version-check install --quiet -r $<
+	@touch $@
 
 check: $(VENV)/.training
 	$(BIN)/ruff check .
@@ -81,7 +94,7 @@ lock: $(VENV)/.serving
 	$(BIN)/python -m tools.lock
 
 clean:
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-clients build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -o -name '*.egg-info' | xargs rm -rf
 
 $(BIN)/python:

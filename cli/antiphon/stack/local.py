@@ -37,7 +37,7 @@ _PAIR: Final = "antiphon.pair"
 # Plays both stages, for `antiphon bench capacity`.
 _NULL_STAGES: Final = "antiphon_bench.null_stages"
 
-_PINNED: Final = {"http": "PORT", "admin": "ADMIN_PORT"}
+_PINNED: Final = {"http": "PORT", "admin": "ADMIN_PORT", "wyoming": "WYOMING_PORT"}
 
 # One process of an engine uses one core; more threads would only make the streams of one
 # process slower whenever another process wants the same core.
