@@ -23,7 +23,7 @@ COUNT: Final = int(os.environ.get("ANTIPHON_FUZZ", "100"))
 _ACROSS: Final = 8
 _PER_SOCKET: Final = 25
 
-_VALUES: Final = (
+_VALUES: Final[tuple[Any, ...]] = (
     None, True, False, 0, -1, 1e308, float("nan"), 2**70, "", " ", "x", "\x00", "a" * 5000, "😀",
     "\ud800", [], [[]], {}, {"id": 1}, {"type": "id"}, "mp3", "pcm_16000", "1", "NaN", "-5",
     "<break time=", "{", "tts-1", "alloy",

@@ -18,7 +18,7 @@ from gateway.protocols.fields import (
     Token,
     WishFields,
 )
-from gateway.requests import DEFAULT
+from gateway.requests import DEFAULT, IncrementalText
 
 
 class SessionConfig(StrictMessage, WishFields):
@@ -38,24 +38,52 @@ class SessionConfig(StrictMessage, WishFields):
             raise Unsupported("response_format must be pcm on a socket", param="response_format")
 
 
-class InputText(StrictMessage):
+class OfContext(StrictMessage):
+    """With a `context_id` it is about that context, else about the session's own requests."""
+
+    context_id: Name | None = None
+
+
+class InputText(OfContext):
     """Some of the current request's text."""
 
     type: Literal["input.text"]
     text: str
 
 
-class InputDone(StrictMessage):
+class InputFlush(OfContext):
+    """A sentence of the current request ends here, whatever its last character is."""
+
+    type: Literal["input.flush"]
+
+
+class InputPhones(OfContext):
+    """A word and its pronunciation: phones of the model, separated by spaces."""
+
+    type: Literal["input.phones"]
+    text: Annotated[str, Field(min_length=1, max_length=200)]
+    phones: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class InputPause(OfContext):
+    """Silence between what came before and what follows."""
+
+    type: Literal["input.pause"]
+    seconds: Annotated[float, Field(gt=0.0, le=10.0, strict=False)]
+
+
+class InputDone(OfContext):
     """The current request's text is complete."""
 
     type: Literal["input.done"]
 
 
-class CancelSpeech(StrictMessage):
-    """Stop one request, or all."""
+class CancelSpeech(OfContext):
+    """Stop one request, or all. `played_s`: how far the listener had heard it."""
 
     type: Literal["cancel"]
     request_id: Name | None = None
+    played_s: Annotated[float, Field(ge=0.0, le=1e6, strict=False)] | None = None
 
 
 class SessionResume(StrictMessage):
@@ -74,12 +102,34 @@ class SessionClose(StrictMessage):
 
 
 ClientMessage: TypeAlias = (
-    SessionConfig | SessionResume | InputText | InputDone | CancelSpeech | SessionClose
+    SessionConfig
+    | SessionResume
+    | InputText
+    | InputFlush
+    | InputPhones
+    | InputPause
+    | InputDone
+    | CancelSpeech
+    | SessionClose
 )
+InputMessage: TypeAlias = InputText | InputFlush | InputPhones | InputPause
 
 _client_message: Final[TypeAdapter[ClientMessage]] = TypeAdapter(
     Annotated[ClientMessage, Field(discriminator="type")]
 )
+
+
+def write(text: IncrementalText, message: InputMessage) -> None:
+    """Put what a message brings into a request's text; raises TextTooLong."""
+    match message:
+        case InputText(text=some):
+            text.add(some)
+        case InputFlush():
+            text.boundary()
+        case InputPhones(text=word, phones=phones):
+            text.phones(word, phones)
+        case InputPause(seconds=seconds):
+            text.pause(seconds)
 
 
 def parse_message(data: str) -> ClientMessage:

@@ -28,16 +28,23 @@ from gateway.errors import (
     SynthesisFailed,
     WrongOrder,
 )
+from gateway.protocols.native.contexts import Contexts
 from gateway.protocols.native.delivery import FORMAT, deliver
 from gateway.protocols.native.messages import (
     CancelSpeech,
     ClientMessage,
     InputDone,
+    InputFlush,
+    InputMessage,
+    InputPause,
+    InputPhones,
     InputText,
+    OfContext,
     SessionClose,
     SessionConfig,
     SessionResume,
     parse_message,
+    write,
 )
 from gateway.protocols.native.state import (
     Ignoring,
@@ -102,6 +109,7 @@ class Session:
         self._requests = 0
         self._touched_s = time.monotonic()
         self.ended = asyncio.Event()
+        self._contexts = Contexts(context, self._outbox, self._tell)
 
     async def run(self) -> None:
         """Serve the client until either side is done."""
@@ -124,6 +132,7 @@ class Session:
                     code = self._fail(SynthesisFailed("internal error"), _FAULT)
         finally:
             await self._stop(*parts)
+            await self._contexts.cancel_all()
             if self._speaking is not None:
                 await self._stop(self._speaking.task)
             await self._hang_up(sender, code)
@@ -210,19 +219,23 @@ class Session:
     async def _take(self, message: ClientMessage) -> None:
         if self._phase is Phase.CLOSING:
             raise WrongOrder("the session is closing")
+        if isinstance(message, OfContext) and message.context_id is not None:
+            await self._take_for_context(message)
+            return
         match message:
             case SessionConfig():
                 await self._configure(message)
             case SessionResume():
                 self._resume(message)
-            case InputText():
-                self._take_text(message.text)
+            case InputText() | InputFlush() | InputPhones() | InputPause():
+                self._take_text(message)
             case InputDone():
                 self._end_text()
             case CancelSpeech():
-                self._cancel(message.request_id)
+                self._cancel(message.request_id, message.played_s)
             case SessionClose():
                 self._end_text(quietly=True)
+                self._contexts.finish()
                 self._phase = Phase.CLOSING
                 self._queued.set()
 
@@ -258,6 +271,7 @@ class Session:
                 "max_text_chars": self._settings.max_text_chars,
                 "max_message_bytes": self._settings.max_message_bytes,
                 "max_queued_requests": self._settings.max_queued_requests,
+                "max_contexts": self._settings.max_contexts,
                 "idle_timeout_s": self._settings.idle_timeout_s,
             },
         )
@@ -275,7 +289,12 @@ class Session:
         self._queue.append(request)
         self._queued.set()
 
-    def _take_text(self, text: str) -> None:
+    async def _take_for_context(self, message: OfContext) -> None:
+        if isinstance(self._input, Unconfigured):
+            raise WrongOrder("contexts must follow session.config")
+        await self._contexts.take(message, self._input.spec)
+
+    def _take_text(self, message: InputMessage) -> None:
         match self._input:
             case Unconfigured():
                 raise WrongOrder("input.text must follow session.config")
@@ -289,7 +308,7 @@ class Session:
             case Taking(spec, request):
                 pass
         try:
-            request.text.add(text)
+            write(request.text, message)
         except TextTooLong:
             # The task that speaks it, now or later, tells the client: that is this request's end.
             self._input = Ignoring(spec)
@@ -306,7 +325,7 @@ class Session:
             case _ if not quietly:
                 raise WrongOrder("input.done must follow input.text")
 
-    def _cancel(self, request_id: str | None) -> None:
+    def _cancel(self, request_id: str | None, played_s: float | None) -> None:
         """What is cancelled says so itself, in `audio.done`."""
         match self._input:
             case Taking(spec, taking) if request_id in (None, taking.request_id):
@@ -318,6 +337,7 @@ class Session:
         speaking = self._speaking
         if speaking is not None and request_id in (None, speaking.request.request_id):
             speaking.request.cancelled = True
+            speaking.totals.played_s = played_s
             self._outbox.drop_audio()
             speaking.task.cancel()
         self._queued.set()
@@ -328,6 +348,7 @@ class Session:
         while True:
             while not self._queue:
                 if self._phase is not Phase.OPEN:
+                    await self._contexts.ended()
                     self._say_goodbye()
                     return
                 self._queued.clear()
@@ -381,7 +402,7 @@ class Session:
         limit_s = self._settings.idle_timeout_s
         while True:
             idle_s = time.monotonic() - self._touched_s
-            busy = self._speaking is not None or self._queue
+            busy = self._speaking is not None or self._queue or self._contexts.busy
             if not busy and idle_s >= limit_s:
                 raise IdleTimeout(f"nothing was said for {limit_s:g} s")
             await asyncio.sleep(limit_s if busy else limit_s - idle_s)

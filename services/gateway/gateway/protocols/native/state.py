@@ -87,11 +87,12 @@ SessionRequest: TypeAlias = SubmittedRequest | ResumedRequest
 
 @dataclass
 class Totals:
-    """What was given to the client."""
+    """What was given to the client. `played_s`: how far it heard, if it said so."""
 
     samples: int = 0
     duration_s: float = 0.0
     words: int = 0
+    played_s: float | None = None
 
     def add(self, other: Totals) -> None:
         self.samples += other.samples
@@ -111,6 +112,8 @@ class Speaking:
     def report(self, outcome: str) -> dict[str, Any]:
         """The fields of `audio.done`."""
         speech, account = self.speech, self.speech.account
+        told_s = self.totals.played_s
+        played_s = speech.played_s() if told_s is None else min(told_s, self.totals.duration_s)
         return {
             "outcome": outcome,
             "samples": self.totals.samples,
@@ -120,7 +123,7 @@ class Speaking:
             "underruns": account.underruns if account else 0,
             "underrun_s": round(account.underrun_s, 6) if account else 0.0,
             "min_slack_s": _rounded(account.min_slack_s if account else None),
-            "played_s": round(speech.played_s(), 6),
+            "played_s": round(played_s, 6),
             "words": self.totals.words,
         }
 
