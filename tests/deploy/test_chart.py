@@ -223,6 +223,48 @@ def test_an_external_bus_replaces_the_brokers() -> None:
     assert gateway["ANTIPHON_BUS__REPLICAS"] == "3"
 
 
+def external(kind: str, **tls: Any) -> dict[str, Any]:
+    """Values for a broker elsewhere that knows services by `kind`."""
+    return {
+        "nats": {"enabled": False},
+        "externalBus": {"urls": ["tls://bus:4222"], "tls": tls},
+        "busAuth": {"kind": kind, "existingSecret": "identities"},
+    }
+
+
+@pytest.mark.parametrize("kind", ["nkey", "creds"])
+def test_a_service_gets_its_own_identity_as_a_file_and_no_other(kind: str) -> None:
+    objects = render(external(kind))
+    found = {"gateway": "antiphon-gateway", "talker": "antiphon-cantor-talker"}
+    for service, name in found.items():
+        pod = pods(objects)[name]
+        values = environment(pod, SECRETS)
+        assert values[f"ANTIPHON_BUS__{kind.upper()}_FILE"] == f"/run/antiphon/bus/{service}"
+        assert "ANTIPHON_BUS__USER" not in values
+        [volume] = [v for v in pod["spec"]["volumes"] if v["name"] == "bus-identity"]
+        system = ["system"] if (service, kind) == ("gateway", "creds") else []
+        assert [item["key"] for item in volume["secret"]["items"]] == [service, *system]
+        mounts = pod["spec"]["containers"][0]["volumeMounts"]
+        assert "/run/antiphon/bus" in [mount["mountPath"] for mount in mounts]
+    [setup] = jobs(objects)
+    assert setup["spec"]["volumes"][1]["secret"]["items"] == [{"key": "setup", "path": "setup"}]
+
+
+def test_a_bus_with_tls_is_checked_and_may_ask_for_certificates() -> None:
+    tls = {"secret": "bus-tls", "clientCertificate": True, "hostname": "nats.example"}
+    pod = pods(render(external("password", **tls)))["antiphon-cantor-vocoder"]
+    values = environment(pod, {**SECRETS, "identities": {"vocoder": "p"}})
+    assert values["ANTIPHON_BUS__TLS_CA"] == "/run/antiphon/tls/ca.crt"
+    assert values["ANTIPHON_BUS__TLS_KEY"] == "/run/antiphon/tls/tls.key"
+    assert values["ANTIPHON_BUS__TLS_HOSTNAME"] == "nats.example"
+    assert "bus-tls" in [volume["name"] for volume in pod["spec"]["volumes"]]
+
+
+def test_brokers_of_the_chart_know_passwords_alone() -> None:
+    with pytest.raises(HelmError, match="external bus"):
+        render({"busAuth": {"kind": "creds", "existingSecret": "identities"}})
+
+
 @pytest.mark.parametrize(
     ("values", "named_key"),
     [

@@ -89,6 +89,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
   value: {{ ternary $values.nats.replicas $values.externalBus.replicas $values.nats.enabled | quote }}
 - name: ANTIPHON_BUS__MAX_LOG_BYTES
   value: {{ include "antiphon.bytes" $values.nats.maxLogBytes | quote }}
+{{- if eq $values.busAuth.kind "password" }}
 - name: ANTIPHON_BUS__USER
   value: {{ .service }}
 - name: ANTIPHON_BUS__PASSWORD
@@ -99,11 +100,66 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 - name: ANTIPHON_BUS__SYSTEM_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: system}}
 {{- end }}
+{{- else }}
+- name: ANTIPHON_BUS__{{ upper $values.busAuth.kind }}_FILE
+  value: /run/antiphon/bus/{{ .service }}
+{{- if and (eq .service "gateway") (eq $values.busAuth.kind "creds") }}
+- name: ANTIPHON_BUS__SYSTEM_CREDS_FILE
+  value: /run/antiphon/bus/system
+{{- end }}
+{{- end }}
+{{- if and (not $values.nats.enabled) $values.externalBus.tls.secret }}
+- name: ANTIPHON_BUS__TLS_CA
+  value: /run/antiphon/tls/ca.crt
+{{- if $values.externalBus.tls.clientCertificate }}
+- name: ANTIPHON_BUS__TLS_CERT
+  value: /run/antiphon/tls/tls.crt
+- name: ANTIPHON_BUS__TLS_KEY
+  value: /run/antiphon/tls/tls.key
+{{- end }}
+{{- with $values.externalBus.tls.hostname }}
+- name: ANTIPHON_BUS__TLS_HOSTNAME
+  value: {{ . }}
+{{- end }}
+{{- end }}
 - name: ANTIPHON_DRAIN_S
   value: {{ $values.drainSeconds | quote }}
 {{- range $name, $value := .settings }}
 - name: ANTIPHON_{{ $name | upper }}
   value: {{ $value | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* Where a service finds its files for the bus, and what they are: arguments root, service. */}}
+{{- define "antiphon.busMounts" -}}
+{{- $values := .root.Values -}}
+{{- if ne $values.busAuth.kind "password" }}
+- {name: bus-identity, mountPath: /run/antiphon/bus, readOnly: true}
+{{- end }}
+{{- if and (not $values.nats.enabled) $values.externalBus.tls.secret }}
+- {name: bus-tls, mountPath: /run/antiphon/tls, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "antiphon.busVolumes" -}}
+{{- $values := .root.Values -}}
+{{- if ne $values.busAuth.kind "password" }}
+{{- if or $values.nats.enabled (not $values.busAuth.existingSecret) }}
+{{- fail "busAuth.kind nkey and creds are for an external bus, and need busAuth.existingSecret" }}
+{{- end }}
+- name: bus-identity
+  secret:
+    secretName: {{ $values.busAuth.existingSecret }}
+    defaultMode: 0440
+    items:
+      - {key: {{ .service }}, path: {{ .service }}}
+      {{- if and (eq .service "gateway") (eq $values.busAuth.kind "creds") }}
+      - {key: system, path: system}
+      {{- end }}
+{{- end }}
+{{- if and (not $values.nats.enabled) $values.externalBus.tls.secret }}
+- name: bus-tls
+  secret: {secretName: {{ $values.externalBus.tls.secret }}, defaultMode: 0440}
 {{- end }}
 {{- end -}}
 
