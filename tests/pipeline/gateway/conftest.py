@@ -43,7 +43,12 @@ MODEL = Model(
     "cantor",
     RATE,
     25.0,
-    (Voice("slt", "Slt", "en-US"), Voice("awb", "Awb", "en-GB")),
+    (
+        Voice("slt", "Slt", "en-US"),
+        Voice("awb", "Awb", "en-GB"),
+        Voice("vesper", "Vesper", "en-US"),
+        Voice("vesper-low", "Vesper Low", "en-US"),
+    ),
 )
 
 Script = Callable[["Performance"], Awaitable[None]]

@@ -126,6 +126,8 @@ async def test_models_and_voices_come_from_live_replicas(stand: Any) -> None:
         "voices": [
             {"id": "slt", "name": "Slt", "language": "en-US"},
             {"id": "awb", "name": "Awb", "language": "en-GB"},
+            {"id": "vesper", "name": "Vesper", "language": "en-US"},
+            {"id": "vesper-low", "name": "Vesper Low", "language": "en-US"},
         ],
         "uploaded_voices": [],
     }
@@ -366,3 +368,21 @@ async def test_a_client_that_does_not_read_is_cut_off(stand: Any) -> None:
     await stand.gateway.context.services.admission.idle.wait()
     assert stand.metric("tts_streams_total", outcome="cancelled", viable="true") == 1
     writer.transport.abort()
+
+
+async def test_a_retired_voice_is_spoken_by_its_heir_with_a_warning(stand: Any, talk: Any) -> None:
+    body = {"input": TEXT, "seed": 3}
+    response = await stand.http.post("/v1/audio/speech", json={**body, "voice": "rms"})
+    assert response.headers["warning"].startswith('299 - "the voice rms is gone: vesper-low')
+    assert stand.stage.jobs[-1].request.voice == "vesper-low"
+    response = await stand.http.post("/v1/audio/speech", json={**body, "voice": "awb"})
+    assert "warning" not in response.headers
+
+
+async def test_a_session_is_told_that_its_voice_is_retired(stand: Any, talk: Any) -> None:
+    async with stand.session() as socket:
+        await talk.send(socket, "session.config", voice="rms")
+        told = await talk.receive(socket)
+        assert (told["voice"], told["warning"][:3]) == ("vesper-low", "299")
+        await talk.send(socket, "session.config", voice="slt")
+        assert "warning" not in await talk.receive(socket)

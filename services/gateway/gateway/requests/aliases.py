@@ -45,7 +45,7 @@ class Aliases:
     file adds to that and overrides it:
 
         [models]
-        "eleven_*" = "cantor"
+        "eleven_*" = "vesper"
 
         [voices]
         alloy = "awb"

@@ -13,6 +13,7 @@ import structlog
 
 from gateway.admission.forecast import View
 from gateway.errors import Loading, Unavailable
+from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT
 from ttscommon import subjects
 from ttscommon.bus import Bus
@@ -74,6 +75,8 @@ class Snapshot:
         if name == DEFAULT:
             return models.get(preferred) or next(iter(models.values()))
         if name not in models:
+            name = retired.MODELS.get(name, name)
+        if name not in models:
             known = ", ".join(models)
             raise UnknownModel(f"there is no model '{name}'; try {known}", param="model")
         return models[name]
@@ -87,7 +90,7 @@ class Snapshot:
 
 
 def voice_of(model: Model, voice_id: str) -> Voice:
-    """The voice called `voice_id`, or the model's first; raises UnknownVoice.
+    """The voice called `voice_id`, its heir, or the model's first; raises UnknownVoice.
 
     A model without voices of its own speaks with those that clients made of recordings, or as it
     is told to, and then the name says nothing.
@@ -95,9 +98,10 @@ def voice_of(model: Model, voice_id: str) -> Voice:
     if not model.voices:
         cloned = "ref_audio" in model.accepts and voice_id != DEFAULT
         return Voice(voice_id if cloned else "", voice_id if cloned else "", _ANY_LANGUAGE)
-    for voice in model.voices:
-        if voice_id in (DEFAULT, voice.id):
-            return voice
+    for wanted in (voice_id, retired.VOICES.get(voice_id)):
+        for voice in model.voices:
+            if wanted in (DEFAULT, voice.id):
+                return voice
     known = ", ".join(voice.id for voice in model.voices)
     raise UnknownVoice(f"there is no voice '{voice_id}'; try {known}", param="voice")
 

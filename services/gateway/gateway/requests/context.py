@@ -8,6 +8,7 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from gateway.admission import ANONYMOUS, KeyRing
+from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT, Aliases
 from gateway.requests.catalogue import Catalogue
 from gateway.requests.incremental import IncrementalText
@@ -30,7 +31,7 @@ class GatewayContext:
 
     `spec` resolves what a client wishes, `speak` and `attach` give a Speech:
 
-        spec = await context.spec(tenant, voice="slt", sample_rate=24_000)
+        spec = await context.spec(tenant, voice="vesper", sample_rate=24_000)
         async with context.speak(spec, text) as speech:      # a string or an IncrementalText
             async for piece in pieces(speech):               # gateway.audio.pipe
                 await send(piece.data)                       # and piece.words
@@ -87,6 +88,7 @@ class GatewayContext:
             obeyed,
             tuple(ignored),
             reference,
+            retired.warning(voice, spoken.id),
         )
 
     @property

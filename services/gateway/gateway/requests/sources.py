@@ -34,7 +34,8 @@ class SpeechSpec:
 
     `sample_rate` (Hz) is what the client hears, `model.sample_rate` what the model makes. The
     model speaks at `speed` as far as it can by itself; the rest is `stretch`. `wishes` are those
-    that the model obeys, `ignored` the names of those that were dropped.
+    that the model obeys, `ignored` the names of those that were dropped. `warning`:
+    what the client is to be told about the voice.
     """
 
     model: Model
@@ -48,6 +49,7 @@ class SpeechSpec:
     wishes: Wishes = field(default_factory=Wishes)
     ignored: tuple[str, ...] = ()
     reference: Reference | None = None
+    warning: str = ""
 
     @property
     def model_speed(self) -> float:

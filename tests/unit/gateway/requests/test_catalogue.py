@@ -51,6 +51,17 @@ def test_a_voice_is_found_by_id_or_is_the_first() -> None:
         voice_of(model, "hal")
 
 
+def test_retired_names_mean_their_heirs_unless_somebody_still_serves_them() -> None:
+    heirs = (Voice("vesper", "Vesper", "en-US"), Voice("vesper-low", "Vesper Low", "en-US"))
+    model = Model("vesper", "vesper", 24_000, 20.0, heirs)
+    assert [voice_of(model, name).id for name in ("slt", "rms")] == ["vesper", "vesper-low"]
+    with pytest.raises(UnknownVoice):
+        voice_of(model, "awb")
+    assert voice_of(replica("talker", "a").models[0], "slt").id == "slt"
+    assert Snapshot((replica("talker", "vesper"),)).model("cantor", "b").name == "vesper"
+    assert Snapshot((replica("talker", "cantor"),)).model("cantor", "b").name == "cantor"
+
+
 async def test_who_asks_hears_of_a_worker_that_reported_just_now(broker: Any) -> None:
     bus = await Bus.connect(broker.bus, "test")
     await bus.ensure()

@@ -274,6 +274,7 @@ class Session:
                 "max_contexts": self._settings.max_contexts,
                 "idle_timeout_s": self._settings.idle_timeout_s,
             },
+            **({"warning": spec.warning} if spec.warning else {}),
         )
 
     def _resume(self, wish: SessionResume) -> None:

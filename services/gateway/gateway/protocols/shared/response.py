@@ -148,6 +148,8 @@ class SpeechResponse(Response):
         if self._started:
             return
         self.headers["x-sample-rate"] = str(self._speech.sample_rate)
+        if warning := self._speech.spec.warning:
+            self.headers["warning"] = warning
         if self._speech.stages:
             self.headers["server-timing"] = server_timing(self._speech.stages)
         del self.headers["content-length"]
