@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from talker.models.base import TalkerModel
 from ttscommon.checkpoint import find_checkpoint, is_checkpoint
 from ttscommon.errors import UnknownModel
-from ttscommon.voice import VoiceError, load_voice
+from ttscommon.voice import load_voice
 
 if TYPE_CHECKING:
     from ttscommon.device.device import Device
@@ -41,10 +41,8 @@ def _load(name: str, path: Path, *, pads: bool, device: Device | None) -> Talker
         from talker.models.cantor import Cantor
 
         return Cantor.load(name, voice, "cpu" if device is None else str(device.where))
-    if device is not None:
-        raise VoiceError(f"the family {voice.family!r} runs on the CPU only, not on {device.where}")
     if voice.family == "vesper":
         from talker.models.vesper import Vesper
 
-        return Vesper.load(name, voice)
+        return Vesper.load(name, voice, "cpu" if device is None else str(device.where))
     raise UnknownModel(f"there is no model family {voice.family!r}", param="model")

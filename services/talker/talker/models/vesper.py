@@ -8,6 +8,7 @@ all frames of all streams at once; text codes are looked up at the pointer.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from talker.engine.chunker import ChunkSeconds
 from talker.engine.padding import padded
-from talker.engine.sampling import draw_keys, frame_keys, sample
+from talker.kernels.sampling import Noise, draw_ids
 from talker.models.base import (
     Attend,
     CacheSpec,
@@ -44,8 +45,8 @@ from ttscommon.voice import VoiceFolder
 MOST_TOKENS: Final = 384
 """Of an utterance; a longer one is spoken in parts. Fewer than the talker was trained on."""
 CODEBOOKS: Final = 4
-CHUNKS: Final = ChunkSeconds(initial_s=0.25)
-"""The decoder holds 150 ms back: this is the least that gives two frames of sound at once."""
+CHUNKS: Final = ChunkSeconds(initial_s=0.2)
+"""The decoder holds 150 ms back: this is the least that gives sound at once."""
 _MOVE_DRAW, _CODE_DRAW, _ENERGY_DRAW = -1, 0, 1
 _REMEMBERED_UTTERANCES: Final = 4096
 _EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
@@ -62,7 +63,8 @@ class Frontend(Protocol):
 class Vesper(TalkerModel):
     """A loaded vesper voice. paces: of each of its presets, 1 is the speaker's own.
 
-    silence: [4] the codes of a silent frame.
+    silence: [4] the codes of a silent frame. reading: a copy of the net on the CPU that reads
+    utterances, where the net itself is on a device; its work there would disturb the engine's.
     """
 
     def __init__(
@@ -73,26 +75,30 @@ class Vesper(TalkerModel):
         sampling: VesperSampling,
         paces: Mapping[str, float],
         silence: Sequence[int],
+        reading: VesperNet | None = None,
     ) -> None:
         self.spec = spec
         self._net = net.eval()
+        self._reading = (reading or net).eval()
         self._sampling = sampling
         self._paces = paces
-        self._silence = torch.tensor(silence)
+        self._silence = torch.tensor(silence, device=net.begin.device)
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
 
     @classmethod
-    def load(cls, name: str, voice: VoiceFolder) -> Vesper:
+    def load(cls, name: str, voice: VoiceFolder, device: str = "cpu") -> Vesper:
         """Read a checked voice folder's weights and lexicon."""
         net = VesperNet(VesperConfig(**voice.config["talker"]))
         weights = load_file(voice.talker_weights)
         net.load_state_dict({n: w.float() for n, w in weights.items()})
+        moved = None if device == "cpu" else copy.deepcopy(net).to(device)
         halve(net)
         speeds = tuple(voice.config["speeds"])
         spec = spec_of(net, name, voice.voices, voice.sample_rate, voice.frame_rate_hz, speeds)
         paces = {name: preset["pace"] for name, preset in voice.config["presets"].items()}
         sampling, silence = VesperSampling(**voice.config["sampling"]), voice.config["silence"]
-        return cls(spec, net, EnglishFrontend.load(voice.path), sampling, paces, silence)
+        frontend = EnglishFrontend.load(voice.path)
+        return cls(spec, moved or net, frontend, sampling, paces, silence, reading=net)
 
     def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> VesperPrepared:
         del reference  # voices are part of the model
@@ -138,11 +144,13 @@ class Vesper(TalkerModel):
         """Energy of all frames at once: codes [frames, 4], move [frames]."""
         count = len(raw["code"])
         logits = self._net.energy_logits(raw["hidden"], raw["move"], raw["code"])
-        energy = sample(
+        device = logits.device
+        energy, _ = draw_ids(
             logits,
-            draw_keys(frame_keys(raw["seed"], raw["frame"]), _ENERGY_DRAW),
-            temperature=torch.full((count,), self._sampling.energy_temperature),
-            top_k=torch.full((count,), self._sampling.top_k),
+            Noise(raw["seed"], raw["frame"]),
+            _ENERGY_DRAW,
+            temperature=torch.full((count,), self._sampling.energy_temperature, device=device),
+            top_k=torch.full((count,), self._sampling.top_k, device=device),
         )
         codes = torch.cat([torch.stack([raw["code"], energy], 1), raw["text"]], 1)
         codes = torch.where(raw["silent"][:, None] > 0, self._silence, codes)
@@ -156,7 +164,7 @@ class Vesper(TalkerModel):
 
     @torch.inference_mode()
     def _told(self, tokens: Tokens, pace: float) -> Told:
-        net, ids = self._net, torch.tensor(tokens.ids)
+        net, ids = self._reading, torch.tensor(tokens.ids)
         paced = net.embed_pace(torch.tensor([pace]))[0]
         contexts = token_contexts(net, ids[None], net.prosody(ids[None]))[0]
         return Told(
@@ -179,21 +187,14 @@ class Vesper(TalkerModel):
         """
         real, slots = rows.real, rows.slots[: rows.real]
         old = {name: state[name].index_select(0, slots) for name in _MOVING}
-        key = frame_keys(old["seed"], old["frame"])
+        noise = Noise(old["seed"], old["frame"])
         move_logits = self._net.move_logits(hidden)[:real]
         finite = move_logits.isfinite().all(-1)
-        move = sample(
-            _allowed(move_logits, old, self.spec.max_positions - 1 - places[:real]),
-            draw_keys(key, _MOVE_DRAW),
-            temperature=old["move_temperature"],
-        )
+        allowed = _allowed(move_logits, old, self.spec.max_positions - 1 - places[:real])
+        move, _ = draw_ids(allowed, noise, _MOVE_DRAW, temperature=old["move_temperature"])
         code_logits = self._net.code0_logits(hidden, padded(move, len(hidden)))[:real]
-        finite &= code_logits.isfinite().all(-1)
-        code = sample(
-            code_logits,
-            draw_keys(key, _CODE_DRAW),
-            temperature=old["temperature"],
-            top_k=old["top_k"],
+        code, finite_code = draw_ids(
+            code_logits, noise, _CODE_DRAW, temperature=old["temperature"], top_k=old["top_k"]
         )
         gained = samples[:real] & (old["pointer"] < old["tokens"])
         pointer, held = moved(old["pointer"], old["held"], move)
@@ -202,7 +203,7 @@ class Vesper(TalkerModel):
             state[name].index_copy_(0, slots, torch.where(gained, value, old[name]))
         frames = {"code": code[:, None], "move": move[:, None], "hidden": hidden[:real, None]}
         ended = gained & (pointer >= old["tokens"])
-        return Out(frames, gained.long(), ended, samples[:real] & ~finite)
+        return Out(frames, gained.long(), ended, samples[:real] & ~(finite & finite_code))
 
 
 def _allowed(logits: Tensor, old: Mapping[str, Tensor], left: Tensor) -> Tensor:

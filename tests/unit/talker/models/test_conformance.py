@@ -127,6 +127,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "fake without preset voices": partial(fake, voices=False),
     "qwen3-tts": tiny,
     "cantor on a device": partial(on_a_device, cantor),
+    "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
