@@ -3,6 +3,7 @@
 make    all stages and the voice folder; run again after an interruption, it goes on
 export  write the voice folder from the checkpoints of a run that is still going
 eval    measure a voice folder
+card    the voice folder's README with samples, from the last evaluation
 page    sounds of the teacher and the voice side by side, to listen to
 """
 
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from voicetrain.vesper.card import NOTES, write_card
 from voicetrain.vesper.export import export_voice
 from voicetrain.vesper.page import write_page
 from voicetrain.vesper.report import evaluate_voice
@@ -27,7 +29,7 @@ BUDGET_MINUTES = 140.0
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="voicetrain.vesper", description=__doc__)
-    parser.add_argument("command", choices=("make", "export", "eval", "page"))
+    parser.add_argument("command", choices=("make", "export", "eval", "card", "page"))
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--voice", type=Path, default=VOICE)
     parser.add_argument("--report", type=Path, default=REPORT)
@@ -64,6 +66,8 @@ def main() -> None:
             limit=arguments.sentences,
             texts=arguments.reliability,
         )
+    if command == "card":
+        write_card(arguments.voice, arguments.report, arguments.work / NOTES)
     if command == "page":
         print(write_page(arguments.page, Voice.load(arguments.voice)))
 

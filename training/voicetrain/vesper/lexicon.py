@@ -41,6 +41,8 @@ _EXCEPTIONS: Final[dict[str, str | dict[str, str]]] = {
     "'m": "m",
 }
 """What misaki decides by rule and the frontend by word: articles, letters, "I", endings."""
+_SPELT: Final = ("apis", "cpus")
+"""Plurals of initials that misaki lists as words."""
 
 
 def _inventory() -> dict[str, str]:
@@ -157,7 +159,7 @@ def build(flite: Mapping[str, Any], unknown: Callable[[str], str] | None = None)
             phones_read = phones_of(read(word))
             if phones_read:
                 entries[word] = " ".join(phones_read)
-    entries |= _EXCEPTIONS
+    entries = {word: e for word, e in entries.items() if word not in _SPELT} | _EXCEPTIONS
     return {
         "format": flite["format"],
         "words": {w: e for w, e in sorted(entries.items()) if isinstance(e, str)},

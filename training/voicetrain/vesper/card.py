@@ -1,0 +1,123 @@
+"""The voice's card: samples, spectrograms, and the numbers of its last evaluation."""
+
+import json
+import re
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from voicetrain.data import Array
+from voicetrain.vesper.page import SENTENCES, write_wav
+from voicetrain.vesper.pictures import plot_spectrograms
+from voicetrain.vesper.scores import RATE
+from voicetrain.vesper.teacher import Teacher
+from voicetrain.vesper.voice import Voice
+
+NOTES: Final = "notes.md"
+"""In the work folder: what about the shipped weights deviates from an undisturbed `make voice`."""
+_PICTURED: Final = 2
+_SYSTEMS: Final = ("teacher", "codec", "speech")
+
+
+def write_samples(folder: Path) -> list[tuple[str, str, str]]:
+    """A WAV file of each preset under `samples/`, and spectrograms beside the teacher's.
+
+    Returns file name, preset and text of each.
+    """
+    voice, teacher = Voice.load(folder), Teacher()
+    samples = folder / "samples"
+    samples.mkdir(exist_ok=True)
+    written, pictures = [], {}
+    for number, (preset, text) in enumerate(zip(voice.presets, SENTENCES, strict=False), 1):
+        sound = spoken(voice, text, preset)
+        name = f"{number}-{preset}.wav"
+        write_wav(samples / name, sound, RATE)
+        written.append((name, preset, text))
+        if number <= _PICTURED:
+            pictures[f"teacher: {text}"] = teacher.sound(text)
+            pictures[f"vesper: {text}"] = spoken(voice, text, "vesper")
+    plot_spectrograms(pictures, folder / "spectrograms.png", RATE)
+    return written
+
+
+def spoken(voice: Voice, text: str, preset: str) -> Array:
+    """[samples] of one sentence."""
+    (found,) = voice.spoken([text], preset=preset)
+    return voice.sound(found, preset)
+
+
+def write_card(folder: Path, report_path: Path, notes: Path) -> None:
+    """README.md of the voice folder, from its template and the report. Raises OSError, KeyError."""
+    report = json.loads(report_path.read_text("utf-8"))
+    samples = [f"- [{n}](samples/{n}), {p}: {t}" for n, p, t in write_samples(folder)]
+    template = resources.files("voicetrain").joinpath("data", "vesper-card.md").read_text("utf-8")
+    values = {
+        "samples": "\n".join(samples),
+        "notes": notes.read_text("utf-8").strip() if notes.exists() else "",
+        **figures(report),
+    }
+    for name, value in values.items():
+        template = template.replace("{{" + name + "}}", value)
+    if left := re.search(r"{{(\w+)}}", template):
+        raise KeyError(left[1])
+    (folder / "README.md").write_text(re.sub(r"\n{3,}", "\n\n", template), "utf-8")
+
+
+def figures(report: Mapping[str, Any]) -> dict[str, str]:
+    """What the template shows of an evaluation."""
+    lasting, drift = report["reliability"], report["long"]["drift"]
+    starts, drafts, speed = report["word_starts"], report["drafts"], report["speed"]
+    return {
+        "sets": "\n".join(_set_rows(report)),
+        "presets": "\n".join(_row(name, of) for name, of in report["presets"].items()),
+        "paces": "\n".join(_pace_row(pace, of) for pace, of in report["paces"].items()),
+        "temperatures": "\n".join(_row(t, of) for t, of in report["temperatures"].items()),
+        "count": str(lasting["sentences"]),
+        "runaways": str(lasting["runaways"]),
+        "empty": str(lasting["empty"]),
+        "within": f"{100 * lasting['within_15_percent']:.1f} %",
+        "ratio": f"{lasting['ratio']['median']:.3f}",
+        "semitones": _spread(drift["semitones"], "+.2f"),
+        "pace": _spread(drift["pace"], ".3f"),
+        "starts": f"{1000 * starts['paced_median_s']:.0f} ms",
+        "heard": f"{1000 * starts['heard_median_s']:.0f} ms",
+        "talker_rtf": f"{speed['talker_rtf']:.3f}",
+        "decoder_rtf": f"{speed['decoder_rtf']:.3f}",
+        "drafted": f"{drafts['frames_a_verification']:.2f}",
+        "megabytes": f"{sum(report['bytes'].values()) / 1e6:.1f}",
+    }
+
+
+def _set_rows(report: Mapping[str, Any]) -> list[str]:
+    sets = {**report["sets"], "long-form": report["long"]}
+    return [
+        f"| {name} {_row(system, systems[system])}"
+        for name, systems in sets.items()
+        for system in _SYSTEMS
+        if system in systems
+    ]
+
+
+def _row(name: str, of: Mapping[str, Any]) -> str:
+    """Who, how many, and what the judges said."""
+    dnsmos = _interval(of["dnsmos"], 2) if "dnsmos" in of else "-"
+    mos, errors = _interval(of["distillmos"], 2), _interval(of["wer"], 3)
+    return f"| {name} | {of['sentences']} | {mos} | {dnsmos} | {errors} |"
+
+
+def _pace_row(pace: str, of: Mapping[str, Any]) -> str:
+    lengths = of["lengths"]
+    within = f"{100 * lengths['within_15_percent']:.0f} %"
+    return f"{_row(pace, of)} {lengths['ratio']['median']:.3f} | {within} |"
+
+
+def _interval(of: Mapping[str, float], digits: int) -> str:
+    return f"{of['value']:.{digits}f} ({of['low']:.{digits}f} to {of['high']:.{digits}f})"
+
+
+def _spread(values: list[float], form: str) -> str:
+    """The least, the middle and the greatest."""
+    ordered = sorted(values)
+    chosen = ordered[0], ordered[len(ordered) // 2], ordered[-1]
+    return " / ".join(f"{value:{form}}" for value in chosen)
