@@ -8,8 +8,8 @@
 # make chaos              kill, stop and cut off processes: a table and build/chaos.json
 # make soak               5,000 requests of every kind, clients leaving: does anything grow or stay?
 # make bench              load against a running stack: URL=, ARGS=
-# make voice BUDGET=90    train the default voice, in minutes
-# make voice-eval         measure it
+# make voice BUDGET=140   train the default voice, in minutes of one core
+# make voice-eval         measure it; make voice-page: listen to it
 # make goldens            run the official Qwen3-TTS package; our networks are held to its results
 # make lock               write requirements*.txt anew
 # make clean
@@ -26,7 +26,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 PORT ?= 8000
 URL ?= http://127.0.0.1:8000
-BUDGET ?= 90
+BUDGET ?= 140
 TORCH_INDEX ?=
 ARGS ?=
 
@@ -42,7 +42,7 @@ TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 GOLDENS := build/goldens
 OFFICIAL := tests/parity/reference
 
-.PHONY: serve test clients fuzz test-deploy check chaos soak bench voice voice-eval goldens lock clean
+.PHONY: serve test clients fuzz test-deploy check chaos soak bench voice voice-eval voice-page goldens lock clean
 
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
@@ -81,10 +81,13 @@ bench: $(VENV)/.developing
 	$(BIN)/antiphon bench run --url $(URL) --protocol ws $(or $(ARGS),--concurrency 4)
 
 voice: $(VENV)/.training
-	$(BIN)/python -m voicetrain make --budget-minutes $(BUDGET) $(ARGS)
+	$(BIN)/python -m voicetrain.vesper make --budget-minutes $(BUDGET) $(ARGS)
 
 voice-eval: $(VENV)/.training
-	$(BIN)/python -m voicetrain eval $(ARGS)
+	$(BIN)/python -m voicetrain.vesper eval $(ARGS)
+
+voice-page: $(VENV)/.training
+	$(BIN)/python -m voicetrain.vesper page $(ARGS)
 
 goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed
 	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints

@@ -1,6 +1,6 @@
 """What the path costs: first sound through the stack against the two engines called directly.
 
-    python -m antiphon_bench.hops --url http://127.0.0.1:8000 --voice-dir voices/cantor
+    python -m antiphon_bench.hops --url http://127.0.0.1:8000 --voice-dir voices/vesper
 
 Both sides run turn by turn on the same machine, with the same texts and seeds; the difference of
 the medians is what gateway, broker and four hops of it add. `stack_bus` and the other stages are
@@ -124,11 +124,11 @@ async def compare(url: str, direct: Direct, turns: int, warm_up: int) -> dict[st
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as session:
         for turn in range(warm_up + turns):
             text, seed = _TEXTS[turn % len(_TEXTS)], turn // len(_TEXTS)
-            body = {"input": text, "voice": "slt", "seed": seed, "response_format": "pcm"}
-            body["sample_rate"] = 16_000  # the model's own: nothing is resampled
+            body = {"input": text, "voice": "vesper", "seed": seed, "response_format": "pcm"}
+            body["sample_rate"] = 24_000  # the model's own: nothing is resampled
             stack = await through_stack(session, url, body)
             await asyncio.sleep(0.2)  # the stack lets go of the request that was left
-            request = SpeechRequest(f"direct-{turn}", "cantor", "slt", text, seed=seed)
+            request = SpeechRequest(f"direct-{turn}", "vesper", "vesper", text, seed=seed)
             first = await asyncio.to_thread(direct.first_sound, request)
             await asyncio.sleep(0.2)
             if turn >= warm_up:
@@ -143,7 +143,7 @@ async def compare(url: str, direct: Direct, turns: int, warm_up: int) -> dict[st
 
 def main(
     url: Annotated[str, typer.Option()] = "http://127.0.0.1:8000",
-    voice_dir: Annotated[Path, typer.Option()] = Path("voices/cantor"),
+    voice_dir: Annotated[Path, typer.Option()] = Path("voices/vesper"),
     turns: Annotated[int, typer.Option(min=1)] = 60,
     warm_up: Annotated[int, typer.Option(min=0)] = 8,
 ) -> None:

@@ -42,7 +42,7 @@ _VOICES: Final = (Voice("null", "Null", "en"),)
 class NullSettings(ServiceSettings):
     """Read from ANTIPHON_...; see ServiceSettings."""
 
-    model: str = Field(default="cantor", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    model: str = Field(default="vesper", pattern=r"^[A-Za-z0-9_-]{1,64}$")
     slots: int = Field(default=8192, ge=1, le=8192)
 
 

@@ -58,7 +58,7 @@ async def vanishes(url: str, dice: random.Random) -> None:
 async def vanishes_typing(url: str, dice: random.Random) -> None:
     """Is gone while its text is not complete."""
     async with _socket(url) as socket:
-        await _send(socket, type="session.config", voice="slt")
+        await _send(socket, type="session.config", voice="default")
         for word in LONG_TEXT.split()[: dice.randint(1, 40)]:
             await _send(socket, type="input.text", text=f"{word} ")
         await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
@@ -83,12 +83,12 @@ async def vanishes_from_http(url: str, dice: random.Random) -> None:
 async def resumes(url: str, dice: random.Random) -> None:
     """Loses its connection and hears the rest over another one."""
     async with _socket(url) as socket:
-        await _send(socket, type="session.config", voice="slt", resumable=True)
+        await _send(socket, type="session.config", voice="default", resumable=True)
         await _speak(socket, SHORT_TEXT)
         ticket, samples = await _first_sound(socket)
         socket.transport.abort()
     async with _socket(url) as socket:
-        await _send(socket, type="session.config", voice="slt", resumable=True)
+        await _send(socket, type="session.config", voice="default", resumable=True)
         await _send(socket, type="session.resume", **ticket, from_sample=samples)
         await _until_done(socket, "ok")
 
@@ -99,12 +99,12 @@ async def vanishes_resuming(url: str, dice: random.Random) -> None:
     Gone before it has resumed, it might come back, and would be waited for.
     """
     async with _socket(url) as socket:
-        await _send(socket, type="session.config", voice="slt", resumable=True)
+        await _send(socket, type="session.config", voice="default", resumable=True)
         await _speak(socket, LONG_TEXT)
         ticket, samples = await _first_sound(socket)
         socket.transport.abort()
     async with _socket(url) as socket:
-        await _send(socket, type="session.config", voice="slt")
+        await _send(socket, type="session.config", voice="default")
         await _send(socket, type="session.resume", **ticket, from_sample=samples)
         await _first_sound(socket)
         await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
@@ -147,7 +147,7 @@ async def _send(socket: ClientConnection, **message: Any) -> None:
 
 
 async def _ask(socket: ClientConnection, text: str) -> None:
-    await _send(socket, type="session.config", voice="slt")
+    await _send(socket, type="session.config", voice="default")
     await _speak(socket, text)
 
 

@@ -6,7 +6,7 @@ from ttscommon.bus import Bus
 from ttscommon.settings import BusSettings
 from ttscommon.subjects import JOBS, LEASES, LOGS, REPLICAS, STAGES, TOMBSTONES
 
-_MODEL = "cantor"
+_MODEL = "vesper"
 
 
 async def leaders_of(settings: BusSettings) -> dict[str, str]:

@@ -145,7 +145,7 @@ def test_a_job_prepares_the_broker_before_a_release_works(name: str) -> None:
 def test_the_brokers_users_have_the_rights_that_the_code_says_they_need(name: str) -> None:
     values = {"busPrefix": "staging", **example(name)}
     config = named(render(values), "ConfigMap", "antiphon-nats")["data"]["accounts.conf"]
-    models = [model["name"] for model in values.get("models", [{"name": "cantor"}])]
+    models = [model["name"] for model in values.get("models", [{"name": "vesper"}])]
     assert words(config) == words(accounts("staging", models))
 
 
@@ -191,7 +191,7 @@ def test_the_broker_accepts_its_configuration(name: str, tmp_path: Path) -> None
 
 
 def test_a_gpu_engine_takes_the_cuda_image_and_a_gpu() -> None:
-    found = pods(render(example("one-gpu")))["antiphon-cantor-talker"]["spec"]
+    found = pods(render(example("one-gpu")))["antiphon-vesper-talker"]["spec"]
     container = found["containers"][0]
     assert container["image"].endswith("/antiphon-talker:0.1.0-cuda")
     assert container["resources"]["limits"]["nvidia.com/gpu.shared"] == 1
@@ -200,7 +200,7 @@ def test_a_gpu_engine_takes_the_cuda_image_and_a_gpu() -> None:
 
 def test_every_model_has_a_talker_and_a_vocoder_that_serve_it() -> None:
     found = pods(render(example("fleet")))
-    for model in ("cantor", "large"):
+    for model in ("vesper", "large"):
         for stage in ("talker", "vocoder"):
             values = environment(found[f"antiphon-{model}-{stage}"], SECRETS)
             assert values["ANTIPHON_MODEL"] == model

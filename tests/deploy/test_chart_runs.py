@@ -20,17 +20,17 @@ SENTENCE: Final = "The tide is coming in, and the boats along the quay begin to 
 FORBIDDEN: Final = {
     "talker": [
         "antiphon.audio.r",
-        "antiphon.job.talk.cantor.r",
+        "antiphon.job.talk.vesper.r",
         "another.codes.r",
         "$KV.antiphon-replicas.vocoder.w",
-        "$JS.API.CONSUMER.MSG.NEXT.antiphon-JOBS.antiphon-voc-cantor",
+        "$JS.API.CONSUMER.MSG.NEXT.antiphon-JOBS.antiphon-voc-vesper",
         "$JS.API.STREAM.PURGE.antiphon-CODES",
         "$JS.API.STREAM.UPDATE.antiphon-CODES",
     ],
     "vocoder": [
         "antiphon.codes.r",
         "antiphon.live.codes.r",
-        "antiphon.job.voc.cantor.r",
+        "antiphon.job.voc.vesper.r",
         "$KV.antiphon-leases.talker.r",
     ],
     "gateway": [
@@ -38,9 +38,9 @@ FORBIDDEN: Final = {
         "antiphon.audio.r",
         "$KV.antiphon-replicas.talker.w",
         "$JS.API.STREAM.DELETE.antiphon-CODES",
-        "$JS.API.CONSUMER.MSG.NEXT.antiphon-JOBS.antiphon-talk-cantor",
+        "$JS.API.CONSUMER.MSG.NEXT.antiphon-JOBS.antiphon-talk-vesper",
     ],
-    "setup": ["antiphon.job.talk.cantor.r", "$JS.API.STREAM.DELETE.antiphon-CODES"],
+    "setup": ["antiphon.job.talk.vesper.r", "$JS.API.STREAM.DELETE.antiphon-CODES"],
     "system": ["$SYS.REQ.SERVER.PING", "$SYS.REQ.SERVER.X.RELOAD"],
 }
 ENGINES: Final = {"engine": "fake", "replicas": 2}

@@ -25,7 +25,7 @@ async def speak(url: str, text: str, seed: int = 7) -> bytes:
     """The PCM of `text`, as a client of the HTTP endpoint gets it."""
     async with httpx.AsyncClient(timeout=60) as http:
         body = {"input": text, "seed": seed, "response_format": "wav"}
-        body |= {"stream": False, "sample_rate": 16_000}
+        body |= {"stream": False, "sample_rate": 24_000}
         response = await http.post(f"{url}/v1/audio/speech", json=body)
         response.raise_for_status()
         with wave.open(BytesIO(response.content)) as sound:
@@ -36,7 +36,7 @@ async def speak(url: str, text: str, seed: int = 7) -> bytes:
 async def stream(url: str, text: str, seed: int = 7) -> AsyncIterator[bytes]:
     """The PCM of `text` as it comes."""
     body = {"input": text, "seed": seed, "response_format": "pcm"}
-    body["sample_rate"] = 16_000
+    body["sample_rate"] = 24_000
     async with (
         httpx.AsyncClient(timeout=60) as http,
         http.stream("POST", f"{url}/v1/audio/speech", json=body) as response,
@@ -54,7 +54,7 @@ def active(stack: ComposeStack, container: str) -> float:
 
 async def test_a_sentence_comes_back_as_sound_over_http(compose: ComposeStack) -> None:
     sound = await speak(compose.url, SENTENCE)
-    assert len(sound) > 2 * 16_000
+    assert len(sound) > 2 * 24_000
     assert np.abs(np.frombuffer(sound, "<i2")).max() > 1000
 
 

@@ -26,7 +26,7 @@ SUFFIXES: Final = ("_bucket", "_sum", "_count", "_total", "")
 def exported() -> dict[str, set[str]]:
     """Every series' name with its labels, in an engine and in a gateway."""
     found: dict[str, set[str]] = {"up": {"service"}}
-    for metrics in (Metrics("cantor"), GatewayMetrics()):
+    for metrics in (Metrics("vesper"), GatewayMetrics()):
         for collector in list(metrics.registry._collector_to_names):
             labels = set(getattr(collector, "_labelnames", ()))
             for name in metrics.registry._collector_to_names[collector]:

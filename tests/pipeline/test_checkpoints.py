@@ -115,14 +115,14 @@ async def test_checkpoints_are_served_next_to_the_default_voice_whoever_dies(
     }
     async with httpx.AsyncClient(base_url=served.url, timeout=180) as client:
         async with asyncio.timeout(10):
-            while await models(client) != {"cantor", "clone", "tiny"}:
+            while await models(client) != {"vesper", "clone", "tiny"}:
                 await asyncio.sleep(0.05)  # gateways look once a second
         alone = await posted(client)
         assert near(alone, await asyncio.to_thread(offline, checkpoints["tiny"]))
         undisturbed = await spoken(served)
         assert len(undisturbed) > 24_000
         assert near(undisturbed, await spoken(served, TALKER, VOCODER))
-        assert len(await posted(client, model="cantor", voice="slt")) > 16_000
+        assert len(await posted(client, model="vesper", voice="vesper")) > 16_000
         await voices_are_cloned(served, client)
         await wishes_are_obeyed_or_refused(client)
 
@@ -156,7 +156,7 @@ async def wishes_are_obeyed_or_refused(client: httpx.AsyncClient) -> None:
     first = await posted(client, instructions="Be odd.", **greedy)
     assert len(first) == 3 * 1920
     assert not near(first, await posted(client, **greedy))
-    body = {"input": TEXT, "model": "cantor", "voice": "slt", "response_format": "pcm"}
+    body = {"input": TEXT, "model": "vesper", "voice": "vesper", "response_format": "pcm"}
     dropped = await client.post("/v1/audio/speech", json=body | {"instructions": "Be odd."})
     assert (dropped.status_code, dropped.headers["x-ignored"]) == (200, "instructions")
     for wrong in ({"task_type": "Base"}, {"model": "tiny", "voice": "vivian", "ref_audio": "eA=="}):

@@ -61,5 +61,5 @@ async def test_the_playground_needs_nothing_from_outside(stack: LocalStack) -> N
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "<script src" not in page.text
     assert '<link rel="stylesheet"' not in page.text
-    assert [model["id"] for model in models] == ["cantor"]
+    assert [model["id"] for model in models] == ["vesper"]
     assert {voice["id"] for voice in voices} == {"slt", "rms", "awb"}

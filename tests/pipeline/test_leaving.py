@@ -16,7 +16,7 @@ CLIENTS = 6
 
 
 # As /metrics writes it, labels by name.
-USED_BLOCKS = 'tts_kv_blocks{model="cantor",state="used"}'
+USED_BLOCKS = 'tts_kv_blocks{model="vesper",state="used"}'
 
 
 async def metric(stack: Any, child: str, name: str) -> float:
@@ -37,7 +37,7 @@ async def eventually_zero(stack: Any, child: str, name: str) -> None:
 async def start(url: str) -> Any:
     """A socket on which audio has begun."""
     socket = await connect(f"{url.replace('http', 'ws')}/v1/audio/speech/stream")
-    await socket.send(json.dumps({"type": "session.config", "voice": "slt"}))
+    await socket.send(json.dumps({"type": "session.config", "voice": "default"}))
     await socket.send(json.dumps({"type": "input.text", "text": LONG_TEXT}))
     await socket.send(json.dumps({"type": "input.done"}))
     async for message in socket:

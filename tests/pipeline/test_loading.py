@@ -46,11 +46,11 @@ async def test_a_request_gets_503_with_retry_after_while_the_talker_loads(
         async with asyncio.timeout(30):
             while "http" not in gateway.ports:
                 await asyncio.sleep(0.02)
-            response = await until_said(gateway.ports["http"], "a talker is loading 'cantor'")
+            response = await until_said(gateway.ports["http"], "a talker is loading 'vesper'")
             assert response.status_code == 503
             assert response.headers["retry-after"] == "2"
             loaded.set()
-            await until_said(gateway.ports["http"], "no live vocoder serves 'cantor'")
+            await until_said(gateway.ports["http"], "no live vocoder serves 'vesper'")
     finally:
         loaded.set()
         talker.stop()

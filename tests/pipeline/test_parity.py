@@ -26,8 +26,8 @@ from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Work
 from vocoder.pcm import to_pcm
 
-VOICE_DIR = Path(__file__).parents[2] / "voices" / "cantor"
-VOICES = ("slt", "rms", "awb")
+VOICE_DIR = Path(__file__).parents[2] / "voices" / "vesper"
+VOICES = ("vesper", "vesper-low", "vesper-calm")
 BLOCKS = 256
 SENTENCES = (
     "Good morning, everyone.",
@@ -69,8 +69,8 @@ class Reference:
 
     def __init__(self) -> None:
         torch.set_num_threads(1)
-        self._talker: Family = load_talker("cantor", VOICE_DIR)
-        self._codec = load_codec("cantor", VOICE_DIR)
+        self._talker: Family = load_talker("vesper", VOICE_DIR)
+        self._codec = load_codec("vesper", VOICE_DIR)
 
     def speak(self, request: SpeechRequest) -> Offline:
         engine = Engine(self._talker, blocks=BLOCKS, slots=1, metrics=Metrics())
@@ -93,7 +93,7 @@ async def streamed(client: httpx.AsyncClient, index: int) -> tuple[str, npt.NDAr
         "voice": VOICES[index % 3],
         "seed": index,
         "response_format": "pcm",
-        "sample_rate": 16_000,
+        "sample_rate": 24_000,
     }
     response = await client.post("/v1/audio/speech", json=body)
     assert response.status_code == 200, response.text
@@ -108,7 +108,7 @@ async def frames(bus: Bus, request_id: str) -> npt.NDArray[Any]:
 
 
 async def check(bus: Bus, reference: Reference, index: int, request_id: str, pcm: Any) -> None:
-    request = SpeechRequest("offline", "cantor", VOICES[index % 3], SENTENCES[index], seed=index)
+    request = SpeechRequest("offline", "vesper", VOICES[index % 3], SENTENCES[index], seed=index)
     offline = await asyncio.to_thread(reference.speak, request)
     np.testing.assert_array_equal(await frames(bus, request_id), offline.arrays["codes"])
     assert len(pcm) == len(offline.pcm)

@@ -70,21 +70,21 @@ async def test_one_trace_leads_through_every_service(tmp_path: Path) -> None:
             await until(
                 lambda: (
                     any(s.name.startswith("generate") for s in receiver.of(TRACE_ID))
-                    and any(s.name == "process job.voc.cantor" for s in receiver.of(TRACE_ID))
+                    and any(s.name == "process job.voc.vesper" for s in receiver.of(TRACE_ID))
                 )
             )
             metrics = f"http://127.0.0.1:{stack.children['gateway'].ports['admin']}/metrics"
             accept = {"accept": "application/openmetrics-text"}
             exported = (await httpx.AsyncClient().get(metrics, headers=accept)).text
         spans = receiver.of(TRACE_ID)
-    request = one(spans, "generate_content cantor", "gateway")
+    request = one(spans, "generate_content vesper", "gateway")
     assert request.parent_id == "b7ad6b7169203331"
-    talk = one(spans, "process job.talk.cantor", "talker")
-    vocode = one(spans, "process job.voc.cantor", "vocoder")
-    assert one(spans, "send job.talk.cantor").parent_id == request.span_id
-    assert talk.parent_id == one(spans, "send job.talk.cantor", "gateway").span_id
-    assert one(spans, "send job.voc.cantor", "talker").parent_id == talk.span_id
-    assert vocode.parent_id == one(spans, "send job.voc.cantor").span_id
+    talk = one(spans, "process job.talk.vesper", "talker")
+    vocode = one(spans, "process job.voc.vesper", "vocoder")
+    assert one(spans, "send job.talk.vesper").parent_id == request.span_id
+    assert talk.parent_id == one(spans, "send job.talk.vesper", "gateway").span_id
+    assert one(spans, "send job.voc.vesper", "talker").parent_id == talk.span_id
+    assert vocode.parent_id == one(spans, "send job.voc.vesper").span_id
     [prefill] = [s for s in spans if s.name == "prefill"]
     assert prefill.service.endswith("talker")
     assert any(s.name == "first chunk" and s.span_id == prefill.parent_id for s in spans)
@@ -110,7 +110,7 @@ async def test_a_takeover_is_part_of_the_trace(tmp_path: Path) -> None:
         spans = receiver.of(TRACE_ID)
     takeover = one(spans, "takeover")
     job = next(s for s in spans if s.span_id == takeover.parent_id)
-    assert job.name == "process job.voc.cantor"
+    assert job.name == "process job.voc.vesper"
     assert job.attributes["antiphon.epoch"] > 1
 
 

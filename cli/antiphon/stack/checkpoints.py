@@ -13,7 +13,7 @@ from ttscommon.checkpoint import CheckpointError, codec_digest, find_checkpoint
 from ttscommon.settings import PREFIX
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_RESERVED: Final = ("default", "cantor")
+_RESERVED: Final = ("default", "vesper")
 
 
 @dataclass(frozen=True)

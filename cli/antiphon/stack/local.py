@@ -30,7 +30,7 @@ Engine = Literal["torch", "fake", "null"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 # The default voice lies in the repository, whichever folder the command is given in.
-DEFAULT_VOICE_DIR: Final = Path(__file__).resolve().parents[3] / "voices" / "cantor"
+DEFAULT_VOICE_DIR: Final = Path(__file__).resolve().parents[3] / "voices" / "vesper"
 
 # A talker and a vocoder in one process.
 _PAIR: Final = "antiphon.pair"

@@ -179,9 +179,9 @@ class StageSettings(ServiceSettings):
     """
 
     engine: Literal["torch", "fake"] = "torch"
-    model: ModelName = "cantor"
+    model: ModelName = "vesper"
     also: Annotated[tuple[ModelName, ...], NoDecode] = ()
-    voice_dir: Path = Path("voices/cantor")
+    voice_dir: Path = Path("voices/vesper")
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     slots: int = Field(default=32, ge=1, le=8192)
     batch_streams: int = Field(default=32, ge=1, le=4096)

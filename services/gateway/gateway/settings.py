@@ -26,7 +26,7 @@ class GatewaySettings(ServiceSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
-    default_model: str = "cantor"
+    default_model: str = "vesper"
 
     max_text_chars: int = Field(default=10_000, ge=1, le=20_000)
     max_body_bytes: int = Field(default=4 << 20, ge=1024)

@@ -134,5 +134,5 @@ async def fail(performance: Any) -> None:
 
 async def test_voices_come_as_a_page(stand: Any) -> None:
     page = (await stand.http.get("/voices")).json()
-    assert [voice["id"] for voice in page["data"]] == ["slt", "awb"]
+    assert [voice["id"] for voice in page["data"]] == ["slt", "awb", "vesper", "vesper-low"]
     assert page["has_more"] is False

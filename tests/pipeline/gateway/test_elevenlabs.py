@@ -78,7 +78,7 @@ async def test_timestamps_over_http_cover_the_text(stand: Any) -> None:
 async def test_lists_have_what_clients_read(stand: Any) -> None:
     for version in ("v1", "v2"):
         voices = (await stand.http.get(f"/{version}/voices")).json()["voices"]
-        assert [v["voice_id"] for v in voices] == ["slt", "awb"]
+        assert [v["voice_id"] for v in voices] == ["slt", "awb", "vesper", "vesper-low"]
         assert all(v["name"] and v["category"] for v in voices)
     models = (await stand.http.get("/v1/models", headers={"xi-api-key": "k"})).json()
     assert models[0]["model_id"] == "cantor"

@@ -69,7 +69,7 @@ async def test_describe_names_programs_and_voices(client: Client) -> None:
     assert kind == "info"
     (program,) = data["tts"]
     assert program["supports_synthesize_streaming"] is True
-    assert [voice["name"] for voice in program["voices"]] == ["slt", "awb"]
+    assert [voice["name"] for voice in program["voices"]] == ["slt", "awb", "vesper", "vesper-low"]
     assert all(voice["languages"] for voice in program["voices"])
     assert data["asr"] == []
 

@@ -31,7 +31,7 @@ from ttscommon.messages import (
 
 CODES = np.arange(12, dtype=np.int16).reshape(3, 4)
 EXAMPLES: list[Message] = [
-    SpeechRequest("r", "cantor", "slt", "hello", seed=3, sampling=Sampling(temperature=0.5)),
+    SpeechRequest("r", "vesper", "vesper", "hello", seed=3, sampling=Sampling(temperature=0.5)),
     TextPiece("r", 5, " there"),
     CodecChunk(
         "r",

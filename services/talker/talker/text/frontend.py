@@ -1,4 +1,4 @@
-"""The cantor voice's English frontend: an utterance in, phones with word boundaries out."""
+"""The English frontend: an utterance in, phones with word boundaries out."""
 
 import re
 from collections.abc import Sequence

@@ -6,7 +6,7 @@ from talker.text.frontend import EnglishFrontend
 from talker.text.lexicon import Lexicon
 from talker.text.normalize import Normalizer
 
-VOICE = Path(__file__).parents[4] / "voices" / "cantor"
+VOICE = Path(__file__).parents[4] / "voices" / "vesper"
 
 
 @pytest.fixture(scope="session")

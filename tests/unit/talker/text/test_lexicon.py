@@ -7,7 +7,7 @@ from talker.text.lexicon import Lexicon, LexiconError
 from talker.text.suffixes import derived
 from talker.text.symbols import SYMBOL_IDS
 
-VOICE = Path(__file__).parents[4] / "voices" / "cantor"
+VOICE = Path(__file__).parents[4] / "voices" / "vesper"
 
 
 def said(lexicon: Lexicon, text: str, index: int = 0) -> str:

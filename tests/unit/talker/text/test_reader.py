@@ -2,9 +2,9 @@
 
 import pytest
 
-from talker.text.frontend import EnglishFrontend, Utterance
+from talker.text.frontend import EnglishFrontend, Given, Utterance
 from talker.text.reader import Reader
-from ttscommon.errors import NothingToSay
+from ttscommon.errors import BadRequest, NothingToSay
 from ttscommon.pieces import Boundary, Pause, Phones, Piece, Text
 
 
@@ -41,3 +41,11 @@ def test_what_cannot_be_spoken_is_passed_over_unless_it_is_all(frontend: English
     ]
     with pytest.raises(NothingToSay):
         _read(frontend, Text("***"))
+
+
+def test_phones_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(BadRequest, match="xx"):
+        Given.parse("tomato", "t xx")
+    assert Given.parse("tomato", "T AH M EY2 T OW").phones == (
+        *("t", "ah0", "m", "ey1", "t", "ow0"),
+    )

@@ -9,7 +9,7 @@ import torch
 from talker.models.vesper_net import VesperConfig, VesperNet
 from vocoder.codecs.vesper_net import VesperCodecConfig, VesperDecoder
 
-LEXICON = Path(__file__).parents[4] / "voices" / "cantor"
+LEXICON = Path(__file__).parents[4] / "voices" / "vesper"
 
 
 @pytest.fixture(autouse=True)
