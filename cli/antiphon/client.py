@@ -30,7 +30,14 @@ _PASSING: Final = ("draining", "bus_unavailable", "unavailable", "overloaded")
 
 
 class GatewayError(Exception):
-    """The gateway refused, failed or is not there; the text is for a person."""
+    """The gateway refused, failed or is not there; the text is for a person.
+
+    `code` is the gateway's; empty if it did not answer.
+    """
+
+    def __init__(self, message: str, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 @dataclass(frozen=True)
@@ -270,7 +277,7 @@ class _Talk:
     def _refused(self, error: dict[str, Any]) -> None:
         if error.get("code") in (_PASSING if self._started else _LEAVING):
             raise _Lost(error["message"])
-        raise GatewayError(error["message"])
+        raise GatewayError(error["message"], error.get("code", ""))
 
 
 async def _tell(socket: ClientConnection, **message: Any) -> None:

@@ -6,11 +6,12 @@ import asyncio
 import random
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-from tests.chaos.leaders import leaders_of
+from tests.chaos.leaders import leaders_of, step_down
 from tests.chaos.listener import Heard, listen, listen_by_command
+from tests.chaos.poisoned_talker import POISON
 from tests.chaos.stack import ChaosStack
 
 CUT_S: Final = 2.0
@@ -30,14 +31,15 @@ class Fault:
     gateways: int = 1
     brokers: int = 1
     proxied: bool = False
-    settings: dict[str, str] = field(default_factory=dict)
+    max_log_bytes: int | None = None
+    poisonous: bool = False
     listen: Listen = listen
     between_s: tuple[float, float] = (0.1, 2.0)
 
     @property
     def needs(self) -> tuple[object, ...]:
         """Faults that need the same may share a stack."""
-        return (self.gateways, self.brokers, self.proxied, self.settings)
+        return (self.gateways, self.brokers, self.proxied, self.max_log_bytes, self.poisonous)
 
 
 def kill(stage: str) -> Inflict:
@@ -117,8 +119,27 @@ async def nothing(stack: ChaosStack, dice: random.Random) -> None:
     """What an undisturbed run looks like."""
 
 
+async def poison(stack: ChaosStack, dice: random.Random) -> None:
+    """A request that crashes its talker, and must end without taking all of them with it."""
+    starts = sum(stack.children[name].starts for name in stack.names("talker"))
+    heard = await listen(stack.url, 0, POISON)
+    if "every worker that spoke this request crashed" not in heard.error:
+        raise RuntimeError(f"the poison ended otherwise: {heard.error or heard.outcome}")
+    died = sum(stack.children[name].starts for name in stack.names("talker")) - starts
+    if died > _MOST_DEATHS:
+        raise RuntimeError(f"the poison killed {died} talkers")
+
+
+async def elect(stack: ChaosStack, dice: random.Random) -> None:
+    """Every stream, bucket and queue gets another leader, one after another."""
+    await step_down(stack.bus, _ELECTION_PAUSE_S)
+
+
+# A request that crashes its workers is ended after so many.
+_MOST_DEATHS: Final = 3
+_ELECTION_PAUSE_S: Final = 0.2
 # A store so small that the audio of one run does not fit.
-_TINY_STORE: Final = {"ANTIPHON_BUS__MAX_LOG_BYTES": str(1 << 20)}
+_TINY_STORE: Final = 1 << 20
 
 FAULTS: Final[Mapping[str, Fault]] = {
     "none": Fault(nothing),
@@ -164,6 +185,8 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "stall vocoder's network": Fault(network("vocoder", "stall"), proxied=True),
     "delay talker's network": Fault(network("talker", "delay"), proxied=True),
     "delay vocoder's network": Fault(network("vocoder", "delay"), proxied=True),
-    "full store": Fault(nothing, settings=_TINY_STORE),
-    "full store, kill vocoder": Fault(kill("vocoder"), settings=_TINY_STORE),
+    "full store": Fault(nothing, max_log_bytes=_TINY_STORE),
+    "full store, kill vocoder": Fault(kill("vocoder"), max_log_bytes=_TINY_STORE),
+    "poison": Fault(poison, poisonous=True),
+    "elections in every bucket": Fault(elect, brokers=3, between_s=(0.8, 2.0)),
 }

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from ttscommon.bus import Bus
+from ttscommon.bus.layout import Layout
 from ttscommon.settings import BusSettings
 from ttscommon.subjects import JOBS, LEASES, LOGS, REPLICAS, STAGES, TOMBSTONES
 
@@ -24,5 +27,21 @@ async def leaders_of(settings: BusSettings) -> dict[str, str]:
             consumer = await link.jetstream.consumer_info(link.name(JOBS), durable)
             found[stage.queue] = (consumer.cluster.leader if consumer.cluster else None) or ""
         return found
+    finally:
+        await bus.close()
+
+
+async def step_down(settings: BusSettings, pause_s: float) -> None:
+    """Have every stream, bucket and queue elect another leader, `pause_s` apart."""
+    bus = await Bus.connect(settings, "elections")
+    try:
+        link = bus.link
+        streams = [name for stream in Layout(settings.prefix).streams() if (name := stream.name)]
+        jobs = link.name(JOBS)
+        consumers = [f"{jobs}.{link.name(stage.durable(_MODEL))}" for stage in STAGES.values()]
+        for kind, names in (("STREAM", streams), ("CONSUMER", consumers)):
+            for name in names:
+                await link.client.publish(f"$JS.API.{kind}.LEADER.STEPDOWN.{name}", b"")
+                await asyncio.sleep(pause_s)
     finally:
         await bus.close()

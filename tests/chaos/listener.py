@@ -27,6 +27,9 @@ PATIENCE_S = 90.0
 _LOG_PATIENCE_S = 10.0
 _LOOK_S = 0.01
 _ONE_STEP = 1
+# Admission says so: come back in a second. Refusals that are not about room are failures.
+_REFUSALS = ("overloaded", "rate_limit_exceeded")
+_RETRY_AFTER_S = 1.0
 _FLAWS = ("lost", "repeated", "differing", "hung", "errors", "unended")
 
 TEXT = (
@@ -47,6 +50,7 @@ class Heard:
     outcome: str = ""
     error: str = ""
     hung: bool = False
+    refused: int = 0
     failed_s: float = 0.0
     parts: list[bytes] = field(default_factory=list)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
@@ -92,16 +96,10 @@ async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
     heard = Heard(seed, time.monotonic())
     try:
         async with asyncio.timeout(PATIENCE_S):
-            async for event in speak(url, whole(text), SpeechOptions(seed=seed)):
-                match event:
-                    case Started():
-                        heard.request_id = event.request_id
-                        heard.sample_rate = event.sample_rate
-                    case Audio(pcm):
-                        heard.parts.append(pcm)
-                        heard.arrivals.append((time.monotonic(), len(pcm) // 2))
-                    case Finished(outcome):
-                        heard.outcome = outcome
+            while not await _hear(url, heard, text):
+                heard.refused += 1
+                await asyncio.sleep(_RETRY_AFTER_S)
+                heard.asked_s = time.monotonic()
     except GatewayError as error:
         heard.error = str(error)
     except TimeoutError:
@@ -109,6 +107,26 @@ async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
     if heard.outcome != "ok":
         heard.failed_s = time.monotonic()
     return heard
+
+
+async def _hear(url: str, heard: Heard, text: str) -> bool:
+    """False if it was refused for now; raises GatewayError."""
+    try:
+        async for event in speak(url, whole(text), SpeechOptions(seed=heard.seed)):
+            match event:
+                case Started():
+                    heard.request_id = event.request_id
+                    heard.sample_rate = event.sample_rate
+                case Audio(pcm):
+                    heard.parts.append(pcm)
+                    heard.arrivals.append((time.monotonic(), len(pcm) // 2))
+                case Finished(outcome):
+                    heard.outcome = outcome
+    except GatewayError as error:
+        if heard.parts or error.code not in _REFUSALS:
+            raise
+        return False
+    return True
 
 
 async def listen_by_command(url: str, seed: int) -> Heard:
@@ -183,6 +201,7 @@ class Verdict:
     differing: int = 0
     hung: int = 0
     errors: int = 0
+    refused: int = 0
     unended: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -194,7 +213,7 @@ class Verdict:
         self.worst_wait_s = max(self.worst_wait_s, other.worst_wait_s)
         self.worst_silence_s = max(self.worst_silence_s, other.worst_silence_s)
         self.worst_underrun_s = max(self.worst_underrun_s, other.worst_underrun_s)
-        for name in ("streams", "underruns", *_FLAWS):
+        for name in ("streams", "underruns", "refused", *_FLAWS):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.notes += other.notes
 
@@ -216,6 +235,7 @@ async def _judge_one(bus: Bus, heard: Heard, original: Original) -> Verdict:
         worst_underrun_s=account.longest_underrun_s,
         underruns=account.underruns,
         hung=int(heard.hung),
+        refused=heard.refused,
         errors=int(bool(heard.error) or not (heard.hung or heard.outcome == "ok")),
     )
     samples = heard.samples

@@ -48,6 +48,7 @@ class Row:
             "differing": v.differing,
             "hung": v.hung,
             "errors": v.errors,
+            "refused": v.refused,
             "unended": v.unended,
             "notes": v.notes[:20],
         }
@@ -76,7 +77,8 @@ async def run_faults(
         gateways=fault.gateways,
         proxied=fault.proxied,
         brokers=fault.brokers,
-        settings=fault.settings,
+        max_log_bytes=fault.max_log_bytes,
+        poisonous=fault.poisonous,
     )
     async with stack:
         bus = await Bus.connect(stack.bus, "chaos")
@@ -202,7 +204,7 @@ def table(rows: list[Row]) -> str:
     """Markdown."""
     names = [
         "fault", "streams", "runs", "spoken", "worst_wait_s", "worst_gap_s", "worst_underrun_s",
-        "lost", "repeated", "differing", "hung", "errors", "unended",
+        "lost", "repeated", "differing", "hung", "errors", "refused", "unended",
     ]  # fmt: skip
     lines = ["| " + " | ".join(names) + " |", "| --- |" + " ---: |" * (len(names) - 1)]
     for row in rows:

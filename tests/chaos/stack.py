@@ -36,11 +36,13 @@ class ChaosStack(LocalStack):
         *,
         gateways: int = 1,
         proxied: bool = False,
+        poisonous: bool = False,
     ) -> None:
         super().__init__(config, on_line)
         self.proxies: dict[str, Proxy] = {}
         self._gateways = gateways
         self._proxied = proxied
+        self._talker = "tests.chaos.poisoned_talker" if poisonous else "talker"
         self._doors = AsyncExitStack()
 
     @property
@@ -99,7 +101,10 @@ class ChaosStack(LocalStack):
         programs = super()._services(folder)
         first = next(program for program in programs if program.module == "gateway")
         programs += [replace(first, name=f"gateway-{n}") for n in range(2, self._gateways + 1)]
-        return [self._behind_proxy(program) for program in programs]
+        return [self._behind_proxy(self._perhaps_poisonous(program)) for program in programs]
+
+    def _perhaps_poisonous(self, program: ServiceProgram) -> ServiceProgram:
+        return replace(program, module=self._talker) if program.module == "talker" else program
 
     def _behind_proxy(self, program: ServiceProgram) -> ServiceProgram:
         if program.name not in self.proxies:
@@ -116,31 +121,31 @@ def chaos_stack(
     gateways: int = 1,
     proxied: bool = False,
     brokers: int = 1,
-    settings: dict[str, str] | None = None,
+    max_log_bytes: int | None = None,
+    poisonous: bool = False,
     gateway: dict[str, str] | None = None,
     talker_curve: Mapping[str, float] = _TALKER_CURVE,
 ) -> ChaosStack:
-    """A stack with two talkers and two vocoders; `settings` go to every service."""
+    """A stack with two talkers and two vocoders. `poisonous`: some texts kill its talkers."""
     folder.mkdir(parents=True, exist_ok=True)
     talker: dict[str, str] = {}
     if engine == "fake":
         curve = folder / "talker-curve.json"
         curve.write_text(json.dumps(talker_curve))
         talker["ANTIPHON_FAKE_CURVE"] = str(curve)
-    common = settings or {}
     fields: dict[str, Any] = {"engine": engine, "brokers": brokers}
     config = StackConfig(
         port=0,
         talkers=2,
         vocoders=2,
         store=folder / "store",
+        max_log_bytes=max_log_bytes,
         # What died is away for so long, every time.
         restarts=RestartPolicy(BROKER_AWAY_S, stable_life_s=0.0),
         environ={
-            "gateway": {**common, **(gateway or {})},
-            "talker": {**common, **talker},
-            "vocoder": common,
+            "gateway": gateway or {},
+            "talker": talker,
         },
         **fields,
     )
-    return ChaosStack(config, on_line, gateways=gateways, proxied=proxied)
+    return ChaosStack(config, on_line, gateways=gateways, proxied=proxied, poisonous=poisonous)

@@ -75,6 +75,7 @@ class StackConfig:
     models: tuple[Checkpoint, ...] = ()
     log_level: LogLevel = "info"
     store: Path | None = None
+    max_log_bytes: int | None = None
     start_timeout_s: float = 120.0
     grace_s: float = 5.0
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
@@ -139,6 +140,7 @@ class LocalStack:
             system_user=self._credentials.system_user,
             system_password=self._credentials.system_password,
             replicas=self.config.brokers,
+            max_log_bytes=self.config.max_log_bytes,
         )
 
     @property

@@ -116,6 +116,7 @@ async def run_stage(
             handler(bus, engine),
             lambda: _report(bus, stage, engine, settings, worker, service),
             metrics,
+            feeds=feeds,
         )
         _instrument(settings, stage, engine, worker, metrics)
         drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)

@@ -25,10 +25,17 @@ class JobEndings:
     """Tells the broker what became of a job, and takes its lease away."""
 
     def __init__(
-        self, bus: Bus, stage: Stage, leases: LeaseKeeper, chores: Chores, tuning: WorkerTuning
+        self,
+        bus: Bus,
+        stage: Stage,
+        feeds: Stage | None,
+        leases: LeaseKeeper,
+        chores: Chores,
+        tuning: WorkerTuning,
     ) -> None:
         self._bus = bus
         self._stage = stage
+        self._feeds = feeds
         self._leases = leases
         self._chores = chores
         self._tuning = tuning
@@ -39,12 +46,22 @@ class JobEndings:
 
     async def end(self, job: Job, code: str, message: str, outcome: Outcome = "error") -> None:
         """Write the job's End without the engine, live at least, and be done with it."""
+        await self._queue_next(job)
         try:
             await end_without_engine(self._bus, self._stage.writes, job, outcome, code, message)
         except Fenced as error:
             await self.let_go(job, error.owner)
             return
         self.done(job)
+
+    async def _queue_next(self, job: Job) -> None:
+        """The End reaches the listener through the next stage, whose job may not be queued yet."""
+        if self._feeds is None:
+            return
+        try:
+            await self._bus.submit(self._feeds, job.request)
+        except AntiphonError as error:
+            log_.error("end.unheard", request_id=job.request_id, error=error.message)
 
     async def failed(self, job: Job) -> None:
         """Hand the job on, or end it if it fails everywhere and gets nowhere."""

@@ -53,7 +53,9 @@ class Worker:
         report: Callable[[], Replica],
         metrics: Metrics,
         tuning: WorkerTuning = DEFAULT_TUNING,
+        feeds: Stage | None = None,
     ) -> None:
+        """`feeds`: the stage whose jobs `handle` queues."""
         self.active: dict[str, Job] = {}
         self._tuning = tuning
         self._bus = bus
@@ -66,7 +68,7 @@ class Worker:
         self._reporter = Reporter(bus, stage, models, report)
         self._isolation = Isolation(bus, stage, self._claims, tuning.isolation)
         self._leases = LeaseKeeper(bus, self.active, self._supersede, self._chores, tuning)
-        self._endings = JobEndings(bus, stage, self._leases, self._chores, tuning)
+        self._endings = JobEndings(bus, stage, feeds, self._leases, self._chores, tuning)
         self._intake = Intake(
             bus, stage, models, self._claims, self.active, self._begin, self._adopt_receipt
         )

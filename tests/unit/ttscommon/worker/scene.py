@@ -13,7 +13,7 @@ from ttscommon.leases import Lease
 from ttscommon.messages import End, SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Replica
-from ttscommon.subjects import AUDIO, LEASES, VOCODER
+from ttscommon.subjects import AUDIO, LEASES, VOCODER, Stage
 from ttscommon.worker import Job, Worker, WorkerTuning
 
 TUNING = WorkerTuning()
@@ -49,11 +49,12 @@ async def working(
     slots: int = 2,
     drain_s: float = 5.0,
     tuning: WorkerTuning = TUNING,
+    feeds: Stage | None = None,
 ) -> AsyncIterator[Worker]:
     def report() -> Replica:
         return Replica(bus.worker_id, "vocoder", (), slots, worker.free)
 
-    worker = Worker(bus, VOCODER, ["m"], slots, handle, report, Metrics(), tuning)
+    worker = Worker(bus, VOCODER, ["m"], slots, handle, report, Metrics(), tuning, feeds)
     stopping = asyncio.Event()
     ready = asyncio.Event()
     task = asyncio.create_task(worker.run(stopping, drain_s, ready.set))

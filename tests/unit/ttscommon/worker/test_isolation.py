@@ -26,7 +26,7 @@ from ttscommon.epochs import handed_over
 from ttscommon.handover import TAKEN, HandOver
 from ttscommon.leases import Lease
 from ttscommon.messages import AudioChunk, Tensor
-from ttscommon.subjects import AUDIO, LEASES, VOCODER
+from ttscommon.subjects import AUDIO, LEASES, TALKER, VOCODER
 from ttscommon.worker import Job, Worker
 
 
@@ -60,6 +60,17 @@ async def test_a_request_that_killed_three_workers_ends_without_touching_the_eng
         assert seen.jobs.empty()
         await until(lambda: none_queued(bus))
         await until(lambda: leased(bus, "r", False))
+
+
+async def test_the_end_of_a_poison_reaches_the_listener_through_the_next_stage(
+    connect: Connect,
+) -> None:
+    bus = await connect()
+    offer = await died_with(bus, "r", deaths=3)
+    await bus.queue.hand_on(offer.receipt, 5.0)
+    async with working(bus, Seen(), feeds=TALKER):
+        await ended(bus, "r")
+        assert await bus.queue.find(TALKER, "r") is not None
 
 
 async def test_a_request_that_killed_two_workers_runs_alone(connect: Connect) -> None:

@@ -1,0 +1,30 @@
+"""`python -m tests.chaos.poisoned_talker`: a talker that crashes of a certain text."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from talker.models.fake import FakeModel, FakePrepared
+from talker.service import serve
+from talker.settings import TalkerSettings
+from ttscommon.fields import Arrays
+from ttscommon.messages import SpeechRequest
+from ttscommon.service import launch
+
+POISON: Final = "Ignotum per ignotius."
+_prepare: Final = FakeModel.prepare
+
+
+def prepare(
+    model: FakeModel, request: SpeechRequest, reference: Arrays | None = None
+) -> FakePrepared:
+    """End the process at once, as a fault in native code would."""
+    if POISON in request.text:
+        os._exit(139)
+    return _prepare(model, request, reference)
+
+
+if __name__ == "__main__":
+    FakeModel.prepare = prepare  # type: ignore[method-assign, assignment]
+    launch("talker", TalkerSettings, serve)
