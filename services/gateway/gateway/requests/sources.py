@@ -19,7 +19,7 @@ from ttscommon.errors import AntiphonError
 from ttscommon.messages import End, Reference, SpeechRequest, TextPiece
 from ttscommon.pieces import Mark
 from ttscommon.replicas import Model, Voice
-from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT
+from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER
 
 _SEEDS: Final = 1 << 31
 # The gateway that lost its client wrote the text log with epoch 1.
@@ -205,12 +205,16 @@ class Attach:
         return Applicant(self.spec.tenant, self.spec.model.name, resumed=True)
 
     async def require(self) -> None:
-        """A request that wrote nothing was never submitted, or is gone for good."""
+        """A request that wrote nothing and waits nowhere was never submitted, or is gone."""
         for log in (AUDIO, CODES):
             last = await self._bus.logs.last(log, self.request_id)
             if last is not None and last.tenant == self.spec.tenant:
                 if log is AUDIO:
                     await self._require_beginning()
+                return
+        for stage in (VOCODER, TALKER):  # what was heard may not be committed yet
+            job = await self._bus.queue.find(stage, self.request_id)
+            if job is not None and job.request.tenant == self.spec.tenant:
                 return
         raise _too_late()
 

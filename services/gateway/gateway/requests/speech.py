@@ -13,13 +13,13 @@ from opentelemetry import trace
 
 from gateway import errors
 from gateway.admission import Applicant, Grant
-from gateway.errors import ClientTooSlow, HeardElsewhere, InputTimeout, SynthesisTimeout
+from gateway.errors import ClientTooSlow, HeardElsewhere
 from gateway.requests.breakdown import breakdown
+from gateway.requests.patience import Patience
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import Source, SpeechSpec
 from ttscommon import subjects, tracing
 from ttscommon.bus import LogReader
-from ttscommon.errors import AntiphonError
 from ttscommon.messages import AudioChunk, End, Playback
 from ttscommon.playback import PlaybackAccount
 from ttscommon.subjects import AUDIO
@@ -236,34 +236,20 @@ class Speech:
 
     async def _next_record(self) -> object:
         while True:
-            patience = self._patience_s()
-            if patience <= 0:
-                raise self._impatience()
+            patience = self._patience()
+            left_s = patience.left_s(time.monotonic())
+            if left_s <= 0:
+                raise patience.exhausted()
             try:
                 # While text is still coming the limit moves, so look again now and then.
-                async with asyncio.timeout(min(patience, self._services.tuning.look_s)):
+                async with asyncio.timeout(min(left_s, self._services.tuning.look_s)):
                     return await anext(self._reader)
             except TimeoutError:
                 self._raise_if_duty_failed()
 
-    def _patience_s(self) -> float:
-        """How much longer to wait for the next record."""
-        settings, text = self._services.settings, self._source.text
-        now = time.monotonic()
-        if text is not None and not text.complete:
-            return text.touched_s + settings.input_timeout_s - now
+    def _patience(self) -> Patience:
         first = self.account is None and self._last_s == self._accepted_s
-        limit = settings.first_audio_timeout_s if first else settings.stall_timeout_s
-        since = max(self._last_s, text.touched_s) if text is not None else self._last_s
-        return since + limit - now
-
-    def _impatience(self) -> AntiphonError:
-        settings, text = self._services.settings, self._source.text
-        if text is not None and not text.complete:
-            return InputTimeout(f"no text came for {settings.input_timeout_s:g} s")
-        if self._last_s == self._accepted_s:
-            return SynthesisTimeout(f"no audio came in {settings.first_audio_timeout_s:g} s")
-        return SynthesisTimeout(f"no more audio came for {settings.stall_timeout_s:g} s")
+        return Patience(self._services.settings, self._source.text, self._last_s, first)
 
     async def _finish_text(self, duty: asyncio.Task[None]) -> None:
         """The client is gone: what came is the text."""
