@@ -151,7 +151,7 @@ class Submit:
             sampling=spec.wishes.sampling,
             instructions=spec.wishes.instructions or "",
             task_type=spec.wishes.task_type or "",
-            whole_text=spec.wishes.non_streaming_mode,
+            whole_text=self._whole_text(),
             reference=spec.reference,
             seed=self.seed or 0,
             speed=spec.model_speed,
@@ -160,6 +160,14 @@ class Submit:
             created_unix_s=time.time(),
             lease_s=self._lease_s,
         )
+
+    def _whole_text(self) -> bool | None:
+        """As asked for. A text that comes piece by piece is spoken as one even where all of it
+        happens to be there at once: timing must not change what a model is told.
+        """
+        asked = self.spec.wishes.non_streaming_mode
+        live = isinstance(self._given, IncrementalText)
+        return False if asked is None and live else asked
 
     async def _write_text(self, text: IncrementalText, grant: Grant) -> None:
         tenant = self.spec.tenant

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from talker.engine.engine import Engine
 from talker.loading import load_family
@@ -16,6 +17,8 @@ from talker.models.qwen3_tts.stream import Qwen3Stream
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
+from ttscommon.device.device import Device, Host
+from ttscommon.device.late import Late
 from ttscommon.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.fields import rows
 from ttscommon.messages import Reference, Sampling, SpeechRequest
@@ -131,6 +134,20 @@ def test_greedy_speech_does_not_depend_on_the_seed() -> None:
         engine = Engine(family, slots=1, blocks=64, metrics=Metrics())
         one = asked("slt", seed=seed, sampling=greedy)
         codes.append(synthesise(engine, [one])[0].arrays["codes"].tolist())
+    assert codes[0] == codes[1]
+
+
+@pytest.mark.parametrize("device", [Host, Late])
+def test_a_device_says_what_the_cpu_says(device: type[Device]) -> None:
+    """One that computes at once, and one that computes as late as a device may."""
+    codes = []
+    for where in (None, device()):
+        family = tiny()
+        family.compute_on(where)
+        engine = Engine(family, slots=2, blocks=64, depth=family.depth, metrics=Metrics())
+        requests = [asked("slt", seed=seed, text="one two three four") for seed in (1, 2)]
+        requests[1] = replace(requests[1], request_id="s")
+        codes.append([one.arrays["codes"].tolist() for one in synthesise(engine, requests)])
     assert codes[0] == codes[1]
 
 
