@@ -28,10 +28,11 @@ class IncrementalText:
 
     The client's side calls `add` and its like, and `finish`. The request takes the `head` once, as
     soon as there is anything to say, and then each `next` piece. Markup in the text is understood
-    or dropped; see MarkupReader.
+    or dropped; see MarkupReader. `live`: it was not known as a whole.
     """
 
     def __init__(self, max_chars: int) -> None:
+        self.live = True
         self.complete = False
         self.touched_s = time.monotonic()
         self.failure: AntiphonError | None = None
@@ -48,6 +49,7 @@ class IncrementalText:
     def whole(cls, text: str, max_chars: int) -> Self:
         """A text that is complete; raises TextTooLong or NothingToSay."""
         made = cls(max_chars)
+        made.live = False
         made.add(text)
         made.finish()
         if not made.speakable:

@@ -166,7 +166,7 @@ class Submit:
         happens to be there at once: timing must not change what a model is told.
         """
         asked = self.spec.wishes.non_streaming_mode
-        live = isinstance(self._given, IncrementalText)
+        live = isinstance(self._given, IncrementalText) and self._given.live
         return False if asked is None and live else asked
 
     async def _write_text(self, text: IncrementalText, grant: Grant) -> None:

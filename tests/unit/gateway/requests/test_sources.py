@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -23,7 +23,7 @@ async def test_how_a_text_is_told_depends_on_how_it_comes_and_never_on_when(
     spec = SpeechSpec(MODEL, MODEL.voices[0], 24_000, wishes=Wishes(non_streaming_mode=asked))
     told = set()
     for complete in (True, False):
-        given: Any = "Hello."
+        given = IncrementalText.whole("Hello.", 100)
         if live:
             given = IncrementalText(100)
             given.add("Hello. ")
