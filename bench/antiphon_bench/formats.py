@@ -11,6 +11,7 @@ import time
 from typing import Annotated, Final
 
 import aiohttp
+import psutil
 import typer
 
 FORMATS: Final = ("pcm", "wav", "mp3", "opus", "aac", "flac")
@@ -19,7 +20,7 @@ TEXT: Final = "The tide is coming in, and the boats along the quay begin to lift
 
 async def first_bytes_s(session: aiohttp.ClientSession, url: str, response_format: str) -> float:
     """Seconds from the request to its first body bytes; the rest is read too."""
-    body = {"input": TEXT, "response_format": response_format}
+    body = {"input": TEXT, "response_format": response_format, "seed": 7}
     began = time.perf_counter()
     async with session.post(f"{url}/v1/audio/speech", json=body) as response:
         response.raise_for_status()
@@ -50,18 +51,41 @@ def main(
     listeners: Annotated[list[int], typer.Option()] = [1, 12],  # noqa: B006 -- typer reads it
     turns: Annotated[int, typer.Option()] = 10,
     formats: Annotated[list[str] | None, typer.Option()] = None,
+    pid: Annotated[int | None, typer.Option(help="The gateway's: its CPU time is told too")] = None,
 ) -> None:
     """Print a table of medians in milliseconds."""
     if formats is None:
         formats = list(FORMATS)
-    print("| format | " + " | ".join(f"{n} listening" for n in listeners) + " |")
-    print("| --- |" + " --- |" * len(listeners))
+    heads = [f"{n} listening" for n in listeners] + (["CPU ms a second of audio"] if pid else [])
+    print("| format | " + " | ".join(heads) + " |")
+    print("| --- |" + " --- |" * len(heads))
+    speech_s = asyncio.run(duration_s(url))
     for response_format in formats:
-        medians = [
-            statistics.median(asyncio.run(measure(url, response_format, n, turns)))
-            for n in listeners
-        ]
-        print(f"| {response_format} | " + " | ".join(f"{1e3 * m:.0f}" for m in medians) + " |")
+        before_s = cpu_s(pid)
+        found = [asyncio.run(measure(url, response_format, n, turns)) for n in listeners]
+        cells = [f"{1e3 * statistics.median(times):.0f}" for times in found]
+        if pid:
+            spoken_s = speech_s * sum(n * (turns + 1) for n in listeners)
+            cells.append(f"{1e3 * (cpu_s(pid) - before_s) / spoken_s:.1f}")
+        print(f"| {response_format} | " + " | ".join(cells) + " |")
+
+
+async def duration_s(url: str) -> float:
+    """Seconds of speech that one request is."""
+    body = {"input": TEXT, "response_format": "pcm", "seed": 7}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/v1/audio/speech", json=body) as response,
+    ):
+        return len(await response.read()) / 2 / int(response.headers["x-sample-rate"])
+
+
+def cpu_s(pid: int | None) -> float:
+    """CPU seconds that a process has used."""
+    if pid is None:
+        return 0.0
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 if __name__ == "__main__":

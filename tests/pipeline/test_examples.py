@@ -1,0 +1,61 @@
+"""The examples, run as anybody would: tokens on standard input, sound into a player."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from antiphon.stack import LocalStack
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TEXT = "The tide is coming in. Can you hear the bells?"
+FAKE = [{"engine": "fake"}]
+
+
+def node() -> list[str]:
+    """Node with a WebSocket, or a skip."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("no node")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True)
+    major = int(version.stdout.strip().lstrip("v").split(".")[0])
+    return [found] if major >= 22 else [found, "--experimental-websocket"]
+
+
+@pytest.mark.parametrize("stack", FAKE, indirect=True)
+@pytest.mark.parametrize("language", ["python", "javascript"])
+async def test_an_example_speaks_what_is_written(
+    stack: LocalStack, language: str, tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard.pcm"
+    command = {"python": [sys.executable, str(EXAMPLES / "speak.py")]}.get(language)
+    process = await asyncio.create_subprocess_exec(
+        *(command or [*node(), str(EXAMPLES / "speak.mjs")]),
+        stdin=asyncio.subprocess.PIPE,
+        env={
+            **os.environ,
+            "ANTIPHON_URL": stack.url.replace("http", "ws"),
+            "PLAYER": f"cat > {heard}",
+        },
+    )
+    assert process.stdin is not None
+    for token in TEXT.split(" "):
+        process.stdin.write(f"{token} ".encode())
+        await process.stdin.drain()
+    process.stdin.close()
+    async with asyncio.timeout(30):
+        assert await process.wait() == 0
+    seconds = heard.stat().st_size / 2 / 24_000
+    assert seconds == pytest.approx(len(TEXT) * 1.6 / 25, rel=0.1)
+
+
+@pytest.mark.parametrize("example", ["speak.py", "speak.mjs"])
+def test_an_example_is_short(example: str) -> None:
+    lines = (EXAMPLES / example).read_text().splitlines()
+    assert sum(bool(line.strip()) for line in lines) < 30
