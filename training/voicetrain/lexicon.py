@@ -1,15 +1,11 @@
-"""Export the teacher's pronunciation knowledge as the cantor voice's ``lexicon.json.gz``.
+"""What flite knows of pronunciation, for the voice's lexicon (voicetrain.vesper.lexicon).
 
-Three things are carried over from flite (Carnegie Mellon University, BSD-like licence), so that
-the phones a talker reads are the very phones its training audio was made of: the entries of
-cmulex, the letter-to-phone decision trees that cover every word cmulex leaves out, and the small
-tagger that tells homographs apart ("a record", "to record"). The words of WordNet (Princeton,
+Three things are carried over from flite (Carnegie Mellon University, BSD-like licence): the entries
+of cmulex, the letter-to-phone decision trees that cover every word that no lexicon lists, and the
+small tagger that tells homographs apart ("a record", "to record"). The words of WordNet (Princeton,
 permissive licence) are added without phones: they tell the normaliser which capitals are words.
-
-Run as ``python -m voicetrain.lexicon voices/cantor/lexicon.json.gz``.
 """
 
-import argparse
 import ctypes
 import gzip
 import json
@@ -255,21 +251,3 @@ def write(content: dict[str, Any], target: Path) -> None:
     raw = json.dumps(content, separators=(",", ":"), ensure_ascii=True).encode("ascii")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(gzip.compress(raw, compresslevel=9, mtime=0))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("target", type=Path)
-    parser.add_argument("--wordnet", type=Path, default=WORDNET)
-    arguments = parser.parse_args()
-    content = build(Teacher(), arguments.wordnet)
-    write(content, arguments.target)
-    print(
-        f"{len(content['words'])} words, {len(content['homographs'])} homographs, "
-        f"{len(content['letters']['nodes']) // 4} tree nodes, "
-        f"{arguments.target.stat().st_size} bytes"
-    )
-
-
-if __name__ == "__main__":
-    main()
