@@ -147,7 +147,7 @@ async def _tell_of_loading(connecting: asyncio.Task[Bus], stage: Stage, model: s
     replica = Replica(bus.worker_id, stage.name, (), slots=0, free=0, loading=model)
     while True:
         try:
-            await bus.kv.put(subjects.REPLICAS, bus.worker_id, replica.encode())
+            await bus.kv.put(subjects.REPLICAS, f"{stage.name}.{bus.worker_id}", replica.encode())
         except BusUnavailable as error:
             log_.debug("loading.unreported", error=error.message)
         await asyncio.sleep(_LOADING_REPORT_S)

@@ -10,6 +10,7 @@ import nats.js.errors
 
 WRONG_LAST_SEQUENCE: Final = 10071
 QUEUE_FULL: Final = 10077
+NO_ROOM: Final = 10047
 
 # No answer, or one that says no more than that. It passes, or the connection's end tells.
 Unreachable: Final = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, OSError)

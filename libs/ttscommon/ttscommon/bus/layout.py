@@ -37,10 +37,10 @@ BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.DERIVED: None,
     subjects.PASSING_DERIVED: 3600.0,
 }
-# How long an object lives, and bytes that all of them may take.
-OBJECTS: Final[dict[str, tuple[float | None, int]]] = {
-    subjects.RECORDINGS: (None, 4 << 30),
-    subjects.PASSING_RECORDINGS: (3600.0, 1 << 30),
+# How long an object lives, and how much all of them may take, as a share of a log's bytes.
+OBJECTS: Final[dict[str, tuple[float | None, float]]] = {
+    subjects.RECORDINGS: (None, 1.0),
+    subjects.PASSING_RECORDINGS: (3600.0, 0.5),
 }
 # Nothing can be renewed while three brokers elect a leader, and nobody is dead for that.
 _ELECTION_S: Final = 9.0
@@ -151,7 +151,7 @@ class Layout:
 
     def _objects(self, bucket: str) -> StreamConfig:
         """As every client of NATS would make an object store."""
-        age_s, most_bytes = OBJECTS[bucket]
+        age_s, share = OBJECTS[bucket]
         name = self._name(bucket)
         return StreamConfig(
             name=f"OBJ_{name}",
@@ -160,7 +160,7 @@ class Layout:
             storage=StorageType.FILE,
             num_replicas=self.replicas,
             max_age=age_s or 0.0,
-            max_bytes=most_bytes,
+            max_bytes=round(share * self.max_log_bytes),
             discard=DiscardPolicy.NEW,
             allow_direct=True,
             allow_rollup_hdrs=True,

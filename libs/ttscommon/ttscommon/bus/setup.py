@@ -18,7 +18,7 @@ import nats.js.errors
 import structlog
 from nats.js.api import StreamConfig
 
-from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.bus.faults import NO_ROOM, Unreachable, code_of, reason
 from ttscommon.bus.layout import Layout, differences
 from ttscommon.bus.link import Link
 from ttscommon.errors import AntiphonError, BusUnavailable
@@ -163,6 +163,8 @@ class Setup:
             try:
                 return await action()
             except Unreachable as error:
+                if code_of(error) == NO_ROOM:
+                    raise BusUnprepared("the broker has too little storage for this") from error
                 final = nats.js.errors.BadRequestError | nats.js.errors.NotFoundError
                 if isinstance(error, final):
                     raise
