@@ -217,6 +217,30 @@ def turns(
 
 
 @app.command()
+def drafts(
+    voice: Annotated[Path, typer.Argument(help="A voice's folder.")],
+    streams: Annotated[str, typer.Option(help="At once, in turn.")] = "1,4,8,16,24",
+    widths: Annotated[str, typer.Option(help="Frames a step tries; 0: as it pays.")] = "1,2,4,0",
+    rounds: Annotated[int, typer.Option(help="Of each; medians count.")] = 3,
+) -> None:
+    """Compare plain steps with steps that draft frames: frames a second of processor time."""
+    try:
+        from antiphon_bench.drafts import compare
+        from talker.loading import load_family
+        from talker.settings import TalkerSettings
+    except ImportError as error:
+        hint = "needs the talker package (`pip install ./services/talker`)"
+        raise typer.BadParameter(hint) from error
+    family = load_family(TalkerSettings(model="drafts", voice_dir=voice, threads=1))
+    counts = [int(count) for count in streams.split(",")]
+    for found in compare(family, counts, [int(w) for w in widths.split(",")], rounds=rounds):
+        print(
+            f"{found.streams:4} streams  width {found.width or 'auto':>4}  "
+            f"{found.frames_per_s:8.1f} frames/s  gained {found.gained:5.2f}  {found.frames}"
+        )
+
+
+@app.command()
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs or sweeps.")],
     out: Annotated[Path, typer.Option(help="Folder for the page.")] = Path("bench-report"),

@@ -43,6 +43,7 @@ class _Instant:
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
+        self.width = 1
 
     def launch(self, rows: Sequence[Row]) -> Results:
         for row in rows:

@@ -15,6 +15,7 @@ _LATENCY_S: Final = (
 )  # fmt: skip
 _SLACK_S: Final = (-1.0, -0.1, 0.0, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _STEP_S: Final = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.5)
+_ACCEPTED: Final = (0, 1, 2, 3, 4, 5, 6, 8)
 _BATCH: Final = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _RTF: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 2.0)
 
@@ -106,6 +107,12 @@ class Metrics:
         )
         self.batch = self._histogram(
             "tts_batch_size", "Streams in one engine step.", ("stage",), _BATCH
+        )
+        self.accepted = self._histogram(
+            "tts_accepted_frames",
+            "Frames that one step gained a stream, by the width it tried.",
+            ("width",),
+            _ACCEPTED,
         )
         self.kv_blocks = self._gauge("tts_kv_blocks", "KV-cache blocks by state.", ("state",))
         self.positions = self._counter(

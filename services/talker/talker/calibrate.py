@@ -39,6 +39,7 @@ class TimedRunner:
 
     def __init__(self, runner: Runner, clock: Callable[[], float], books: Timed) -> None:
         self.depth = runner.depth
+        self.width = runner.width
         self._runner = runner
         self._clock = clock
         self._books = books

@@ -9,6 +9,7 @@ from typing import Final
 from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, Limits
 from talker.engine.sizing import kv_blocks
+from talker.engine.widths import Widths, plain
 from talker.models.base import Family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
@@ -47,6 +48,7 @@ def build_engine(
         ),
         limits=Limits(settings.batch_streams, settings.batch_positions),
         policy=POLICIES[settings.policy],
+        widths=Widths if settings.drafts else plain,
         beat=beat,
         died=died,
     )

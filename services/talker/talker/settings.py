@@ -16,6 +16,7 @@ class TalkerSettings(StageSettings):
     Chunk sizes are the model's own unless given. `text_timeout_s`: text of a request that stays
     away for so long is taken to be complete. `late_text`: whether a model that is told text a token
     a step waits for text that is late, or goes on without it when the listener would run dry.
+    `drafts`: whether steps may try several frames where a model has guesses and it pays.
     `kv_bytes`: memory of the KV cache, which then decides on the number of its blocks.
     """
 
@@ -25,5 +26,6 @@ class TalkerSettings(StageSettings):
     policy: PolicyName = "online"
     initial_codec_chunk_frames: int | None = Field(default=None, ge=1, le=100)
     codec_chunk_frames: int | None = Field(default=None, ge=1, le=500)
+    drafts: bool = True
     late_text: Literal["wait", "pad"] = "wait"
     text_timeout_s: float = Field(default=120.0, gt=0.0)

@@ -13,6 +13,7 @@ from talker.engine.placement import Room
 from talker.engine.runner import Results, Row
 from talker.engine.scheduler import Limits, Policy, online
 from talker.engine.stream import ChunkReady, Stream
+from talker.engine.widths import Widths, counted
 from talker.models.base import Family, ModelSpec, Prepared
 from ttscommon.fields import Arrays, concatenate, cut, rows
 from ttscommon.inflight import launch_bisected
@@ -42,6 +43,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         sizes: ChunkSizes | None = None,
         limits: Limits = _LIMITS,
         policy: Policy = online,
+        widths: Callable[..., Widths] = Widths,
         beat: Callable[[], None] = lambda: None,
         died: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -59,6 +61,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         self._policy = policy
         self._clock = clock
         self._pace = Pace(family.measured_round_s, clock)
+        self._widths = widths(self._runner.width, counted(metrics.accepted))
         self._collected_s = 0.0
         metrics.evictions.labels()  # starts at 0
 
@@ -136,6 +139,8 @@ class Engine(Runtime[Stream, ChunkReady]):
         planned = self._each(lambda stream: stream.plan(now, most, limit))
         ready = [stream for stream, can in planned if can]
         chosen = self._policy(ready, self._limits)
+        if self._room.free_for(len(chosen)):
+            self._widths.widen(chosen, most, limit)
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)
 
@@ -179,17 +184,18 @@ class Engine(Runtime[Stream, ChunkReady]):
         batch, ticket, began = self._in_flight.oldest()
         results = self._runner.collect(ticket)
         self._in_flight.settle()
-        self._account(batch, began)
+        self._account(batch, results, began)
         for index, (stream, row, generation) in enumerate(batch):
             if stream.generation == generation and stream.slot >= 0:
                 self._accept(stream, row, results, index)
         return sum(results.gained)
 
-    def _account(self, batch: Sequence[Launched], began: float) -> None:
+    def _account(self, batch: Sequence[Launched], results: Results, began: float) -> None:
         """A step lasts from its launch, or from the end of the one before, to its results."""
         now = self._clock()
         took_s, self._collected_s = now - max(began, self._collected_s), now
         self.metrics.stage_duration.labels(_STAGE).observe(took_s)
+        self._widths.account([row.plan for _, row, _ in batch], results.gained, took_s)
         if self.on_step is not None:
             self.on_step(took_s, [stream.key for stream, _, _ in batch])
 

@@ -184,6 +184,10 @@ class Room:
         """Free blocks, and all blocks."""
         return (0, 0) if self._allocator is None else (self._allocator.free, self._allocator.total)
 
+    def free_for(self, streams: int) -> bool:
+        """Whether each of so many streams could take one more block, and nobody would give way."""
+        return self._allocator is None or self._allocator.free >= streams
+
     def table(self, key: str) -> Sequence[int]:
         """The stream's blocks, in the order of the positions they hold."""
         return () if self._allocator is None else self._allocator.table(key)

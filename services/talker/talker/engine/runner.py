@@ -71,10 +71,12 @@ class Runner(Protocol):
     """Computes launches in order.
 
     depth: how many launches may be in flight when the oldest is collected: none where a launch
-    blocks until it is computed, one where a device computes while the host works.
+    blocks until it is computed, one where a device computes while the host works. width: most
+    positions of a decode step, all but the first drafted.
     """
 
     depth: int
+    width: int
 
     def launch(self, rows: Sequence[Row]) -> Any:
         """Begin to compute, after staging the rows' slots; returns a ticket for `collect`.

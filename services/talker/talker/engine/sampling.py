@@ -60,6 +60,12 @@ def uniforms_of(key: Tensor, ids: Tensor) -> Tensor:
     return (_shift(value, 40).to(torch.float32) + 0.5) * 2.0**-24
 
 
+def gumbel(key: Tensor, count: int) -> Tensor:
+    """Noise whose maximum with logits is a draw: [...] int64 -> [..., count] float32."""
+    noise = uniforms(key.reshape(-1), count)
+    return -torch.log(-torch.log(noise)).view(*key.shape, count)
+
+
 def sample(
     logits: Tensor, key: Tensor, *, temperature: Tensor, top_k: Tensor | None = None
 ) -> Tensor:
@@ -68,11 +74,18 @@ def sample(
     temperature: [rows] float32, 0 is greedy. top_k: [rows] int64, 0 keeps the whole vocabulary,
     as None does.
     """
+    noise = gumbel(key, logits.shape[1])
+    return choose(logits, noise, temperature=temperature, top_k=top_k)
+
+
+def choose(
+    logits: Tensor, noise: Tensor, *, temperature: Tensor, top_k: Tensor | None = None
+) -> Tensor:
+    """`sample` with noise at hand, [rows, vocabulary] from `gumbel`."""
     logits = logits.float()
     if top_k is not None:
         logits = keep_top(logits, top_k)
-    gumbel = -torch.log(-torch.log(uniforms(key, logits.shape[1])))
-    return (logits + gumbel * temperature[:, None]).argmax(-1)
+    return (logits + noise * temperature[:, None]).argmax(-1)
 
 
 def keep_top(logits: Tensor, top_k: Tensor) -> Tensor:

@@ -38,10 +38,11 @@ class Stream:
     """A request inside the engine. It is its own scheduling candidate and its own claim on blocks.
 
     `generation` counts evictions: what was launched before the last one does not count any more.
-    `ahead`: sampling launches of this generation that are in flight. `rest`: what is left of a
-    prompt that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s`
-    are of the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its
-    first prompt was computed.
+    `ahead`: sampling launches of this generation that are in flight; `drafting`: one of them may
+    gain more than a frame, and what follows it is not known yet. `rest`: what is left of a prompt
+    that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s` are of
+    the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its first
+    prompt was computed.
     """
 
     request: SpeechRequest
@@ -53,6 +54,7 @@ class Stream:
     slot: int = -1
     generation: int = 0
     ahead: int = 0
+    drafting: bool = False
     planned: Plan | None = None
     remainder: Plan | None = None
     rest: Plan | None = None
@@ -97,8 +99,9 @@ class Stream:
 
         Raises TextTooLong for a sequence of more than `limit` positions.
         """
+        able = self.credit > 0 and not self.drafting
         dry = self.first_sent_s is not None and self.slack_at(now) < DRY_S
-        plan = (self.rest or self.model.plan(self.ahead, dry=dry)) if self.credit > 0 else None
+        plan = (self.rest or self.model.plan(self.ahead, dry=dry)) if able else None
         if plan is None:
             self.planned = self.ready_since_s = None
             return False
@@ -111,6 +114,16 @@ class Stream:
         self.slack_s = self.slack_at(now)
         return True
 
+    @property
+    def draftable(self) -> bool:
+        """Whether the planned step may draft frames: everything before it is known."""
+        return self.planned is not None and self.planned.decode and not self.ahead
+
+    def widen(self, width: int, limit: int) -> None:
+        """Have the planned step try to gain `width` frames, of `limit` positions in all."""
+        assert self.planned is not None
+        self.planned = self.planned.widened(width, limit)
+
     def slack_at(self, now: float) -> float:
         """Playback left at the listener; before the first sound, time counts from its sending."""
         start = self.playback_start_s if self.playback_start_s is not None else self.first_sent_s
@@ -120,6 +133,8 @@ class Stream:
 
     def launched(self, now: float) -> None:
         """The planned positions are being computed."""
+        assert self.planned is not None
+        self.drafting = self.planned.decode and self.planned.count > 1
         self.launched_s = now if self.launched_s is None else self.launched_s
         self.rest = self.remainder
         self.ahead += self.rest is None
@@ -129,6 +144,7 @@ class Stream:
         """Take a launch's result. Launches behind one that ended the sequence mean nothing."""
         self.prefilled_s = now if self.prefilled_s is None else self.prefilled_s
         self.ahead -= 1
+        self.drafting = False
         self.model.accept(cached, frames, ended)
         if ended:
             self._restart()
@@ -140,7 +156,7 @@ class Stream:
 
     def _restart(self) -> None:
         self.generation += 1
-        self.ahead, self.rest = 0, None
+        self.ahead, self.drafting, self.rest = 0, False, None
 
     def playback(self, start_s: float) -> None:
         """Playback of the request's first sample was, or would have been, at `start_s`."""

@@ -29,6 +29,7 @@ class TorchRunner:
 
     def __init__(self, model: TalkerModel, rows: int, blocks: int, depth: int) -> None:
         self.depth = depth
+        self.width = model.spec.width
         self._model = model
         self._state = SlotState(model.spec.state, rows)
         self._caches = {name: PagedCache(spec, blocks) for name, spec in model.spec.caches.items()}
@@ -37,17 +38,14 @@ class TorchRunner:
     def launch(self, rows: Sequence[Row]) -> Results:
         for row in rows:
             row.stream.stage(self._state.writer(row.slot))
-        decoding = [row.plan.decode for row in rows]
-        if all(decoding):
-            return _results(self._decode(rows), rows)
-        if not self.depth or not any(decoding):
-            return _results(self._prefill(rows), rows)
-        # Inputs of a row in flight are on the device alone: prompts and steps go apart.
-        prompts = [row for row in rows if not row.plan.decode]
-        steps = [row for row in rows if row.plan.decode]
-        parts = iter(_results(self._prefill(prompts), prompts).split())
-        others = iter(_results(self._decode(steps), steps).split())
-        return Results.join([next(others) if step else next(parts) for step in decoding])
+        if not self._apart(rows):
+            return self._launch(rows)
+        parts: dict[int, Results] = {}
+        for kind in sorted({_kind(row) for row in rows}):
+            some = [i for i, row in enumerate(rows) if _kind(row) == kind]
+            results = self._launch([rows[i] for i in some])
+            parts.update(zip(some, results.split(), strict=True))
+        return Results.join([parts[i] for i in range(len(rows))])
 
     def collect(self, ticket: Results) -> Results:
         return ticket
@@ -68,9 +66,23 @@ class TorchRunner:
             parts.append({name: tensor[:size].numpy() for name, tensor in rendered.items()})
         return concatenate(parts)
 
+    def _apart(self, rows: Sequence[Row]) -> bool:
+        """Whether the rows cannot share a launch: steps of different widths, or drafts and prompts;
+        with launches in flight inputs of a step are on the device alone, so prompts go apart.
+        """
+        kinds = {_kind(row) for row in rows}
+        return len(kinds) > 1 and (self.depth > 0 or max(kinds) > 1)
+
+    def _launch(self, rows: Sequence[Row]) -> Results:
+        decode = all(row.plan.decode for row in rows)
+        return _results(self._decode(rows) if decode else self._prefill(rows), rows)
+
     def _decode(self, rows: Sequence[Row]) -> Out:
-        positions = [row.plan.start for row in rows]
-        batch = Rows(self._slots(rows), padded(torch.tensor(positions), LEAST_ROWS), len(rows))
+        width = rows[0].plan.count
+        positions = torch.tensor([at for row in rows for at in range(row.plan.start, row.plan.end)])
+        batch = Rows(
+            self._slots(rows, width), padded(positions, LEAST_ROWS), len(rows), width=width
+        )
         return self._model.decode(batch, self._state.tensors, self._attend(rows))
 
     def _prefill(self, rows: Sequence[Row]) -> Out:
@@ -87,12 +99,18 @@ class TorchRunner:
         )
         return self._model.prefill(batch, self._state.tensors, self._attend(rows))
 
-    def _slots(self, rows: Sequence[Row]) -> Tensor:
-        padding = [self._state.padding] * (LEAST_ROWS - len(rows))
+    def _slots(self, rows: Sequence[Row], width: int = 1) -> Tensor:
+        """Padding for steps and prompts alone: drafts make rows enough for exact products."""
+        padding = [self._state.padding] * (LEAST_ROWS - len(rows) if width == 1 else 0)
         return torch.tensor([*(row.slot for row in rows), *padding])
 
     def _attend(self, rows: Sequence[Row]) -> dict[str, Attend]:
         return {name: cache.attend(rows) for name, cache in self._caches.items()}
+
+
+def _kind(row: Row) -> int:
+    """0 for a prompt, else the width of the step."""
+    return row.plan.count if row.plan.decode else 0
 
 
 def _results(out: Out, rows: Sequence[Row]) -> Results:

@@ -59,7 +59,8 @@ class ModelSpec:
     successor. raw: what a step computes of a frame; where it differs from frame and replay
     together, `TalkerModel.render` makes the one from the other. state: per slot, on the device.
     inputs: per position of a prompt. max_positions: of one prompt with all of its frames.
-    width: most frames that a step can gain. accepts, languages, speeds: see replicas.Model.
+    width: most frames that a step can gain; it tries one unless its plan is wider.
+    accepts, languages, speeds: see replicas.Model.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Plan:
 
     `start` 0 means that nothing cached is needed any more. Positions before `start` are cached.
     `decode`: an ordinary step, whose inputs are in the slot's state; everything else is a prompt.
+    Of its positions the first is certain, and the model drafts those behind it.
     `partial`: more of the prompt follows in a later step, and no frame is sampled in this one.
     """
 
@@ -125,6 +127,10 @@ class Plan:
     @property
     def end(self) -> int:
         return self.start + self.count
+
+    def widened(self, width: int, limit: int) -> Plan:
+        """A decode plan with `width` positions, as far as there are `limit` in all."""
+        return Plan(self.start, max(1, min(width, limit - self.start)), decode=True)
 
     def cut(self, count: int) -> tuple[Plan, Plan | None]:
         """The first `count` positions, and the rest if there is one."""
@@ -290,13 +296,15 @@ class Attend(Protocol):
 class Rows:
     """The rows of a launch, one a stream; padding rows have a reserved slot.
 
-    slots: [rows] int64. positions: [tokens] int64, of every token computed. real: so many rows are
-    not padding, and an `Out` may have no more; all of them where shapes are fixed.
+    slots: [rows] int64. positions: [tokens] int64, of every token computed, row by row. real: so
+    many rows are not padding, and an `Out` may have no more; all of them where shapes are fixed.
+    width: tokens of each row of a decode step, all but the first drafted by the model.
     """
 
     slots: Tensor
     positions: Tensor
     real: int
+    width: int = field(default=1, kw_only=True)
 
 
 @dataclass

@@ -77,9 +77,10 @@ class Manner:
     """How this fake differs from a family that gains one frame of ids a step.
 
     steps_per_frame: only every so many steps gain a frame (Orpheus). frames_per_step: a step gains
-    1 to so many frames (speculative decoding). float_frames: a frame is floats, not ids.
-    voices: preset ones; without any, every name is accepted (cloning). cached: it has a KV cache,
-    and positions. sequence_frames: so many frames, then the sequence ends and another begins.
+    1 to so many frames if it tries as many (speculative decoding). float_frames: a frame is floats,
+    not ids. voices: preset ones; without any, every name is accepted (cloning). cached: it has a KV
+    cache, and positions. sequence_frames: so many frames, then the sequence ends and another
+    begins.
     """
 
     steps_per_frame: int = 1
@@ -211,6 +212,7 @@ class FakeRunner:
 
     def __init__(self, model: FakeModel, slots: int, blocks: int, depth: int) -> None:
         self.depth = depth
+        self.width = model.manner.frames_per_step
         self._model = model
         self._manner = model.manner
         self._state = {
@@ -254,10 +256,11 @@ class FakeRunner:
         state, manner = self._state, self._manner
         state["over"][slots[prompts]] = 0
         active = sampling & (state["over"][slots] == 0)
-        state["step"][slots] += active
+        state["step"][slots] += active  # of the certain position; drafted ones follow
         whole = active & (state["step"][slots] % manner.steps_per_frame == 0)
         first, seeds = state["frame"][slots], state["seed"][slots]
-        gained = 1 + (seeds + first) % manner.frames_per_step
+        tried = np.array([row.plan.count if row.plan.decode else 1 for row in batch])
+        gained = np.minimum(1 + (seeds + first) % manner.frames_per_step, tried)
         left = np.minimum(state["limit"][slots], state["begun"][slots] + manner.sequence_frames)
         gained = np.where(whole, np.minimum(gained, np.maximum(left - first, 0)), 0)
         frames = fake_frames(
@@ -265,6 +268,7 @@ class FakeRunner:
             first[:, None] + np.arange(manner.frames_per_step),
         )
         state["frame"][slots] += gained
+        state["step"][slots] += np.maximum(gained - 1, 0)
         ended = active & (state["frame"][slots] - state["begun"][slots] >= manner.sequence_frames)
         state["begun"][slots] = np.where(ended, state["frame"][slots], state["begun"][slots])
         state["step"][slots] = np.where(ended, 0, state["step"][slots])
@@ -276,20 +280,34 @@ class FakeRunner:
             gained.tolist(),
             ended.tolist(),
             [False] * len(batch),
-            [row.plan.count for row in batch],
+            [self._keep(row, count) for row, count in zip(batch, gained.tolist(), strict=True)],
         )
+
+    def _keep(self, row: Row, gained: int) -> int:
+        """How many of the plan's positions stay; drafts that were not accepted are spoilt."""
+        if not row.plan.decode or row.plan.count == 1:
+            return row.plan.count
+        kept = max(1, gained)
+        if self._manner.cached:
+            self._cells[self._places(row)[row.plan.start + kept :]] = -1
+        return kept
 
     def _attend(self, row: Row) -> bool:
         """Write the plan's positions into the cache; whether all of the stream's are there."""
         if not self._manner.cached:
             return True
-        end = row.plan.end
-        blocks = np.array(row.blocks[: -(-end // BLOCK_POSITIONS)])
-        cells = (blocks[:, None] * BLOCK_POSITIONS + np.arange(BLOCK_POSITIONS)).reshape(-1)[:end]
+        end, cells = row.plan.end, self._places(row)
         begun = int(self._state["begun"][row.slot])
         known = int(self._state["seed"][row.slot]) * 7919 + begun * 104729 + np.arange(end)
         self._cells[cells[row.plan.start :]] = known[row.plan.start :]
         return bool((self._cells[cells] == known).all())
+
+    @staticmethod
+    def _places(row: Row) -> Array:
+        """The cells of positions 0 .. end."""
+        blocks = np.array(row.blocks[: -(-row.plan.end // BLOCK_POSITIONS)])
+        cells = blocks[:, None] * BLOCK_POSITIONS + np.arange(BLOCK_POSITIONS)
+        return cells.reshape(-1)[: row.plan.end]
 
 
 class _Writer:

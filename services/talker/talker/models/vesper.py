@@ -18,7 +18,6 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from talker.engine.chunker import ChunkSeconds
-from talker.engine.padding import padded
 from talker.kernels.sampling import Noise, draw_ids
 from talker.models.base import (
     Attend,
@@ -31,7 +30,8 @@ from talker.models.base import (
     State,
     TalkerModel,
 )
-from talker.models.vesper_net import MOVES, VesperConfig, VesperNet, moved, token_contexts
+from talker.models.vesper_frame import MOVING, FrameChoice
+from talker.models.vesper_net import MOVES, VesperConfig, VesperNet, token_contexts
 from talker.models.vesper_stream import Told, VesperPrepared, VesperSampling, VesperStream
 from talker.text.frontend import EnglishFrontend, Given, Utterance
 from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
@@ -45,9 +45,11 @@ from ttscommon.voice import VoiceFolder
 MOST_TOKENS: Final = 384
 """Of an utterance; a longer one is spoken in parts. Fewer than the talker was trained on."""
 CODEBOOKS: Final = 4
+WIDTH: Final = 4
+"""Frames that a step may try: the drafter is trained for one more."""
 CHUNKS: Final = ChunkSeconds(initial_s=0.2)
 """The decoder holds 150 ms back: this is the least that gives sound at once."""
-_MOVE_DRAW, _CODE_DRAW, _ENERGY_DRAW = -1, 0, 1
+_ENERGY_DRAW: Final = 1
 _REMEMBERED_UTTERANCES: Final = 4096
 _EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
 _SILENCE: Final = Tokens((SILENCE,), ())
@@ -80,6 +82,7 @@ class Vesper(TalkerModel):
         self.spec = spec
         self._net = net.eval()
         self._reading = (reading or net).eval()
+        self._frame = FrameChoice(net, spec.max_positions)
         self._sampling = sampling
         self._paces = paces
         self._silence = torch.tensor(silence, device=net.begin.device)
@@ -122,23 +125,19 @@ class Vesper(TalkerModel):
 
     def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
         told = rows.inputs
-        frames = self._embed(told["code"], told["told"], told["held"])
+        frames = self._frame.embed(told["code"], told["told"], told["held"])
         x = torch.where(told["begins"][:, None] > 0, told["told"], frames)
         hidden = self._net.backbone(x, rows.positions, attend["backbone"])
-        places = rows.positions[rows.last]
-        return self._draw_frame(hidden[rows.last], places, rows, state, rows.samples)
+        positions = rows.positions[rows.last]
+        return self._frame.plain(hidden[rows.last], positions, rows, state, rows.samples)
 
     def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
-        slots = rows.slots
-        pointer = state["pointer"].index_select(0, slots)
-        x = self._embed(
-            state["code"].index_select(0, slots),
-            state["told"][slots, pointer],
-            state["held"].index_select(0, slots),
-        )
+        if rows.width > 1:
+            return self._frame.drafted(rows, state, attend["backbone"])
+        x = self._frame.embed_state(rows.slots, state)
         hidden = self._net.backbone(x, rows.positions, attend["backbone"])
-        every = torch.ones_like(slots, dtype=torch.bool)
-        return self._draw_frame(hidden, rows.positions, rows, state, every)
+        every = torch.ones_like(rows.slots, dtype=torch.bool)
+        return self._frame.plain(hidden, rows.positions, rows, state, every)
 
     def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Energy of all frames at once: codes [frames, 4], move [frames]."""
@@ -174,57 +173,6 @@ class Vesper(TalkerModel):
             tokens.words,
         )
 
-    def _embed(self, code: Tensor, told: Tensor, held: Tensor) -> Tensor:
-        """What frames' positions are told, [tokens, dim]."""
-        return self._net.embed_history(code) + (told + self._net.embed_held(held))
-
-    def _draw_frame(
-        self, hidden: Tensor, places: Tensor, rows: Rows, state: State, samples: Tensor
-    ) -> Out:
-        """Choose move and codebook 0 of each row at its place, and move the rows' state on.
-
-        Products take the padding along, for the sake of exactness; everything else leaves it out.
-        """
-        real, slots = rows.real, rows.slots[: rows.real]
-        old = {name: state[name].index_select(0, slots) for name in _MOVING}
-        noise = Noise(old["seed"], old["frame"])
-        move_logits = self._net.move_logits(hidden)[:real]
-        finite = move_logits.isfinite().all(-1)
-        allowed = _allowed(move_logits, old, self.spec.max_positions - 1 - places[:real])
-        move, _ = draw_ids(allowed, noise, _MOVE_DRAW, temperature=old["move_temperature"])
-        code_logits = self._net.code0_logits(hidden, padded(move, len(hidden)))[:real]
-        code, finite_code = draw_ids(
-            code_logits, noise, _CODE_DRAW, temperature=old["temperature"], top_k=old["top_k"]
-        )
-        gained = samples[:real] & (old["pointer"] < old["tokens"])
-        pointer, held = moved(old["pointer"], old["held"], move)
-        new = {"code": code, "pointer": pointer, "held": held, "frame": old["frame"] + 1}
-        for name, value in new.items():
-            state[name].index_copy_(0, slots, torch.where(gained, value, old[name]))
-        frames = {"code": code[:, None], "move": move[:, None], "hidden": hidden[:real, None]}
-        ended = gained & (pointer >= old["tokens"])
-        return Out(frames, gained.long(), ended, samples[:real] & ~(finite & finite_code))
-
-
-def _allowed(logits: Tensor, old: Mapping[str, Tensor], left: Tensor) -> Tensor:
-    """Moves within the utterance, off a token that lasted long enough: [rows, MOVES].
-
-    left: [rows] frames that the cache has room for after this one; one a token is kept.
-    """
-    held = old["held"]
-    last = old["pointer"] >= old["tokens"] - 1
-    refused = torch.zeros_like(logits, dtype=torch.bool)
-    refused[:, 1::2] |= last[:, None]
-    refused[:, 0] |= (held >= old["longest"]) | (old["tokens"] - old["pointer"] > left)
-    refused[:, 1:] |= (held < old["least"])[:, None]
-    return logits.masked_fill(refused, float("-inf"))
-
-
-_MOVING: Final = (
-    *("code", "pointer", "held", "frame", "tokens", "seed"),
-    *("least", "longest", "temperature", "move_temperature", "top_k"),
-)
-
 
 def spec_of(
     net: VesperNet,
@@ -236,8 +184,8 @@ def spec_of(
 ) -> ModelSpec:
     """What the engine has to know of a vesper net."""
     c = net.config
-    told = Field((c.dim,), "f4")
-    moving = dict.fromkeys(_MOVING, _NUMBER)
+    told, all_told = Field((c.dim,), "f4"), Field((MOST_TOKENS + 1, c.dim), "f4")
+    moving = dict.fromkeys(MOVING, _NUMBER)
     temperatures = dict.fromkeys(("temperature", "move_temperature"), Field((), "f4"))
     asked = dict.fromkeys(("code", "held", "begins"), _NUMBER)
     chosen = dict.fromkeys(("code", "move", "silent"), _NUMBER)
@@ -250,10 +198,16 @@ def spec_of(
         frame={"codes": Field((CODEBOOKS,), "i2", max(c.codebook_size, c.text_codes))},
         replay={"move": Field((), "u1", MOVES)},
         raw={**chosen, "text": Field((2,), "i8"), "hidden": told},
-        state={**moving, **temperatures, "told": Field((MOST_TOKENS + 1, c.dim), "f4")},
+        state={
+            **moving,
+            **temperatures,
+            "hidden": told,
+            "told": all_told,
+        },
         inputs={**asked, "told": told},
         caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, c.head_dim)},
         max_positions=c.positions,
+        width=WIDTH,
         chunks=CHUNKS,
         speeds=speeds,
     )

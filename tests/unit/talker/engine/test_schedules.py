@@ -1,16 +1,17 @@
 """Random schedules under KV pressure: every stream says what it says alone, and ends once.
 
 Streams come, go, are resumed at any frame, are fed late and are cancelled, in a cache that holds
-two or three of them, with prompts that are cut and launches that fly. The fake family checks in
-every step that its cache holds its own positions and no others. 100 schedules run with the other
-tests; ANTIPHON_SCHEDULES=1000 runs more.
+two or three of them, with prompts that are cut, frames that are drafted and launches that fly. The
+fake family checks in every step that its cache holds its own positions and no others. 100 schedules
+run with the other tests; ANTIPHON_SCHEDULES=1000 runs more.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, Limits
 from talker.engine.stream import ChunkReady, Event
+from talker.engine.widths import Widths
 from talker.models.base import Prepared
 from talker.models.fake import Curve, FakeModel, Manner, fake_frames
 from ttscommon.messages import SpeechRequest
@@ -67,6 +69,18 @@ class Request:
             assert self.restored + len(said) == self.frames
 
 
+class AnyWidth(Widths):
+    """Drafts as the dice say."""
+
+    def __init__(self, dice: random.Random, most: int, gained: Callable[[int, int], object]):
+        super().__init__(most, gained)
+        self._dice = dice
+
+    def choose(self, streams: int) -> int:
+        del streams
+        return self._dice.choice(self.choices)
+
+
 class Schedule:
     """An engine under a random load, turned by hand on a clock of its own."""
 
@@ -86,6 +100,7 @@ class Schedule:
             sizes=ChunkSizes(dice.randint(1, 4), 25),
             limits=Limits(dice.randint(1, 8), dice.choice((7, 40, 512)), patience_s=0.2),
             policy=POLICIES[dice.choice(sorted(POLICIES))],
+            widths=partial(AnyWidth, dice),
             clock=lambda: self.now,
         )
         self.engine.listen(self.hear)

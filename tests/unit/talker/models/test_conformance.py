@@ -25,6 +25,7 @@ from talker.engine.engine import Engine
 from talker.engine.scheduler import Limits
 from talker.engine.stream import ChunkReady, Event
 from talker.engine.torch_runner import TorchRunner
+from talker.engine.widths import Widths
 from talker.models.base import Arrays, Family, Prepared, TalkerModel
 from talker.models.cantor import Cantor, spec_of
 from talker.models.cantor_net import CantorConfig, CantorNet
@@ -146,8 +147,16 @@ class Heard:
         return concatenate(self.chunks)
 
 
+class InTurn(Widths):
+    """Every width in turn, whatever pays."""
+
+    def choose(self, streams: int) -> int:
+        self._steps[0] += 1
+        return self.choices[self._steps[0] * 7 % 11 % len(self.choices)]
+
+
 class Bench:
-    """An engine stepped by hand."""
+    """An engine stepped by hand, which drafts in every width that its family has."""
 
     def __init__(
         self,
@@ -166,6 +175,7 @@ class Bench:
             sizes=sizes,
             depth=depth,
             limits=limits,
+            widths=InTurn,
         )
         self.engine.listen(self._listen)
         self.heard: dict[str, Heard] = {}

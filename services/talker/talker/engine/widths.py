@@ -1,0 +1,124 @@
+"""How many frames a step tries: as many as pay, by what steps gave and took lately.
+
+A step of width w computes w positions a stream, the first certain, the others drafted, and gains
+1 to w frames. Alone on a CPU or with few streams on a GPU the wider step costs hardly more; with
+many streams it costs w times as much, and only a narrow one pays. Nothing of this changes what is
+said, so it may follow the clock.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from statistics import fmean, median
+from typing import Final, Protocol
+
+from prometheus_client import Histogram
+
+from talker.models.base import Plan
+from ttscommon.metrics import Family
+
+_SEEN: Final = 15  # steps of a kind whose seconds count
+_SEEN_GAINS: Final = 128
+_PROBE_EVERY: Final = 64
+_MARGIN: Final = 1.05  # a wider step has to be better by so much
+
+
+class Draftable(Protocol):
+    """A stream about to step. `draftable`: all that its step stands on is known."""
+
+    @property
+    def draftable(self) -> bool: ...
+    def widen(self, width: int, limit: int) -> None: ...
+
+
+class Widths:
+    """Chooses the width of each step; steps are told apart by the power of two of their streams."""
+
+    def __init__(self, most: int, gained: Callable[[int, int], object] = lambda *_: None) -> None:
+        """`most`: the widest. `gained`: told (width, frames) of every stream in every step."""
+        self._told = gained
+        narrower = [1 << n for n in range(most.bit_length()) if 1 << n < most]
+        self.choices = (*narrower, most)
+        self._seconds: dict[tuple[int, int], deque[float]] = defaultdict(_recent)
+        self._gained: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=_SEEN_GAINS))
+        self._steps: dict[int, int] = defaultdict(int)
+
+    def widen(self, chosen: Sequence[Draftable], positions: int, limit: int) -> None:
+        """Have a step draft frames if that pays: `positions` in all, `limit` of them a stream's.
+
+        No step with prompts in it: somebody waits for its first sound.
+        """
+        if len(self.choices) > 1 and chosen and all(stream.draftable for stream in chosen):
+            width = min(self.choose(len(chosen)), positions // len(chosen))
+            for stream in chosen if width > 1 else ():
+                stream.widen(width, limit)
+
+    def account(self, plans: Sequence[Plan], gained: Sequence[int], seconds: float) -> None:
+        """Take what a step gave and took."""
+        if len(self.choices) > 1 and all(plan.decode for plan in plans):
+            width = max(plan.count for plan in plans)
+            self.add(len(plans), width, sum(gained), seconds)
+            for frames in gained:
+                self._told(width, frames)
+
+    def choose(self, streams: int) -> int:
+        """The width at which `streams` streams gain most frames a second."""
+        if len(self.choices) == 1:
+            return self.choices[0]
+        size = streams.bit_length()
+        self._steps[size] += 1
+        if (size, 1) not in self._seconds:
+            return 1
+        best = 1
+        for width in self.choices[1:]:
+            seconds = self._expected(size, width)
+            if seconds is None:
+                return width  # nothing is known, of smaller batches either: try it
+            if self._rate(size, width, seconds) > _MARGIN * self._rate(size, best):
+                best = width
+        if self._steps[size] % _PROBE_EVERY == 0:
+            return self._other(size, best)
+        return best
+
+    def add(self, streams: int, width: int, gained: int, seconds: float) -> None:
+        """A step of `streams` streams, none of them a prompt, gained so many frames in all."""
+        self._seconds[streams.bit_length(), width].append(seconds)
+        self._gained[width].append(gained / streams)
+
+    def _rate(self, size: int, width: int, seconds: float | None = None) -> float:
+        took_s = self._expected(size, width) if seconds is None else seconds
+        return fmean(self._gained[width]) / took_s if took_s else 0.0
+
+    def _expected(self, size: int, width: int) -> float | None:
+        """Seconds of a step, at least: a wider one grows with the batch no less than a plain one.
+
+        None if no batch up to this size ever took such a step.
+        """
+        for known in range(size, -1, -1):
+            if seconds := self._seconds.get((known, width)):
+                if known == size:
+                    return median(seconds)
+                if plain := self._seconds.get((known, 1)):
+                    return median(self._seconds[size, 1]) * median(seconds) / median(plain)
+        return None
+
+    def _other(self, size: int, best: int) -> int:
+        """What is not best now, each in turn: times change with the load around."""
+        others = [width for width in self.choices if width != best]
+        return others[self._steps[size] // _PROBE_EVERY % len(others)]
+
+
+def plain(most: int, gained: Callable[[int, int], object]) -> Widths:
+    """Steps that never draft, whatever the family could."""
+    del most
+    return Widths(1, gained)
+
+
+def counted(accepted: Family[Histogram]) -> Callable[[int, int], object]:
+    """Frames of every stream in every step go into a histogram by the width tried."""
+    return lambda width, frames: accepted.labels(str(width)).observe(frames)
+
+
+def _recent() -> deque[float]:
+    return deque(maxlen=_SEEN)
