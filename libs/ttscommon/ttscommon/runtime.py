@@ -195,6 +195,11 @@ class Runtime(ABC, Generic[StreamT, EventT]):
             self._close(stream)
             self._emit(stream.key, Failed(error))
 
+    def _fail_all(self, rows: Iterable[tuple[tuple[StreamT, *tuple[Any, ...]], Exception]]) -> None:
+        """The rows of a launch that failed alone; each begins with its stream."""
+        for (stream, *_), error in rows:
+            self._fail(stream, error)
+
     def _finish(self, stream: StreamT) -> None:
         self._close(stream)
         self._emit(stream.key, Finished())

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from talker.engine.blocks import BLOCK_POSITIONS
 from talker.engine.chunker import ChunkSizes
+from talker.engine.gauges import STAGE, Gauges
 from talker.engine.placement import Room
 from talker.engine.runner import Results, Row
 from talker.engine.scheduler import Limits, Policy, online
 from talker.engine.stream import ChunkReady, Stream
-from talker.engine.widths import Widths, counted
+from talker.engine.widths import Widths
 from talker.models.base import Family, ModelSpec, Prepared
 from ttscommon.fields import Arrays, concatenate, cut, rows
 from ttscommon.inflight import launch_bisected
@@ -23,8 +24,6 @@ from ttscommon.runtime import Runtime, Stopped
 from ttscommon.slots import Slots
 
 _LIMITS: Final = Limits()
-_STAGE: Final = "talker"
-_KINDS: Final = {True: "step", False: "prompt"}
 
 Launched = tuple[Stream, Row, int]
 
@@ -49,10 +48,11 @@ class Engine(Runtime[Stream, ChunkReady]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`blocks`: of KV cache, for a model that has one. `depth`: see Runner."""
-        super().__init__(_STAGE, Slots(slots, spare=slots if depth else 0), beat=beat, died=died)
+        super().__init__(STAGE, Slots(slots, spare=slots if depth else 0), beat=beat, died=died)
         self.spec: ModelSpec = family.spec
         self.family = family
         self.metrics = metrics
+        self._gauges = Gauges(metrics)
         kv_blocks = blocks if self.spec.caches else 0
         self._room = Room(kv_blocks, self.spec.max_positions, self._in_flight.release)
         self._runner = family.runner(self._slots.rows, kv_blocks, depth)
@@ -61,9 +61,8 @@ class Engine(Runtime[Stream, ChunkReady]):
         self._policy = policy
         self._clock = clock
         self._pace = Pace(family.measured_round_s, clock)
-        self._widths = widths(self._runner.width, counted(metrics.accepted))
+        self._widths = widths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
-        metrics.evictions.labels()  # starts at 0
 
     @property
     def idle(self) -> bool:
@@ -130,7 +129,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         self._send_due()
         if chosen or gained > 0:
             self._pace.add(opened, max(gained, 0), self._clock() - began)
-        self._export()
+        self._gauges.room(len(self._slots), self._room.blocks)
         return bool(chosen) or gained >= 0
 
     def _plan(self, now: float) -> list[Stream]:
@@ -149,7 +148,7 @@ class Engine(Runtime[Stream, ChunkReady]):
 
     def _evict(self, key: str) -> None:
         self._with(key, Stream.evict)
-        self.metrics.evictions.labels().inc()
+        self._gauges.evicted()
 
     # launch
 
@@ -159,16 +158,12 @@ class Engine(Runtime[Stream, ChunkReady]):
         began = self._clock()
         batch = [(stream, self._row(stream), stream.generation) for stream in chosen]
         launched, failed = launch_bisected(batch, self._start)
-        for (stream, _, _), error in failed:
-            self._fail(stream, error)
+        self._fail_all(failed)
         for part, ticket in launched:
-            for stream, row, _ in part:
+            for stream, _, _ in part:
                 stream.launched(began)
-                self.metrics.positions.labels(_KINDS[row.plan.decode]).inc(row.plan.count)
             self._in_flight.launched((list(part), ticket, began))
-            for path in self._runner.paths(ticket):
-                self.metrics.launches.labels(_STAGE, path).inc()
-            self.metrics.batch.labels(_STAGE).observe(len(part))
+            self._gauges.launched([row.plan for _, row, _ in part], self._runner.paths(ticket))
 
     def _row(self, stream: Stream) -> Row:
         assert stream.planned is not None
@@ -194,7 +189,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         """A step lasts from its launch, or from the end of the one before, to its results."""
         now = self._clock()
         took_s, self._collected_s = now - max(began, self._collected_s), now
-        self.metrics.stage_duration.labels(_STAGE).observe(took_s)
+        self._gauges.stepped(took_s)
         self._widths.account([row.plan for _, row, _ in batch], results.gained, took_s)
         if self.on_step is not None:
             self.on_step(took_s, [stream.key for stream, _, _ in batch])
@@ -226,8 +221,7 @@ class Engine(Runtime[Stream, ChunkReady]):
     def _send(self, cuts: dict[Stream, int]) -> None:
         taken = [(s, *given) for s, given in self._each(lambda s: s.model.take(cuts[s]), cuts)]
         rendered, failed = launch_bisected(taken, self._render)
-        for (stream, _, _), error in failed:
-            self._fail(stream, error)
+        self._fail_all(failed)
         now = self._clock()
         for part, arrays in rendered:
             at = 0
@@ -237,10 +231,7 @@ class Engine(Runtime[Stream, ChunkReady]):
                 self._emit(stream.key, chunk)
                 at += count
                 slack_s = stream.slack_at(now)
-                if stream.sent(count, now):
-                    self.metrics.ttfp.labels(_STAGE).observe(now - stream.arrived_s)
-                else:
-                    self.metrics.slack.labels(_STAGE).observe(slack_s)
+                self._gauges.chunk(stream.sent(count, now), now - stream.arrived_s, slack_s)
 
     def _render(self, taken: Sequence[tuple[Stream, Arrays, Any]]) -> Arrays:
         raw = concatenate([raw for _, raw, _ in taken])
@@ -253,9 +244,3 @@ class Engine(Runtime[Stream, ChunkReady]):
 
     def _freed(self, stream: Stream) -> None:
         self._room.free(stream.key)
-
-    def _export(self) -> None:
-        self.metrics.active.labels(_STAGE).set(len(self._slots))
-        free, total = self._room.blocks
-        self.metrics.kv_blocks.labels("free").set(free)
-        self.metrics.kv_blocks.labels("used").set(total - free)

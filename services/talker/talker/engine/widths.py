@@ -13,10 +13,7 @@ from collections.abc import Callable, Sequence
 from statistics import fmean, median
 from typing import Final, Protocol
 
-from prometheus_client import Histogram
-
 from talker.models.base import Plan
-from ttscommon.metrics import Family
 
 _SEEN: Final = 15  # steps of a kind whose seconds count
 _SEEN_GAINS: Final = 128
@@ -113,11 +110,6 @@ def plain(most: int, gained: Callable[[int, int], object]) -> Widths:
     """Steps that never draft, whatever the family could."""
     del most
     return Widths(1, gained)
-
-
-def counted(accepted: Family[Histogram]) -> Callable[[int, int], object]:
-    """Frames of every stream in every step go into a histogram by the width tried."""
-    return lambda width, frames: accepted.labels(str(width)).observe(frames)
 
 
 def _recent() -> deque[float]:

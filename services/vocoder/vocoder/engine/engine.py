@@ -151,8 +151,7 @@ class Engine(Runtime[Stream, Piece]):
         if not batch:
             return False
         launched, failed = launch_bisected(batch, self._start)
-        for (stream, _), error in failed:
-            self._fail(stream, error)
+        self._fail_all(failed)
         for part, ticket in launched:
             self._in_flight.launched((part, ticket))
         return True

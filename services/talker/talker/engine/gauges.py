@@ -1,0 +1,52 @@
+"""What the engine tells its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from talker.models.base import Plan
+from ttscommon.metrics import Metrics
+
+STAGE: Final = "talker"
+_KINDS: Final = {True: "step", False: "prompt"}
+
+
+class Gauges:
+    """Counts launches, chunks, evictions and room."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._of = metrics
+        metrics.evictions.labels()  # starts at 0
+
+    def launched(self, plans: Sequence[Plan], paths: Iterable[str]) -> None:
+        """A launch of these plans; `paths`: see Runner.paths."""
+        for plan in plans:
+            self._of.positions.labels(_KINDS[plan.decode]).inc(plan.count)
+        for path in paths:
+            self._of.launches.labels(STAGE, path).inc()
+        self._of.batch.labels(STAGE).observe(len(plans))
+
+    def stepped(self, seconds: float) -> None:
+        self._of.stage_duration.labels(STAGE).observe(seconds)
+
+    def gained(self, width: int, frames: int) -> None:
+        """A stream's step tried `width` frames."""
+        self._of.accepted.labels(str(width)).observe(frames)
+
+    def evicted(self) -> None:
+        self._of.evictions.labels().inc()
+
+    def chunk(self, first: bool, since_s: float, slack_s: float) -> None:
+        """Sent so long after its stream came, when the listener had so much left to play."""
+        if first:
+            self._of.ttfp.labels(STAGE).observe(since_s)
+        else:
+            self._of.slack.labels(STAGE).observe(slack_s)
+
+    def room(self, streams: int, blocks: tuple[int, int]) -> None:
+        """Open streams; free blocks and all blocks."""
+        free, total = blocks
+        self._of.active.labels(STAGE).set(streams)
+        self._of.kv_blocks.labels("free").set(free)
+        self._of.kv_blocks.labels("used").set(total - free)
