@@ -66,7 +66,8 @@ class FrameChoice:
 
     def embed_state(self, slots: Tensor, state: State) -> Tensor:
         """The same for the frames that the slots are about to choose."""
-        return self._embed_place({name: state[name][slots] for name in MOVING}, slots, state)
+        code, pointer, held = (state[n].index_select(0, slots) for n in ("code", "pointer", "held"))
+        return self.embed(code, state["told"][slots, pointer], held)
 
     def plain(
         self, hidden: Tensor, positions: Tensor, rows: Rows, state: State, samples: Tensor
