@@ -59,6 +59,10 @@ class _Instant:
     def render(self, raw: Arrays) -> Arrays:
         return raw
 
+    def paths(self, ticket: Results) -> Sequence[str]:
+        del ticket
+        return ()
+
 
 class _Family(FakeModel):
     """The fake family, without anything to compute or to wait for."""
