@@ -53,32 +53,32 @@ class DeviceRunner:
         fields = dict(spec.state)
         if spec.caches:
             fields[TABLE] = Field((blocks_for(most),), "i4")
-        self._state = ResidentState(fields, rows, device, self._buffers)
+        self.state = ResidentState(fields, rows, device, self._buffers)
         self._caches = {
             name: DeviceCache(cache, blocks, model.cache_dtype or torch.float32, device.where)
             for name, cache in spec.caches.items()
         }
         self._known: dict[int, tuple[Sequence[int], int]] = {}
         if spec.caches:
-            self._state.write(self._state.padding, TABLE, [blocks] * blocks_for(most))
-        place = Place(model, self._state, self._caches, device, self._buffers, rows, most)
-        self._decodes, self._prompts = Decodes(place), Promptings(place)
-        told = self._state.flush()
+            self.state.write(self.state.padding, TABLE, [blocks] * blocks_for(most))
+        place = Place(model, self.state, self._caches, device, self._buffers, rows, most)
+        self.decodes, self.prompts = Decodes(place), Promptings(place)
+        told = self.state.flush()
         device.mark().wait()
         self._buffers.give_back(told)
         if device.slow_to_record:
-            self._decodes.record_all()
+            self.decodes.record_all()
 
     @torch.inference_mode()
     def launch(self, rows: Sequence[Row]) -> Ticket:
         for row in rows:
-            row.stream.stage(self._state.writer(row.slot))
+            row.stream.stage(self.state.writer(row.slot))
             self._tell_blocks(row)
         steps = [index for index, row in enumerate(rows) if row.plan.decode]
         prompts = [index for index, row in enumerate(rows) if not row.plan.decode]
-        ticket = Ticket(len(rows), [], self._state.flush())
+        ticket = Ticket(len(rows), [], self.state.flush())
         # Prompts first: they may raise, and then no state has changed yet.
-        for indices, launch in ((prompts, self._prompts.launch), (steps, self._decodes.launch)):
+        for indices, launch in ((prompts, self.prompts.launch), (steps, self.decodes.launch)):
             if indices:
                 ticket.parts.append(launch(indices, [rows[index] for index in indices]))
         return ticket
@@ -114,7 +114,7 @@ class DeviceRunner:
         if known is not blocks:  # others' blocks, or its own from before it gave way
             told = 0
         if told < count:
-            self._state.write(row.slot, TABLE, blocks[told:count], told)
+            self.state.write(row.slot, TABLE, blocks[told:count], told)
             self._known[row.slot] = blocks, count
 
 

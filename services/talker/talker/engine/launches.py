@@ -90,7 +90,7 @@ class _Launches(ABC):
         """Submit these rows of a launch; raises before any state has changed, or DeviceError."""
         place, shape = self._place, self._shape(rows)
         path = self._path(shape)
-        prepared = self._prepared_for(shape)
+        prepared = self.prepared(shape)
         filled = prepared.inputs.fill(self._arrays(rows, shape))
         place.device.submit(prepared.run)
         fetch = Fetch(place.device, place.buffers, prepared.result, len(rows), [filled])
@@ -100,7 +100,8 @@ class _Launches(ABC):
     def padding(self) -> int:
         return self._place.state.padding
 
-    def _prepared_for(self, shape: Shape) -> Prepared:
+    def prepared(self, shape: Shape) -> Prepared:
+        """Work of this shape, made ready if it is not yet."""
         if (found := self._prepared.get(shape)) is None:
             found = self._prepared[shape] = self._prepare(shape)
         return found
@@ -151,7 +152,7 @@ class Decodes(_Launches):
         """The largest first, whose memory the others then share."""
         for size in reversed(self._buckets.sizes):
             for reach in self._reaches.sizes:
-                self._prepared_for(Shape(size, size, reach))
+                self.prepared(Shape(size, size, reach))
 
     def _shape(self, rows: Sequence[Row]) -> Shape:
         size = self._rows(rows)
@@ -167,12 +168,12 @@ class Decodes(_Launches):
         fields = dict.fromkeys(("slots", "positions"), ((shape.rows,), "i8"))
         inputs, result = Inputs(place.device, place.buffers, fields), Result()
         filled = inputs.fill(self._arrays([], shape))
-        recorded = place.device.record(lambda: result.packed(self._step(inputs.tensors, shape)))
+        recorded = place.device.record(lambda: result.packed(self.step(inputs.tensors, shape)))
         result.out = recorded.out
         place.buffers.give_back([filled])
         return Prepared(inputs, recorded.run, result)
 
-    def _step(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+    def step(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
         slots, positions = told["slots"], told["positions"]
         place, attend = self._place, dict[str, Attend]()
         if place.caches:
@@ -222,8 +223,13 @@ class Promptings(_Launches):
                 blocks = np.asarray(row.blocks)[at // BLOCK_POSITIONS]
                 found.append(blocks * BLOCK_POSITIONS + at % BLOCK_POSITIONS)
         known = np.concatenate(found) if found else np.zeros(0, np.int64)
+        return np.append(known, np.full(tokens - len(known), self.reserved_row))
+
+    @property
+    def reserved_row(self) -> int:
+        """A row of the caches that only padding writes."""
         reserved = [cache.reserved * BLOCK_POSITIONS for cache in self._place.caches.values()]
-        return np.append(known, np.full(tokens - len(known), max(reserved, default=0)))
+        return max(reserved, default=0)
 
     def _prepare(self, shape: Shape) -> Prepared:
         place, result = self._place, Result()

@@ -257,11 +257,11 @@ def test_padding_writes_to_the_reserved_block_alone() -> None:
     family = cantor(Host())
     runner = family.runner(4, 10, 1)
     assert isinstance(runner, DeviceRunner)
-    runner._decodes.record_all()
+    runner.decodes.record_all()
     cache = runner._caches["backbone"]
     assert cache.keys[:, : 10 * 16].count_nonzero() == 0
     assert cache.keys[:, 10 * 16 :].count_nonzero() > 0
-    state = runner._state
+    state = runner.state
     assert all(not tensor[:4].any() for tensor in state.tensors.values())
 
 

@@ -1,0 +1,226 @@
+"""Points of the engines called directly: kernels, steps, prompts, the predictor, the codec."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import torch
+
+from antiphon_bench.gpu.records import Point
+from antiphon_bench.gpu.subject import Subject, bandwidth, parameter_bytes, seconds
+from talker.engine.blocks import blocks_for
+from talker.engine.device_runner import DeviceRunner
+from talker.engine.launches import TABLE, Shape
+from talker.engine.sizing import block_bytes
+from talker.kernels.attention import attend, attend_plain, decode_tiles, prompt_tiles
+from talker.kernels.sampling import Noise, draw_ids, sample
+from talker.models.qwen3_tts.family import Qwen3Tts
+from ttscommon.device.device import Work
+from vocoder.codecs.qwen3_tts.net import CodecDecoder
+
+BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_POSITION: Final = 300  # of a decode step: half a minute of speech behind its text
+_RUNS: Final = 20
+
+
+class Engines:
+    """Measures points, a family and a runner at a time."""
+
+    def __init__(self, subject: Subject, rows: int, runs: int = _RUNS) -> None:
+        """rows: the largest batch."""
+        self.subject, self.rows, self.runs = subject, rows, runs
+        self._family: Qwen3Tts | None = None
+        self._runner: DeviceRunner | None = None
+        self._decoder: CodecDecoder | None = None
+
+    @property
+    def family(self) -> Qwen3Tts:
+        if self._family is None:
+            self._family = self.subject.talker()
+        return self._family
+
+    @property
+    def runner(self) -> DeviceRunner:
+        if self._runner is None:
+            self._runner = self.subject.runner(self.family, self.rows)
+        return self._runner
+
+    # what there is to measure
+
+    def batches(self) -> Iterator[Point]:
+        yield from ({"batch": size} for size in BATCHES if size <= self.rows)
+
+    def prompts(self) -> Iterator[Point]:
+        for batch in (1, 4, 16):
+            for tokens in (32, 128, 512):
+                if batch <= self.rows:
+                    yield {"batch": batch, "tokens": tokens}
+
+    def pieces(self) -> Iterator[Point]:
+        for batch in (1, 4, 16, 64):
+            for frames in (1, 2, 4, 16):
+                if batch <= self.rows:
+                    yield {"batch": batch, "frames": frames}
+
+    # points
+
+    def bandwidth(self, _: Point) -> Point:
+        size = 1 << 30 if self.subject.device.where.type == "cuda" else 1 << 20
+        return {"bytes_per_s": bandwidth(self.subject.device, size)}
+
+    @torch.inference_mode()
+    def step(self, point: Point) -> Point:
+        """One recorded frame of a batch: seconds, and the bytes that it cannot but read."""
+        batch = point["batch"]
+        work = self.steps(batch)
+        took_s = seconds(self.subject.device, work, self.runs)
+        return {"seconds": took_s, "least_bytes": self._least_bytes(batch)}
+
+    def steps(self, batch: int) -> Work:
+        """A recorded frame of `batch` streams, each behind half a minute of speech."""
+        state, per_row = self.runner.state, blocks_for(_POSITION + 1)
+        for slot in range(batch):
+            state.write(slot, TABLE, np.arange(per_row) + slot * per_row)
+        state.flush()
+        prepared = self.runner.decodes.prepared(Shape(batch, batch, 512))
+        told = {"slots": np.arange(batch), "positions": np.full(batch, _POSITION)}
+        prepared.inputs.fill(told)
+        return prepared.run
+
+    def _least_bytes(self, batch: int) -> int:
+        net, spec = self.family._net, self.family.spec
+        predictor = net.predictor
+        once = parameter_bytes(net.backbone, net.codec_head)
+        each_frame = predictor.residuals * parameter_bytes(predictor.decoder)
+        itemsize = self.family.cache_itemsize
+        cached = batch * blocks_for(_POSITION) * block_bytes(spec.caches, itemsize)
+        return once + each_frame + parameter_bytes(predictor.heads) + cached
+
+    @torch.inference_mode()
+    def host(self, point: Point) -> Point:
+        """Host seconds of a step's launch, staged changes and blocks included."""
+        batch = point["batch"]
+        work, state = self.steps(batch), self.runner.state
+        prepared = self.runner.decodes.prepared(Shape(batch, batch, 512))
+        began = time.perf_counter()
+        for _ in range(self.runs):
+            for slot in range(batch):
+                state.write(slot, "known", 1)
+            state.flush()
+            told = {"slots": np.arange(batch), "positions": np.full(batch, _POSITION)}
+            prepared.inputs.fill(told)
+        took_s = (time.perf_counter() - began) / self.runs
+        self.subject.device.submit(work)
+        self.subject.device.mark().wait()
+        return {"seconds": took_s}
+
+    @torch.inference_mode()
+    def prefill(self, point: Point) -> Point:
+        """One recorded launch of `batch` prompts of `tokens` tokens each."""
+        batch, tokens = point["batch"], point["tokens"]
+        whole = 1 << (batch * tokens - 1).bit_length()
+        prompts = self.runner.prompts
+        prepared = prompts.prepared(Shape(batch, whole, 512))
+        counts = [tokens] * batch
+        told = {
+            **{name: np.zeros((0, *f.shape)) for name, f in self.family.spec.inputs.items()},
+            "slots": np.arange(batch),
+            "positions": np.tile(np.arange(tokens), batch),
+            "places": np.full(whole, prompts.reserved_row),
+            "last": np.cumsum(counts) - 1,
+            "samples": np.ones(batch),
+            "tiles": np.array(prompt_tiles([0] * batch, counts)).reshape(-1, 4),
+        }
+        prepared.inputs.fill(told)
+        return {"seconds": seconds(self.subject.device, prepared.run, max(1, self.runs // 4))}
+
+    @torch.inference_mode()
+    def predictor(self, point: Point) -> Point:
+        """The residual codebooks of a frame, recorded, apart from the backbone."""
+        batch, net, device = point["batch"], self.family._net, self.subject.device
+        dim = net.config.talker_config.hidden_size
+        hidden = torch.randn(batch, dim, dtype=net.codec.weight.dtype, device=device.where)
+        first = torch.zeros(batch, dtype=torch.int64, device=device.where)
+        numbers = torch.zeros(batch, dtype=torch.int64, device=device.where)
+        noise, warmth = Noise(numbers, numbers), torch.full((batch,), 0.9, device=device.where)
+        top_k = torch.full_like(numbers, 50)
+
+        def pick(logits: torch.Tensor, codebook: int) -> torch.Tensor:
+            return draw_ids(logits, noise, codebook, temperature=warmth, top_k=top_k)[0]
+
+        recorded = device.record(lambda: net.residuals(hidden, first, pick))
+        return {"seconds": seconds(device, recorded.run, self.runs)}
+
+    @torch.inference_mode()
+    def codec(self, point: Point) -> Point:
+        """Pieces of `frames` frames of a batch of streams, recorded, with their states."""
+        net, device = self._codec(), self.subject.device
+        codes = torch.zeros(
+            point["batch"],
+            point["frames"],
+            net.config.num_quantizers,
+            dtype=torch.int64,
+            device=device.where,
+        )
+        lengths = torch.full((point["batch"],), point["frames"], device=device.where)
+        state = net.new_state(point["batch"])
+        recorded = device.record(lambda: net.step(codes, lengths, state)[0])
+        return {"seconds": seconds(device, recorded.run, max(1, self.runs // 4))}
+
+    def _codec(self) -> CodecDecoder:
+        if self._decoder is None:
+            self._decoder = self.subject.codec()
+        return self._decoder
+
+    @torch.inference_mode()
+    def check(self, point: Point) -> Point:
+        """Kernels against their twins, or a recorded step against the same step run at once."""
+        return {"worst": getattr(self, f"_check_{point['what']}")()}
+
+    CHECKS: Final = ("attention", "sampling", "recorded")
+
+    def _check_attention(self) -> float:
+        where, dtype = self.subject.device.where, self.subject.dtype
+        g = torch.Generator(where).manual_seed(0)
+
+        def draw(*shape: int) -> torch.Tensor:
+            return torch.randn(shape, generator=g, dtype=dtype, device=where)
+
+        keys, values, q = draw(64 * 16, 2, 64), draw(64 * 16, 2, 64), draw(4, 8, 64)
+        tables = torch.randperm(64, generator=g, device=where).view(4, 16).to(torch.int32)
+        positions = torch.tensor([0, 17, 100, 255], device=where)
+        told = (q, keys, values, tables, decode_tiles(positions))
+        one = attend(*told, queries=1, most=256)
+        other = attend_plain(*told, queries=1, most=256)
+        return float((one.float() - other.float()).abs().max())
+
+    def _check_sampling(self) -> float:
+        """Share of ids that differ."""
+        where = self.subject.device.where
+        g = torch.Generator(where).manual_seed(0)
+        logits = 3 * torch.randn(512, 3072, generator=g, device=where)
+        noise = Noise(torch.arange(512, device=where), torch.arange(512, device=where))
+        warmth = torch.full((512,), 0.9, device=where)
+        top_k = torch.full((512,), 50, dtype=torch.int64, device=where)
+        ids, _ = draw_ids(logits, noise, 3, temperature=warmth, top_k=top_k)
+        twin, _ = sample(logits, noise, 3, warmth, top_k, None, None)
+        return float((ids != twin).float().mean())
+
+    def _check_recorded(self) -> float:
+        """Share of bytes that a recorded step gives otherwise than the same step at once."""
+        batch = min(4, self.rows)
+        work = self.steps(batch)
+        decodes, shape = self.runner.decodes, Shape(batch, batch, 512)
+        prepared = decodes.prepared(shape)
+        before = {name: tensor.clone() for name, tensor in self.runner.state.tensors.items()}
+        self.subject.device.submit(work)
+        self.subject.device.mark().wait()
+        assert prepared.result.out is not None
+        recorded = prepared.result.out.clone()
+        for name, tensor in self.runner.state.tensors.items():
+            tensor.copy_(before[name])
+        at_once = prepared.result.packed(decodes.step(prepared.inputs.tensors, shape))
+        return float((recorded != at_once).float().mean())
