@@ -199,7 +199,7 @@ def filled(query: str) -> str:
 
 
 def _legend(text: str, labels: dict[str, str]) -> str:
-    for name in ("model", "stage", "tenant", "outcome", "reason", "state", "service"):
+    for name in ("model", "stage", "tenant", "outcome", "reason", "state", "kind", "service"):
         text = text.replace("{{" + name + "}}", labels.get(name, "") or f"(no {name})")
     return text
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, get_args
 
+from talker.engine.runner import LaunchPath
 from talker.models.base import Plan
 from ttscommon.metrics import Metrics
 
@@ -17,7 +18,9 @@ class Gauges:
 
     def __init__(self, metrics: Metrics) -> None:
         self._of = metrics
-        metrics.evictions.labels()  # starts at 0
+        metrics.evictions.labels()  # counters start at 0
+        for path in get_args(LaunchPath):
+            metrics.launches.labels(STAGE, path)
 
     def launched(self, plans: Sequence[Plan], paths: Iterable[str]) -> None:
         """A launch of these plans; `paths`: see Runner.paths."""
