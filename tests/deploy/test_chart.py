@@ -235,7 +235,7 @@ def external(kind: str, **tls: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ["nkey", "creds"])
 def test_a_service_gets_its_own_identity_as_a_file_and_no_other(kind: str) -> None:
     objects = render(external(kind))
-    found = {"gateway": "antiphon-gateway", "talker": "antiphon-cantor-talker"}
+    found = {"gateway": "antiphon-gateway", "talker": "antiphon-vesper-talker"}
     for service, name in found.items():
         pod = pods(objects)[name]
         values = environment(pod, SECRETS)
@@ -252,7 +252,7 @@ def test_a_service_gets_its_own_identity_as_a_file_and_no_other(kind: str) -> No
 
 def test_a_bus_with_tls_is_checked_and_may_ask_for_certificates() -> None:
     tls = {"secret": "bus-tls", "clientCertificate": True, "hostname": "nats.example"}
-    pod = pods(render(external("password", **tls)))["antiphon-cantor-vocoder"]
+    pod = pods(render(external("password", **tls)))["antiphon-vesper-vocoder"]
     values = environment(pod, {**SECRETS, "identities": {"vocoder": "p"}})
     assert values["ANTIPHON_BUS__TLS_CA"] == "/run/antiphon/tls/ca.crt"
     assert values["ANTIPHON_BUS__TLS_KEY"] == "/run/antiphon/tls/tls.key"

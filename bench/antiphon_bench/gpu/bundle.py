@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 MOST_BYTES: Final = 60_000_000
 # There already, or of no use to a measurement.
 _LEFT_OUT: Final = ("torch", "triton", "setuptools", "sympy", "networkx", "nvidia", "sentencex")
-_SOURCES: Final = ("libs", "services", "cli", "bench", "voices/cantor", "pyproject.toml", "LICENSE")
+_SOURCES: Final = ("libs", "services", "cli", "bench", "voices/vesper", "pyproject.toml", "LICENSE")
 _PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux2014_x86_64")
 
 
