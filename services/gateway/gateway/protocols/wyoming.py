@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from gateway import errors
@@ -250,9 +251,9 @@ def info(context: GatewayContext) -> dict[str, Any]:
 def _object(data: Any) -> dict[str, Any]:
     """Raises ValueError."""
     try:
-        found = json.loads(data) if isinstance(data, bytes) else data
-    except RecursionError as error:
-        raise ValueError("nested too deep") from error
+        found = msgspec.json.decode(data) if isinstance(data, bytes) else data
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError("not JSON, or nested too deep") from error
     if not isinstance(found, dict):
         raise ValueError("a JSON object is expected")
     return found

@@ -8,9 +8,10 @@ Clients put tags into text when they are told to: SSML's and its vendors' relati
 from __future__ import annotations
 
 import html
-import json
 import re
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from ttscommon.pieces import Pause, Piece, Text
 
@@ -78,6 +79,7 @@ def _break_s(tag: str) -> float:
 def _spelled(content: str) -> str:
     """The word of a Deepgram pronunciation."""
     try:
-        return str(json.loads("{" + html.unescape(content) + "}").get("word", ""))
-    except ValueError:
+        said = msgspec.json.decode("{" + html.unescape(content) + "}", type=dict[str, Any])
+        return str(said.get("word", ""))
+    except (msgspec.DecodeError, UnicodeEncodeError):
         return ""

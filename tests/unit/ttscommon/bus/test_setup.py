@@ -69,7 +69,9 @@ async def test_a_migration_changes_what_differs_and_only_that(connect: Connect) 
     operator = await connect(max_log_bytes=1 << 26)
     await operator.setup.create()
     later = await connect(max_log_bytes=1 << 27)
-    assert await later.setup.migrate() == ["antiphon-TEXT", "antiphon-CODES", "antiphon-AUDIO"]
+    logs = ["antiphon-TEXT", "antiphon-CODES", "antiphon-AUDIO"]
+    stores = ["OBJ_antiphon-recordings", "OBJ_antiphon-recordings_passing"]
+    assert await later.setup.migrate() == [*logs, *stores]
     assert await later.setup.inspect() == []
     assert (await stream(later, CODES.stream)).max_bytes == 1 << 27
 

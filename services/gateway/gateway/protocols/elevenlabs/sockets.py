@@ -6,7 +6,7 @@ import base64
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeGuard
 
 from starlette.websockets import WebSocket
 
@@ -214,8 +214,8 @@ class MultiStreamInput(_Speaking):
 
     def refused(self, error: AntiphonError, message: Mapping[str, Any]) -> None:
         told = errors.body(error)
-        name = _context_id(message)
-        about = {"contextId": name} if name is not None else {}
+        name = _given_id(message)
+        about = {"contextId": name} if _is_id(name) else {}
         self.tell({"error": told["code"], "message": told["message"], "code": _POLICY, **about})
 
 
@@ -224,9 +224,17 @@ def _opens(message: Mapping[str, Any]) -> bool:
     return bool(text_of(message))
 
 
+def _given_id(message: Mapping[str, Any]) -> Any:
+    return message.get("context_id", message.get("contextId"))
+
+
+def _is_id(name: Any) -> TypeGuard[str]:
+    return isinstance(name, str) and len(name) <= 256
+
+
 def _context_id(message: Mapping[str, Any]) -> str | None:
-    name = message.get("context_id", message.get("contextId"))
-    if name is not None and (not isinstance(name, str) or len(name) > 256):
+    name = _given_id(message)
+    if name is not None and not _is_id(name):
         raise BadRequest("'context_id': a short string is expected", param="context_id")
     return name
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -25,14 +24,13 @@ from gateway.protocols.native.messages import (
     InputPhones,
     InputText,
     OfContext,
+    tell,
     write,
 )
 from gateway.protocols.shared.utterance import Utterance
 from gateway.requests import GatewayContext, SpeechSpec
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import WordTime
-
-Tell: TypeAlias = Callable[..., None]
 
 
 @dataclass
@@ -54,10 +52,9 @@ class Named:
 class Contexts:
     """The contexts of one session. A name may be used again once its text is complete."""
 
-    def __init__(self, context: GatewayContext, outbox: Outbox, tell: Tell) -> None:
+    def __init__(self, context: GatewayContext, outbox: Outbox) -> None:
         self._context = context
         self._outbox = outbox
-        self._tell = tell
         self._by_name: dict[str, Named] = {}
         self._speaking: dict[Utterance, Named] = {}
         self._empty = asyncio.Event()
@@ -102,7 +99,9 @@ class Contexts:
         """An `audio.chunk`, behind the times of the words in it."""
         named = self._speaking[utterance]
         if piece.words:
-            self._tell("audio.words", **named.about(), words=[_timed(w) for w in piece.words])
+            tell(
+                self._outbox, "audio.words", **named.about(), words=[_timed(w) for w in piece.words]
+            )
         if not piece.data:
             return ""
         chunk = {"type": "audio.chunk", **named.about()}
@@ -112,7 +111,7 @@ class Contexts:
     def over(self, utterance: Utterance, error: AntiphonError | None) -> None:
         named = self._forget(utterance)
         if error is not None:
-            self._tell("error", **named.about(), error=errors.body(error))
+            tell(self._outbox, "error", **named.about(), error=errors.body(error))
         else:
             self._done(named, "ok", utterance.played_s())
 
@@ -126,7 +125,7 @@ class Contexts:
         self._empty.clear()
         started = {"model": spec.model.name, "voice": spec.voice.id}
         rate = {"sample_rate": spec.sample_rate, "channels": 1}
-        self._tell("audio.start", **named.about(), format="pcm_s16le", **rate, **started)
+        tell(self._outbox, "audio.start", **named.about(), format="pcm_s16le", **rate, **started)
         utterance.start()
         return named
 
@@ -150,7 +149,8 @@ class Contexts:
 
     def _done(self, named: Named, outcome: str, played_s: float) -> None:
         utterance = named.utterance
-        self._tell(
+        tell(
+            self._outbox,
             "audio.done",
             **named.about(),
             outcome=outcome,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
+import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gateway import errors
+from gateway.audio import Outbox
 from gateway.errors import InvalidJson, Unsupported
 from gateway.protocols.fields import (
     Name,
@@ -117,6 +119,11 @@ InputMessage: TypeAlias = InputText | InputFlush | InputPhones | InputPause
 _client_message: Final[TypeAdapter[ClientMessage]] = TypeAdapter(
     Annotated[ClientMessage, Field(discriminator="type")]
 )
+
+
+def tell(outbox: Outbox, kind: str, **fields: Any) -> None:
+    """Queue a control message."""
+    outbox.put(msgspec.json.encode({"type": kind, **fields}).decode())
 
 
 def write(text: IncrementalText, message: InputMessage) -> None:

@@ -13,7 +13,6 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
 import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
@@ -44,6 +43,7 @@ from gateway.protocols.native.messages import (
     SessionConfig,
     SessionResume,
     parse_message,
+    tell,
     write,
 )
 from gateway.protocols.native.state import (
@@ -109,7 +109,7 @@ class Session:
         self._requests = 0
         self._touched_s = time.monotonic()
         self.ended = asyncio.Event()
-        self._contexts = Contexts(context, self._outbox, self._tell)
+        self._contexts = Contexts(context, self._outbox)
 
     async def run(self) -> None:
         """Serve the client until either side is done."""
@@ -411,7 +411,7 @@ class Session:
     # What the client is told
 
     def _tell(self, kind: str, **fields: Any) -> None:
-        self._outbox.put(msgspec.json.encode({"type": kind, **fields}).decode())
+        tell(self._outbox, kind, **fields)
 
     def _tell_error(self, error: AntiphonError, request_id: str | None = None) -> None:
         self._tell("error", request_id=request_id, error=errors.body(error))

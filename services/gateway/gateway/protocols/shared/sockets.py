@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -176,8 +175,9 @@ class VendorSession(ABC):
         if len(text) > self.settings.max_message_bytes:
             raise MessageTooBig(f"the message is over {self.settings.max_message_bytes} bytes")
         try:
-            message = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            # Strict: half a surrogate pair could not be sent on, nor told back.
+            message = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError) as error:
             raise InvalidJson("a message must be a JSON object") from error
         if not isinstance(message, dict):
             raise InvalidJson("a message must be a JSON object")
