@@ -24,8 +24,12 @@ class Gauges:
 
     def launched(self, plans: Sequence[Plan], paths: Iterable[str]) -> None:
         """A launch of these plans; `paths`: see Runner.paths."""
+        positions = {True: 0, False: 0}
         for plan in plans:
-            self._of.positions.labels(_KINDS[plan.decode]).inc(plan.count)
+            positions[plan.decode] += plan.count
+        for decode, count in positions.items():
+            if count:
+                self._of.positions.labels(_KINDS[decode]).inc(count)
         for path in paths:
             self._of.launches.labels(STAGE, path).inc()
         self._of.batch.labels(STAGE).observe(len(plans))

@@ -100,7 +100,8 @@ class Stream:
         Raises TextTooLong for a sequence of more than `limit` positions.
         """
         able = self.credit > 0 and not self.drafting
-        dry = self.first_sent_s is not None and self.slack_at(now) < DRY_S
+        self.slack_s = self.slack_at(now)
+        dry = self.first_sent_s is not None and self.slack_s < DRY_S
         plan = (self.rest or self.model.plan(self.ahead, dry=dry)) if able else None
         if plan is None:
             self.planned = self.ready_since_s = None
@@ -111,7 +112,6 @@ class Stream:
         if self.ready_since_s is None:
             self.ready_since_s = now
         self.waited_s = now - self.ready_since_s
-        self.slack_s = self.slack_at(now)
         return True
 
     @property

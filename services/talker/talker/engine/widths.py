@@ -17,6 +17,7 @@ from talker.models.base import Plan
 
 _SEEN: Final = 15  # steps of a kind whose seconds count
 _SEEN_GAINS: Final = 128
+_FEW: Final = 8  # steps say too little about what a width gains
 _PROBE_EVERY: Final = 64
 _MARGIN: Final = 1.05  # a wider step has to be better by so much
 
@@ -70,8 +71,8 @@ class Widths:
         best = 1
         for width in self.choices[1:]:
             seconds = self._expected(size, width)
-            if seconds is None:
-                return width  # nothing is known, of smaller batches either: try it
+            if seconds is None or len(self._gained[width]) < _FEW:
+                return width  # hardly anything is known, of smaller batches either: try it
             if self._rate(size, width, seconds) > _MARGIN * self._rate(size, best):
                 best = width
         if self._steps[size] % _PROBE_EVERY == 0:
