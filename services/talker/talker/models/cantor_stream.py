@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -11,18 +11,15 @@ import numpy as np
 
 from talker.models.base import Plan, Prepared, SlotWriter, TalkerStream
 from talker.models.cantor_net import CONTEXT
-from talker.text.frontend import MOST_GIVEN, PRIVATE, Given, Utterance, marker
-from talker.text.segment import Segmenter
+from talker.text.frontend import Utterance
+from talker.text.reader import Phonetise, Reader
 from talker.text.symbols import FLAG_PAUSE, PAUSE, Phone
-from ttscommon.errors import BadRequest, NothingToSay
 from ttscommon.fields import Array, Arrays
 from ttscommon.messages import SpeechRequest, WordTime
-from ttscommon.pieces import Boundary, Pause, Phones, Piece, Text
+from ttscommon.pieces import Pause, Piece
 
 SPEAKER, PHONE, FRAME = range(3)
 _SILENCE: Final = Utterance((Phone(PAUSE, -1, False),), ())
-
-Phonetise = Callable[[str, tuple[Given, ...]], Utterance]
 
 
 @dataclass(frozen=True)
@@ -55,44 +52,16 @@ class CantorPrepared(Prepared):
     ) -> None:
         self.request = request
         self.speaker = speaker
-        self._phones = phones
         self._rate = frame_rate_hz
-        self._segmenter = Segmenter()
-        self._given: list[Given] = []
-        self._spoken = False
+        self._reader = Reader(phones)
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Unit]:
         """Utterance by utterance; see Prepared."""
-        for piece in pieces:
-            yield from self._piece(piece)
-        if final:
-            yield from self._utterances(self._segmenter.feed("", final=True))
-            if not self._spoken:
-                raise NothingToSay("the text holds nothing that can be spoken", param="input")
-
-    def _piece(self, piece: Piece) -> Iterator[Unit]:
-        match piece:
-            case Text(text):
-                yield from self._utterances(self._segmenter.feed(PRIVATE.sub(" ", text)))
-            case Phones(text, phones):
-                if len(self._given) == MOST_GIVEN:
-                    raise BadRequest("too many words with phones of their own", param="phones")
-                self._given.append(Given.parse(text, phones))
-                word = marker(len(self._given) - 1)
-                yield from self._utterances(self._segmenter.feed(f" {word} "))
-            case Boundary():
-                yield from self._utterances(self._segmenter.flush())
-            case Pause(seconds):
-                yield from self._utterances(self._segmenter.flush())
-                yield Unit(_SILENCE, max(1, round(seconds * self._rate)))
-
-    def _utterances(self, texts: Sequence[str]) -> Iterator[Unit]:
-        for text in texts:
-            try:
-                yield Unit(self._phones(text, tuple(self._given)))
-                self._spoken = True
-            except NothingToSay:
-                continue  # "***" between two sentences is no reason to fail them
+        for found in self._reader.read(pieces, final=final):
+            if isinstance(found, Pause):
+                yield Unit(_SILENCE, max(1, round(found.seconds * self._rate)))
+            else:
+                yield Unit(found)
 
 
 @dataclass
