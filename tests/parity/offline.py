@@ -135,7 +135,7 @@ class Stream:
             seen.append(states(*arguments))
             return seen[-1]
 
-        net.hidden = hidden  # type: ignore[method-assign]
+        net.hidden = hidden  # type: ignore[method-assign,assignment]
         try:
             found = decode(
                 net,

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from talker.models.qwen3_tts.codec_encoder import CodecEncoder
+from talker.models.qwen3_tts.speaker import SpeakerEncoder
 from talker.models.qwen3_tts.weights import load_encoders
 from tests.parity.conftest import Arrays, Checkpoints, goldens
 from tests.parity.material import SAMPLE_RATE, audio
+
+Encoders = tuple[SpeakerEncoder, CodecEncoder]
 
 SECONDS = {"short": 1.31, "long": 12.0}
 
@@ -19,7 +23,7 @@ def wanted() -> Arrays:
 
 
 @pytest.fixture(scope="module")
-def encoders(checkpoints: Checkpoints) -> tuple[torch.nn.Module, torch.nn.Module]:
+def encoders(checkpoints: Checkpoints) -> Encoders:
     return load_encoders(checkpoints["base"])
 
 
@@ -27,30 +31,36 @@ def _wav(name: str) -> torch.Tensor:
     return torch.from_numpy(audio(SECONDS[name], 3))
 
 
-def test_mel_spectra_are_the_official_ones(encoders, wanted: Arrays) -> None:
+def test_mel_spectra_are_the_official_ones(encoders: Encoders, wanted: Arrays) -> None:
     mels = encoders[0].mels(_wav("short")[None])[0].T[::3]
     assert np.abs(mels.numpy() - wanted["short/mels"]).max() < 1e-4
 
 
 @pytest.mark.parametrize("name", SECONDS)
-def test_speaker_embeddings_are_the_official_ones(encoders, wanted: Arrays, name: str) -> None:
+def test_speaker_embeddings_are_the_official_ones(
+    encoders: Encoders, wanted: Arrays, name: str
+) -> None:
     found = encoders[0](_wav(name)[None])[0]
     assert np.abs(found.numpy() - wanted[f"{name}/speaker"]).max() < 1e-4
 
 
 @pytest.mark.parametrize("name", SECONDS)
-def test_codes_of_a_reference_are_the_official_ones(encoders, wanted: Arrays, name: str) -> None:
+def test_codes_of_a_reference_are_the_official_ones(
+    encoders: Encoders, wanted: Arrays, name: str
+) -> None:
     codes = encoders[1](_wav(name))
     assert codes.tolist() == wanted[f"{name}/codes"].tolist()
 
 
 @pytest.mark.parametrize("name", SECONDS)
-def test_what_is_quantised_is_the_official_within_1e_4(encoders, wanted: Arrays, name: str) -> None:
+def test_what_is_quantised_is_the_official_within_1e_4(
+    encoders: Encoders, wanted: Arrays, name: str
+) -> None:
     latents = encoders[1].latents(_wav(name))[0, :, ::4]
     assert np.abs(latents.numpy() - wanted[f"{name}/latents"]).max() < 1e-4
 
 
-def test_a_partial_frame_counts_as_one(encoders) -> None:
+def test_a_partial_frame_counts_as_one(encoders: Encoders) -> None:
     samples = encoders[1].config.encode_downsample_rate
     assert SAMPLE_RATE // samples == 12
     for count, frames in ((samples * 13, 13), (samples * 13 + 1, 14), (samples * 14 - 1, 14)):

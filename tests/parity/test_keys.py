@@ -90,7 +90,8 @@ def test_the_talkers_networks_take_every_published_tensor(name: str) -> None:
 
 def test_the_codecs_networks_take_every_published_tensor_but_the_training_ones() -> None:
     config = config_of("codec")
-    encoding, decoding = (msgspec.convert(config, form) for form in (EncoderConfig, CodecConfig))
+    encoding = msgspec.convert(config, EncoderConfig)
+    decoding = msgspec.convert(config, CodecConfig)
     with torch.device("meta"):
         encoder, decoder = CodecEncoder(encoding), CodecDecoder(decoding.decoder_config)
     taken = published_shapes(encoder, encoder_sources(encoder))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,10 @@ from ttscommon.nn import Decoder, DecoderConfig, Llama3Scaling, RopeConfig, dens
 from ttscommon.nn.weights import decoder_sources
 
 TOKENS = 12
-SIZES = {"dim": 48, "layers": 2, "heads": 6, "kv_heads": 2, "head_dim": 8, "hidden": 80}
+DIM = 48
+SIZES: dict[str, Any] = {
+    "dim": DIM, "layers": 2, "heads": 6, "kv_heads": 2, "head_dim": 8, "hidden": 80
+}  # fmt: skip
 CONFIGS = {
     "llama3": DecoderConfig(
         **SIZES, rope=RopeConfig(5e5, scaling=Llama3Scaling(32.0, 1.0, 4.0, 64))
@@ -37,7 +42,7 @@ def filled(config: DecoderConfig) -> Decoder:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_hidden_states_are_those_of_transformers(name: str) -> None:
     visible = torch.ones(TOKENS, TOKENS, dtype=torch.bool).tril()
-    x = torch.from_numpy(weight(0, "inputs", (1, TOKENS, SIZES["dim"])))[0]
+    x = torch.from_numpy(weight(0, "inputs", (1, TOKENS, DIM)))[0]
     with torch.inference_mode():
         out = filled(CONFIGS[name])(
             x,

@@ -44,7 +44,8 @@ def test_any_way_of_cutting_a_text_gives_the_same_tokens(
 ) -> None:
     text = "".join(pieces)
     edges = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
-    growing, known = tokenizer.spoken(), ()
+    growing = tokenizer.spoken()
+    known: tuple[int, ...] = ()
     for start, end in pairwise(edges):
         growing.feed(text[start:end], final=False)
         assert growing.tokens[: len(known)] == known

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from talker.service import Talker
 from talker.talk_job import TextTiming
 from ttscommon.bus import Bus
 from ttscommon.errors import Overloaded
+from ttscommon.fields import Array
 from ttscommon.messages import Cancel, CodecChunk, End, SpeechRequest, Tensor, TextPiece
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Piece
@@ -229,7 +230,10 @@ async def test_a_long_text_is_read_while_its_beginning_is_spoken(
                 read.append(5)
                 yield 5
 
-    engine.family.prepare = lambda request, _: Slow(original(request).request)  # type: ignore[method-assign]
+    def prepare(request: SpeechRequest, reference: Mapping[str, Array] | None = None) -> Slow:
+        return Slow(original(request, reference).request)
+
+    engine.family.prepare = prepare  # type: ignore[method-assign]
     work = asyncio.create_task(Talker(bus, engine).handle(job(text="x" * 100)))
     async with asyncio.timeout(15), bus.reader(CODES, "r1") as reader:
         await anext(reader)

@@ -6,6 +6,7 @@ import json
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,9 +103,9 @@ def test_a_hub_name_is_downloaded_by_the_hubs_own_client(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     hub = pytest.importorskip("huggingface_hub")
-    asked: dict[str, object] = {}
+    asked: dict[str, Any] = {}
 
-    def download(name: str, **arguments: object) -> str:
+    def download(name: str, **arguments: Any) -> str:
         asked.update(name=name, **arguments)
         return str(tmp_path)
 

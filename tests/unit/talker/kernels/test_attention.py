@@ -50,9 +50,9 @@ def expected(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     count, length = len(q), len(k)
     own = torch.arange(length - count, length)
     visible = torch.arange(length) <= own[:, None]
-    heads = [x.double().transpose(0, 1)[None] for x in (q, k, v)]
+    queries, keys, values = (x.double().transpose(0, 1)[None] for x in (q, k, v))
     out = torch.nn.functional.scaled_dot_product_attention(
-        *heads, attn_mask=visible, enable_gqa=True
+        queries, keys, values, attn_mask=visible, enable_gqa=True
     )
     return out[0].transpose(0, 1)
 

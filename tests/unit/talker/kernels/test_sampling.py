@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -44,7 +45,7 @@ def test_the_kernel_draws_the_ids_of_its_twin(
 ) -> None:
     g = torch.Generator().manual_seed(vocabulary)
     logits = (3 * torch.randn(ROWS, vocabulary, generator=g)).to(dtype)
-    told = {
+    told: dict[str, Any] = {
         "temperature": torch.tensor([0.0, 0.9, 1.0, 0.4, 3.0]),
         "top_k": torch.tensor([50, 1, 3, 0, vocabulary]) if which in ("top_k", "all") else None,
         "top_p": torch.tensor([0.5, 0.9, 1.0, 0.6, 0.05]) if which in ("top_p", "all") else None,
@@ -70,8 +71,8 @@ def test_the_twin_draws_what_the_cpu_engine_draws() -> None:
     assert ids.tolist() == expected.tolist()
 
 
-@triton.jit
-def write_uniforms(seeds, frames, draw, out, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: N803
+@triton.jit  # type: ignore[untyped-decorator]
+def write_uniforms(seeds, frames, draw, out, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def,name-defined] # noqa: N803
     row, ids = tl.program_id(0), tl.arange(0, BLOCK)
     u = uniforms_of(tl.load(seeds + row), tl.load(frames + row), draw, ids)
     tl.store(out + row * BLOCK + ids, u)
@@ -134,7 +135,7 @@ def test_a_row_that_is_not_finite_is_told_apart_and_harms_no_other(
 def test_ties_at_the_edge_of_the_top_k_stay_in() -> None:
     logits = torch.tensor([[1.0, 1.0, 1.0, 0.0]]).repeat(200, 1)
     random = Noise(torch.arange(200), torch.zeros(200, dtype=torch.int64))
-    told = {"temperature": torch.ones(200), "top_k": torch.full((200,), 2)}
+    told: dict[str, Any] = {"temperature": torch.ones(200), "top_k": torch.full((200,), 2)}
     twin, _ = draw_ids(logits, random, 0, **told)
     assert set(twin.tolist()) == {0, 1, 2}
     with only("triton"):

@@ -20,7 +20,7 @@ from ttscommon.errors import BadRequest, UnknownVoice
 from ttscommon.fields import rows
 from ttscommon.messages import Sampling, SpeechRequest
 from ttscommon.metrics import Metrics
-from ttscommon.pieces import Boundary, Pause, Text
+from ttscommon.pieces import Boundary, Pause, Piece, Text
 from ttscommon.replicas import Voice
 
 PACES = {"plain": 1.0, "calm": 0.8}
@@ -122,7 +122,7 @@ def test_a_pause_is_silence_of_that_length(model: Vesper) -> None:
 
 def test_a_boundary_ends_an_utterance_wherever_it_stands(model: Vesper) -> None:
     prepared = model.prepare(request("", text_final=False))
-    pieces = [Text("one two"), Boundary(), Text("three four")]
+    pieces: list[Piece] = [Text("one two"), Boundary(), Text("three four")]
     units = list(prepared.read(pieces, final=True))
     assert [[word.text for word in unit.told.words] for unit in units] == [
         ["one", "two"],

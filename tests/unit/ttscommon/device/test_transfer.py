@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -65,6 +67,6 @@ def test_a_fetched_result_is_that_of_its_own_launch() -> None:
 
     fetches = []
     for n in (1, 2, 3):
-        device.submit(lambda n=n: compute(n))
+        device.submit(partial(compute, n))
         fetches.append(Fetch(device, buffers, result, rows=2))
     assert [fetch.wait()["n"].tolist() for fetch in fetches] == [[1, 1], [2, 2], [3, 3]]

@@ -14,10 +14,7 @@ pytest.importorskip("triton")
 VERSIONS = ["torch", "triton"]
 TYPES = [torch.float32, torch.bfloat16]
 # bfloat16 has 8 bits: half of its last one, relative.
-TOLERANCE = {
-    torch.float32: {"rtol": 1e-5, "atol": 1e-6},
-    torch.bfloat16: {"rtol": 8e-3, "atol": 1e-2},
-}
+TOLERANCE = {torch.float32: (1e-5, 1e-6), torch.bfloat16: (8e-3, 1e-2)}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -31,11 +28,11 @@ def test_a_residual_is_added_and_normed(version: str, dtype: torch.dtype, size: 
         summed, normed = add_norm(x, added, weight, 1e-6)
         untouched, alone = add_norm(x, None, weight, 1e-6)
     # Triton's interpreter cuts bfloat16 off where a device rounds.
-    assert torch.allclose(summed.double(), (x + added).double(), **TOLERANCE[dtype])
+    assert torch.allclose(summed.double(), (x + added).double(), *TOLERANCE[dtype])
     assert torch.equal(untouched, x)
     for of, got in ((x + added, normed), (x, alone)):
         exact = functional.rms_norm(of.double(), (size,), weight.double(), 1e-6)
-        assert torch.allclose(got.double(), exact, **TOLERANCE[dtype])
+        assert torch.allclose(got.double(), exact, *TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -46,7 +43,7 @@ def test_a_gate_opens_what_rises(version: str, dtype: torch.dtype) -> None:
         out = swiglu(gate_up)
     gate, up = gate_up.double().chunk(2, -1)
     assert out.dtype == dtype
-    assert torch.allclose(out.double(), functional.silu(gate) * up, **TOLERANCE[dtype])
+    assert torch.allclose(out.double(), functional.silu(gate) * up, *TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -68,4 +65,4 @@ def test_heads_are_normed_and_rotated_out_of_one_product(
     exact = (
         torch.view_as_real(torch.complex(*x.chunk(2, -1)) * turned).transpose(-1, -2).flatten(-2)
     )
-    assert torch.allclose(out.double(), exact, **TOLERANCE[dtype])
+    assert torch.allclose(out.double(), exact, *TOLERANCE[dtype])

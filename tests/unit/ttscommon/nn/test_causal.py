@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
 from ttscommon.nn import CausalConv1d, CausalUpsample1d, steps_before
 
-CONVOLUTIONS = {
+CONVOLUTIONS: dict[str, Callable[[], CausalConv1d | CausalUpsample1d]] = {
     "plain": lambda: CausalConv1d(3, 4, 7),
     "dilated": lambda: CausalConv1d(3, 3, 3, dilation=5),
     "depthwise": lambda: CausalConv1d(4, 4, 5, groups=4),

@@ -59,9 +59,9 @@ def test_a_family_may_bring_its_own_feed_forward_network() -> None:
 
 def test_grouped_attention_is_plain_attention_with_repeated_keys() -> None:
     q, k, v = torch.randn(7, 4, 8), torch.randn(7, 2, 8), torch.randn(7, 2, 8)
-    repeated = [x.repeat_interleave(2, 1).transpose(0, 1) for x in (k, v)]
+    keys, values = (x.repeat_interleave(2, 1).transpose(0, 1) for x in (k, v))
     plain = nn.functional.scaled_dot_product_attention(
-        q.transpose(0, 1), *repeated, attn_mask=causal(7)
+        q.transpose(0, 1), keys, values, attn_mask=causal(7)
     )
     grouped = dense_attention(q, k, v, causal(7))
     assert (grouped - plain.transpose(0, 1)).abs().max() < 1e-6
@@ -70,7 +70,7 @@ def test_grouped_attention_is_plain_attention_with_repeated_keys() -> None:
 def test_queries_and_keys_stay_float32_under_narrow_weights_where_asked() -> None:
     net = Decoder(replace(SMALL, qk_norm=True, fp32_qkv=True)).to(torch.bfloat16)
     net.keep_float32()
-    types = set()
+    types: set[torch.dtype] = set()
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         types.update((q.dtype, k.dtype, v.dtype))
@@ -79,7 +79,7 @@ def test_queries_and_keys_stay_float32_under_narrow_weights_where_asked() -> Non
     out = net(torch.randn(3, 32).bfloat16(), torch.arange(3), attend)
     assert types == {torch.float32}
     assert out.dtype == torch.bfloat16
-    assert net.blocks[0].mlp.down.weight.dtype == torch.bfloat16
+    assert net.state_dict()["blocks.0.mlp.down.weight"].dtype == torch.bfloat16
 
 
 def test_the_variance_of_a_narrow_norm_is_summed_in_float32() -> None:

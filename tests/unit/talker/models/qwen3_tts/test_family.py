@@ -20,7 +20,7 @@ from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from ttscommon.device.device import Device, Host
 from ttscommon.device.late import Late
 from ttscommon.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
-from ttscommon.fields import rows
+from ttscommon.fields import Array, rows
 from ttscommon.messages import Reference, Sampling, SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Text
@@ -70,7 +70,7 @@ def test_a_clone_needs_a_recording_and_in_context_what_is_said_in_it(clone: Qwen
         clone.prepare(asked(""))
     with pytest.raises(BadRequest, match="ref_text"):
         clone.prepare(asked("", reference=Reference("0" * 64)), SPEAKER)
-    assert clone.prepare(asked("", reference=Reference("0" * 64, "", True)), SPEAKER)
+    clone.prepare(asked("", reference=Reference("0" * 64, "", True)), SPEAKER)
 
 
 def test_a_text_beyond_what_the_model_can_speak_is_refused() -> None:
@@ -94,7 +94,10 @@ def stream_of(family: Qwen3Tts, text: str, *, final: bool = False) -> Qwen3Strea
 
 
 def made(stream: Qwen3Stream, *, padded: int = 0) -> None:
-    frame = {"codes": np.ones((1, 4), np.int16), "padded": np.array([padded], np.uint8)}
+    frame: dict[str, Array] = {
+        "codes": np.ones((1, 4), np.int16),
+        "padded": np.array([padded], np.uint8),
+    }
     stream.accept(0, frame, ended=False)
 
 

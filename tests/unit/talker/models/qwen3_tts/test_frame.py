@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 import torch
@@ -92,7 +93,7 @@ def test_a_rows_bits_do_not_depend_on_its_batch(net: TalkerNet) -> None:
 
 def test_the_predictors_bits_do_not_depend_on_its_batch_at_published_widths() -> None:
     predictor = PredictorConfig(2048, 1024, 3072, 1, 16, 8, 128, 1e-6, 1e6, 4)
-    ids = dict.fromkeys(
+    ids: dict[str, Any] = dict.fromkeys(
         ("codec_pad_id", "codec_bos_id", "codec_eos_token_id", "codec_think_id"), 0
     ) | dict.fromkeys(("codec_nothink_id", "codec_think_bos_id", "codec_think_eos_id"), 0)
     c = BackboneConfig(
