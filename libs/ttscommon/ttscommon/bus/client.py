@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from typing import Final
+
 import nats.errors
 from nats.aio.client import Client, Srv
 
 from ttscommon.bus.faults import is_refusal
+
+
+_CLOSE_S: Final = 1.0
 
 
 class NoTls(nats.errors.Error):
@@ -16,9 +23,27 @@ class BusClient(Client):
     """Reconnects when the broker revokes its credentials, and sends none in the clear.
 
     The library closes for good when a broker that it is connected to says that the credentials do
-    not hold any more, which is what a rotation looks like; the next attempt reads them anew. And it
-    skips TLS where the broker does not ask for it.
+    not hold any more, which is what a rotation looks like; the next attempt reads them anew. It
+    skips TLS where the broker does not ask for it. And it leaves the sockets of attempts that
+    failed or were given up to the collector; here each is closed.
     """
+
+    async def close(self) -> None:
+        """Disconnect for good, in whatever state an attempt to reconnect may be."""
+        await super().close()
+        task = self._reconnection_task
+        if task is not None and task is not asyncio.current_task() and not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=_CLOSE_S)
+        await self.hang_up()
+
+    async def hang_up(self) -> None:
+        """Close the socket, if there is one."""
+        if self._transport is None:
+            return
+        self._transport.close()  # type: ignore[no-untyped-call]
+        with contextlib.suppress(OSError, TimeoutError):
+            await asyncio.wait_for(self._transport.wait_closed(), _CLOSE_S)
 
     async def _process_err(self, err_msg: str) -> None:
         error = nats.errors.Error(f"nats: {err_msg}")
@@ -28,7 +53,7 @@ class BusClient(Client):
             await super()._process_err(err_msg)
 
     async def _connect_to_server(self, s: Srv) -> None:
-        """The library leaves the connection of a failed attempt to the collector."""
+        """Connect anew, without what the attempt before has left."""
         if self._transport is not None:
             self._transport.close()  # type: ignore[no-untyped-call]
         await super()._connect_to_server(s)

@@ -269,17 +269,24 @@ class _Trouble:
 async def dial(
     client: BusClient, settings: BusSettings, tuning: LinkTuning = LinkTuning(), **options: Any
 ) -> None:
-    """Connect `client` the way everything here does: reconnecting soon, and for ever."""
-    await client.connect(
-        list(settings.urls),
-        connect_timeout=tuning.connect_s,
-        reconnect_time_wait=tuning.reconnect_s,  # type: ignore[arg-type]  # fractions work
-        max_reconnect_attempts=-1,
-        ping_interval=tuning.ping_s,
-        max_outstanding_pings=tuning.pings,
-        pending_size=tuning.pending_bytes,
-        **options,
-    )
+    """Connect `client` the way everything here does: reconnecting soon, and for ever.
+
+    An attempt that fails or is cancelled leaves no socket open.
+    """
+    try:
+        await client.connect(
+            list(settings.urls),
+            connect_timeout=tuning.connect_s,
+            reconnect_time_wait=tuning.reconnect_s,  # type: ignore[arg-type]  # fractions work
+            max_reconnect_attempts=-1,
+            ping_interval=tuning.ping_s,
+            max_outstanding_pings=tuning.pings,
+            pending_size=tuning.pending_bytes,
+            **options,
+        )
+    except BaseException:
+        await client.hang_up()
+        raise
 
 
 async def _on_disconnect() -> None:

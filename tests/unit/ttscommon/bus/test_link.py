@@ -19,9 +19,6 @@ from ttscommon.settings import BusSettings
 
 QUICK = LinkTuning(refused_s=0.3)
 
-# The client library leaves streams of attempts that failed to the collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 
 @pytest.fixture
 async def links() -> AsyncIterator[list[Link]]:
