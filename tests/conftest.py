@@ -6,8 +6,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from antiphon.stack import LocalStack, StackConfig
+
+# A machine that is busy with something else fails no test.
+settings.register_profile("antiphon", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("antiphon")
 
 
 @pytest.fixture

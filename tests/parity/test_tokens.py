@@ -37,7 +37,7 @@ def test_a_text_gives_the_official_tokens(tokenizer: TextTokenizer, text: str) -
     assert whole(tokenizer, text) == wanted[:-TEMPLATE_END]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(pieces=GROWTH, cuts=st.sets(st.integers(0, 30)))
 def test_any_way_of_cutting_a_text_gives_the_same_tokens(
     tokenizer: TextTokenizer, pieces: list[str], cuts: set[int]

@@ -70,7 +70,7 @@ rounds_ = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rounds_)
 def test_samples_do_not_depend_on_cuts_or_company(rounds: list[dict[int, int]]) -> None:
     states = {seed: codec().open(asked(seed)) for seed in range(5)}

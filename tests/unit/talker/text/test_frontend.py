@@ -52,7 +52,7 @@ def test_agrees_with_the_teacher(frontend: EnglishFrontend) -> None:
     assert same / said > 0.85
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=200))
 def test_any_text_has_phones_or_nothing_to_say(frontend: EnglishFrontend, text: str) -> None:
     try:

@@ -148,7 +148,7 @@ def test_phrases_end_at_punctuation(normalizer: Normalizer, text: str, pauses: l
     assert [word.pause for word in normalizer.words(text)] == pauses
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.text(max_size=200)
     | st.text(alphabet="aAbIVX019 .,:;-/$€%@#'\"()[]½²°–—\n\tkmx+=<>", max_size=60)

@@ -60,7 +60,7 @@ def histories(draw: st.DrawFn) -> tuple[int, list[LogRecord], list[LogRecord]]:
     return length, log, [live[i] for i in (*order, *repeated) if i not in dropped]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(histories(), st.data())
 def test_any_mix_of_live_and_log_gives_every_position_once_and_one_end(
     history: tuple[int, list[LogRecord], list[LogRecord]], data: st.DataObject

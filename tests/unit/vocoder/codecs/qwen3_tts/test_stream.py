@@ -33,7 +33,7 @@ def chunked(net: CodecDecoder, rows: Tensor, sizes: Sequence[int]) -> Tensor:
     return torch.cat([advance([stream], [part])[0] for part in rows.split(list(sizes))])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(cuts=st.lists(st.integers(0, FRAMES), max_size=8))
 def test_any_chunking_gives_one_shots_samples(exact: CodecDecoder, cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), FRAMES]
