@@ -11,7 +11,6 @@ from nats.aio.client import Client, Srv
 
 from ttscommon.bus.faults import is_refusal
 
-
 _CLOSE_S: Final = 1.0
 
 
@@ -43,7 +42,8 @@ class BusClient(Client):
             return
         self._transport.close()  # type: ignore[no-untyped-call]
         with contextlib.suppress(OSError, TimeoutError):
-            await asyncio.wait_for(self._transport.wait_closed(), _CLOSE_S)
+            closed = self._transport.wait_closed()  # type: ignore[no-untyped-call]
+            await asyncio.wait_for(closed, _CLOSE_S)
 
     async def _process_err(self, err_msg: str) -> None:
         error = nats.errors.Error(f"nats: {err_msg}")
