@@ -38,6 +38,7 @@ from ttscommon.worker import Job, Worker
 
 RATE = 16_000
 SAMPLES_PER_CHAR = 160
+MOST_CHARS = 2000
 MODEL = Model(
     "cantor",
     "cantor",
@@ -92,10 +93,10 @@ class Performance:
 
 
 async def recite(performance: Performance) -> None:
-    """Say every piece of text as one chunk and one word."""
+    """Say every piece of text as one chunk and one word, or as many as messages have room for."""
     async for piece in performance.text():
-        if piece:
-            await performance.say(piece, word=True)
+        for start in range(0, len(piece), MOST_CHARS):
+            await performance.say(piece[start : start + MOST_CHARS], word=True)
     await performance.end()
 
 
@@ -139,6 +140,16 @@ class FakeStage:
 
     def report(self, stage: str = "talker") -> Replica:
         return Replica(f"{self.bus.worker_id}-{stage}", stage, (MODEL,), 64, 64)  # type: ignore[arg-type]
+
+    async def report_vocoder(self) -> None:
+        vocoder = self.report("vocoder")
+        await self.bus.kv.put(subjects.REPLICAS, vocoder.worker_id, vocoder.encode())
+
+    async def keep_reporting(self) -> None:
+        """Records expire: a worker that lives says so again and again."""
+        while True:
+            await asyncio.sleep(2.0)
+            await self.report_vocoder()
 
 
 @dataclass
@@ -216,8 +227,8 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
     worker = Worker(bus, both, ["cantor"], 64, stage.handle, stage.report, Metrics())
     working = asyncio.create_task(worker.run(stopping, drain_s=0.1))
     await bus.kv.put(subjects.REPLICAS, bus.worker_id, stage.report().encode())
-    vocoder = stage.report("vocoder")
-    await bus.kv.put(subjects.REPLICAS, vocoder.worker_id, vocoder.encode())
+    await stage.report_vocoder()
+    reporting = asyncio.create_task(stage.keep_reporting())
 
     front_bus = await Bus.connect(broker.bus, "gateway")
     gateway = create_gateway(settings, front_bus, metrics)
@@ -233,6 +244,8 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
     await asyncio.gather(*gateway.context.services.chores, return_exceptions=True)
     stopping.set()
     await working
+    reporting.cancel()
+    await asyncio.gather(reporting, return_exceptions=True)
     await front_bus.close()
     await bus.close()
 

@@ -50,8 +50,10 @@ HTTP: Final = {
 SOCKETS: Final = {
     "native": (
         "/v1/audio/speech/stream",
-        ("type", "text", "model", "voice", "request_id", "from_sample", "seed", "sample_rate"),
-        ("session.config", "input.text", "input.done", "cancel", "session.resume"),
+        ("type", "text", "model", "voice", "request_id", "from_sample", "seed", "sample_rate",
+         "context_id", "phones", "seconds", "played_s", "token"),
+        ("session.config", "input.text", "input.done", "cancel", "session.resume", "input.flush",
+         "input.phones", "input.pause", "session.close"),
     ),
     "stream-input": (
         "/v1/text-to-speech/x/stream-input?output_format=pcm_16000",

@@ -115,3 +115,21 @@ async def test_texts_are_spoken_in_order_and_unknown_events_ignored(client: Clie
 async def test_nonsense_ends_one_connection(client: Client, data: bytes) -> None:
     client.write(data)
     assert await client.at_end()
+
+
+async def test_who_leaves_is_not_spoken_to_any_more(client: Client, stand: Any) -> None:
+    async def script(performance: Any) -> None:
+        await performance.say("first")
+        await asyncio.Event().wait()
+
+    stand.stage.script = script
+    for text in ("One.", "Two.", "Three."):
+        client.say("synthesize", text=text)
+    while (await client.hear())[0] != "audio-chunk":
+        continue
+    client.close()
+    async with asyncio.timeout(10):
+        await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
+        await stand.gateway.context.services.admission.idle.wait()
+    assert len(stand.stage.jobs) == 1
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("utterance")]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
 from gateway.errors import MessageTooBig
 from gateway.requests import GatewayContext, SpeechSpec
+from ttscommon.errors import BadRequest
 
 
 def context_of(connection: HTTPConnection) -> GatewayContext:
@@ -20,12 +21,15 @@ Context: TypeAlias = Annotated[GatewayContext, Depends(context_of)]
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Raises MessageTooBig before more than `limit` bytes are held."""
+    """Raises MessageTooBig before more than `limit` bytes are held; BadRequest if it is cut off."""
     parts = bytearray()
-    async for part in request.stream():
-        parts += part
-        if len(parts) > limit:
-            raise MessageTooBig(f"the body is over {limit} bytes")
+    try:
+        async for part in request.stream():
+            parts += part
+            if len(parts) > limit:
+                raise MessageTooBig(f"the body is over {limit} bytes")
+    except ClientDisconnect as gone:
+        raise BadRequest("the connection ended within the body") from gone
     return bytes(parts)
 
 

@@ -6,13 +6,18 @@ import asyncio
 from functools import partial
 from typing import Final, Protocol
 
+import structlog
+
 from gateway.audio import AudioFormat, Outbox, Piece, encoder_for, pieces
 from gateway.audio.encoders import cost_ms
+from gateway.errors import SynthesisFailed
 from gateway.requests import GatewayContext, Speech, SpeechSpec, new_request_id
 from ttscommon.errors import AntiphonError, NothingToSay
 from ttscommon.tasks import stop
 
 _CLEAN_UP_S: Final = 6.0
+
+log_ = structlog.get_logger(__name__)
 
 
 class Frames(Protocol):
@@ -48,6 +53,7 @@ class Utterance:
         self._frames = frames
         self._speech: Speech = context.speak(spec, self.text, self.request_id)
         self._task: asyncio.Task[None] | None = None
+        self._cancelled = False
 
     @property
     def begun(self) -> bool:
@@ -64,19 +70,25 @@ class Utterance:
         return self._speech.played_s()
 
     def start(self) -> asyncio.Task[None]:
-        """Speak it as its text comes; safe to call twice."""
+        """Speak it as its text comes, unless it was cancelled; safe to call twice."""
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"utterance-{self.request_id}")
         return self._task
 
     async def cancel(self) -> None:
-        """Stop it, drop what has not left, and return when its slots are free."""
+        """Stop it, drop what has not left, and return when its slots are free.
+
+        One that has not started never will.
+        """
+        self._cancelled = True
         self._outbox.drop_audio(self)
         if self._task is not None:
             await stop(self._task, again_s=_CLEAN_UP_S)
         self._outbox.drop_audio(self)
 
     async def _run(self) -> None:
+        if self._cancelled:
+            return
         try:
             await self._speak()
         except NothingToSay:
@@ -84,6 +96,10 @@ class Utterance:
         except AntiphonError as error:
             self._outbox.drop_audio(self)
             self._frames.over(self, error)
+        except Exception as error:
+            log_.error("utterance.fault", request_id=self.request_id, exc_info=error)
+            self._outbox.drop_audio(self)
+            self._frames.over(self, SynthesisFailed("internal error"))
         else:
             self._frames.over(self, None)
 
