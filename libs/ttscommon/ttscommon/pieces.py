@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
+
+Alphabet: TypeAlias = Literal["model", "ipa"]
+"""What phones are written in: the model's own, separated by spaces, or the IPA."""
 
 
 class Text(msgspec.Struct, frozen=True, tag="text"):
@@ -19,10 +22,21 @@ class Boundary(msgspec.Struct, frozen=True, tag="boundary"):
 
 
 class Phones(msgspec.Struct, frozen=True, tag="phones"):
-    """A word as written, and its pronunciation: phones of the model, separated by spaces."""
+    """A word as written, and its pronunciation. Markup may give phones alone: then `text` is "".
+
+    optional: where the model cannot say these phones the word is spoken as it is written, else the
+    request fails.
+    """
 
     text: str
     phones: str
+    alphabet: Alphabet = "model"
+    optional: bool = False
+
+    @property
+    def written(self) -> str:
+        """What stands in the text, at least one character."""
+        return self.text or " "
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause"):
@@ -45,7 +59,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def end(self) -> int:
-        return self.at + (len(self.piece.text) if isinstance(self.piece, Phones) else 1)
+        return self.at + (len(self.piece.written) if isinstance(self.piece, Phones) else 1)
 
 
 class Marked(NamedTuple):
@@ -63,7 +77,7 @@ def marked(pieces: Iterable[Piece]) -> Marked:
             text += piece.text
             continue
         marks.append(Mark(len(text), piece))
-        text += piece.text if isinstance(piece, Phones) else " "
+        text += piece.written if isinstance(piece, Phones) else " "
     return Marked(text, tuple(marks))
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ttscommon.messages import TextPiece
 from ttscommon.pieces import Boundary, Pause, Phones
+from ttscommon.subjects import TEXT
 
 
 def pcm(messages: list[dict[str, Any]], context: str) -> Any:
@@ -74,18 +76,30 @@ async def test_cancel_says_back_how_far_the_listener_was(stand: Any, talk: Any) 
 
 
 async def test_boundaries_phones_and_pauses_reach_the_talker(stand: Any, talk: Any) -> None:
+    pieces: list[Any] = []
+
+    async def script(performance: Any) -> None:
+        request = performance.job.request
+        pieces.extend(mark.piece for mark in request.marks)
+        if not request.text_final:
+            async with performance.bus.reader(TEXT, request.request_id) as reader:
+                async for record in reader:
+                    if isinstance(record, TextPiece):
+                        pieces.extend(mark.piece for mark in record.marks)
+        await performance.say("done")
+        await performance.end()
+
+    stand.stage.script = script
     async with stand.session() as socket:
         await talk.send(socket, "input.text", text="One")
         await talk.send(socket, "input.flush")
-        await talk.send(socket, "input.phones", text="tide", phones="t aI d")
+        await talk.send(socket, "input.phones", text="tide", phones="taɪd", alphabet="ipa")
         await talk.send(socket, "input.pause", seconds=0.5)
+        await talk.send(socket, "input.text", text='<phoneme ph="taɪd">tide</phoneme>')
         await talk.send(socket, "input.done")
         await talk.until(socket, "audio.done")
-    (job,) = stand.stage.jobs
-    pieces = [mark.piece for mark in job.request.marks]
-    if job.request.text_final:
-        assert pieces == [Boundary(), Phones("tide", "t aI d"), Pause(0.5)]
-    assert job.request.text.startswith("One")
+    markup = Phones("tide", "taɪd", "ipa", optional=True)
+    assert pieces == [Boundary(), Phones("tide", "taɪd", "ipa"), Pause(0.5), markup]
 
 
 @pytest.mark.parametrize("settings", [{"max_contexts": 1}], indirect=True)

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
+from msgspec.structs import replace
+
 from gateway.requests.markup import MarkupReader
 from gateway.requests.text import TextCleaner, speakable, too_long
 from ttscommon.errors import AntiphonError, NothingToSay
@@ -59,7 +61,10 @@ class IncrementalText:
     @property
     def speakable(self) -> bool:
         """Whether anything that waits could have a sound."""
-        return any(speakable(p.text) for p in self._pieces if isinstance(p, Text | Phones))
+        return any(
+            isinstance(p, Phones) or (isinstance(p, Text) and speakable(p.text))
+            for p in self._pieces
+        )
 
     @property
     def characters(self) -> int:
@@ -79,10 +84,10 @@ class IncrementalText:
         self._take([Boundary()])
         self._touch()
 
-    def phones(self, text: str, phones: str) -> None:
-        """A word and how it is pronounced, in phones of the model."""
-        self._count(len(text) + 2)
-        self._take([*self._markup.feed("", final=True), Phones(text, phones)])
+    def phones(self, word: Phones) -> None:
+        """A word and how it is pronounced."""
+        self._count(len(word.text) + 2)
+        self._take([*self._markup.feed("", final=True), word])
         self._touch()
 
     def pause(self, seconds: float) -> None:
@@ -155,7 +160,8 @@ class IncrementalText:
                 self._accept(self._cleaner.feed(piece.text))
                 continue
             self._accept(self._cleaner.feed("", final=True))
-            self._pieces.append(piece)
+            self._begun = self._begun or isinstance(piece, Phones)
+            self._pieces.append(_clean(piece) if isinstance(piece, Phones) else piece)
 
     def _accept(self, cleaned: str) -> None:
         """Take clean text; white space in front of everything is no text."""
@@ -167,3 +173,8 @@ class IncrementalText:
     def _touch(self) -> None:
         self.touched_s = time.monotonic()
         self._changed.set()
+
+
+def _clean(word: Phones) -> Phones:
+    text, phones = (TextCleaner().feed(each, final=True) for each in (word.text, word.phones))
+    return replace(word, text=text.strip(), phones=phones)

@@ -1,8 +1,9 @@
-"""Markup in a text: pauses are understood, the rest is dropped and never read aloud.
+"""Markup in a text: pauses and phones are understood, the rest is dropped and never read aloud.
 
 Clients put tags into text when they are told to: SSML's and its vendors' relatives
-(`<break time="1s"/>`, `<phoneme ...>word</phoneme>`, `<emotion value="x"/>`), Cartesia's phones
-(`<<m|e|t>>`) and Deepgram's words (`\\{"word": "live", "pronounce": "laiv"\\}`).
+(`<break time="1s"/>`, `<phoneme alphabet="ipa" ph="laɪv">live</phoneme>`, `<emotion value="x"/>`),
+Cartesia's phones (`<<l|aɪ|v>>`) and Deepgram's words
+(`\\{"word": "live", "pronounce": "laɪv"\\}`).
 """
 
 from __future__ import annotations
@@ -13,17 +14,26 @@ from typing import Any, Final
 
 import msgspec
 
-from ttscommon.pieces import Pause, Piece, Text
+from ttscommon.pieces import Alphabet, Pause, Phones, Piece, Text
 
 _LONGEST: Final = 300
 _LONGEST_PAUSE_S: Final = 10.0
+_MOST_PHONES: Final = 200
 
+_PHONEME: Final = re.compile(r"<phoneme\s([^<>]*[^<>/])>([^<>]*)</phoneme\s*>")
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>|<[!?][^<>]*>")
 _PHONES: Final = re.compile(r"<<[^<>]*>>")
 _WORD: Final = re.compile(r"\\\{(.*?)\\\}")
-_FOUND: Final = re.compile(f"{_PHONES.pattern}|{_TAG.pattern}|{_WORD.pattern}")
+_FOUND: Final = re.compile("|".join(p.pattern for p in (_PHONEME, _PHONES, _TAG, _WORD)))
 # What the end of a text may be the beginning of.
-_OPEN: Final = re.compile(r"<(?:<[^<>]*>?|[A-Za-z/!?][^<>]*)?$|\\(?:\{(?:[^\\]|\\(?!\}))*)?$")
+_OPEN: Final = re.compile(
+    r"<phoneme\s[^<>]*[^<>/]>[^<>]*(?:<(?:/[^<>]*)?)?$"
+    r"|<(?:<[^<>]*>?|[A-Za-z/!?][^<>]*)?$|\\(?:\{(?:[^\\]|\\(?!\}))*)?$"
+)
+_PH: Final = re.compile(r"""\bph\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ALPHABET: Final = re.compile(r"""\balphabet\s*=\s*["']?\s*([a-z-]+)""")
+# The phones of English voices are those of CMU's dictionary.
+_ALPHABETS: Final[dict[str, Alphabet]] = {"ipa": "ipa", "cmu-arpabet": "model"}
 _TIME: Final = re.compile(r"""\btime\s*=\s*["']?\s*([0-9.]+)\s*(ms|s)\b""")
 _STRENGTHS: Final = {"x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.7, "x-strong": 1.0}
 _STRENGTH: Final = re.compile(r"""\bstrength\s*=\s*["']?([a-z-]+)""")
@@ -61,9 +71,29 @@ def _understood(markup: str) -> list[Piece]:
     if markup.startswith("<break"):
         seconds = min(_break_s(markup), _LONGEST_PAUSE_S)
         return [Pause(seconds)] if seconds > 0 else []
+    if found := _PHONEME.fullmatch(markup):
+        return _phoneme(found[1], html.unescape(found[2]))
+    if markup.startswith("<<"):
+        return _spoken("", markup[2:-2].replace("|", ""))
     if markup.startswith("\\{"):
-        return _plain(_spelled(markup[2:-2]))
+        return _spoken(*_spelled(markup[2:-2]))
     return []
+
+
+def _phoneme(attributes: str, word: str) -> list[Piece]:
+    """SSML's: without an alphabet it is IPA."""
+    ph, named = _PH.search(attributes), _ALPHABET.search(attributes)
+    alphabet = _ALPHABETS.get(named[1]) if named else "ipa"
+    if ph is None or alphabet is None:
+        return _plain(word)
+    return _spoken(word, html.unescape(ph[1] or ph[2] or ""), alphabet)
+
+
+def _spoken(word: str, phones: str, alphabet: Alphabet = "ipa") -> list[Piece]:
+    """A word with phones; a model that cannot say them reads the word."""
+    if not phones.strip() or len(phones) > _MOST_PHONES:
+        return _plain(word)
+    return [Phones(word.strip(), phones, alphabet, optional=True)]
 
 
 def _break_s(tag: str) -> float:
@@ -76,10 +106,10 @@ def _break_s(tag: str) -> float:
     return _STRENGTHS.get(strength[1], 0.0) if strength else _STRENGTHS["medium"]
 
 
-def _spelled(content: str) -> str:
-    """The word of a Deepgram pronunciation."""
+def _spelled(content: str) -> tuple[str, str]:
+    """The word of a Deepgram pronunciation, and its phones."""
     try:
         said = msgspec.json.decode("{" + html.unescape(content) + "}", type=dict[str, Any])
-        return str(said.get("word", ""))
+        return str(said.get("word", "")), str(said.get("pronounce", ""))
     except (msgspec.DecodeError, UnicodeEncodeError):
-        return ""
+        return "", ""

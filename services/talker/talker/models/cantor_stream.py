@@ -282,7 +282,8 @@ class CantorStream(TalkerStream):
                 progress.word_frame = after
             if pointer < word.end:
                 return
-            timed = WordTime(word.text, progress.word_frame / self._rate, after / self._rate)
-            self._words.append((self._frame, timed))
+            if word.text:  # phones may come without a word
+                timed = WordTime(word.text, progress.word_frame / self._rate, after / self._rate)
+                self._words.append((self._frame, timed))
             progress.next_word += 1
             progress.word_frame = after if pointer >= word.end else 0

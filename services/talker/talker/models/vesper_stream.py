@@ -130,7 +130,8 @@ class Progress:
         words = self.unit.told.words
         while self.next_word < len(words) and words[self.next_word].end < len(self.starts):
             word = words[self.next_word]
-            yield word.text, self.starts[word.start], self.starts[word.end]
+            if word.text:  # phones may come without a word
+                yield word.text, self.starts[word.start], self.starts[word.end]
             self.next_word += 1
 
     def inputs(self, start: int, end: int, bos: int) -> dict[str, Array]:

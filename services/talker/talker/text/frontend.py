@@ -6,17 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from talker.text import postlexical
+from talker.text import ipa, postlexical
 from talker.text.lexicon import Lexicon
 from talker.text.normalize import PAUSE_MARK, Normalizer
 from talker.text.symbols import PAUSE, SYMBOL_IDS, Phone
 from ttscommon.errors import BadRequest, NothingToSay
+from ttscommon.pieces import Phones
 
 _PAUSE = Phone(PAUSE, -1, False)
 
 # A word whose phones were given stands in its text as one character that no text may hold itself.
 PRIVATE = re.compile("[\ue000-\uf8ff]")
 MOST_GIVEN = 0xF8FF - 0xE000
+# The punctuation behind it.
+_MARK = re.compile(r"\s*([?!.;:,—])(?![0-9])")
 
 
 class Word(NamedTuple):
@@ -48,9 +51,15 @@ class Given(NamedTuple):
     phones: tuple[str, ...]
 
     @classmethod
-    def parse(cls, text: str, phones: str) -> "Given":
-        """Phones as "t ah0 m ey1 t ow0", in any case; raises BadRequest for an unknown one."""
-        return cls(text, tuple(_symbol(phone) for phone in phones.lower().split()))
+    def parse(cls, piece: Phones) -> "Given":
+        """Phones as "t ah0 m ey1 t ow0", in any case, or in IPA; raises BadRequest for others."""
+        if piece.alphabet == "ipa":
+            phones = ipa.phones_of(piece.phones)
+        else:
+            phones = piece.phones.lower().split()
+        if not phones:
+            raise BadRequest("there is no phone", param="phones")
+        return cls(piece.text, tuple(_symbol(phone) for phone in phones))
 
 
 def marker(index: int) -> str:
@@ -88,7 +97,9 @@ class EnglishFrontend:
             self._read(utterance[start : match.start()], builder)
             start = match.end()
             if (index := ord(match[0]) - 0xE000) < len(given):
-                builder.say_given(given[index])
+                mark = _MARK.match(utterance, start)
+                builder.say_given(given[index], mark[1] if mark else "")
+                start = mark.end() if mark else start
         self._read(utterance[start:], builder)
         return builder.build()
 
@@ -123,10 +134,12 @@ class _Builder:
         self._spoken.append(word)
         self._owners.append(len(self._texts) - 1)
 
-    def say_given(self, word: Given) -> None:
+    def say_given(self, word: Given, mark: str) -> None:
         self._given[len(self._spoken)] = word.phones
-        self.say(word.text.lower(), word.text)
+        self.say(word.text.lower(), word.text and word.text + mark)
         self.close_word()
+        if mark:
+            self.pause(mark)
 
     def close_word(self) -> None:
         self._open = False
@@ -161,4 +174,5 @@ class _Builder:
             or self._lexicon.phones(self._spoken, index, last=index == end - 1)
             for index in range(start, end)
         ]
-        return postlexical.join(self._spoken[start:end], phones)
+        joined = postlexical.join(self._spoken[start:end], phones)
+        return [self._given.get(index, found) for index, found in enumerate(joined, start)]

@@ -38,17 +38,25 @@ class Reader:
         match piece:
             case Text(text):
                 yield from self._utterances(self._segmenter.feed(PRIVATE.sub(" ", text)))
-            case Phones(text, phones):
-                if len(self._given) == MOST_GIVEN:
-                    raise BadRequest("too many words with phones of their own", param="phones")
-                self._given.append(Given.parse(text, phones))
-                word = marker(len(self._given) - 1)
-                yield from self._utterances(self._segmenter.feed(f" {word} "))
+            case Phones():
+                yield from self._utterances(self._segmenter.feed(f" {self._pronounced(piece)} "))
             case Boundary():
                 yield from self._utterances(self._segmenter.flush())
             case Pause():
                 yield from self._utterances(self._segmenter.flush())
                 yield piece
+
+    def _pronounced(self, piece: Phones) -> str:
+        """What stands in the text for a word with phones; raises BadRequest."""
+        try:
+            if len(self._given) == MOST_GIVEN:
+                raise BadRequest("too many words with phones of their own", param="phones")
+            self._given.append(Given.parse(piece))
+        except BadRequest:
+            if piece.optional:
+                return PRIVATE.sub(" ", piece.text)
+            raise
+        return marker(len(self._given) - 1)
 
     def _utterances(self, texts: Sequence[str]) -> Iterator[Utterance]:
         for text in texts:

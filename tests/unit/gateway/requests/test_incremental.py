@@ -78,7 +78,7 @@ async def test_boundaries_phones_and_pauses_come_where_they_were_put() -> None:
     text = IncrementalText(100)
     text.add("One")
     text.boundary()
-    text.phones("tide", "t aI d")
+    text.phones(Phones("tide", "t aI d"))
     text.pause(0.5)
     text.finish()
     head = await text.head(0.0)

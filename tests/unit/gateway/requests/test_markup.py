@@ -7,7 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.requests.markup import MarkupReader
-from ttscommon.pieces import Pause, Piece, Text
+from ttscommon.pieces import Pause, Phones, Piece, Text
+
+
+def ipa(word: str, phones: str) -> Phones:
+    return Phones(word, phones, "ipa", optional=True)
 
 
 def read(*parts: str) -> list[Piece]:
@@ -35,11 +39,25 @@ def joined(pieces: list[Piece]) -> list[Piece]:
         ('A<break time="0s"/>B', [Text("AB")]),
         ('A<break time="3600s"/>B', [Text("A"), Pause(10.0), Text("B")]),
         ('A<break time="1.2.3s"/>B', [Text("AB")]),
-        ('<phoneme alphabet="ipa" ph="x">tide</phoneme> in', [Text("tide in")]),
+        (
+            'the <phoneme alphabet="ipa" ph="ta&#x26A;d">tide</phoneme> in',
+            [Text("the "), ipa("tide", "taɪd"), Text(" in")],
+        ),
+        ("<phoneme ph='taɪd'>tide</phoneme >", [ipa("tide", "taɪd")]),
+        (
+            "<phoneme alphabet='cmu-arpabet' ph='T AY1 D'>tide</phoneme>",
+            [Phones("tide", "T AY1 D", "model", optional=True)],
+        ),
+        ('<phoneme alphabet="x-sampa" ph="taId">tide</phoneme> in', [Text("tide in")]),
+        ('<phoneme alphabet="ipa">tide</phoneme> in', [Text("tide in")]),
+        ('<phoneme ph="taɪd">tide <break/>in', [Text("tide "), Pause(0.4), Text("in")]),
+        ('<phoneme ph="taɪd"/>in', [Text("in")]),
         ('<emotion value="sad" /><speed ratio="1.2"/>Hello', [Text("Hello")]),
         ("<speak><spell>AB</spell></speak>", [Text("AB")]),
-        ("say <<m|e|t>> now", [Text("say  now")]),
-        ('\\{"word": "live", "pronounce": "laiv"\\} show', [Text("live show")]),
+        ("say <<m|ˈ|ɛ|t>> now", [Text("say "), ipa("", "mˈɛt"), Text(" now")]),
+        ("say <<>> now", [Text("say  now")]),
+        ('\\{"word": "live", "pronounce": "laɪv"\\} show', [ipa("live", "laɪv"), Text(" show")]),
+        ('\\{"word": "live"\\} show', [Text("live show")]),
         ("\\{nonsense\\} show", [Text(" show")]),
         ("2 < 3 and 5 > 4", [Text("2 < 3 and 5 > 4")]),
         ("a<b", [Text("a<b")]),
@@ -53,7 +71,25 @@ def test_markup_is_understood_or_dropped(text: str, pieces: list[Piece]) -> None
     assert read(*text) == pieces
 
 
-@given(st.lists(st.text(alphabet='<>/\\{}"ab =break1s|', max_size=30), max_size=8))
+SCRAPS = st.sampled_from(
+    [
+        "<phoneme ",
+        'ph="a"',
+        ">",
+        "word",
+        "</phoneme>",
+        "<",
+        "/",
+        "<break/>",
+        "\\{",
+        "\\}",
+        "<<",
+        " ",
+    ]
+)
+
+
+@given(st.lists(st.text(alphabet='<>/\\{}"ab =break1s|', max_size=30) | SCRAPS, max_size=12))
 def test_where_the_text_was_cut_changes_nothing(parts: list[str]) -> None:
     assert read(*parts) == read("".join(parts))
 

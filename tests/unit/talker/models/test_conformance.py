@@ -39,7 +39,7 @@ from talker.text.frontend import Given, Utterance, Word
 from talker.text.symbols import SYMBOLS, Phone
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from ttscommon.device.late import Late
-from ttscommon.errors import AntiphonError, BadRequest, NothingToSay
+from ttscommon.errors import AntiphonError, NothingToSay
 from ttscommon.fields import concatenate, cut, rows
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.metrics import Metrics
@@ -492,11 +492,3 @@ def test_a_word_may_bring_its_own_phones() -> None:
     plain = spoken(Text("say tomato now"))
     given = spoken(Text("say"), Phones("tomato", "t ah0 m ey1 t ow0"), Text("now"))
     assert [word.word for word in given.words] == [word.word for word in plain.words]
-
-
-def test_phones_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(BadRequest, match="xx"):
-        Given.parse("tomato", "t xx")
-    assert Given.parse("tomato", "T AH M EY2 T OW").phones == (
-        *("t", "ah0", "m", "ey1", "t", "ow0"),
-    )

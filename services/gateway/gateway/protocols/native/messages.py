@@ -21,6 +21,7 @@ from gateway.protocols.fields import (
     WishFields,
 )
 from gateway.requests import DEFAULT, IncrementalText
+from ttscommon.pieces import Alphabet, Phones
 
 
 class SessionConfig(StrictMessage, WishFields):
@@ -60,11 +61,12 @@ class InputFlush(OfContext):
 
 
 class InputPhones(OfContext):
-    """A word and its pronunciation: phones of the model, separated by spaces."""
+    """A word and its pronunciation: phones of the model, separated by spaces, or IPA."""
 
     type: Literal["input.phones"]
     text: Annotated[str, Field(min_length=1, max_length=200)]
     phones: Annotated[str, Field(min_length=1, max_length=1000)]
+    alphabet: Alphabet = "model"
 
 
 class InputPause(OfContext):
@@ -133,8 +135,8 @@ def write(text: IncrementalText, message: InputMessage) -> None:
             text.add(some)
         case InputFlush():
             text.boundary()
-        case InputPhones(text=word, phones=phones):
-            text.phones(word, phones)
+        case InputPhones(text=word, phones=phones, alphabet=alphabet):
+            text.phones(Phones(word, phones, alphabet))
         case InputPause(seconds=seconds):
             text.pause(seconds)
 

@@ -15,7 +15,7 @@ from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from ttscommon.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.fields import Array, Arrays
 from ttscommon.messages import Sampling, SpeechRequest
-from ttscommon.pieces import Boundary, Pause, Piece
+from ttscommon.pieces import Boundary, Pause, Phones, Piece
 
 N = TypeVar("N", int, float)
 
@@ -129,7 +129,7 @@ class Qwen3Prepared(Prepared):
 def _written(piece: Piece) -> str:
     if isinstance(piece, Boundary | Pause):
         return " "
-    return piece.text
+    return piece.written if isinstance(piece, Phones) else piece.text
 
 
 class Reader:
