@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -224,3 +225,81 @@ async def test_what_the_store_has_dropped_is_not_found_at_once(
     async with stand.session() as other:
         await talk.send(other, "session.resume", **asdict(ticket), from_sample=0)
         assert (await talk.receive(other))["error"]["code"] == "not_found"
+
+
+def context_pcm(messages: list[dict[str, Any]]) -> Any:
+    chunks = [base64.b64decode(m["audio"]) for m in messages if m["type"] == "audio.chunk"]
+    return np.frombuffer(b"".join(chunks), "<i2")
+
+
+async def half_a_context(stand: Any, talk: Any, **config: Any) -> tuple[Ticket, Any, Any]:
+    """As first_half, in a context."""
+    socket = await stand.socket()
+    await talk.send(socket, "session.config", seed=0, resumable=True, **config)
+    await talk.send(socket, "input.text", context_id="c", text=TEXT)
+    await talk.send(socket, "input.done", context_id="c")
+    messages = await talk.until(socket, "audio.chunk")
+    start = next(m for m in messages if m["type"] == "audio.start")
+    return Ticket(start["request_id"], start["resume_token"]), context_pcm(messages), socket
+
+
+async def the_contexts_rest(stand: Any, talk: Any, ticket: Ticket, sample: int) -> Any:
+    async with stand.session(seed=0) as socket:
+        about = {"context_id": "again", **asdict(ticket)}
+        await talk.send(socket, "session.resume", **about, from_sample=sample)
+        messages = await talk.until(socket, "audio.done", "error")
+    assert messages[-1].get("outcome") == "ok", messages[-1]
+    mine = [m for m in messages if "sequence" in m]
+    assert {m["context_id"] for m in mine} == {"again"}
+    assert [m["sequence"] for m in mine] == list(range(len(mine)))
+    assert (mine[0]["request_id"], mine[0]["from_sample"]) == (ticket.request_id, sample)
+    return context_pcm(messages)
+
+
+async def test_contexts_of_a_lost_listener_go_on_too(stand: Any, talk: Any, halves: Halves) -> None:
+    ticket, heard, socket = await half_a_context(stand, talk)
+    socket.transport.abort()
+    await gone(stand)
+    halves.go.set()
+    rest = await the_contexts_rest(stand, talk, ticket, len(heard) - 100)
+    whole = talk.sound("first halfsecond half")
+    assert np.array_equal(np.concatenate([heard[:-100], rest]), whole)
+    assert not stand.stage.jobs[0].cancelled.is_set()
+
+
+async def test_a_gateway_out_of_time_hands_contexts_over(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    ticket, heard, socket = await half_a_context(stand, talk)
+    await stand.gateway.drain(0.0)
+    ends = [await talk.receive(socket), await talk.receive(socket)]
+    assert [m["error"]["code"] for m in ends] == ["draining", "draining"]
+    assert [m.get("context_id") for m in ends] == [None, "c"]
+    with pytest.raises(ConnectionClosed):
+        await socket.recv()
+    halves.go.set()
+    stand.gateway.context.services.admission.draining = False  # as another gateway would be
+    rest = await the_contexts_rest(stand, talk, ticket, len(heard))
+    assert len(heard) + len(rest) == len(talk.sound("first halfsecond half"))
+
+
+async def test_contexts_of_who_hangs_up_are_cancelled(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    ticket, _, socket = await half_a_context(stand, talk)
+    await socket.close()
+    async with asyncio.timeout(5):
+        await stand.stage.cancelled_event(ticket.request_id).wait()
+
+
+async def test_a_context_that_cannot_be_resumed_says_so_alone(stand: Any, talk: Any) -> None:
+    async with stand.session() as socket:
+        wish = {"context_id": "c", "request_id": "nobody-knows-me", "token": "x"}
+        await talk.send(socket, "session.resume", **wish)
+        error = (await talk.until(socket, "error"))[-1]
+        assert (error["context_id"], error["error"]["code"]) == ("c", "not_found")
+        await talk.send(socket, "input.text", context_id="c", text="open")
+        await talk.until(socket, "audio.chunk")
+        await talk.send(socket, "session.resume", **wish)
+        error = (await talk.until(socket, "error"))[-1]
+        assert error["error"]["code"] == "wrong_order"

@@ -12,10 +12,12 @@ from itertools import count
 from typing import Any
 
 import msgspec
+import structlog
 
 from gateway import errors
 from gateway.audio import AudioFormat, Outbox, Piece
-from gateway.errors import TooManyContexts, WrongOrder
+from gateway.errors import ClientTooSlow, TooManyContexts, WrongOrder
+from gateway.protocols.native.delivery import FORMAT
 from gateway.protocols.native.messages import (
     CancelSpeech,
     InputDone,
@@ -24,13 +26,16 @@ from gateway.protocols.native.messages import (
     InputPhones,
     InputText,
     OfContext,
+    SessionResume,
     tell,
     write,
 )
-from gateway.protocols.shared.utterance import Utterance
+from gateway.protocols.shared.utterance import Rest, Utterance
 from gateway.requests import GatewayContext, SpeechSpec
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import WordTime
+
+log_ = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -74,6 +79,10 @@ class Contexts:
                 if named is None or named.utterance.text.complete:
                     named = self._open(name, spec)
                 write(named.utterance.text, message)
+            case SessionResume(request_id=request_id, from_sample=sample, token=token):
+                if named is not None and not named.utterance.text.complete:
+                    raise WrongOrder("session.resume must not name a context that takes text")
+                self._open(name, spec, Rest(request_id, sample, token))
             case InputDone():
                 if named is None:
                     raise WrongOrder("input.done must follow a context's text")
@@ -91,9 +100,21 @@ class Contexts:
         """Return when none is left."""
         await self._empty.wait()
 
-    async def cancel_all(self) -> None:
-        """The session is over."""
+    def detach(self) -> None:
+        """Let those that can be resumed go on without their listener."""
+        for utterance in self._speaking:
+            utterance.detach()
+
+    async def end(self, error: AntiphonError | None) -> None:
+        """The session is over; `error` ends each context too, if the client can still hear it."""
         await asyncio.gather(*(utterance.cancel() for utterance in list(self._speaking)))
+        if error is None:
+            return
+        try:
+            for named in self._speaking.values():
+                tell(self._outbox, "error", **named.about(), error=errors.body(error))
+        except ClientTooSlow:
+            log_.debug("context.error_unheard")
 
     def audio(self, utterance: Utterance, piece: Piece) -> str:
         """An `audio.chunk`, behind the times of the words in it."""
@@ -115,17 +136,15 @@ class Contexts:
         else:
             self._done(named, "ok", utterance.played_s())
 
-    def _open(self, name: str, spec: SpeechSpec) -> Named:
+    def _open(self, name: str, spec: SpeechSpec, rest: Rest | None = None) -> Named:
         most = self._context.settings.max_contexts
         if len(self._speaking) >= most:
             raise TooManyContexts(f"at most {most} contexts may be open")
-        utterance = Utterance(self._context, spec, AudioFormat(), self._outbox, self)
+        utterance = Utterance(self._context, spec, AudioFormat(), self._outbox, self, rest)
         named = Named(name, utterance, count())
         self._by_name[name] = self._speaking[utterance] = named
         self._empty.clear()
-        started = {"model": spec.model.name, "voice": spec.voice.id}
-        rate = {"sample_rate": spec.sample_rate, "channels": 1}
-        tell(self._outbox, "audio.start", **named.about(), format="pcm_s16le", **rate, **started)
+        tell(self._outbox, "audio.start", **named.about(), **_started(utterance, rest))
         utterance.start()
         return named
 
@@ -158,6 +177,22 @@ class Contexts:
             duration_s=round(utterance.duration_s, 6),
             played_s=round(played_s, 6),
         )
+
+
+def _started(utterance: Utterance, rest: Rest | None) -> dict[str, Any]:
+    spec = utterance.spec
+    more: dict[str, Any] = {} if rest is None else {"from_sample": rest.from_sample}
+    if (token := utterance.resume_token) is not None:
+        more["resume_token"] = token
+    return {
+        "format": FORMAT,
+        "sample_rate": spec.sample_rate,
+        "channels": 1,
+        "model": spec.model.name,
+        "voice": spec.voice.id,
+        "seed": utterance.seed,
+        **more,
+    }
 
 
 def _timed(word: WordTime) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class CancelSpeech(OfContext):
     played_s: Annotated[float, Field(ge=0.0, le=1e6, strict=False)] | None = None
 
 
-class SessionResume(StrictMessage):
+class SessionResume(OfContext):
     """Go on with a request whose connection was lost, from a sample on."""
 
     type: Literal["session.resume"]

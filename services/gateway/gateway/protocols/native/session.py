@@ -118,6 +118,7 @@ class Session:
         duties = (self._read, self._speak, self._watch, self._leave)
         parts = [asyncio.create_task(duty()) for duty in duties]
         code = _NORMAL
+        failed: AntiphonError | None = None
         try:
             done, _ = await asyncio.wait((sender, *parts), return_when=asyncio.FIRST_COMPLETED)
             match _failure(done):
@@ -125,14 +126,15 @@ class Session:
                     if await self._close_code(gone, parts[0]) in _LOST:
                         self._detach()
                     return
-                case AntiphonError() as error:
-                    code = self._fail(error)
+                case AntiphonError() as failed:
+                    code = self._fail(failed)
                 case Exception() as error:
                     log_.error("session.fault", exc_info=error)
-                    code = self._fail(SynthesisFailed("internal error"), _FAULT)
+                    failed = SynthesisFailed("internal error")
+                    code = self._fail(failed, _FAULT)
         finally:
             await self._stop(*parts)
-            await self._contexts.cancel_all()
+            await self._contexts.end(failed)
             if self._speaking is not None:
                 await self._stop(self._speaking.task)
             await self._hang_up(sender, code)
@@ -158,6 +160,7 @@ class Session:
         if speaking is not None and speaking.request.spec.resumable and speaking.speech.begun:
             speaking.speech.detached = True
             speaking.request.finish_text()
+        self._contexts.detach()
 
     async def _hang_up(self, sender: asyncio.Task[None], code: int) -> None:
         """Send what is still to be said, within a bound, and close."""

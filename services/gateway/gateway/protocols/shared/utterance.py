@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
@@ -20,6 +21,15 @@ _CLEAN_UP_S: Final = 6.0
 log_ = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True)
+class Rest:
+    """What a client that lost its connection still wants of a request: from this sample on."""
+
+    request_id: str
+    from_sample: int
+    token: str
+
+
 class Frames(Protocol):
     """How a protocol says what happens to an utterance."""
 
@@ -33,7 +43,8 @@ class Frames(Protocol):
 class Utterance:
     """Text goes in by `text`; audio comes out of `outbox` in the protocol's frames.
 
-    A text without anything to say ends well, with no audio.
+    A text without anything to say ends well, with no audio. With `rest` the text was sent over
+    another connection.
     """
 
     def __init__(
@@ -43,17 +54,34 @@ class Utterance:
         audio: AudioFormat,
         outbox: Outbox,
         frames: Frames,
+        rest: Rest | None = None,
     ) -> None:
         self.spec = spec
         self.text = context.text()
         self.samples = 0
-        self.request_id = new_request_id()
+        self.request_id = rest.request_id if rest else new_request_id()
         self._audio = audio
         self._outbox = outbox
         self._frames = frames
-        self._speech: Speech = context.speak(spec, self.text, self.request_id)
+        self._speech = self._source(context, rest)
         self._task: asyncio.Task[None] | None = None
         self._cancelled = False
+
+    def _source(self, context: GatewayContext, rest: Rest | None) -> Speech:
+        if rest is None:
+            return context.speak(self.spec, self.text, self.request_id)
+        self.text.finish()
+        return context.attach(self.spec, rest.request_id, rest.from_sample, rest.token)
+
+    @property
+    def seed(self) -> int | None:
+        """What it is sampled with; None where another gateway chose it."""
+        return self._speech.seed
+
+    @property
+    def resume_token(self) -> str | None:
+        """What the client has to show when it comes back, if it may."""
+        return self._speech.resume_token
 
     @property
     def begun(self) -> bool:
@@ -74,6 +102,12 @@ class Utterance:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"utterance-{self.request_id}")
         return self._task
+
+    def detach(self) -> None:
+        """Let it go on without its listener, if he may come back; its text ends here."""
+        if self.spec.resumable and self.begun:
+            self._speech.detached = True
+            self.text.finish()
 
     async def cancel(self) -> None:
         """Stop it, drop what has not left, and return when its slots are free.
