@@ -23,8 +23,9 @@ class BusClient(Client):
 
     The library closes for good when a broker that it is connected to says that the credentials do
     not hold any more, which is what a rotation looks like; the next attempt reads them anew. It
-    skips TLS where the broker does not ask for it. And it leaves the sockets of attempts that
-    failed or were given up to the collector; here each is closed.
+    skips TLS where the broker does not ask for it. It leaves the sockets of attempts that failed or
+    were given up to the collector; here each is closed. And its pings overtake what it has
+    buffered, so that a flush proves nothing: a drained subscription lost what came meanwhile.
     """
 
     async def close(self) -> None:
@@ -44,6 +45,12 @@ class BusClient(Client):
         with contextlib.suppress(OSError, TimeoutError):
             closed = self._transport.wait_closed()  # type: ignore[no-untyped-call]
             await asyncio.wait_for(closed, _CLOSE_S)
+
+    async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
+        if self.is_connected and self._pending:
+            buffered, self._pending, self._pending_data_size = self._pending, [], 0
+            self._transport.writelines(buffered)  # type: ignore[union-attr]
+        await super()._send_ping(future)
 
     async def _process_err(self, err_msg: str) -> None:
         error = nats.errors.Error(f"nats: {err_msg}")
