@@ -6,6 +6,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import structlog
+
+log_ = structlog.get_logger(__name__)
+
 
 async def stop(*tasks: asyncio.Task[Any], again_s: float = 0.1) -> None:
     """Cancel the tasks and wait until they have ended, however they do.
@@ -28,15 +32,18 @@ async def stop(*tasks: asyncio.Task[Any], again_s: float = 0.1) -> None:
 
 
 class Chores:
-    """Short tasks that nobody waits for, kept from being collected until they end."""
+    """Short tasks that nobody waits for, kept from being collected until they end.
+
+    One that fails is an error in the log: nobody else would ever learn of it.
+    """
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, chore: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(chore)
+        task = asyncio.create_task(chore, name=getattr(chore, "__qualname__", None))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
         return task
 
     async def finish(self, limit_s: float) -> None:
@@ -44,6 +51,11 @@ class Chores:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=limit_s)
         await stop(*self._tasks)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log_.error("chore.failed", chore=task.get_name(), exc_info=error)
 
 
 class DutyEnded(Exception):

@@ -75,7 +75,8 @@ class Isolation:
         """Let this worker take other jobs again once the log of `job` has grown."""
         while self._alone is job:
             await asyncio.sleep(self._tuning.look_s)
-            if await grew(self._bus, self._stage.writes, job.request_id, job.epoch):
+            proven = await grew(self._bus, self._stage.writes, job.request_id, job.epoch)
+            if proven and self._alone is job:
                 self._free()
 
     def over(self, job: Job) -> None:
