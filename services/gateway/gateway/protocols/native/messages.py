@@ -21,6 +21,7 @@ from gateway.protocols.fields import (
     WishFields,
 )
 from gateway.requests import DEFAULT, IncrementalText
+from ttscommon.errors import AntiphonError
 from ttscommon.pieces import Alphabet, Phones
 
 
@@ -126,6 +127,11 @@ _client_message: Final[TypeAdapter[ClientMessage]] = TypeAdapter(
 def tell(outbox: Outbox, kind: str, **fields: Any) -> None:
     """Queue a control message."""
     outbox.put(msgspec.json.encode({"type": kind, **fields}).decode())
+
+
+def tell_error(outbox: Outbox, error: AntiphonError, request_id: str | None = None) -> None:
+    """Queue an error, about a request or about the session."""
+    tell(outbox, "error", request_id=request_id, error=errors.body(error))
 
 
 def write(text: IncrementalText, message: InputMessage) -> None:

@@ -50,12 +50,13 @@ class Phase(Enum):
 
 @dataclass(eq=False)
 class SubmittedRequest:
-    """A request whose text the client sends here."""
+    """A request whose text the client sends here. `refused`: it ended in an error."""
 
     spec: SpeechSpec
     text: IncrementalText
     request_id: str = field(default_factory=new_request_id)
     cancelled: bool = False
+    refused: bool = False
     from_sample: int | None = None
 
     def speech(self, context: GatewayContext) -> Speech:
@@ -74,6 +75,7 @@ class ResumedRequest:
     from_sample: int
     token: str
     cancelled: bool = False
+    refused: bool = False
 
     def speech(self, context: GatewayContext) -> Speech:
         return context.attach(self.spec, self.request_id, self.from_sample, self.token)
