@@ -40,8 +40,8 @@ RATE = 16_000
 SAMPLES_PER_CHAR = 160
 MOST_CHARS = 2000
 MODEL = Model(
-    "cantor",
-    "cantor",
+    "vesper",
+    "vesper",
     RATE,
     25.0,
     (
@@ -224,7 +224,7 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
     metrics = GatewayMetrics()
     stopping = asyncio.Event()
     both = Stage("talker", "talk", AUDIO)
-    worker = Worker(bus, both, ["cantor"], 64, stage.handle, stage.report, Metrics())
+    worker = Worker(bus, both, ["vesper"], 64, stage.handle, stage.report, Metrics())
     working = asyncio.create_task(worker.run(stopping, drain_s=0.1))
     await bus.kv.put(subjects.REPLICAS, bus.worker_id, stage.report().encode())
     await stage.report_vocoder()

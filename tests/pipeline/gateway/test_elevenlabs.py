@@ -81,7 +81,7 @@ async def test_lists_have_what_clients_read(stand: Any) -> None:
         assert [v["voice_id"] for v in voices] == ["slt", "awb", "vesper", "vesper-low"]
         assert all(v["name"] and v["category"] for v in voices)
     models = (await stand.http.get("/v1/models", headers={"xi-api-key": "k"})).json()
-    assert models[0]["model_id"] == "cantor"
+    assert models[0]["model_id"] == "vesper"
 
 
 async def test_errors_have_the_vendors_shape(stand: Any) -> None:

@@ -120,7 +120,7 @@ async def test_an_unknown_path_has_the_same_error_shape(stand: Any) -> None:
 
 async def test_models_and_voices_come_from_live_replicas(stand: Any) -> None:
     models = (await stand.http.get("/v1/models")).json()
-    assert [model["id"] for model in models["data"]] == ["cantor"]
+    assert [model["id"] for model in models["data"]] == ["vesper"]
     voices = (await stand.http.get("/v1/audio/voices")).json()
     assert voices == {
         "voices": [
@@ -161,7 +161,7 @@ async def test_every_format_of_openai_is_made(
     response = await stand.http.post("/v1/audio/speech", json=body)
     assert response.headers["content-type"] == media_type
     assert response.content.startswith(magic)
-    assert (response.headers["x-model"], response.headers["x-voice"]) == ("cantor", "slt")
+    assert (response.headers["x-model"], response.headers["x-voice"]) == ("vesper", "slt")
     if response_format == "pcm":
         assert abs(len(response.content) / 48_000 - len(TEXT) * 0.01) < 0.001
 
@@ -213,7 +213,7 @@ async def test_lists_answer_in_the_shapes_that_menus_read(stand: Any) -> None:
         "tts-1",
         ["Slt", "Awb", "Vesper", "Vesper Low"],
     )
-    assert (await stand.http.get("/v1/audio/models")).json() == {"models": [{"id": "cantor"}]}
+    assert (await stand.http.get("/v1/audio/models")).json() == {"models": [{"id": "vesper"}]}
     assert (await stand.http.get("/health")).text == "OK"
     missing = await stand.http.get("/v1/models/nobody")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "unknown_model")

@@ -20,7 +20,7 @@ START = {
     "format": "pcm_s16le",
     "sample_rate": 16_000,
     "channels": 1,
-    "model": "cantor",
+    "model": "vesper",
     "voice": "slt",
     "seed": 7,
 }

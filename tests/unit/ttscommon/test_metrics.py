@@ -10,16 +10,16 @@ def names(metrics: Metrics) -> set[str]:
 
 
 def test_an_engines_series_say_which_model_it_serves() -> None:
-    metrics = Metrics("cantor")
+    metrics = Metrics("vesper")
     metrics.batch.labels("talker").observe(3)
-    labels = {"stage": "talker", "model": "cantor"}
+    labels = {"stage": "talker", "model": "vesper"}
     assert metrics.registry.get_sample_value("tts_batch_size_sum", labels) == 3
 
 
 def test_a_gateways_series_say_whose_listeners_they_are_about() -> None:
     metrics = GatewayMetrics()
-    metrics.ttfp.labels("gateway", "cantor", "acme").observe(0.1)
-    labels = {"stage": "gateway", "model": "cantor", "tenant": "acme"}
+    metrics.ttfp.labels("gateway", "vesper", "acme").observe(0.1)
+    labels = {"stage": "gateway", "model": "vesper", "tenant": "acme"}
     assert metrics.registry.get_sample_value("tts_ttfp_seconds_count", labels) == 1
 
 
@@ -52,9 +52,9 @@ def test_a_metric_without_labels_is_one_series() -> None:
 
 def test_counters_start_at_zero_when_a_listener_is_first_seen() -> None:
     metrics = GatewayMetrics()
-    labels = metrics.listener("cantor", "acme")
-    assert labels == ("cantor", "acme")
-    named = {"model": "cantor", "tenant": "acme"}
+    labels = metrics.listener("vesper", "acme")
+    assert labels == ("vesper", "acme")
+    named = {"model": "vesper", "tenant": "acme"}
     for series in ({"outcome": "error", "viable": "true"}, {"outcome": "ok", "viable": "true"}):
         assert metrics.registry.get_sample_value("tts_streams_total", series | named) == 0
     assert metrics.registry.get_sample_value("tts_underrun_seconds_total", named) == 0

@@ -16,7 +16,7 @@ from ttscommon.messages import SpeechRequest
 from ttscommon.settings import TracingSettings
 from ttscommon.subjects import TALKER
 
-REQUEST = SpeechRequest("r1", "cantor", "slt", "Hello.", created_unix_s=1.0)
+REQUEST = SpeechRequest("r1", "vesper", "slt", "Hello.", created_unix_s=1.0)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_job_carries_its_trace_to_the_worker(spans: InMemorySpanExporter) -> N
     with tracing.processing(TALKER, REQUEST, 1, headers):
         tracing.first_chunk(0.02)
         tracing.first_chunk(0.02)
-    sent, job = named(spans, "send job.talk.cantor"), named(spans, "process job.talk.cantor")
+    sent, job = named(spans, "send job.talk.vesper"), named(spans, "process job.talk.vesper")
     context = sent.get_span_context()
     assert job.parent is not None
     assert context is not None
@@ -59,7 +59,7 @@ def test_a_job_that_ends_without_a_chunk_ends_its_spans(spans: InMemorySpanExpor
         pass
     assert {span.name for span in spans.get_finished_spans()} == {
         "takeover",
-        "process job.talk.cantor",
+        "process job.talk.vesper",
     }
 
 
@@ -95,7 +95,7 @@ def test_without_an_endpoint_nothing_is_traced_or_sent() -> None:
     with tracing.sending(TALKER, REQUEST, headers):
         pass
     assert headers == {}
-    span = tracing.request_span("r1", "cantor", "slt", "")
+    span = tracing.request_span("r1", "vesper", "slt", "")
     assert not span.is_recording()
     assert tracing.trace_id(span) is None
     tracing.finish(span)

@@ -12,24 +12,22 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from tests.unit.vocoder.tiny_vesper import SMALL
 from ttscommon.errors import UnknownModel
 from ttscommon.fields import Field
 from ttscommon.messages import SpeechRequest
 from ttscommon.voice import VoiceError, sha256_of
 from vocoder.codecs import load
 from vocoder.codecs.base import CodecSpec, Work
-from vocoder.codecs.cantor_net import CantorCodecConfig, CantorDecoder
+from vocoder.codecs.vesper_net import VesperDecoder
 
 CODES = {"codes": Field((4,), "i2", 512)}
-SMALL = CantorCodecConfig(
-    decoder_dim=16, decoder_layers=1, vocoder_dim=16, vocoder_layers=1, code_dim=8
-)
 
 
 def voice_folder(path: Path, **changes: Any) -> Path:
     """A voice of small random networks, complete and with the right hashes."""
     torch.manual_seed(0)
-    decoder = CantorDecoder(SMALL)
+    decoder = VesperDecoder(SMALL)
     save_file(decoder.state_dict(), path / "vocoder.safetensors")
     save_file({"nothing": torch.zeros(1)}, path / "talker.safetensors")
     weights = {
@@ -39,11 +37,12 @@ def voice_folder(path: Path, **changes: Any) -> Path:
     config = {
         "format": 1,
         "name": "small",
-        "family": "cantor",
-        "sample_rate": 16_000,
-        "frame_rate_hz": 25.0,
+        "family": "vesper",
+        "sample_rate": 24_000,
+        "frame_rate_hz": 20.0,
         "codebooks": 4,
         "voices": [{"id": "slt", "name": "SLT", "language": "en"}],
+        "presets": {"slt": {"pace": 1.0, "level": 0.0, "span": 1.0}},
         "codec": dataclasses.asdict(SMALL),
         "weights": weights,
     }
@@ -55,13 +54,13 @@ def test_a_voice_folder_becomes_a_codec(tmp_path: Path) -> None:
     codec = load("served-name", voice_folder(tmp_path))
     assert (codec.spec.name, codec.spec.family, codec.spec.frame_rate_hz) == (
         "served-name",
-        "cantor",
-        25.0,
+        "vesper",
+        20.0,
     )
     assert [voice.id for voice in codec.spec.voices] == ["slt"]
     state = codec.open(SpeechRequest("r", "m", "slt", "text", seed=1))
     (samples,) = codec.decode([Work(state, {"codes": np.ones((3, 4), np.int16)}, final=True)])
-    assert len(samples) == codec.spec.samples(3, final=True) == 3 * 640
+    assert len(samples) == codec.spec.samples(3, final=True) == 3 * 1200
 
 
 def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
@@ -72,8 +71,8 @@ def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"codec": dataclasses.asdict(dataclasses.replace(SMALL, vocoder_dim=24))},
-        {"sample_rate": 24_000},
+        {"codec": dataclasses.asdict(dataclasses.replace(SMALL, dim=24))},
+        {"sample_rate": 16_000},
     ],
 )
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:

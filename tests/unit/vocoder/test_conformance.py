@@ -12,19 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
 
+from tests.unit.vocoder.tiny_vesper import tiny
 from ttscommon.errors import MalformedMessage
 from ttscommon.fields import concatenate, rows
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
-from ttscommon.replicas import Voice
 from vocoder.codecs.base import Codec, Samples, Work
-from vocoder.codecs.cantor import Cantor
-from vocoder.codecs.cantor_net import CantorDecoder
 from vocoder.codecs.fake import Curve, FakeCodec, Manner
-from vocoder.codecs.vesper import Preset, Vesper
-from vocoder.codecs.vesper_net import VesperCodecConfig, VesperDecoder
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import Limits
 from vocoder.engine.stream import Event, Failed, Finished, Piece, Resume, first_frame
@@ -39,36 +34,11 @@ def fake(**manner: object) -> Codec:
 
 
 @cache
-def cantor() -> Codec:
-    """Mostly voiced, so that the phase of a pulse depends on frames long past."""
-    torch.manual_seed(1)
-    torch.set_num_threads(1)
-    decoder = CantorDecoder()
-    torch.nn.init.normal_(decoder.codes)
-    with torch.no_grad():
-        decoder.pitch_head.bias[1] += 3
-    return Cantor("m", decoder, (Voice("slt", "SLT", "en"),))
-
-
-@cache
 def vesper() -> Codec:
-    """Mostly voiced as well, in a preset of its own."""
-    torch.manual_seed(1)
-    torch.set_num_threads(1)
-    config = VesperCodecConfig(codebook_size=512, text_codes=512, text_dim=16, dim=32)
-    decoder = VesperDecoder(config)
-    torch.nn.init.normal_(decoder.pitch_table, std=0.3)
-    torch.nn.init.normal_(decoder.energy_table)
-    torch.nn.init.normal_(decoder.text_table)
-    decoder.pitch_table.data[..., 1] = 2.0
-    decoder.pitch_table.data[:60, :, 1] = 0.0
-    decoder.head.bias.data -= 2
-    voices = (Voice("slt", "SLT", "en"),)
-    return Vesper("m", decoder, voices, {"slt": Preset(0.1, 1.2)})
+    return tiny()
 
 
 FAMILIES: dict[str, Callable[[], Codec]] = {
-    "cantor": cantor,
     "vesper": vesper,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
@@ -193,10 +163,10 @@ def test_a_successor_of_a_successor_is_as_good(family: Callable[[], Codec]) -> N
 
 def test_a_mark_of_another_family_fails_that_stream_alone() -> None:
     heard = Heard()
-    engine = Engine(cantor(), slots=2, metrics=Metrics())
+    engine = Engine(vesper(), slots=2, metrics=Metrics())
     engine.listen(heard)
-    engine.open(request("a"), Resume(40 * 640, 40, b"?"))
-    engine.feed("a", sequence(cantor(), cantor().spec.replay_from(40)))
+    engine.open(request("a"), Resume(40 * 1200, 40, b"?"))
+    engine.feed("a", sequence(vesper(), vesper().spec.replay_from(40)))
     for _ in range(5):
         engine.cancel("nobody")
         engine.step()

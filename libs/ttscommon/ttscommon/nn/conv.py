@@ -1,4 +1,4 @@
-"""ConvNeXt blocks (Liu et al., 2022), causal with a carried tail or symmetric."""
+"""ConvNeXt blocks (Liu et al., 2022), and what a causal convolution carries."""
 
 import torch
 from torch import Tensor, nn
@@ -20,28 +20,17 @@ def tail_after(x: Tensor, lengths: Tensor, size: int) -> Tensor:
 class ConvNeXt(nn.Module):
     """Depthwise convolution, norm and a two-layer MLP around a scaled residual."""
 
-    def __init__(self, size: int, kernel: int, expansion: int, causal: bool = True) -> None:
+    def __init__(self, size: int, kernel: int, expansion: int) -> None:
+        """`kernel` is odd: as many steps before as after."""
         super().__init__()
-        self.causal = causal
-        self.tail_size = kernel - 1
-        self.depthwise = nn.Conv1d(size, size, kernel, groups=size)
+        self.depthwise = nn.Conv1d(size, size, kernel, padding=kernel // 2, groups=size)
         self.norm = nn.LayerNorm(size)
         self.rise = nn.Linear(size, expansion * size)
         self.fall = nn.Linear(expansion * size, size)
         self.scale = nn.Parameter(torch.full((size,), LAYER_SCALE))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[batch, steps, size] -> [batch, steps, size], zeros before (and after) the input."""
-        before = self.tail_size if self.causal else self.tail_size // 2
-        padded = nn.functional.pad(x, (0, 0, before, self.tail_size - before))
-        return self._mixed(x, padded)
-
-    def step(self, x: Tensor, lengths: Tensor, tail: Tensor) -> tuple[Tensor, Tensor]:
-        """Go on from a carried tail [batch, tail_size, size]. Returns output and new tail."""
-        padded = torch.cat((tail, x), 1)
-        return self._mixed(x, padded), tail_after(padded, lengths, self.tail_size)
-
-    def _mixed(self, x: Tensor, padded: Tensor) -> Tensor:
-        mixed = self.depthwise(padded.transpose(1, 2)).transpose(1, 2)
+        """[batch, steps, size] -> [batch, steps, size], zeros around the input."""
+        mixed = self.depthwise(x.transpose(1, 2)).transpose(1, 2)
         hidden = nn.functional.gelu(self.rise(self.norm(mixed)))
         return x + self.scale * self.fall(hidden)

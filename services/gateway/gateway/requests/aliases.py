@@ -48,7 +48,7 @@ class Aliases:
         "eleven_*" = "vesper"
 
         [voices]
-        alloy = "awb"
+        alloy = "vesper-calm"
     """
 
     models: Mapping[str, str] = field(default_factory=lambda: _MODELS)

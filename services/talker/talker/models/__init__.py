@@ -37,10 +37,6 @@ def _load(name: str, path: Path, *, pads: bool, device: Device | None) -> Talker
             told = {"device": str(device.where), "dtype": "bfloat16"}
         return Qwen3Tts.load(name, checkpoint, pads=pads, **told)
     voice = load_voice(path)
-    if voice.family == "cantor":
-        from talker.models.cantor import Cantor
-
-        return Cantor.load(name, voice, "cpu" if device is None else str(device.where))
     if voice.family == "vesper":
         from talker.models.vesper import Vesper
 

@@ -23,7 +23,7 @@ class TextEncoder(nn.Module):
         self.rounds = rounds
         self.embedding = nn.Embedding(symbols, dim)
         self.convolutions = nn.ModuleList(
-            ConvNeXt(dim, _KERNEL, _EXPANSION, causal=False) for _ in range(_CONVOLUTIONS)
+            ConvNeXt(dim, _KERNEL, _EXPANSION) for _ in range(_CONVOLUTIONS)
         )
         self.layer = _Layer(dim)
         self.norm = nn.LayerNorm(dim)

@@ -22,8 +22,6 @@ SYMBOLS: tuple[str, ...] = (
 )
 SYMBOL_IDS: dict[str, int] = {symbol: index for index, symbol in enumerate(SYMBOLS)}
 
-FLAG_INSIDE, FLAG_INITIAL, FLAG_PAUSE = 0, 1, 2
-
 
 class Phone(NamedTuple):
     """One phone of an utterance.
@@ -36,15 +34,3 @@ class Phone(NamedTuple):
     symbol: str
     word: int
     initial: bool
-
-    @property
-    def symbol_id(self) -> int:
-        """Index into SYMBOLS. Raises KeyError for a symbol outside the vocabulary."""
-        return SYMBOL_IDS[self.symbol]
-
-    @property
-    def flag(self) -> int:
-        """FLAG_PAUSE, FLAG_INITIAL or FLAG_INSIDE."""
-        if self.word < 0:
-            return FLAG_PAUSE
-        return FLAG_INITIAL if self.initial else FLAG_INSIDE

@@ -24,10 +24,6 @@ def load(name: str, path: Path, windows: tuple[int, int] | None = None) -> Codec
         checkpoint = find_checkpoint(str(path))
         return Qwen3Codec.load(name, checkpoint, windows=windows and Windows(*windows))
     voice = load_voice(path)
-    if voice.family == "cantor":
-        from vocoder.codecs.cantor import Cantor
-
-        return Cantor.load(name, voice)
     if voice.family == "vesper":
         from vocoder.codecs.vesper import Vesper
 

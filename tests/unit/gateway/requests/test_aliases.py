@@ -11,14 +11,14 @@ VOICES = tuple(Voice(name, name, "en") for name in ("slt", "rms", "alloy"))
 
 
 def test_the_deployments_own_names_come_first() -> None:
-    aliases = Aliases(voices={"slt": "rms", "alloy": "rms"}, models={"cantor": "other"})
+    aliases = Aliases(voices={"slt": "rms", "alloy": "rms"}, models={"vesper": "other"})
     assert aliases.voice("alloy", VOICES) == "alloy"
-    assert aliases.model("cantor", {"cantor"}) == "cantor"
+    assert aliases.model("vesper", {"vesper"}) == "vesper"
 
 
 @pytest.mark.parametrize("name", ["tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2027"])
 def test_openais_models_mean_the_default(name: str) -> None:
-    assert Aliases().model(name, {"cantor"}) == "default"
+    assert Aliases().model(name, {"vesper"}) == "default"
 
 
 def test_every_voice_of_openai_is_one_of_ours() -> None:
@@ -35,10 +35,10 @@ def test_a_name_that_means_nothing_stays_itself_unless_lenient() -> None:
 
 def test_a_file_adds_and_overrides(tmp_path: Path) -> None:
     file = tmp_path / "aliases.toml"
-    file.write_text('[models]\n"tts-1" = "other"\n"eleven_*" = "cantor"\n[voices]\nash = "rms"\n')
+    file.write_text('[models]\n"tts-1" = "other"\n"eleven_*" = "vesper"\n[voices]\nash = "rms"\n')
     aliases = Aliases.load(file)
     assert aliases.model("tts-1", ()) == "other"
-    assert aliases.model("eleven_flash", ()) == "cantor"
+    assert aliases.model("eleven_flash", ()) == "vesper"
     assert aliases.model("tts-1-hd", ()) == "default"
     assert aliases.voice("ash", VOICES) == "rms"
 

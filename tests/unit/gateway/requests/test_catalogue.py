@@ -26,8 +26,8 @@ def test_models_are_what_talkers_serve() -> None:
 
 
 def test_default_is_the_preferred_model_if_it_lives() -> None:
-    snapshot = Snapshot((replica("talker", "a", "cantor"),))
-    assert snapshot.model("default", "cantor").name == "cantor"
+    snapshot = Snapshot((replica("talker", "a", "vesper"),))
+    assert snapshot.model("default", "vesper").name == "vesper"
     assert snapshot.model("default", "gone").name == "a"
 
 
@@ -39,8 +39,8 @@ def test_a_draining_replica_takes_nothing_new() -> None:
 
 
 def test_an_unknown_model_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(UnknownModel, match="cantor"):
-        Snapshot((replica("talker", "cantor"),)).model("nobody", "cantor")
+    with pytest.raises(UnknownModel, match="vesper"):
+        Snapshot((replica("talker", "vesper"),)).model("nobody", "vesper")
 
 
 def test_a_voice_is_found_by_id_or_is_the_first() -> None:
@@ -90,13 +90,13 @@ async def test_an_adopted_stream_is_no_other_gateways_any_more(broker: Any) -> N
     await bus.close()
 
 
-@pytest.mark.parametrize("asked", ["default", "cantor"])
+@pytest.mark.parametrize("asked", ["default", "vesper"])
 def test_a_model_that_is_being_loaded_is_not_unknown_but_comes_soon(asked: str) -> None:
-    loading = Snapshot((replica("talker", loading="cantor"), replica("vocoder", "cantor")))
-    with pytest.raises(Loading, match="loading 'cantor'"):
-        loading.model(asked, "cantor")
-    other = Snapshot((replica("talker", "other"), replica("talker", loading="cantor")))
+    loading = Snapshot((replica("talker", loading="vesper"), replica("vocoder", "vesper")))
+    with pytest.raises(Loading, match="loading 'vesper'"):
+        loading.model(asked, "vesper")
+    other = Snapshot((replica("talker", "other"), replica("talker", loading="vesper")))
     with pytest.raises(Loading):
-        other.model(asked, "cantor")
-    served = Snapshot((replica("talker", "cantor"), replica("talker", loading="cantor")))
-    assert served.model(asked, "cantor").name == "cantor"
+        other.model(asked, "vesper")
+    served = Snapshot((replica("talker", "vesper"), replica("talker", loading="vesper")))
+    assert served.model(asked, "vesper").name == "vesper"

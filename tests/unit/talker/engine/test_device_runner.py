@@ -19,11 +19,9 @@ from talker.engine.device_runner import DeviceRunner
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event, Failed, Finished
 from talker.models.base import Attend, Out, Prompts, Rows, State
-from talker.models.cantor import Cantor, spec_of
-from talker.models.cantor_net import CantorConfig, CantorNet
-from talker.models.cantor_stream import SamplingDefaults
-from talker.text.frontend import Given, Utterance
-from talker.text.symbols import SYMBOLS, Phone
+from talker.models.vesper import Vesper
+from talker.models.vesper_frame import FrameChoice
+from tests.unit.talker.models.tiny_vesper import tiny
 from ttscommon.device.device import Device, Host
 from ttscommon.device.late import Late
 from ttscommon.fields import Arrays, concatenate
@@ -31,7 +29,6 @@ from ttscommon.inflight import DeviceError
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Text
-from ttscommon.replicas import Voice
 
 TEXTS = (
     "One small step, said the talker.",
@@ -42,23 +39,8 @@ TEXTS = (
 )
 
 
-class Letters:
-    """A letter is a phone."""
-
-    def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance:
-        phones = [Phone(SYMBOLS[2 + ord(c) % 50], 0, False) for c in utterance if c.isalpha()]
-        return Utterance((Phone("pau", -1, False), *phones), ())
-
-
-def cantor(device: Device | None = None, kind: type[Cantor] = Cantor) -> Cantor:
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    config = CantorConfig(dim=64, layers=2, heads=2, hidden=96, depth_dim=32, depth_hidden=48)
-    net = CantorNet(config)
-    for parameter in net.parameters():
-        parameter.data *= 2.0
-    spec = spec_of(net, "m", (Voice("slt", "SLT", "en"),), 16_000, 25.0)
-    family = kind(spec, net, Letters(), SamplingDefaults(max_frames_per_phone=4))
+def vesper(device: Device | None = None, kind: type[Vesper] = Vesper) -> Vesper:
+    family = tiny(kind)
     family.compute_on(device)
     return family
 
@@ -66,7 +48,7 @@ def cantor(device: Device | None = None, kind: type[Cantor] = Cantor) -> Cantor:
 class Run:
     """An engine stepped by hand, and what each stream gave."""
 
-    def __init__(self, family: Cantor, *, blocks: int = 160, slots: int = 8) -> None:
+    def __init__(self, family: Vesper, *, blocks: int = 160, slots: int = 8) -> None:
         self.engine = Engine(
             family, slots=slots, blocks=blocks, depth=family.depth, metrics=Metrics()
         )
@@ -100,7 +82,7 @@ class Run:
         return {key: concatenate(self.chunks[key]) for key in spoken}
 
 
-def spoken(family: Cantor, *, evict_every: int = 0, **sizes: int) -> dict[str, Arrays]:
+def spoken(family: Vesper, *, evict_every: int = 0, **sizes: int) -> dict[str, Arrays]:
     run = Run(family, **sizes)
     for index, text in enumerate(TEXTS):
         run.open(f"r{index}", text, seed=index)
@@ -121,39 +103,39 @@ def same(one: Mapping[str, Arrays], other: Mapping[str, Arrays]) -> None:
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, Arrays]:
-    return spoken(cantor())
+    return spoken(vesper())
 
 
 @pytest.mark.parametrize("device", [Host, Late])
 def test_a_device_says_what_the_cpu_says(
     device: type[Device], expected: Mapping[str, Arrays]
 ) -> None:
-    same(spoken(cantor(device())), expected)
+    same(spoken(vesper(device())), expected)
 
 
 def test_streams_that_give_way_and_come_back_say_the_same(expected: Mapping[str, Arrays]) -> None:
-    same(spoken(cantor(Late()), evict_every=3), expected)
+    same(spoken(vesper(Late()), evict_every=3), expected)
 
 
 def test_a_cache_under_pressure_and_few_slots_change_nothing(
     expected: Mapping[str, Arrays],
 ) -> None:
-    same(spoken(cantor(Late()), blocks=20), expected)
+    same(spoken(vesper(Late()), blocks=20), expected)
 
 
-class Recorded(Cantor):
+class Recorded(Vesper):
     """Prompts of fixed shapes, as a family has them whose `prefill` reads nothing back."""
 
     fixed_prompts = True
 
 
 def test_recorded_prompts_say_the_same(expected: Mapping[str, Arrays]) -> None:
-    same(spoken(cantor(Late(), Recorded)), expected)
+    same(spoken(vesper(Late(), Recorded)), expected)
 
 
-@pytest.mark.parametrize("kind", [Cantor, Recorded])
-def test_launches_are_counted_by_graph_recording_or_eager(kind: type[Cantor]) -> None:
-    run = Run(cantor(Late(), kind))
+@pytest.mark.parametrize("kind", [Vesper, Recorded])
+def test_launches_are_counted_by_graph_recording_or_eager(kind: type[Vesper]) -> None:
+    run = Run(vesper(Late(), kind))
     run.open("r", TEXTS[0], seed=0)
     run.until_all_end()
 
@@ -167,7 +149,7 @@ def test_launches_are_counted_by_graph_recording_or_eager(kind: type[Cantor]) ->
 
 def test_the_host_is_a_step_ahead_of_the_device() -> None:
     device = Late()
-    run = Run(cantor(device))
+    run = Run(vesper(device))
     run.open("r", TEXTS[0], seed=0)
     for _ in range(6):
         run.engine.step()
@@ -178,7 +160,7 @@ def test_the_host_is_a_step_ahead_of_the_device() -> None:
 def test_a_step_is_three_copies_and_one_graph() -> None:
     """Two copies to the device where something was staged, one where not, and one back."""
     device = Late()
-    run = Run(cantor(device))
+    run = Run(vesper(device))
     run.open("r", TEXTS[3], seed=0)
     for _ in range(8):
         run.engine.step()
@@ -189,22 +171,28 @@ def test_a_step_is_three_copies_and_one_graph() -> None:
     assert len(counted) <= 4
 
 
-class Poisoned(Cantor):
-    """NaN enters the second row's hidden state in its tenth step."""
+class PoisonedChoice(FrameChoice):
+    """NaN enters the hidden state of one seed in its tenth step."""
 
-    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
-        poison = (state["frame"][rows.slots] == 10) & (state["seed"][rows.slots] == 1)
-        self._poison = torch.where(poison, torch.nan, 0.0)
-        return super().decode(rows, state, attend)
-
-    def _draw_frame(self, hidden: Tensor, rows: Rows, state: State, samples: Tensor) -> Out:
+    def plain(
+        self, hidden: Tensor, positions: Tensor, rows: Rows, state: State, samples: Tensor
+    ) -> Out:
         if not isinstance(rows, Prompts):
-            hidden = hidden + self._poison[:, None]
-        return super()._draw_frame(hidden, rows, state, samples)
+            sick = (state["frame"][rows.slots] == 10) & (state["seed"][rows.slots] == 1)
+            hidden = hidden + torch.where(sick, torch.nan, 0.0)[:, None]
+        return super().plain(hidden, positions, rows, state, samples)
+
+
+class Poisoned(Vesper):
+    """See PoisonedChoice."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._frame = PoisonedChoice(self._net, self.spec.max_positions)
 
 
 def test_a_row_that_is_not_finite_fails_alone(expected: Mapping[str, Arrays]) -> None:
-    run = Run(cantor(Late(), Poisoned))
+    run = Run(vesper(Late(), Poisoned))
     for index, text in enumerate(TEXTS):
         run.open(f"r{index}", text, seed=index)
     found = run.until_all_end()
@@ -229,13 +217,13 @@ class Broken(Late):
 
 
 def test_an_error_of_the_device_ends_the_engine() -> None:
-    run = Run(cantor(Broken()))
+    run = Run(vesper(Broken()))
     run.open("r", TEXTS[0], seed=0)
     with pytest.raises(DeviceError):
         run.until_all_end()
 
 
-class Refusing(Cantor):
+class Refusing(Vesper):
     """Prompts of one seed raise."""
 
     def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
@@ -245,7 +233,7 @@ class Refusing(Cantor):
 
 
 def test_a_prompt_that_raises_is_found_and_fails_alone(expected: Mapping[str, Arrays]) -> None:
-    run = Run(cantor(Host(), Refusing))
+    run = Run(vesper(Host(), Refusing))
     for index, text in enumerate(TEXTS):
         run.open(f"r{index}", text, seed=index)
     found = run.until_all_end()
@@ -254,7 +242,7 @@ def test_a_prompt_that_raises_is_found_and_fails_alone(expected: Mapping[str, Ar
 
 
 def test_padding_writes_to_the_reserved_block_alone() -> None:
-    family = cantor(Host())
+    family = vesper(Host())
     runner = family.runner(4, 10, 1)
     assert isinstance(runner, DeviceRunner)
     runner.decodes.record_all()
@@ -267,7 +255,7 @@ def test_padding_writes_to_the_reserved_block_alone() -> None:
 
 def test_a_decode_step_reads_nothing_back_and_stays_on_its_device() -> None:
     """On tensors without values a read, or a shape that hangs on a value, raises."""
-    family = cantor()
+    family = vesper()
     family._net.to("meta")
     meta = torch.device("meta")
 

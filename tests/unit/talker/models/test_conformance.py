@@ -18,7 +18,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 
 from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import Engine
@@ -27,81 +26,20 @@ from talker.engine.stream import ChunkReady, Event
 from talker.engine.torch_runner import TorchRunner
 from talker.engine.widths import Widths
 from talker.models.base import Arrays, Family, Prepared, TalkerModel
-from talker.models.cantor import Cantor, spec_of
-from talker.models.cantor_net import CantorConfig, CantorNet
-from talker.models.cantor_stream import SamplingDefaults
 from talker.models.fake import Curve, FakeModel, Manner
-from talker.models.vesper import Vesper
-from talker.models.vesper import spec_of as vesper_spec
-from talker.models.vesper_net import VesperConfig, VesperNet
-from talker.models.vesper_stream import VesperSampling
-from talker.text.frontend import Given, Utterance, Word
-from talker.text.symbols import SYMBOLS, Phone
+from talker.text.frontend import Given
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
+from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE
+from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from ttscommon.device.late import Late
 from ttscommon.errors import AntiphonError, NothingToSay
 from ttscommon.fields import concatenate, cut, rows
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Boundary, Pause, Phones, Piece, Text
-from ttscommon.replicas import Voice
 from ttscommon.runtime import Failed, Finished
 
 BLOCKS = 96
-
-
-class Letters:
-    """A frontend for tests: a letter is a phone."""
-
-    def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance:
-        text = utterance
-        for index, spoken in enumerate(given):
-            text = text.replace(chr(0xE000 + index), spoken.text)
-        phones, words = [Phone("pau", -1, False)], []
-        for index, word in enumerate(text.split()):
-            letters = [c for c in word.lower() if c.isalpha()]
-            if not letters:
-                continue
-            start = len(phones)
-            phones += [
-                Phone(SYMBOLS[2 + ord(c) % 50], index, i == 0) for i, c in enumerate(letters)
-            ]
-            words.append(Word(word, start, len(phones)))
-        if not words:
-            raise NothingToSay("no word")
-        return Utterance((*phones, Phone("pau", -1, False)), tuple(words), (".",))
-
-
-def cantor() -> Cantor:
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    net = CantorNet(
-        CantorConfig(dim=64, layers=2, heads=2, hidden=96, depth_dim=32, depth_hidden=48)
-    )
-    for parameter in net.parameters():  # wide logits, so that ids follow the input
-        parameter.data *= 2.0
-    spec = spec_of(net, "m", (Voice("slt", "SLT", "en"),), 16_000, 25.0)
-    return Cantor(spec, net, Letters(), SamplingDefaults(max_frames_per_phone=6))
-
-
-def vesper() -> Vesper:
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    net = VesperNet(
-        VesperConfig(
-            codebook_size=48, text_codes=32, text_dim=16, text_rounds=1, prosody_dim=16,
-            prosody_rounds=1, dim=64, layers=2, heads=2, hidden=96, energy_hidden=32,
-            draft_hidden=32, positions=1024,
-        )
-    )  # fmt: skip
-    for parameter in net.parameters():
-        parameter.data *= 2.0
-    torch.nn.init.normal_(net.text_table)
-    net.move_head.bias.data += torch.tensor([-1.0, 1.0, 1.0, 0.5])
-    voices = (Voice("slt", "SLT", "en"), Voice("low", "Low", "en"))
-    spec = vesper_spec(net, "m", voices, 24_000, 20.0, (0.7, 1.4))
-    sampling = VesperSampling(longest_units=8)
-    return Vesper(spec, net, Letters(), sampling, {"slt": 1.0, "low": 0.9}, (5, 6, 7, 8))
 
 
 def fake(**manner: object) -> FakeModel:
@@ -116,7 +54,6 @@ def on_a_device(make: Callable[[], TalkerModel]) -> TalkerModel:
 
 
 FAMILIES: dict[str, Callable[[], Family]] = {
-    "cantor": cantor,
     "vesper": vesper,
     "fake": fake,
     "fake with a cache": partial(fake, cached=True, sequence_frames=40),
@@ -127,7 +64,6 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "fake with float frames": partial(fake, float_frames=True),
     "fake without preset voices": partial(fake, voices=False),
     "qwen3-tts": tiny,
-    "cantor on a device": partial(on_a_device, cantor),
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
 }
@@ -432,7 +368,7 @@ def test_words_come_in_order_within_the_audio(family: Family, undisturbed: Heard
 
 
 def test_a_poisoned_block_fails_its_own_stream_and_nobody_elses(depth: int) -> None:
-    family = cantor()
+    family = vesper()
     bench = Bench(family, depth)
     runner = bench.engine._runner
     assert isinstance(runner, TorchRunner)
@@ -459,7 +395,7 @@ def test_a_poisoned_block_fails_its_own_stream_and_nobody_elses(depth: int) -> N
 
 
 def spoken(*pieces: Piece, depth: int = 0) -> Heard:
-    bench = Bench(cantor(), depth)
+    bench = Bench(vesper(), depth)
     heard = bench.open(request(text="", text_final=False))
     bench.feed("r", *pieces, final=True)
     bench.run()
@@ -473,12 +409,11 @@ def test_a_pause_lasts_as_long_as_it_was_asked_to(depth: int) -> None:
     (first,) = [word for word in paused.words if word.word == "two."]
     (second,) = [word for word in paused.words if word.word == "Three"]
     silence = spoken(Text("One two."), depth=depth)
-    assert rows(silence.arrays) / 25.0 >= first.end_s
-    start = rows(silence.arrays)
-    held = paused.arrays["advance"][start : start + 10]
-    assert held[:9].tolist() == [0] * 9
-    assert held[9] > 0
-    assert second.start_s >= (start + 10) / 25.0
+    start, frames = rows(silence.arrays), round(0.4 * RATE_HZ)
+    assert start / RATE_HZ >= first.end_s
+    quiet = paused.arrays["codes"][start : start + frames]
+    assert quiet.tolist() == [list(SILENCE)] * frames
+    assert second.start_s >= (start + frames) / RATE_HZ
 
 
 def test_a_boundary_ends_an_utterance_wherever_it_stands() -> None:
