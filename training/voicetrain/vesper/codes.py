@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from talker.models.vesper_net import nearest
 from vocoder.codecs.vesper_net import HOPS_PER_FRAME, VesperDecoder
 from vocoder.codecs.vesper_sound import VOICED_HZ
 
@@ -57,8 +56,9 @@ def quantised(tables: Tables, found: Features) -> Tensor:
 
 
 def closest(x: Tensor, table: Tensor) -> Tensor:
-    """`nearest` in parts, for many rows."""
-    return torch.cat([nearest(part, table) for part in x.split(_ROWS)])
+    """Index of the closest entry: [n, dim], [size, dim] -> [n] int64."""
+    norms = (table**2).sum(1)
+    return torch.cat([(norms - 2 * part @ table.T).argmin(1) for part in x.split(_ROWS)])
 
 
 def fit(parts: Sequence[Features], size: int, text_size: int, seed: int) -> Tables:

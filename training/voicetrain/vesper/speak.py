@@ -9,6 +9,7 @@ from torch import Tensor
 
 from talker.models.vesper_net import VesperNet, moved, token_contexts
 from talker.models.vesper_stream import VesperSampling
+from talker.models.vesper_text import TextCodes
 from vocoder.codecs.vesper_net import VesperDecoder
 from voicetrain.data import Array
 
@@ -101,7 +102,8 @@ def speak(
         if bool((pointer >= counts).all()):
             break
     frames = torch.stack(made, 1)
-    return [_spoken(net, text, row) for text, row in zip(texts, frames, strict=True)]
+    text_codes = TextCodes(net.text_table)
+    return [_spoken(net, text_codes, *each) for each in zip(texts, frames, strict=True)]
 
 
 def _allowed(logits: Tensor, pointer: Tensor, held: Tensor, counts: Tensor, longest: int) -> Tensor:
@@ -114,13 +116,14 @@ def _allowed(logits: Tensor, pointer: Tensor, held: Tensor, counts: Tensor, long
     return logits
 
 
-def _spoken(net: VesperNet, text: Sequence[int], row: Tensor) -> Spoken:
+def _spoken(net: VesperNet, text_codes: TextCodes, text: Sequence[int], row: Tensor) -> Spoken:
     """One utterance of what a batch made, cut where its pointer left the last token."""
     pointer, move, code, energy = row.unbind(-1)
     inside = pointer < len(text)
     pointer, move, code, energy = (x[inside] for x in (pointer, move, code, energy))
-    lookup = net.text_codes(torch.tensor(text))
-    codes = torch.cat((torch.stack((code, energy), -1), lookup[pointer, move & 1]), -1)
+    units = torch.stack((pointer, (pointer + (move & 1)).clamp(max=len(text) - 1)), -1)
+    told = text_codes(net.text(torch.tensor(text)[None])[0][units])
+    codes = torch.cat((torch.stack((code, energy), -1), told), -1)
     owner = torch.stack((pointer, pointer + (move & 1)), -1).flatten()
     units = torch.bincount(owner, minlength=len(text))
     after, _ = moved(pointer[-1], torch.tensor(0), move[-1])

@@ -2,8 +2,8 @@
 
 Text becomes utterances (a clause or sentence each) and an utterance becomes tokens, which the
 encoders read at once, outside the engine. Each utterance is a sequence of its own in the cache:
-one position that says the pace, then one a frame. Energy is chosen when a chunk is rendered, for
-all frames of all streams at once; text codes are looked up at the pointer.
+one position that says the pace, then one a frame. Energy is chosen and text is quantised when a
+chunk is rendered, for all frames of all streams at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,14 @@ from talker.models.base import (
 )
 from talker.models.vesper_frame import MOVING, FrameChoice
 from talker.models.vesper_net import MOVES, VesperConfig, VesperNet, token_contexts
-from talker.models.vesper_stream import Told, VesperPrepared, VesperSampling, VesperStream
+from talker.models.vesper_stream import (
+    UNITS_PER_FRAME,
+    Told,
+    VesperPrepared,
+    VesperSampling,
+    VesperStream,
+)
+from talker.models.vesper_text import TextCodes
 from talker.text.frontend import EnglishFrontend, Given, Utterance
 from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
 from ttscommon.errors import BadRequest, UnknownVoice
@@ -83,6 +90,9 @@ class Vesper(TalkerModel):
         self._net = net.eval()
         self._reading = (reading or net).eval()
         self._frame = FrameChoice(net, spec.max_positions)
+        self._text_codes = TextCodes(net.text_table)
+        if net.text_table.device.type == "cpu":
+            halve(self._text_codes)
         self._sampling = sampling
         self._paces = paces
         self._silence = torch.tensor(silence, device=net.begin.device)
@@ -140,7 +150,7 @@ class Vesper(TalkerModel):
         return self._frame.plain(hidden, rows.positions, rows, state, every)
 
     def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Energy of all frames at once: codes [frames, 4], move [frames]."""
+        """Energy and text of all frames at once: codes [frames, 4], move [frames]."""
         count = len(raw["code"])
         logits = self._net.energy_logits(raw["hidden"], raw["move"], raw["code"])
         device = logits.device
@@ -151,7 +161,7 @@ class Vesper(TalkerModel):
             temperature=torch.full((count,), self._sampling.energy_temperature, device=device),
             top_k=torch.full((count,), self._sampling.top_k, device=device),
         )
-        codes = torch.cat([torch.stack([raw["code"], energy], 1), raw["text"]], 1)
+        codes = torch.stack([raw["code"], energy, *self._text_codes(raw["text"]).unbind(1)], 1)
         codes = torch.where(raw["silent"][:, None] > 0, self._silence, codes)
         return {"codes": codes.to(torch.int16), "move": raw["move"].to(torch.uint8)}
 
@@ -169,7 +179,7 @@ class Vesper(TalkerModel):
         return Told(
             net.embed_begin(paced).numpy(),
             (contexts + paced).numpy(),
-            net.text_codes(ids).numpy(),
+            net.text(ids[None])[0].numpy(),
             tokens.words,
         )
 
@@ -197,7 +207,7 @@ def spec_of(
         voices=voices,
         frame={"codes": Field((CODEBOOKS,), "i2", max(c.codebook_size, c.text_codes))},
         replay={"move": Field((), "u1", MOVES)},
-        raw={**chosen, "text": Field((2,), "i8"), "hidden": told},
+        raw={**chosen, "text": Field((UNITS_PER_FRAME, c.text_dim), "f4"), "hidden": told},
         state={
             **moving,
             **temperatures,

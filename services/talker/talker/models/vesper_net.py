@@ -4,8 +4,8 @@ A frame is two units of 25 ms, and in each unit the pointer stands on one token;
 it stays or moves on by one. So a frame makes one of four moves, and the pointer's path is the
 exact durations of all tokens. Each step chooses the move, then codebook 0 (pitch) given the move;
 both, and nothing else, go back into the recurrence. Codebook 1 (energy) follows outside of it;
-codebooks 2 and 3 (text) are looked up at the pointer. A recurrent drafter (Cheng et al. 2024,
-ReDrafter) guesses the coming frames for speculative decoding.
+codebooks 2 and 3 (text) are what the text encoder made of the pointer's tokens, quantised. A
+recurrent drafter (Cheng et al. 2024, ReDrafter) guesses the coming frames for speculative decoding.
 
 There is no prompt: the text encoder has read the whole utterance, both ways, and a frame is told
 what it made of the tokens around the pointer. The sequence of an utterance: one position for its
@@ -186,31 +186,12 @@ class VesperNet(nn.Module):
         out: Tensor = self.energy(hidden + self.move(move), code0)
         return out
 
-    def text_codes(self, tokens: Tensor) -> Tensor:
-        """Codebooks 2 and 3 wherever the pointer may stand, [tokens, 2, 2] int64.
-
-        tokens: [tokens]. [i, 0] for frames whose two units both are of token i, [i, 1] for those
-        whose second unit is of token i + 1.
-        """
-        features = self.text(tokens[None])[0]
-        after = torch.cat((features[1:], features[-1:]))
-        both = torch.stack((torch.cat((features, features), -1), torch.cat((features, after), -1)))
-        first = nearest(both.flatten(0, 1), self.text_table[0])
-        rest = both.flatten(0, 1) - self.text_table[0][first]
-        codes = torch.stack((first, nearest(rest, self.text_table[1])), -1)
-        return codes.unflatten(0, (2, -1)).transpose(0, 1)
-
 
 def token_contexts(net: VesperNet, tokens: Tensor, prosody: Tensor) -> Tensor:
     """`embed_context` at every token: [batch, tokens], [batch, tokens, prosody] -> [.., dim]."""
     around = nn.functional.pad(tokens, (BEFORE, CONTEXT - 1 - BEFORE)).unfold(1, CONTEXT, 1)
     ahead = nn.functional.pad(prosody, (0, 0, 0, 2)).unfold(1, 3, 1).transpose(-1, -2)
     return net.embed_context(around, ahead)
-
-
-def nearest(x: Tensor, table: Tensor) -> Tensor:
-    """Index of the closest entry: [n, dim], [size, dim] -> [n] int64."""
-    return ((table**2).sum(1) - 2 * x @ table.T).argmin(1)
 
 
 class Energy(nn.Module):

@@ -42,7 +42,7 @@ class Told:
     """Tokens of an utterance as the net has read them, at the request's pace.
 
     begin: [dim] and at: [tokens, dim] float32, what the first position and the frames at each
-    token are told. text: [tokens, 2, 2] int64, see `VesperNet.text_codes`.
+    token are told. text: [tokens, text_dim] float32, what the text encoder makes of each token.
     """
 
     begin: Array
@@ -114,7 +114,7 @@ class Progress:
         return self.pointers[-1] >= self.tokens
 
     def move(self, code: int, move: int) -> tuple[int, int]:
-        """Take the frame that was chosen; returns its two text codes."""
+        """Take the frame that was chosen; returns the tokens of its two units."""
         first, second = move & 1, move >> 1
         pointer, held = self.pointers[-1], self.held[-1]
         unit = len(self.codes) * UNITS_PER_FRAME
@@ -122,8 +122,7 @@ class Progress:
         self.codes.append(code)
         self.pointers.append(pointer + first + second)
         self.held.append(0 if second else 1 if first else held + UNITS_PER_FRAME)
-        coarse, fine = self.unit.told.text[pointer, first]
-        return int(coarse), int(fine)
+        return pointer, min(pointer + first, self.tokens - 1)
 
     def words(self) -> Iterator[tuple[str, int, int]]:
         """Words that have ended since the last call: text, first unit, unit behind the last."""
@@ -148,11 +147,11 @@ class Progress:
 
 
 class _Pending(NamedTuple):
-    """A frame whose energy is still to be chosen."""
+    """A frame whose energy and text are still to be chosen; text: [2, text_dim] float32."""
 
     code: int
     move: int
-    text: tuple[int, int]
+    text: Array
     silent: bool
     hidden: Array
     frame: int
@@ -243,8 +242,8 @@ class VesperStream(TalkerStream):
         codes, moves = frames["code"].tolist(), frames["move"].tolist()
         for row, (code, move) in enumerate(zip(codes, moves, strict=True)):
             assert self._progress is not None
-            silent, frame = self._progress.unit.silent_frames > 0, self._frame
-            text = self._move(code, move)
+            unit, frame = self._progress.unit, self._frame
+            text, silent = unit.told.text[list(self._move(code, move))], unit.silent_frames > 0
             self._pending.append(_Pending(code, move, text, silent, frames["hidden"][row], frame))
         if ended != (self._progress is None):
             raise AssertionError("device and host disagree on where the utterance ends")
@@ -258,7 +257,7 @@ class VesperStream(TalkerStream):
         raw = {
             "code": np.array([one.code for one in taken]),
             "move": np.array([one.move for one in taken]),
-            "text": np.array([one.text for one in taken]),
+            "text": np.stack([one.text for one in taken]),
             "silent": np.array([one.silent for one in taken]).astype(np.int64),
             "hidden": np.stack([one.hidden for one in taken]),
             "frame": np.array([one.frame for one in taken]),
@@ -281,15 +280,15 @@ class VesperStream(TalkerStream):
             self._words.clear()  # they were sent with the chunk that was restored
 
     def _move(self, code: int, move: int) -> tuple[int, int]:
-        """Take a frame; returns its text codes."""
+        """Take a frame; returns the tokens of its two units."""
         progress = self._progress
         assert progress is not None
         began = (self._frame - len(progress.codes)) * UNITS_PER_FRAME
-        text = progress.move(code, move)
+        tokens = progress.move(code, move)
         for word, start, end in progress.words():
             times = (began + start) * self._unit_s, (began + end) * self._unit_s
             self._words.append((self._frame, WordTime(word, *times)))
         self._frame += 1
         if progress.over:
             self._progress = None
-        return text
+        return tokens

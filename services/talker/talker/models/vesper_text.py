@@ -1,10 +1,11 @@
-"""Text encoders of the vesper talker: tokens in their context, once an utterance.
+"""Text of the vesper talker: encoders of tokens, once an utterance, and codes of frames.
 
 The architecture is hibari's (Apache-2.0): embedding, two ConvNeXt blocks, one transformer layer
 applied several times. Two of them come with the voice, frozen: one says what the decoder is told
 of a token, the other what the token's duration, pitch and energy follow from.
 """
 
+import torch
 from torch import Tensor, nn
 
 from ttscommon.nn import ConvNeXt
@@ -61,3 +62,29 @@ class _Layer(nn.Module):
         x = x + self.out(attended)
         out: Tensor = x + self.fall(nn.functional.gelu(self.rise(self.mlp_norm(x))))
         return out
+
+
+class TextCodes(nn.Module):
+    """Codebooks 2 and 3 of frames, from what the text encoder makes of their tokens."""
+
+    def __init__(self, tables: Tensor) -> None:
+        """tables: [2, entries, 2 * text_dim], the second of what the first leaves over."""
+        super().__init__()
+        self._entries = tables[0].detach()
+        self.distances = nn.ModuleList(_distances(table.detach()) for table in tables)
+
+    def forward(self, units: Tensor) -> Tensor:
+        """units: [frames, 2, text_dim] of the token of either unit -> [frames, 2] int64."""
+        told = units.flatten(1)
+        first = self.distances[0](told).argmin(1)
+        rest = told - self._entries[first]
+        return torch.stack((first, self.distances[1](rest).argmin(1)), 1)
+
+
+def _distances(table: Tensor) -> nn.Linear:
+    """Squared distances to all entries, but for what does not depend on the entry."""
+    entries, size = table.shape
+    linear = nn.Linear(size, entries, device=table.device)
+    linear.weight = nn.Parameter(-2 * table, requires_grad=False)
+    linear.bias = nn.Parameter(table.square().sum(1), requires_grad=False)
+    return linear

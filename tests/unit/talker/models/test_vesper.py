@@ -132,11 +132,11 @@ def test_a_boundary_ends_an_utterance_wherever_it_stands(model: Vesper) -> None:
 
 def test_words_are_timed_by_units() -> None:
     words = (Word("a", 1, 3), Word("b", 4, 5))
-    told = Told(np.zeros(2), np.zeros((6, 2)), np.arange(24).reshape(6, 2, 2), words)
+    told = Told(np.zeros(2), np.zeros((6, 2)), np.zeros((6, 1)), words)
     progress = Progress(Unit(told))
     # The pointer: 0 0 | 1 2 | 3 3 | 3 4 | 4 4 | 5 5, one unit each.
-    texts = [progress.move(9, move) for move in (2, 3, 0, 1, 2, 2)]
-    assert texts == [(0, 1), (6, 7), (12, 13), (14, 15), (16, 17), (20, 21)]
+    tokens = [progress.move(9, move) for move in (2, 3, 0, 1, 2, 2)]
+    assert tokens == [(0, 0), (1, 2), (3, 3), (3, 4), (4, 4), (5, 5)]
     assert progress.pointers == [0, 1, 3, 3, 4, 5, 6]
     assert progress.held == [0, 0, 0, 2, 1, 0, 0]
     assert list(progress.words()) == [("a", 2, 4), ("b", 7, 10)]

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from talker.models.vesper_net import CONTEXT, MOVES, VesperConfig, VesperNet, moved, nearest
-from talker.models.vesper_text import TextEncoder
+from talker.models.vesper_net import CONTEXT, MOVES, VesperConfig, VesperNet, moved
+from talker.models.vesper_text import TextCodes, TextEncoder
 from ttscommon.nn import causal_attention, halve
 
 SMALL = VesperConfig(
@@ -51,19 +51,23 @@ def test_padding_changes_no_encoding() -> None:
 
 
 def test_text_codes_are_the_nearest_entries_of_one_or_two_tokens() -> None:
-    net, tokens = _net(), torch.tensor([0, 5, 7, 5, 0])
-    with torch.inference_mode():
-        codes, features = net.text_codes(tokens), net.text(tokens[None])[0]
-        for index, after in ((1, 1), (1, 2), (3, 4)):
-            both = torch.cat((features[index], features[after]))[None]
-            first = nearest(both, net.text_table[0])
-            rest = nearest(both - net.text_table[0][first], net.text_table[1])
-            assert codes[index, after - index].tolist() == [int(first), int(rest)]
+    net = _net()
+    coarse, fine = net.text_table
+    units = torch.stack([coarse[3] + 0.1 * fine[5], coarse[9]]).view(2, 2, -1)
+    rest = (units.flatten(1) - coarse[[3, 9]])[:, None] - fine
+    nearest_fine = rest.square().sum(-1).argmin(1)
+    assert TextCodes(net.text_table)(units).tolist() == [[3, nearest_fine[0]], [9, nearest_fine[1]]]
 
 
-def test_nearest_is_by_distance_not_by_angle() -> None:
-    table = torch.tensor([[1.0, 0.0], [10.0, 0.0]])
-    assert nearest(torch.tensor([[2.0, 0.0], [7.0, 0.0]]), table).tolist() == [0, 1]
+def test_text_codes_do_not_depend_on_the_frames_beside_it() -> None:
+    torch.manual_seed(2)
+    codes = TextCodes(torch.randn(2, 300, 256))
+    if not halve(codes):
+        pytest.skip("torch was built without fbgemm")
+    told, distances = torch.randn(64, 256), codes.distances[0]
+    whole = distances(told)
+    for rows in (1, 4, 5, 7, 16, 33):
+        assert torch.equal(distances(told[:rows]), whole[:rows])
 
 
 @pytest.mark.parametrize("halved", [False, True], ids=["float32", "float16 weights"])

@@ -5,6 +5,7 @@ import torch
 
 from talker.models.vesper_net import VesperNet
 from talker.models.vesper_stream import VesperSampling
+from talker.models.vesper_text import TextCodes
 from vocoder.codecs.vesper_net import FRAME_SAMPLES, VesperDecoder
 from voicetrain.vesper.speak import sound, speak
 
@@ -42,14 +43,14 @@ def test_a_talker_that_never_moves_is_a_runaway(net: VesperNet) -> None:
     assert spoken.runaway
 
 
-def test_text_codes_are_looked_up_at_the_pointer(net: VesperNet) -> None:
+def test_text_codes_are_those_of_the_tokens_at_the_pointer(net: VesperNet) -> None:
     (spoken,) = speak(net, TEXTS[2:], VesperSampling())
     with torch.inference_mode():
-        table = net.text_codes(torch.tensor(TEXTS[2]))
-    owner = np.repeat(np.arange(len(TEXTS[2])), spoken.units)
-    for frame, codes in enumerate(spoken.codes):
-        first, second = owner[2 * frame : 2 * frame + 2]
-        assert codes[2:].tolist() == table[first, second - first].tolist()
+        features = net.text(torch.tensor(TEXTS[2])[None])[0]
+        owner = np.repeat(np.arange(len(TEXTS[2])), spoken.units)
+        for frame, codes in enumerate(spoken.codes):
+            units = features[owner[2 * frame : 2 * frame + 2]]
+            assert codes[2:].tolist() == TextCodes(net.text_table)(units[None])[0].tolist()
 
 
 def test_sound_is_as_long_as_its_codes(net: VesperNet, decoder: VesperDecoder) -> None:
