@@ -27,7 +27,6 @@ from talker.engine.torch_runner import TorchRunner
 from talker.engine.widths import Widths
 from talker.models.base import Arrays, Family, Prepared, TalkerModel
 from talker.models.fake import Curve, FakeModel, Manner
-from talker.text.frontend import Given
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
