@@ -1,0 +1,111 @@
+"""Users of the broker: what each service may do, and what nobody but `setup` may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import zip_longest
+
+import pytest
+
+from ttscommon.bus.permissions import ROLES, Permissions, Role, accounts, permissions
+
+WORKERS: tuple[Role, ...] = ("talker", "vocoder")
+SERVICES: tuple[Role, ...] = ("gateway", *WORKERS)
+
+
+def allows(rules: Iterable[str], subject: str) -> bool:
+    return any(_matches(rule.split("."), subject.split(".")) for rule in rules)
+
+
+def _matches(rule: list[str], subject: list[str]) -> bool:
+    for wanted, token in zip_longest(rule, subject):
+        if wanted == ">":
+            return token is not None
+        if token is None or wanted not in ("*", token):
+            return False
+    return True
+
+
+def rights(role: Role, prefix: str = "antiphon") -> Permissions:
+    return permissions(role, prefix, ["vesper"])
+
+
+@pytest.mark.parametrize("role", SERVICES)
+@pytest.mark.parametrize("action", ["CREATE", "UPDATE", "DELETE"])
+def test_no_service_may_make_change_or_remove_a_stream(role: Role, action: str) -> None:
+    for stream in ("antiphon-JOBS", "antiphon-CODES", "KV_antiphon-leases"):
+        assert not allows(rights(role).publish, f"$JS.API.STREAM.{action}.{stream}")
+
+
+def test_setup_makes_streams_and_reads_or_writes_nothing_in_them() -> None:
+    may = rights("setup").publish
+    assert allows(may, "$JS.API.STREAM.CREATE.antiphon-JOBS")
+    assert not allows(may, "antiphon.job.talk.vesper.r")
+    assert not allows(may, "$JS.API.STREAM.DELETE.antiphon-JOBS")
+    assert not allows(may, "$JS.API.DIRECT.GET.antiphon-CODES")
+
+
+@pytest.mark.parametrize(
+    ("role", "writes", "hears"),
+    [
+        ("gateway", "text", "live.audio"),
+        ("talker", "codes", "live.text"),
+        ("vocoder", "audio", "live.codes"),
+    ],
+)
+def test_each_log_has_one_role_that_writes_it(role: Role, writes: str, hears: str) -> None:
+    may = rights(role)
+    for log in ("text", "codes", "audio"):
+        assert allows(may.publish, f"antiphon.{log}.r") == (log == writes)
+        assert allows(may.publish, f"antiphon.live.{log}.r") == (log == writes)
+        assert allows(may.subscribe, f"antiphon.live.{log}.r") == (f"live.{log}" == hears)
+
+
+def test_workers_take_jobs_of_their_own_stage_and_of_served_models_alone() -> None:
+    def pull(durable: str) -> str:
+        return f"$JS.API.CONSUMER.MSG.NEXT.antiphon-JOBS.{durable}"
+
+    assert allows(rights("talker").publish, pull("antiphon-talk-vesper"))
+    assert not allows(rights("talker").publish, pull("antiphon-voc-vesper"))
+    assert not allows(rights("talker").publish, pull("antiphon-talk-other"))
+    assert not allows(rights("gateway").publish, pull("antiphon-talk-vesper"))
+
+
+def test_only_who_feeds_a_stage_submits_its_jobs() -> None:
+    assert allows(rights("gateway").publish, "antiphon.job.talk.vesper.r")
+    assert allows(rights("talker").publish, "antiphon.job.voc.vesper.r")
+    assert not allows(rights("talker").publish, "antiphon.job.talk.vesper.r")
+    assert not allows(rights("vocoder").publish, "antiphon.job.voc.vesper.r")
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_answers_to_one_role_are_heard_by_no_other(role: Role) -> None:
+    for other in ROLES:
+        heard = allows(rights(role).subscribe, f"_INBOX_antiphon_{other}.x.y")
+        assert heard == (other == role)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_nobody_reaches_into_another_deployment(role: Role) -> None:
+    mine, theirs = rights(role, "mine"), rights(role, "theirs")
+    ours = set(mine.publish) & set(theirs.publish) | set(mine.subscribe) & set(theirs.subscribe)
+    assert not ours
+
+
+@pytest.mark.parametrize("role", SERVICES)
+def test_no_service_hears_the_system_account(role: Role) -> None:
+    assert not allows(rights(role).subscribe, "$SYS.ACCOUNT.ANTIPHON.DISCONNECT")
+
+
+def test_the_system_user_only_listens() -> None:
+    system = rights("system")
+    assert system.publish == ()
+    assert allows(system.subscribe, "$SYS.ACCOUNT.ANTIPHON.DISCONNECT")
+    assert not allows(system.subscribe, "$SYS.ACCOUNT.ANTIPHON.CONNECT")
+
+
+def test_the_brokers_configuration_names_every_user_and_no_password() -> None:
+    text = accounts("antiphon", ["vesper"])
+    for role in (*ROLES, "system"):
+        assert f"user: {role}, password: ${role.upper()}_PASSWORD" in text
+    assert text.count('deny: ">"') == 1  # the system user publishes nothing

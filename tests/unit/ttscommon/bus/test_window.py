@@ -1,0 +1,106 @@
+"""Records between their delivery and their commit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ttscommon.bus.window import Pending, Window
+from ttscommon.errors import BusUnavailable, Fenced
+from ttscommon.messages import End, LogRecord, TextPiece, encode
+
+
+def text(start: int, letters: str) -> Pending:
+    return pending(TextPiece("r", start, letters))
+
+
+def pending(record: LogRecord) -> Pending:
+    return Pending(record, encode(record))
+
+
+def spans(records: list[Pending]) -> list[tuple[int, int]]:
+    return [(each.record.start, each.record.end) for each in records]
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_full_window_is_waited_for_until_the_oldest_is_committed() -> None:
+    window = Window(room=2, recent=0)
+    await window.add(text(0, "ab"))
+    await window.add(text(2, "cd"))
+    third = asyncio.create_task(window.add(text(4, "ef")))
+    await settle()
+    assert not third.done()
+    assert (await window.oldest()).record.start == 0
+    await window.committed()
+    await third
+    assert spans(list(window)) == [(2, 4), (4, 6)]
+
+
+async def test_what_a_reader_lacks_is_found_among_what_was_committed_lately() -> None:
+    window = Window(room=8, recent=1)
+    for start in (0, 2, 4):
+        await window.add(text(start, "xy"))
+    await window.committed()
+    await window.committed()
+    assert spans(window.behind(3)) == [(2, 4), (4, 6)]
+    assert spans(window.behind(4)) == [(4, 6)]
+    assert spans(window.behind(0)) == [(2, 4), (4, 6)]  # the first is only in the log by now
+
+
+async def test_the_end_is_never_held_to_be_known() -> None:
+    window = Window(room=8, recent=1)
+    await window.add(pending(End("r", 4, "ok")))
+    assert spans(window.behind(4)) == [(4, 4)]
+
+
+async def test_what_the_log_holds_already_is_skipped_and_half_of_it_rewritten() -> None:
+    window = Window(room=8, recent=0)
+    for start in (0, 2, 4):
+        await window.add(text(start, "xy"))
+    await window.skip_to(3, pending)
+    assert spans(list(window)) == [(3, 4), (4, 6)]
+
+
+async def test_the_end_is_not_skipped() -> None:
+    window = Window(room=8, recent=0)
+    await window.add(text(0, "ab"))
+    await window.add(pending(End("r", 2, "ok")))
+    await window.skip_to(2, pending)
+    assert spans(list(window)) == [(2, 2)]
+
+
+async def test_a_failure_reaches_who_waits_and_who_comes_later() -> None:
+    window = Window(room=1, recent=0)
+    await window.add(text(0, "ab"))
+    waiting = asyncio.create_task(window.add(text(2, "cd")))
+    emptied = asyncio.create_task(window.until(lambda: False))
+    await settle()
+    await window.fail(Fenced("another worker has it", owner=2))
+    with pytest.raises(Fenced):
+        await waiting
+    await emptied
+    assert window.empty
+    with pytest.raises(Fenced):
+        await window.add(text(4, "ef"))
+
+
+async def test_who_waits_for_an_empty_window_is_told_of_the_last_commit() -> None:
+    window = Window(room=4, recent=0)
+    await window.add(text(0, "ab"))
+    closing = asyncio.create_task(window.until(lambda: window.empty))
+    await settle()
+    assert not closing.done()
+    await window.committed()
+    await closing
+
+
+async def test_a_failure_that_passes_is_kept_for_the_writer() -> None:
+    window = Window(room=4, recent=0)
+    failure = BusUnavailable("no leader")
+    await window.fail(failure)
+    assert window.failure is failure
