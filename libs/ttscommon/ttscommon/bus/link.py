@@ -221,8 +221,14 @@ class Link:
 
     async def _on_error(self, error: Exception) -> None:
         self._trouble.saw(error)
-        if self._connecting and self._trouble.final.is_set():
-            raise BusRefused(self._trouble.last)  # the library would try for ever
+        if not self._connecting:
+            return
+        # The library would try for ever, also after a cancellation that came while it cleaned up.
+        if self._trouble.final.is_set():
+            raise BusRefused(self._trouble.last)
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
 
     async def _on_closed(self) -> None:
         if not self._closing:

@@ -7,9 +7,12 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from nats.aio.msg import Msg
 
 from ttscommon.bus.client import BusClient
+from ttscommon.bus.link import Link
+from ttscommon.settings import BusSettings
 
 
 @asynccontextmanager
@@ -45,3 +48,27 @@ async def test_a_flush_is_answered_after_everything_that_was_sent_before_it() ->
         await subscription.drain()
         assert verbs == ["UNSUB", "PING"]
         await client.close()
+
+
+async def test_an_attempt_to_connect_that_loses_its_cancellation_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trying = asyncio.Event()
+
+    async def lose_cancellation(client: BusClient) -> None:
+        first = not trying.is_set()
+        trying.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if not first:
+                raise
+            raise OSError("the connection is cleaned up") from None
+
+    monkeypatch.setattr(BusClient, "_process_connect_init", lose_cancellation)
+    async with recorder([]) as address:
+        connecting = asyncio.create_task(Link.connect(BusSettings(urls=(address,)), "test"))
+        await trying.wait()
+        connecting.cancel()
+        await asyncio.wait([connecting], timeout=5.0)
+        assert connecting.cancelled()
