@@ -214,6 +214,30 @@ STAGES: Final = Dashboard(
             "s",
             _quantiles("tts_ttfp_seconds", _STAGE, "stage", 0.5, 0.95),
         ),
+        Panel(
+            "Frames that a step gains a stream",
+            "short",
+            {
+                "{{model}}, tries {{width}}": (
+                    f"{_rate('tts_accepted_frames_sum', _MODEL, 'model, width')} / "
+                    f"{_rate('tts_accepted_frames_count', _MODEL, 'model, width')}"
+                )
+            },
+            12,
+            help="Steps that draft frames: accepted drafts and one more. 1 without drafts.",
+        ),
+        Panel(
+            "Streams' steps by the frames that they try",
+            "ops",
+            {
+                "{{model}}, tries {{width}}": _rate(
+                    "tts_accepted_frames_count", _MODEL, "model, width"
+                )
+            },
+            12,
+            stacked=True,
+            help="Talkers choose the width that is fastest at the batch they have.",
+        ),
     ),
 )
 

@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import re
 import shutil
 import socket
 import sys
@@ -40,6 +41,11 @@ SCRAPE_S: Final = 1
 # What Grafana puts in: four scrapes, at least.
 RATE_S: Final = 8
 COLUMNS: Final = 3
+# What only a model that drafts frames fills: the fake one does not.
+OF_DRAFTS: Final = [
+    "Antiphon: stages: Frames that a step gains a stream",
+    "Antiphon: stages: Streams' steps by the frames that they try",
+]
 _VARIABLES: Final = {
     "$model": ".*",
     "$tenant": ".*",
@@ -199,9 +205,7 @@ def filled(query: str) -> str:
 
 
 def _legend(text: str, labels: dict[str, str]) -> str:
-    for name in ("model", "stage", "tenant", "outcome", "reason", "state", "kind", "service"):
-        text = text.replace("{{" + name + "}}", labels.get(name, "") or f"(no {name})")
-    return text
+    return re.sub(r"{{(\w+)}}", lambda name: labels.get(name[1], "") or f"(no {name[1]})", text)
 
 
 async def _now_s(client: httpx.AsyncClient) -> float:

@@ -35,7 +35,10 @@ def build_engine(
     beat: Callable[[], None] = lambda: None,
     died: Callable[[], object] = lambda: None,
 ) -> Engine:
-    """The engine that `settings` describe, warmed up and not yet started; raises VoiceError."""
+    """The engine that `settings` describe, warmed up and not yet started.
+
+    Raises VoiceError or DeviceError.
+    """
     return Engine(
         load_codec(settings),
         slots=settings.slots,
@@ -47,7 +50,7 @@ def build_engine(
 
 
 def load_codec(settings: VocoderSettings) -> Codec:
-    """The settings' codec, warmed up; raises VoiceError."""
+    """The settings' codec, warmed up; raises VoiceError or DeviceError."""
     if settings.engine == "fake":
         from vocoder.codecs.fake import FakeCodec
 
@@ -57,7 +60,7 @@ def load_codec(settings: VocoderSettings) -> Codec:
     from vocoder.codecs import load
 
     torch.set_num_threads(settings.threads)
-    codec = load(settings.model, settings.voice_dir, settings.windows)
+    codec = load(settings.model, settings.voice_dir, settings.windows, device=settings.device)
     codec.warm_up(_shapes(settings.limits))
     return codec
 

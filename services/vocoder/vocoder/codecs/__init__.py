@@ -10,19 +10,25 @@ from ttscommon.voice import load_voice
 from vocoder.codecs.base import Codec
 
 
-def load(name: str, path: Path, windows: tuple[int, int] | None = None) -> Codec:
+def load(
+    name: str, path: Path, windows: tuple[int, int] | None = None, *, device: str = "cpu"
+) -> Codec:
     """The codec of a voice folder or of a published checkpoint, to be served as model `name`.
 
     windows: frames decoded together and left context, for families that can be windowed; None
-    carries exact state. Torch is imported only for families that use it. Raises VoiceError, or
-    UnknownModel for a family that is not built in.
+    carries exact state. device: "cpu", "cuda" or "cuda:1", where a checkpoint's codec computes; the
+    others stay on the CPU. Torch is imported only for families that use it. Raises VoiceError,
+    DeviceError, or UnknownModel for a family that is not built in.
     """
     if is_checkpoint(path):
+        from ttscommon.device.device import device_of
         from vocoder.codecs.qwen3_tts.codec import Qwen3Codec
         from vocoder.codecs.qwen3_tts.stream import Windows
 
-        checkpoint = find_checkpoint(str(path))
-        return Qwen3Codec.load(name, checkpoint, windows=windows and Windows(*windows))
+        checkpoint, found = find_checkpoint(str(path)), device_of(device)
+        where = "cpu" if found is None else str(found.where)
+        cut = windows and Windows(*windows)
+        return Qwen3Codec.load(name, checkpoint, device=where, windows=cut)
     voice = load_voice(path)
     if voice.family == "vesper":
         from vocoder.codecs.vesper import Vesper
