@@ -19,6 +19,7 @@ from antiphon.stack.broker import BrokerProgram, Credentials, find_server
 from antiphon.stack.child import Child, Command, Ports
 from antiphon.stack.local import ServiceProgram
 from tests.deploy.chart import Object, environment, jobs, named, of_kind, pods, render
+from ttscommon.settings import PREFIX
 
 Secrets = Mapping[str, Mapping[str, str]]
 
@@ -107,8 +108,10 @@ async def run_once(job: Object, chart: RunningChart) -> None:
     """A job's command, to its end."""
     environ = environment(job, chart.secrets) | {"ANTIPHON_BUS__URLS": chart.bus_url}
     command = job["spec"]["containers"][0]["command"]
+    # Settings of the tests themselves are none of a service's.
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *command[1:], env={**os.environ, **environ}
+        sys.executable, *command[1:], env={**plain, **environ}
     )
     assert await asyncio.wait_for(process.wait(), 60) == 0
 
