@@ -16,31 +16,35 @@ ARG BASE=python:3.11.14-slim-bookworm
 FROM ${BASE} AS base
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 
-# What builds: an environment with pip for itself, and one without for the service.
+# What builds: an environment with pip for itself, and one without for the service. Arguments come
+# after what does not depend on them, so that the services share it.
 FROM base AS build
-ARG SERVICE
-ARG ACCELERATOR=cpu
-ARG TORCH_INDEX=""
 WORKDIR /src
 RUN python3 -m venv /build && python3 -m venv --without-pip /opt/antiphon
-COPY requirements.txt requirements-image.txt ./
-COPY tools/torch_index.py tools/needs.py tools/
+COPY requirements-image.txt ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
     --mount=type=cache,target=/root/.cache/pip \
     /build/bin/python -m pip install --quiet -r requirements-image.txt
-# Dependencies first: they change seldom, and torch is large.
+ARG SERVICE
+ARG ACCELERATOR=cpu
+ARG TORCH_INDEX=""
+COPY requirements.txt requirements-dev.txt ./
+COPY tools/torch_index.py tools/needs.py tools/
+# Dependencies first: they change seldom, and torch is large. With what published checkpoints and
+# recordings of voices need.
 COPY libs/ttscommon/pyproject.toml libs/ttscommon/
 COPY services/${SERVICE}/pyproject.toml services/${SERVICE}/
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
     --mount=type=cache,target=/root/.cache/pip \
     set -eu; \
-    /build/bin/python tools/needs.py libs/ttscommon services/${SERVICE} > needs.txt; \
+    extra=checkpoints; [ ${SERVICE} != gateway ] || extra=voices; \
+    /build/bin/python tools/needs.py libs/ttscommon services/${SERVICE}[${extra}] > needs.txt; \
     index=""; \
     if grep -q '^torch' needs.txt; then \
       index=$(/build/bin/python tools/torch_index.py --accelerator ${ACCELERATOR} --index "${TORCH_INDEX}"); \
     fi; \
     /build/bin/python -m pip --python /opt/antiphon/bin/python install --quiet \
-      ${index} --constraint requirements.txt -r needs.txt
+      ${index} --constraint requirements.txt --constraint requirements-dev.txt -r needs.txt
 COPY libs/ttscommon libs/ttscommon
 COPY services/${SERVICE} services/${SERVICE}
 RUN /build/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-isolation -w /wheels \
@@ -59,12 +63,15 @@ RUN if [ "${ACCELERATOR}" = cuda ] && [ "${SERVICE}" != gateway ]; then \
       && rm -rf /var/lib/apt/lists/*; \
     fi \
  && useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin antiphon \
- && mkdir -p /app/voices
+ && mkdir -p /app/voices /app/hub \
+ && for user in broker setup gateway talker vocoder; do mkdir -p /run/antiphon/$user; done \
+ && chown -R 10001:10001 /app/hub /run/antiphon
 COPY LICENSE NOTICE /usr/share/antiphon/
 COPY --from=build /opt/antiphon /opt/antiphon
 ENV PATH=/opt/antiphon/bin:$PATH \
     SERVICE=${SERVICE} \
     HOME=/tmp \
+    HF_HOME=/app/hub \
     TRITON_CACHE_DIR=/tmp/triton \
     TORCHINDUCTOR_CACHE_DIR=/tmp/inductor \
     NVIDIA_VISIBLE_DEVICES=all \

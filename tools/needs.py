@@ -1,6 +1,6 @@
 """Print what packages of this repository need from elsewhere, one requirement a line.
 
-python tools/needs.py libs/ttscommon services/talker
+python tools/needs.py libs/ttscommon services/talker[checkpoints]
 """
 
 from __future__ import annotations
@@ -16,12 +16,18 @@ OWN: Final = "antiphon-"
 
 
 def needs(packages: Iterable[str], root: Path = ROOT) -> list[str]:
-    """The dependencies that the packages declare, our own packages left out."""
+    """The dependencies that the packages declare, and those of the extras behind their names.
+
+    Our own packages are left out.
+    """
     found: list[str] = []
     for package in packages:
-        project = tomllib.loads((root / package / "pyproject.toml").read_text())["project"]
-        found += [name for name in project["dependencies"] if not name.startswith(OWN)]
-    return sorted(set(found))
+        folder, _, extras = package.rstrip("]").partition("[")
+        project = tomllib.loads((root / folder / "pyproject.toml").read_text())["project"]
+        found += project["dependencies"]
+        for extra in filter(None, extras.split(",")):
+            found += project["optional-dependencies"][extra]
+    return sorted({need for need in found if not need.startswith(OWN)})
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposeStack]:
     project = f"antiphon-test-{secrets.token_hex(3)}"
     with (
         OtlpReceiver(host_address()) as receiver,
-        running(project, folder, CPU_ENGINES="2", TRACES=receiver.url) as stack,
+        running(project, folder, ["prometheus"], CPU_ENGINES="2", TRACES=receiver.url) as stack,
     ):
         stack.traces = receiver
         yield stack

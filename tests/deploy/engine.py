@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,9 @@ from testcontainers.compose import DockerCompose
 from tests.otlp import OtlpReceiver
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+
+# Grafana, the collector and Tempo have no stand-ins, so not everything is started here.
+SERVICES: Final = ("nats", "gateway", "talker", "vocoder")
 
 # Set by `make test-deploy`: building and starting images is not for every run of the tests.
 ASKED: Final = "ANTIPHON_TEST_DEPLOY"
@@ -70,6 +73,10 @@ class ComposeStack:
         page = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9100/metrics').read().decode())"
         return docker("exec", container, "python", "-c", page)
 
+    def log(self, service: str) -> str:
+        """What the containers of a service wrote."""
+        return "".join(docker("logs", container) for container in self.containers(service))
+
     def scale(self, **services: int) -> None:
         """Run so many containers of each service, and wait until they are ready."""
         counts = [f"--scale={name}={count}" for name, count in services.items()]
@@ -94,7 +101,8 @@ def docker(*arguments: str) -> str:
     result = subprocess.run(
         ["docker", *arguments],
         check=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if arguments[0] == "logs" else None,
         text=True,
         timeout=_COMMAND_TIMEOUT_S,
     )
@@ -102,17 +110,25 @@ def docker(*arguments: str) -> str:
 
 
 @contextmanager
-def running(project: str, folder: Path, **variables: str) -> Iterator[ComposeStack]:
-    """Build compose.yaml and run it until the block ends; `variables` replace its defaults."""
+def running(
+    project: str, folder: Path, also: Sequence[str] = (), **variables: str
+) -> Iterator[ComposeStack]:
+    """Build compose.yaml and run it, and the services in `also`, until the block ends.
+
+    `variables` replace its defaults. Its volumes go with it.
+    """
     env_file = folder / "compose.env"
     ports = dict.fromkeys(("PORT", "PROMETHEUS_PORT", "GRAFANA_PORT"), "0")
     values = {**_substitutes(), "COMPOSE_PROJECT_NAME": project, **ports, **variables}
     env_file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-    # Grafana, the collector and Tempo have no stand-ins, so not everything is started here.
-    services = ["nats", "gateway", "talker", "vocoder", "prometheus"]
+    services = [*SERVICES, *also]
     compose = DockerCompose(ROOT, build=True, env_file=str(env_file), services=services)
-    with compose:
-        yield ComposeStack(compose, project)
+    try:
+        with compose:
+            yield ComposeStack(compose, project)
+    finally:  # what the services depended on, and their volumes
+        down = [*compose.docker_compose_command(), "down", "--volumes", "--remove-orphans"]
+        subprocess.run(down, cwd=ROOT, check=True, timeout=_COMMAND_TIMEOUT_S)
 
 
 def _substitutes() -> Mapping[str, str]:

@@ -126,6 +126,28 @@ def test_a_service_runs_as_nobody_on_a_root_it_cannot_write(
         assert docker("exec", container, "id", "-u").strip() == "10001"
 
 
+IDENTITIES = {
+    "gateway": ["password", "resume", "system"],
+    "talker": ["password"],
+    "vocoder": ["password"],
+}
+
+
+@pytest.mark.parametrize("service", IDENTITIES)
+def test_a_service_holds_its_own_password_and_may_do_what_it_does(
+    compose: ComposeStack, service: str
+) -> None:
+    found = set()
+    for container in compose.containers(service):
+        listed = docker("exec", container, "ls", "/run/antiphon/bus").split()
+        assert sorted(listed) == IDENTITIES[service]
+        found.add(docker("exec", container, "cat", "/run/antiphon/bus/password"))
+        environment = json.loads(docker("inspect", container))[0]["Config"]["Env"]
+        assert f"ANTIPHON_BUS__USER={service}" in environment
+    assert len(found) == 1
+    assert "iolation" not in compose.log("nats")
+
+
 @pytest.mark.parametrize("service", ["gateway", "talker", "vocoder"])
 def test_an_image_lists_what_is_in_it_and_under_which_licences(
     compose: ComposeStack, service: str

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from ttscommon.settings import ServiceSettings
+
+SECRET_CHARS: Final = 32
 
 
 class GatewaySettings(ServiceSettings):
@@ -20,8 +22,9 @@ class GatewaySettings(ServiceSettings):
     everybody may speak. `aliases_file`: see gateway.requests.aliases. `cors_origins`: web pages
     that may call this gateway, "*" for all. `wyoming_port`: where Home Assistant finds a voice;
     nothing listens there unless it is set. `max_contexts`: open at once on one socket.
-    `resume_secret` makes the tokens with which lost clients come back: the same for all gateways;
-    `previous_resume_secret` is accepted too, while it is replaced.
+    `resume_secret` (or `resume_secret_file`, which holds it) makes the tokens with which lost
+    clients come back: the same for all gateways; `previous_resume_secret` is accepted too, while it
+    is replaced.
     """
 
     host: str = "127.0.0.1"
@@ -43,8 +46,9 @@ class GatewaySettings(ServiceSettings):
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
     wyoming_port: int | None = Field(default=None, ge=0, le=65535)
     max_contexts: int = Field(default=16, ge=1, le=1000)
-    resume_secret: str | None = Field(default=None, min_length=32, repr=False)
-    previous_resume_secret: str | None = Field(default=None, min_length=32, repr=False)
+    resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)
+    resume_secret_file: Path | None = None
+    previous_resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)
 
     first_audio_timeout_s: float = Field(default=15.0, gt=0)
     stall_timeout_s: float = Field(default=30.0, gt=0)
@@ -61,6 +65,27 @@ class GatewaySettings(ServiceSettings):
         """An empty variable is how a compose file says nothing."""
         return value or None
 
+    @model_validator(mode="after")
+    def _one_secret(self) -> Self:
+        if self.resume_secret_file is None:
+            return self
+        if self.resume_secret is not None:
+            raise ValueError("give one of resume_secret and resume_secret_file")
+        try:
+            short = len(_secret(self.resume_secret_file)) < SECRET_CHARS
+        except OSError as error:
+            raise ValueError(f"resume_secret_file cannot be read: {error.strerror}") from error
+        if short:
+            raise ValueError(f"resume_secret_file holds fewer than {SECRET_CHARS} characters")
+        return self
+
+    @property
+    def resume_keys(self) -> list[str]:
+        """What resume tokens are made with: the first signs, all are accepted."""
+        file = self.resume_secret_file
+        current = self.resume_secret if file is None else _secret(file)
+        return [key for key in (current, self.previous_resume_secret) if key is not None]
+
     @field_validator("cors_origins", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
@@ -68,3 +93,8 @@ class GatewaySettings(ServiceSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+
+def _secret(file: Path) -> str:
+    """Raises OSError."""
+    return file.read_text("utf-8").strip()

@@ -31,8 +31,7 @@ class ResumeTokens:
     @classmethod
     def of(cls, settings: GatewaySettings) -> Self:
         """Without a secret of the deployment's, this process's own: nobody can resume elsewhere."""
-        keys = (settings.resume_secret, settings.previous_resume_secret)
-        given = [key for key in keys if key is not None]
+        given = settings.resume_keys
         if not given:
             log_.warning("resume.no_secret", setting="ANTIPHON_RESUME_SECRET")
         return cls(given or [secrets.token_urlsafe(32)])

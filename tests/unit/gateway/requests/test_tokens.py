@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gateway.errors import NotFound
@@ -47,3 +49,32 @@ def test_a_secret_that_is_too_short_to_be_one_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 32"):
         GatewaySettings(resume_secret="short")
     assert GatewaySettings(resume_secret="").resume_secret is None
+
+
+def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "resume"
+    file.write_text(f"{NEW}\n")
+    token = ResumeTokens.of(GatewaySettings(resume_secret=NEW)).issue("r", "")
+    settings = GatewaySettings(resume_secret_file=file, previous_resume_secret=OLD)
+    ResumeTokens.of(settings).require(token, "r", "")
+    ResumeTokens.of(settings).require(ResumeTokens([OLD]).issue("r", ""), "r", "")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("short", "fewer than 32"), (None, "No such file")]
+)
+def test_a_secrets_file_without_a_secret_is_refused(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
+    file = tmp_path / "resume"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        GatewaySettings(resume_secret_file=file)
+
+
+def test_a_secret_and_a_file_of_it_contradict_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "resume"
+    file.write_text(NEW)
+    with pytest.raises(ValueError, match="one of"):
+        GatewaySettings(resume_secret=NEW, resume_secret_file=file)
