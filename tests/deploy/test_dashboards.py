@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import pytest
@@ -23,6 +24,7 @@ OF_PROMETHEUS: Final = {"service", "instance", "namespace", "le"}
 SUFFIXES: Final = ("_bucket", "_sum", "_count", "_total", "")
 
 
+@cache
 def exported() -> dict[str, set[str]]:
     """Every series' name with its labels, in an engine and in a gateway."""
     found: dict[str, set[str]] = {"up": {"service"}}
@@ -49,11 +51,13 @@ def each_rule(rules: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from group["rules"]
 
 
+@cache
 def alerts() -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load(ALERTS.read_text())
     return found
 
 
+@cache
 def queries() -> dict[str, str]:
     """Every PromQL expression of the repository by the place where it stands."""
     found = {}
