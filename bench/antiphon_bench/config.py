@@ -61,7 +61,7 @@ class Target(Frozen):
     protocol: Protocol = "http"
     model: str = "default"
     voices: tuple[str, ...] = ("default",)
-    response_format: Literal["wav", "pcm"] = "wav"
+    response_format: Literal["wav", "pcm", "mp3"] = "wav"
     sample_rate: PositiveInt = 24_000
     """Rate of headerless PCM whose response does not name one (hz); OpenAI's is 24,000."""
     seed: int | None = None

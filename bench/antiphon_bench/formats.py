@@ -1,6 +1,7 @@
 """First bytes per format, alone and among listeners: `python -m antiphon_bench.formats`.
 
-Posts to /v1/audio/speech of a running stack and notes when the first body bytes arrive.
+Posts to /v1/audio/speech of a running stack and notes when the first body bytes arrive. A listener
+asks anew when he has heard what he got.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ FORMATS: Final = ("pcm", "wav", "mp3", "opus", "aac", "flac")
 TEXT: Final = "The tide is coming in, and the boats along the quay begin to lift and turn."
 
 
-async def first_bytes_s(session: aiohttp.ClientSession, url: str, response_format: str) -> float:
-    """Seconds from the request to its first body bytes; the rest is read too."""
+async def first_bytes_s(
+    session: aiohttp.ClientSession, url: str, response_format: str, speech_s: float
+) -> float:
+    """Seconds from the request to its first body bytes; returns when the rest was heard too."""
     body = {"input": TEXT, "response_format": response_format, "seed": 7}
     began = time.perf_counter()
     async with session.post(f"{url}/v1/audio/speech", json=body) as response:
@@ -27,18 +30,21 @@ async def first_bytes_s(session: aiohttp.ClientSession, url: str, response_forma
         await response.content.readany()
         first_s = time.perf_counter() - began
         await response.content.read()
-        return first_s
+    await asyncio.sleep(max(0.0, began + first_s + speech_s - time.perf_counter()))
+    return first_s
 
 
-async def measure(url: str, response_format: str, listeners: int, turns: int) -> list[float]:
+async def measure(
+    url: str, response_format: str, listeners: int, turns: int, speech_s: float
+) -> list[float]:
     """`listeners` at a time, each `turns` times; the first turn warms up and does not count."""
     found: list[float] = []
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=120)) as session:
 
         async def listen(number: int) -> None:
-            await asyncio.sleep(0.25 * number)  # listeners do not begin at once
+            await asyncio.sleep(speech_s * number / listeners)  # they do not begin at once
             for turn in range(turns + 1):
-                first_s = await first_bytes_s(session, url, response_format)
+                first_s = await first_bytes_s(session, url, response_format, speech_s)
                 if turn:
                     found.append(first_s)
 
@@ -62,7 +68,7 @@ def main(
     speech_s = asyncio.run(duration_s(url))
     for response_format in formats:
         before_s = cpu_s(pid)
-        found = [asyncio.run(measure(url, response_format, n, turns)) for n in listeners]
+        found = [asyncio.run(measure(url, response_format, n, turns, speech_s)) for n in listeners]
         cells = [f"{1e3 * statistics.median(times):.0f}" for times in found]
         if pid:
             spoken_s = speech_s * sum(n * (turns + 1) for n in listeners)

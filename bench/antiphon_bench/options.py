@@ -33,7 +33,7 @@ class Options:
     ] = "http"
     model: Annotated[str, typer.Option(help="Model name to ask for.")] = "default"
     voice: Annotated[list[str] | None, typer.Option(help="Voice; repeat to mix.")] = None
-    response_format: Annotated[str, typer.Option(help="http only: wav or pcm.")] = "wav"
+    response_format: Annotated[str, typer.Option(help="http only: wav, pcm or mp3.")] = "wav"
     sample_rate: Annotated[
         int, typer.Option(help="Rate of PCM whose response names none (hz).")
     ] = 24_000

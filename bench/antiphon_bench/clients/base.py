@@ -15,7 +15,7 @@ import numpy as np
 from antiphon_bench.arrivals import Job
 from antiphon_bench.audible import AudibleDetector
 from antiphon_bench.config import Target
-from ttscommon.playback import PlaybackAccount
+from ttscommon.playback import Arrival, PlaybackAccount
 
 # Of a stream, not of a stage.
 _TOTALS = frozenset({"duration_s", "played_s", "underrun_s"})
@@ -73,11 +73,9 @@ class Observation:
         data = self._half + data if self._half else data
         samples, rest = divmod(len(data), self._frame_bytes)
         self._half = data[len(data) - rest :] if rest else b""
-        if not samples:
+        arrival = self.arrived(samples, now_s)
+        if arrival is None:
             return
-        arrival = self.account.feed(samples, now_s)
-        self.trace_s.append(round(now_s, 6))
-        self.trace_samples.append(samples)
         if self.pcm is not None:
             self.pcm += data[: len(data) - rest]
         if not self._audible.found:
@@ -86,6 +84,17 @@ class Observation:
             if loud is not None:
                 offset = loud // (self._frame_bytes // 2)
                 self.ttfa_s = arrival.plays_at_s + offset / self.account.sample_rate
+
+    def arrived(self, samples: int, now_s: float | None = None) -> Arrival | None:
+        """So many samples arrived, in a format that is not decoded here."""
+        if self.account is None:
+            raise Failure("protocol", "audio before its format")
+        if not samples:
+            return None
+        now_s = self.now_s() if now_s is None else now_s
+        self.trace_s.append(round(now_s, 6))
+        self.trace_samples.append(samples)
+        return self.account.feed(samples, now_s)
 
     def ended(self) -> None:
         """Nothing more will come; what closing the connection takes is nobody's wait."""

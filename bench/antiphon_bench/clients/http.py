@@ -11,6 +11,7 @@ import aiohttp
 
 from antiphon_bench.arrivals import Job
 from antiphon_bench.clients.base import Failure, Observation, SpeechClient, failure_of_status
+from antiphon_bench.mp3 import BadMp3, Mp3Stream
 from antiphon_bench.wav import BadWav, WavStream
 
 _RATE_HEADERS = ("x-sample-rate", "x-audio-sample-rate", "sample-rate")
@@ -46,19 +47,38 @@ class HttpClient(SpeechClient):
         if self.target.response_format == "pcm":
             seen.format(pcm_rate(headers) or self.target.sample_rate)
             return seen.audio
-        wav = WavStream()
+        return _of_mp3(seen) if self.target.response_format == "mp3" else _of_wav(seen)
 
-        def accept(data: bytes) -> None:
-            try:
-                pcm = wav.feed(data)
-            except BadWav as error:
-                raise Failure("protocol", str(error)) from error
-            if wav.layout is not None:
-                seen.format(wav.layout.sample_rate, wav.layout.channels)
-                if pcm:
-                    seen.audio(pcm)
 
-        return accept
+def _of_mp3(seen: Observation) -> Callable[[bytes], None]:
+    mp3 = Mp3Stream()
+
+    def accept(data: bytes) -> None:
+        try:
+            samples = mp3.feed(data)
+        except BadMp3 as error:
+            raise Failure("protocol", str(error)) from error
+        if mp3.sample_rate is not None:
+            seen.format(mp3.sample_rate)
+            seen.arrived(samples)
+
+    return accept
+
+
+def _of_wav(seen: Observation) -> Callable[[bytes], None]:
+    wav = WavStream()
+
+    def accept(data: bytes) -> None:
+        try:
+            pcm = wav.feed(data)
+        except BadWav as error:
+            raise Failure("protocol", str(error)) from error
+        if wav.layout is not None:
+            seen.format(wav.layout.sample_rate, wav.layout.channels)
+            if pcm:
+                seen.audio(pcm)
+
+    return accept
 
 
 def pcm_rate(headers: Mapping[str, str]) -> int | None:

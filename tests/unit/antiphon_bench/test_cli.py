@@ -36,7 +36,7 @@ def test_options_choose_the_arrivals() -> None:
         ["--body", "{"],
         ["--header", "no colon"],
         ["--protocol", "smoke"],
-        ["--response-format", "mp3"],
+        ["--response-format", "ogg"],
     ],
 )
 def test_nonsense_is_refused_before_anything_runs(arguments: list[str]) -> None:

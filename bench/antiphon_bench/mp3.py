@@ -1,0 +1,54 @@
+"""MPEG layer III: how many samples are in a stream that arrives in pieces, without decoding it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_HEAD: Final = 4
+# By the header's bits for version and bit rate: kbit/s of layer III.
+_KBIT_S: Final = {
+    "1": (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    "2": (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
+_RATES_HZ: Final = {
+    3: (44_100, 48_000, 32_000),
+    2: (22_050, 24_000, 16_000),
+    0: (11_025, 12_000, 8000),
+}
+
+
+class BadMp3(ValueError):
+    """The stream is not a row of MPEG layer III frames."""
+
+
+class Mp3Stream:
+    """Counts the samples of whole frames. `sample_rate` (Hz) is known after the first."""
+
+    def __init__(self) -> None:
+        self.sample_rate: int | None = None
+        self._held = b""
+
+    def feed(self, data: bytes) -> int:
+        """Samples of the frames that `data` completes; raises BadMp3."""
+        data = self._held + data
+        at = samples = 0
+        while len(data) >= at + _HEAD:
+            length, count = self._frame(data[at : at + _HEAD])
+            if len(data) < at + length:
+                break
+            at += length
+            samples += count
+        self._held = data[at:]
+        return samples
+
+    def _frame(self, head: bytes) -> tuple[int, int]:
+        """Bytes and samples of the frame that begins with `head` (ISO/IEC 11172-3, 2.4.2.3)."""
+        version, layer = head[1] >> 3 & 3, head[1] >> 1 & 3
+        rate, speed = head[2] >> 4, head[2] >> 2 & 3
+        synchronised = head[0] == 0xFF and head[1] >> 5 == 7
+        if not synchronised or version == 1 or layer != 1 or rate in (0, 15) or speed == 3:
+            raise BadMp3(f"no frame of layer III begins with {head.hex()}")
+        kbit_s = _KBIT_S["1" if version == 3 else "2"][rate - 1]
+        self.sample_rate = _RATES_HZ[version][speed]
+        count = 1152 if version == 3 else 576
+        return count // 8 * kbit_s * 1000 // self.sample_rate + (head[2] >> 1 & 1), count
