@@ -27,7 +27,6 @@ from ttscommon.subjects import TALKER, VOCODER, Stage
 from ttscommon.tasks import stop
 from ttscommon.worker import Job, Worker
 
-SAMPLE_RATE_HZ: Final = 16_000
 FRAME_RATE_HZ: Final = 25.0
 _FRAMES_PER_CHARACTER: Final = 1.6
 _FIRST_FRAMES: Final = 3
@@ -35,7 +34,6 @@ _MOST_FRAMES: Final = 25
 _FIRST_S: Final = 0.03
 _SPEED: Final = 4.0
 _LEAD_S: Final = 1.0
-_FRAME_SAMPLES: Final = round(SAMPLE_RATE_HZ / FRAME_RATE_HZ)
 _VOICES: Final = (Voice("null", "Null", "en"),)
 
 
@@ -44,6 +42,8 @@ class NullSettings(ServiceSettings):
 
     model: str = Field(default="vesper", pattern=r"^[A-Za-z0-9_-]{1,64}$")
     slots: int = Field(default=8192, ge=1, le=8192)
+    # Hz; the voice that ships has 24000.
+    sample_rate: int = Field(default=16_000, ge=8000, le=48_000, multiple_of=1000)
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,13 @@ def steps(frames: int) -> Iterator[Step]:
 class NullStages:
     """Writes one job after another into its audio log."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, sample_rate: int) -> None:
+        """sample_rate: Hz."""
         self._bus = bus
+        self._rate = sample_rate
+        self._frame_samples = round(sample_rate / FRAME_RATE_HZ)
         # 250 Hz: whole cycles in every frame, so that any two frames join.
-        cycles = 250.0 * np.arange(_MOST_FRAMES * _FRAME_SAMPLES) / SAMPLE_RATE_HZ
+        cycles = 250.0 * np.arange(_MOST_FRAMES * self._frame_samples) / sample_rate
         self._tone = Tensor.of((8000.0 * np.cos(2.0 * np.pi * cycles)).astype("<i2"))
 
     async def handle(self, job: Job) -> None:
@@ -91,7 +94,7 @@ class NullStages:
 
     async def _speak(self, job: Job, writer: LogWriter) -> End:
         loop = asyncio.get_running_loop()
-        said = writer.position // _FRAME_SAMPLES
+        said = writer.position // self._frame_samples
         frames = max(1, int(len(job.request.text) * _FRAMES_PER_CHARACTER)) - said
         began = loop.time()
         for step in steps(frames):
@@ -100,8 +103,8 @@ class NullStages:
                     await job.cancelled.wait()
                 return End(job.request_id, writer.position, "cancelled", "cancelled", "cancelled")
             except TimeoutError:
-                pcm = self._tone.rows(0, step.frames * _FRAME_SAMPLES)
-            await writer.put(AudioChunk(job.request_id, writer.position, SAMPLE_RATE_HZ, pcm))
+                pcm = self._tone.rows(0, step.frames * self._frame_samples)
+            await writer.put(AudioChunk(job.request_id, writer.position, self._rate, pcm))
         return End(job.request_id, writer.position, "ok")
 
 
@@ -111,7 +114,7 @@ async def serve(service: Service, settings: NullSettings) -> None:
     vocoder = await Bus.connect(settings.bus, "vocoder")
 
     def report(bus: Bus, stage: Stage) -> Replica:
-        model = Model(settings.model, "null", SAMPLE_RATE_HZ, FRAME_RATE_HZ, _VOICES)
+        model = Model(settings.model, "null", settings.sample_rate, FRAME_RATE_HZ, _VOICES)
         free = worker.free if stage is TALKER else settings.slots
         draining = service.stopping.is_set()
         return Replica(bus.worker_id, stage.name, (model,), settings.slots, free, draining=draining)
@@ -120,7 +123,7 @@ async def serve(service: Service, settings: NullSettings) -> None:
     metrics = Metrics(settings.model)
     service.export(metrics.registry)
     worker = Worker(
-        talker, TALKER, models, settings.slots, NullStages(talker).handle,
+        talker, TALKER, models, settings.slots, NullStages(talker, settings.sample_rate).handle,
         lambda: report(talker, TALKER), metrics,
     )  # fmt: skip
     reporter = Reporter(vocoder, VOCODER, models, lambda: report(vocoder, VOCODER))

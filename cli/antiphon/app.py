@@ -34,7 +34,7 @@ app = typer.Typer(
 _URL = typer.Option("--url", envvar="ANTIPHON_URL", help="Where the gateway listens.")
 _DEFAULT_URL = "http://127.0.0.1:8000"
 _ENGINES = ("talker", "vocoder")
-_STAGES = ("gateway", *_ENGINES)
+_STAGES = ("gateway", *_ENGINES, "null")
 
 
 class Engine(StrEnum):

@@ -14,6 +14,7 @@ from antiphon_bench.clients.base import Failure, Observation, SpeechClient, fail
 from antiphon_bench.mp3 import BadMp3, Mp3Stream
 from antiphon_bench.wav import BadWav, WavStream
 
+_MP3_AHEAD_S = 0.096
 _RATE_HEADERS = ("x-sample-rate", "x-audio-sample-rate", "sample-rate")
 
 
@@ -51,16 +52,23 @@ class HttpClient(SpeechClient):
 
 
 def _of_mp3(seen: Observation) -> Callable[[bytes], None]:
+    """A player that has a few frames before it plays: encoders hold up to three back."""
     mp3 = Mp3Stream()
+    ahead = 0
 
     def accept(data: bytes) -> None:
+        nonlocal ahead
         try:
             samples = mp3.feed(data)
         except BadMp3 as error:
             raise Failure("protocol", str(error)) from error
-        if mp3.sample_rate is not None:
+        if mp3.sample_rate is None:
+            return
+        ahead += samples
+        if ahead >= _MP3_AHEAD_S * mp3.sample_rate:
+            fresh = seen.account is None
             seen.format(mp3.sample_rate)
-            seen.arrived(samples)
+            seen.arrived(ahead if fresh else samples)
 
     return accept
 

@@ -262,7 +262,10 @@ class LocalStack:
         }
         programs = [self._service("gateway", "gateway", folder, gateway)] * config.gateways
         if config.engine == "null":
-            return [*programs, self._service(_NULL_STAGES, "null", folder, {})]
+            return [
+                *programs,
+                self._service(_NULL_STAGES, "null", folder, config.environ.get("null", {})),
+            ]
         counts = {"talker": config.talkers, "vocoder": config.vocoders}
         if config.pair:
             own = {**engine, **self._of_stages()}
