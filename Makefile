@@ -27,11 +27,14 @@ PYTHON ?= python3
 PORT ?= 8000
 URL ?= http://127.0.0.1:8000
 BUDGET ?= 140
+PYTHON312 ?= python3.12
 TORCH_INDEX ?=
 ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
+CLIENTS := .venv-clients
+CLIENT_STAMPS := $(CLIENTS)/.installed $(patsubst %,$(CLIENTS)/%/.installed,litellm wyoming-openai node)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # What tools/torch_index.py chose when the environment was made.
 INDEX = $(shell cat $(VENV)/.torch-index 2>/dev/null)
@@ -53,15 +56,35 @@ test: $(VENV)/.training
 test-deploy: $(VENV)/.training
 	ANTIPHON_TEST_DEPLOY=1 $(BIN)/python -m pytest tests/deploy $(ARGS)
 
-clients: $(VENV)/.training .venv-clients/.installed
-	ANTIPHON_CLIENTS=.venv-clients/bin/python $(BIN)/python -m pytest tests/clients $(ARGS)
+clients: $(VENV)/.training $(CLIENT_STAMPS)
+	ANTIPHON_CLIENTS=$(CLIENTS) $(BIN)/python -m pytest tests/clients $(ARGS)
 
 fuzz: $(VENV)/.training
 	ANTIPHON_FUZZ=$(or $(COUNT),10000) $(BIN)/python -m pytest tests/pipeline/gateway/test_fuzz.py $(ARGS)
 
-.venv-clients/.installed: tests/clients/requirements.txt
-	$(PYTHON) -m venv .venv-clients
-	.venv-clients/bin/python -m pip --disable-pip-version-check install --quiet -r $<
+$(CLIENTS)/.installed: tests/clients/requirements.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<
+	@touch $@
+
+# LiteLLM and wyoming-openai each want another openai than the rest.
+$(CLIENTS)/litellm/.installed: tests/clients/litellm.txt | $(CLIENTS)/.installed
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<
+	@touch $@
+
+$(CLIENTS)/wyoming-openai/.installed: tests/clients/wyoming-openai.txt | $(CLIENTS)/.installed
+	mkdir -p $(@D)
+	if command -v $(PYTHON312); then $(PYTHON312) -m venv $(@D) \
+	  && $(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<; \
+	else echo "wyoming-openai is left out: it needs Python 3.12"; fi
+	@touch $@
+
+$(CLIENTS)/node/.installed: tests/clients/node/package-lock.json | $(CLIENTS)/.installed
+	mkdir -p $(@D)
+	cp $(<D)/package*.json $(@D)
+	if command -v npm; then npm ci --silent --prefix $(@D); \
+	else echo "OpenAI's Node SDK is left out: there is no npm"; fi
 	@touch $@
 
 check: $(VENV)/.training
@@ -97,7 +120,7 @@ lock: $(VENV)/.serving
 	$(BIN)/python -m tools.lock
 
 clean:
-	rm -rf $(VENV) .venv-clients build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CLIENTS) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -o -name '*.egg-info' | xargs rm -rf
 
 $(BIN)/python:

@@ -7,144 +7,122 @@ only the length or the times show them.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import os
-import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
+import re
+import urllib.request
 from typing import Any, Final
 
 import pytest
-from websockets.asyncio.client import connect
 
-from antiphon.stack import LocalStack, StackConfig
-
-DRIVERS: Final = Path(__file__).with_name("drive")
-PYTHON: Final = os.environ.get("ANTIPHON_CLIENTS", "")
-TEXT: Final = (
-    "The tide is coming in. Can you hear the bells across the water?"
-    " They ring twice, and then they stop."
+from antiphon.stack import LocalStack
+from tests.clients.cases import (
+    INTERRUPTING,
+    REFUSED,
+    RETRYING,
+    SENTENCES,
+    SPEAKING,
+    TEXT,
+    TIMED,
+    UNAUTHORISED,
 )
-KEY: Final = "sesame"
 
-SPEAKING: Final = {
-    "sdks": [
-        "openai_pcm", "openai_wav", "elevenlabs_stream", "elevenlabs_timed", "cartesia_bytes",
-        "cartesia_socket", "deepgram_http", "deepgram_socket", "wyoming_whole", "wyoming_streamed",
-    ],
-    "agents": [
-        "livekit_openai", "livekit_elevenlabs", "livekit_cartesia", "livekit_deepgram",
-        "pipecat_openai", "pipecat_elevenlabs", "pipecat_cartesia", "pipecat_deepgram",
-    ],
-}  # fmt: skip
-TIMED: Final = {
-    "sdks": ["elevenlabs_timed", "cartesia_socket"],
-    "agents": [
-        "livekit_elevenlabs", "livekit_cartesia", "pipecat_elevenlabs", "pipecat_cartesia",
-    ],
-}  # fmt: skip
 # Clients join sentences in their own ways; a character of the fake voice lasts 64 ms.
 TOLERANCE_S: Final = 0.35
 
 pytestmark = [
     pytest.mark.clients,
-    pytest.mark.skipif(not PYTHON, reason="`make clients` installs the clients"),
+    pytest.mark.skipif("ANTIPHON_CLIENTS" not in os.environ, reason="`make clients` has them"),
+    pytest.mark.filterwarnings("default:not installed"),
 ]
 
 
-def every(table: dict[str, list[str]]) -> list[tuple[str, str]]:
-    return [(module, name) for module, names in table.items() for name in names]
-
-
-@pytest.fixture
-async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[LocalStack]:
-    wanted: dict[str, Any] = getattr(request, "param", {})
-    gateway = {"ANTIPHON_WYOMING_PORT": "0", "ANTIPHON_ADMISSION": "off"}
-    if wanted.get("keys"):
-        digest = hashlib.sha256(KEY.encode()).hexdigest()
-        file = tmp_path / "keys.toml"
-        file.write_text(f'[keys.someone]\nsha256 = "{digest}"\nstreams = 1\n')
-        gateway["ANTIPHON_KEYS_FILE"] = str(file)
-    config = StackConfig(
-        port=0, store=tmp_path / "store", engine=wanted.get("engine", "fake"),
-        environ={"gateway": gateway},
-    )  # fmt: skip
-    async with LocalStack(config) as running:
-        yield running
-
-
-async def drive(stack: LocalStack, module: str, name: str) -> dict[str, Any]:
-    """What a client says that it received."""
-    port = str(stack.children["gateway"].ports["wyoming"])
-    process = await asyncio.create_subprocess_exec(
-        PYTHON, str(DRIVERS / f"{module}.py"), name, stack.url,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "WYOMING_PORT": port, "CLIENT_KEY": KEY},
-    )  # fmt: skip
-    out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()[-3000:]
-    heard: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
-    return heard
-
-
-async def own_seconds(stack: LocalStack) -> float:
-    """How long the same text is on Antiphon's own socket."""
-    async with connect(stack.url.replace("http", "ws") + "/v1/audio/speech/stream") as socket:
-        for message in (
-            {"type": "session.config"},
-            {"type": "input.text", "text": TEXT},
-            {"type": "input.done"},
-        ):
-            await socket.send(json.dumps(message))
-        async for data in socket:
-            if isinstance(data, str) and (told := json.loads(data))["type"] == "audio.done":
-                return float(told["duration_s"])
-    raise AssertionError("no end came")
-
-
-async def test_every_client_hears_all_of_it(stack: LocalStack) -> None:
-    expected = await own_seconds(stack)
+async def test_every_client_hears_all_of_it(drive: Any, here: Any, own_seconds: Any) -> None:
+    expected = await own_seconds(TEXT)
     wrong = {}
-    for module, name in every(SPEAKING):
-        heard = await drive(stack, module, name)
-        print(name, heard["seconds"], heard["first_s"], file=sys.stderr)
+    for module, name in here(SPEAKING):
+        heard = await drive(module, name)
         if heard["error"] or abs(heard["seconds"] - expected) > TOLERANCE_S:
             wrong[name] = heard
     assert wrong == {}, expected
 
 
+async def test_clients_that_insist_on_tls_are_served_behind_it(
+    drive: Any, own_seconds: Any, with_tls: tuple[str, str]
+) -> None:
+    url, authority = with_tls
+    heard = await drive("sdks", "elevenlabs_realtime", url=url, authority=authority)
+    assert heard["error"] is None
+    assert heard["seconds"] == pytest.approx(await own_seconds(TEXT), abs=TOLERANCE_S)
+
+
 @pytest.mark.parametrize("stack", [{"engine": "torch"}], indirect=True)
-async def test_word_times_are_those_of_the_text(stack: LocalStack) -> None:
+async def test_word_times_are_those_of_the_text(drive: Any, here: Any) -> None:
     wrong = {}
-    for module, name in every(TIMED):
-        heard = await drive(stack, module, name)
+    for module, name in here(TIMED):
+        heard = await drive(module, name)
         words = [word for word, _ in heard["words"]]
         times = [start for _, start in heard["words"]]
-        print(name, heard["words"], file=sys.stderr)
         in_order = times == sorted(times) and 2.0 < times[-1] - times[0] < heard["seconds"]
         if " ".join(words).split() != TEXT.split() or not in_order:
             wrong[name] = heard
     assert wrong == {}
 
 
-async def test_failures_are_the_clients_own_classes(stack: LocalStack) -> None:
-    heard = await drive(stack, "sdks", "openai_errors")
-    assert heard["error"].split() == [
-        "NotFoundError:unknown_model",
-        "BadRequestError:bad_request",
-        "BadRequestError:nothing_to_say",
-        "BadRequestError:unknown_voice",
-    ]
-    heard = await drive(stack, "sdks", "elevenlabs_errors")
-    assert heard["error"] == "400:nothing_to_say"
+async def test_who_interrupts_hears_no_more_of_it_and_all_of_what_is_next(
+    drive: Any, here: Any, own_seconds: Any, stack: LocalStack
+) -> None:
+    short_s, long_s = await own_seconds(SENTENCES[0]), 12 * await own_seconds(TEXT)
+    wrong = {}
+    for module, name in here(INTERRUPTING):
+        before = cancelled(stack)
+        heard = await drive(module, name, "interrupt")
+        await nobody_is_heard(stack)
+        fits = abs(heard["seconds"] - short_s) < TOLERANCE_S and heard["stray_s"] < TOLERANCE_S
+        if not (fits and 0 < heard["cut_s"] < long_s / 2 and cancelled(stack) > before):
+            wrong[name] = heard
+    assert wrong == {}, short_s
+
+
+async def test_failures_are_the_clients_own_classes(drive: Any, here: Any) -> None:
+    found = {case: (await drive(*case))["error"] for case in here(REFUSED)}
+    assert found == {case: REFUSED[case] for case in found}
 
 
 @pytest.mark.parametrize("stack", [{"keys": True}], indirect=True)
-async def test_keys_are_asked_for_and_429_is_retried(stack: LocalStack) -> None:
-    heard = await drive(stack, "sdks", "openai_unauthorised")
-    assert heard["error"] == "AuthenticationError"
-    heard = await drive(stack, "sdks", "openai_retries")
-    assert heard["seconds"] > 10
-    for name in ("elevenlabs_stream", "cartesia_socket", "deepgram_socket"):
-        assert (await drive(stack, "sdks", name))["seconds"] > 5
+async def test_a_wrong_key_is_the_clients_own_class(drive: Any, here: Any) -> None:
+    found = {case: (await drive(*case, key="wrong"))["error"] for case in here(UNAUTHORISED)}
+    assert found == {case: UNAUTHORISED[case] for case in found}
+
+
+@pytest.mark.parametrize("stack", [{"keys": True}], indirect=True)
+async def test_every_client_brings_its_key(drive: Any, here: Any) -> None:
+    heard = {case: (await drive(*case))["seconds"] for case in here(UNAUTHORISED)}
+    assert [case for case, seconds in heard.items() if seconds < 5] == []
+
+
+@pytest.mark.parametrize("stack", [{"keys": True}], indirect=True)
+async def test_429_is_retried(drive: Any, here: Any) -> None:
+    """A key has one stream: the second of two waits as it is told and tries again."""
+    once = (await drive("sdks", "openai_pcm"))["seconds"]
+    heard = {case: (await drive(*case, "twice"))["seconds"] for case in here(RETRYING)}
+    assert heard == dict.fromkeys(heard, pytest.approx(2 * once, abs=2 * TOLERANCE_S))
+
+
+def metrics(stack: LocalStack) -> str:
+    port = stack.children["gateway"].ports["admin"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def cancelled(stack: LocalStack) -> float:
+    """Streams that ended so."""
+    found = re.findall(r'^tts_streams_total\{.*outcome="cancelled".*\} (\S+)', metrics(stack), re.M)
+    return sum(map(float, found))
+
+
+async def nobody_is_heard(stack: LocalStack) -> None:
+    pattern = r'^tts_active_streams\{.*stage="gateway".*\} (\S+)'
+    async with asyncio.timeout(10):
+        while sum(map(float, re.findall(pattern, metrics(stack), re.M))):
+            await asyncio.sleep(0.1)

@@ -3,156 +3,230 @@
 from __future__ import annotations
 
 import asyncio
-import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import aiohttp
-from common import SENTENCES, TEXT, Heard, main
+from common import CUT_AFTER_S, KEY, LONG, SENTENCES, Enough, Heard, main
 
-KEY = os.environ.get("CLIENT_KEY", "no-key")
+# A sink that received nothing for so long has all there was.
+QUIET_S = 2.0
 
 
-async def _livekit(make: Any, *, streamed: bool) -> Heard:
-    """What `synthesize` or `stream` gives, without a retry."""
+async def _livekit(tts: Any, heard: Heard, text: str, *, streamed: bool) -> None:
+    """What `synthesize` or `stream` gives; without a retry, unless the client is patient."""
     from livekit.agents import APIConnectOptions
 
-    heard = Heard()
-    options = APIConnectOptions(max_retry=0)
-    async with aiohttp.ClientSession() as session:
-        tts = make(session)
-        if streamed:
-            stream = tts.stream(conn_options=options)
-            for word in TEXT.split():
-                stream.push_text(f"{word} ")
-            stream.flush()
-            stream.end_input()
-        else:
-            stream = tts.synthesize(TEXT, conn_options=options)
-        async with stream:
-            async for audio in stream:
-                heard.audio(audio.frame.duration)
-                for timed in audio.frame.userdata.get("lk.timed_transcripts", ()):
-                    heard.words.append((str(timed).strip(), float(timed.start_time)))
-        await tts.aclose()
-    return heard
+    options = APIConnectOptions() if heard.patient else APIConnectOptions(max_retry=0)
+    if streamed:
+        stream = tts.stream(conn_options=options)
+        for word in text.split():
+            stream.push_text(f"{word} ")
+        stream.flush()
+        stream.end_input()
+    else:
+        stream = tts.synthesize(text, conn_options=options)
+    async with stream:
+        async for audio in stream:
+            for timed in audio.frame.userdata.get("lk.timed_transcripts", ()):
+                heard.words.append((str(timed).strip(), float(timed.start_time)))
+            heard.audio(audio.frame.duration)
 
 
-async def livekit_openai(url: str) -> Heard:
-    from livekit.plugins import openai
+def livekit_tts(name: str, url: str, session: aiohttp.ClientSession) -> Any:
+    from livekit.plugins import cartesia, deepgram, elevenlabs, openai
 
-    return await _livekit(lambda _: openai.TTS(base_url=f"{url}/v1", api_key=KEY), streamed=False)
-
-
-async def livekit_elevenlabs(url: str) -> Heard:
-    from livekit.plugins import elevenlabs
-
-    def make(session: Any) -> Any:
-        return elevenlabs.TTS(base_url=f"{url}/v1", api_key=KEY, http_session=session)
-
-    return await _livekit(make, streamed=True)
+    match name:
+        case "openai":
+            return openai.TTS(base_url=f"{url}/v1", api_key=KEY)
+        case "elevenlabs":
+            return elevenlabs.TTS(base_url=f"{url}/v1", api_key=KEY, http_session=session)
+        case "cartesia":
+            return cartesia.TTS(base_url=url, api_key=KEY, http_session=session)
+    return deepgram.TTS(base_url=f"{url}/v1/speak", api_key=KEY, http_session=session)
 
 
-async def livekit_cartesia(url: str) -> Heard:
-    from livekit.plugins import cartesia
+def livekit(name: str) -> Any:
+    async def driver(url: str, heard: Heard, text: str) -> None:
+        async with aiohttp.ClientSession() as session:
+            tts = livekit_tts(name, url, session)
+            await _livekit(tts, heard, text, streamed=name != "openai")
+            await tts.aclose()
 
-    return await _livekit(
-        lambda session: cartesia.TTS(base_url=url, api_key=KEY, http_session=session),
-        streamed=True,
-    )
-
-
-async def livekit_deepgram(url: str) -> Heard:
-    from livekit.plugins import deepgram
-
-    def make(session: Any) -> Any:
-        return deepgram.TTS(base_url=f"{url}/v1/speak", api_key=KEY, http_session=session)
-
-    return await _livekit(make, streamed=True)
+    return driver
 
 
-async def _pipecat(service: Any) -> Heard:
-    """A pipeline of the service and a sink, fed like a language model feeds one."""
+def livekit_interrupted(name: str) -> Any:
+    """The next text is spoken by the same TTS, over its pooled connection."""
+
+    async def interruption(url: str, heard: Heard) -> None:
+        cut = Heard(until_s=CUT_AFTER_S)
+        async with aiohttp.ClientSession() as session:
+            tts = livekit_tts(name, url, session)
+            try:
+                await _livekit(tts, cut, LONG, streamed=name != "openai")
+            except Enough:
+                heard.cut_s = cut.seconds
+            await _livekit(tts, heard, SENTENCES[0], streamed=name != "openai")
+            await tts.aclose()
+
+    return interruption
+
+
+def pipecat_service(name: str, url: str) -> Any:
+    from pipecat.services.cartesia.tts import CartesiaTTSService
+    from pipecat.services.deepgram.tts import DeepgramTTSService
+    from pipecat.services.elevenlabs.tts import ElevenLabsTTSService
+    from pipecat.services.openai.tts import OpenAITTSService
+
+    socket = url.replace("http", "ws")
+    match name:
+        case "openai":
+            return OpenAITTSService(api_key=KEY, base_url=f"{url}/v1")
+        case "elevenlabs":
+            return ElevenLabsTTSService(api_key=KEY, voice_id="21m00Tcm4TlvDq8ikWAM", url=socket)
+        case "cartesia":
+            return CartesiaTTSService(
+                api_key=KEY, voice_id="a0e99841-438c-4a64", url=f"{socket}/tts/websocket"
+            )
+    return DeepgramTTSService(api_key=KEY, base_url=socket)
+
+
+def _sink(heard: Heard, came: asyncio.Event, interrupted: asyncio.Event) -> Any:
     from pipecat.frames.frames import (
-        EndFrame,
         ErrorFrame,
-        LLMFullResponseEndFrame,
-        LLMFullResponseStartFrame,
-        LLMTextFrame,
+        InterruptionFrame,
         TTSAudioRawFrame,
         TTSTextFrame,
     )
-    from pipecat.pipeline.pipeline import Pipeline
-    from pipecat.pipeline.runner import PipelineRunner
-    from pipecat.pipeline.task import PipelineParams, PipelineTask
-    from pipecat.processors.frame_processor import FrameProcessor
+    from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 
-    heard = Heard()
-    quiet = asyncio.Event()
-
-    class Sink(FrameProcessor):
-        async def process_frame(self, frame: Any, direction: Any) -> None:
+    class Sink(FrameProcessor):  # type: ignore[misc]
+        async def process_frame(self, frame: Any, direction: FrameDirection) -> None:
             await super().process_frame(frame, direction)
             if isinstance(frame, TTSAudioRawFrame):
                 heard.audio(len(frame.audio) / 2 / frame.sample_rate)
-                quiet.set()
+                came.set()
             elif isinstance(frame, TTSTextFrame):
                 heard.words.append((frame.text.strip(), (frame.pts or 0) / 1e9))
             elif isinstance(frame, ErrorFrame):
-                heard.error = frame.error
+                heard.error = "ErrorFrame"
+            elif isinstance(frame, InterruptionFrame):
+                interrupted.set()
             await self.push_frame(frame, direction)
 
-    task = PipelineTask(
-        Pipeline([service, Sink()]), params=PipelineParams(audio_out_sample_rate=24_000)
-    )
-    running = asyncio.create_task(PipelineRunner(handle_sigint=False).run(task))
-    frames = [LLMTextFrame(text=f"{word} ") for word in TEXT.split()]
-    await task.queue_frames([LLMFullResponseStartFrame(), *frames, LLMFullResponseEndFrame()])
-    while True:  # until nothing came for a while
-        quiet.clear()
-        try:
-            await asyncio.wait_for(quiet.wait(), 3.0)
-        except TimeoutError:
-            break
-    await task.queue_frames([EndFrame()])
-    await running
-    if heard.words:
-        origin = heard.words[0][1]
-        heard.words = [(word, start - origin) for word, start in heard.words]
-    return heard
+    return Sink()
 
 
-async def pipecat_openai(url: str) -> Heard:
-    from pipecat.services.openai.tts import OpenAITTSService
+class Pipeline:
+    """A pipeline of a service and a sink, fed as a language model feeds one."""
 
-    return await _pipecat(OpenAITTSService(api_key=KEY, base_url=f"{url}/v1"))
+    def __init__(self, service: Any, heard: Heard) -> None:
+        from pipecat.pipeline.pipeline import Pipeline as Line
+        from pipecat.pipeline.task import PipelineParams, PipelineTask
+
+        self._came, self._interrupted = asyncio.Event(), asyncio.Event()
+        self._heard = heard
+        line = Line([service, _sink(heard, self._came, self._interrupted)])
+        self._task = PipelineTask(line, params=PipelineParams(audio_out_sample_rate=24_000))
+
+        @self._task.event_handler("on_pipeline_error")  # type: ignore[untyped-decorator]
+        async def failed(_: Any, frame: Any) -> None:
+            heard.error = "ErrorFrame"
+
+    async def run(self, feeding: Callable[[], Awaitable[None]]) -> None:
+        from pipecat.frames.frames import EndFrame
+        from pipecat.pipeline.runner import PipelineRunner
+
+        running = asyncio.create_task(PipelineRunner(handle_sigint=False).run(self._task))
+        await feeding()
+        await self._task.queue_frames([EndFrame()])
+        await asyncio.wait((running,), timeout=10)
+
+    async def say(self, text: str) -> None:
+        from pipecat.frames.frames import (
+            LLMFullResponseEndFrame,
+            LLMFullResponseStartFrame,
+            LLMTextFrame,
+        )
+
+        frames = [LLMTextFrame(text=f"{word} ") for word in text.split()]
+        await self._task.queue_frames(
+            [LLMFullResponseStartFrame(), *frames, LLMFullResponseEndFrame()]
+        )
+
+    async def first_audio(self) -> None:
+        await self._came.wait()
+
+    async def quiet(self) -> None:
+        """Until nothing came for a while."""
+        while True:
+            self._came.clear()
+            try:
+                await asyncio.wait_for(self._came.wait(), QUIET_S)
+            except TimeoutError:
+                return
+
+    async def interrupt(self) -> None:
+        """Returns when the frame has gone through: what comes now comes too late."""
+        from pipecat.frames.frames import InterruptionFrame
+
+        await self._task.queue_frame(InterruptionFrame())
+        await self._interrupted.wait()
+
+    @contextmanager
+    def apart(self) -> Iterator[Heard]:
+        """What is heard meanwhile is not counted."""
+        kept = self._heard.seconds, self._heard.words
+        self._heard.seconds, self._heard.words = 0.0, []
+        yield self._heard
+        self._heard.seconds, self._heard.words = kept
 
 
-async def pipecat_elevenlabs(url: str) -> Heard:
-    from pipecat.services.elevenlabs.tts import ElevenLabsTTSService
+def pipecat(name: str) -> Any:
+    async def driver(url: str, heard: Heard, text: str) -> None:
+        pipeline = Pipeline(pipecat_service(name, url), heard)
 
-    socket = url.replace("http", "ws")
-    return await _pipecat(
-        ElevenLabsTTSService(api_key=KEY, voice_id="21m00Tcm4TlvDq8ikWAM", url=socket)
-    )
+        async def feed() -> None:
+            await pipeline.say(text)
+            await pipeline.quiet()
 
+        await pipeline.run(feed)
+        if heard.words:
+            origin = heard.words[0][1]
+            heard.words = [(word, start - origin) for word, start in heard.words]
 
-async def pipecat_cartesia(url: str) -> Heard:
-    from pipecat.services.cartesia.tts import CartesiaTTSService
-
-    socket = url.replace("http", "ws") + "/tts/websocket"
-    return await _pipecat(
-        CartesiaTTSService(api_key=KEY, voice_id="a0e99841-438c-4a64", url=socket)
-    )
+    return driver
 
 
-async def pipecat_deepgram(url: str) -> Heard:
-    from pipecat.services.deepgram.tts import DeepgramTTSService
+def pipecat_interrupted(name: str) -> Any:
+    """An InterruptionFrame, as when the user speaks; then the next answer."""
 
-    socket = url.replace("http", "ws")
-    return await _pipecat(DeepgramTTSService(api_key=KEY, base_url=socket))
+    async def interruption(url: str, heard: Heard) -> None:
+        pipeline = Pipeline(pipecat_service(name, url), heard)
+
+        async def feed() -> None:
+            with pipeline.apart() as cut:
+                await pipeline.say(LONG)
+                await pipeline.first_audio()
+                await pipeline.interrupt()
+                heard.cut_s = cut.seconds
+                await pipeline.quiet()
+                heard.stray_s = cut.seconds - heard.cut_s
+            await pipeline.say(SENTENCES[0])
+            await pipeline.quiet()
+
+        await pipeline.run(feed)
+
+    return interruption
 
 
 if __name__ == "__main__":
-    found = {n: f for n, f in globals().items() if n.startswith(("livekit_", "pipecat_"))}
-    assert SENTENCES
-    main(found)
+    vendors = ("openai", "elevenlabs", "cartesia", "deepgram")
+    main(
+        {f"livekit_{name}": livekit(name) for name in vendors}
+        | {f"pipecat_{name}": pipecat(name) for name in vendors},
+        {f"livekit_{name}": livekit_interrupted(name) for name in vendors}
+        | {f"pipecat_{name}": pipecat_interrupted(name) for name in vendors},
+    )

@@ -1,4 +1,4 @@
-"""The vendors' own SDKs."""
+"""The vendors' own SDKs, and the Wyoming client."""
 
 from __future__ import annotations
 
@@ -7,87 +7,82 @@ import base64
 import io
 import os
 import wave
+from collections.abc import AsyncIterator
 from typing import Any
 
-from common import SENTENCES, TEXT, Heard, main
+from common import CUT_AFTER_S, KEY, LONG, SENTENCES, TEXT, Heard, main
 
-KEY = os.environ.get("CLIENT_KEY", "no-key")
+Chars = list[tuple[str, float]]
 
 
-async def openai_pcm(url: str) -> Heard:
+def _openai(url: str, heard: Heard) -> Any:
     import openai
 
-    heard = Heard()
-    client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY)
-    speaking = client.audio.speech.with_streaming_response.create(
-        model="gpt-4o-mini-tts", voice="coral", input=TEXT, response_format="pcm",
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=8 * heard.patient)
+
+
+async def openai_pcm(url: str, heard: Heard, text: str) -> None:
+    speaking = _openai(url, heard).audio.speech.with_streaming_response.create(
+        model="gpt-4o-mini-tts", voice="coral", input=text, response_format="pcm",
         instructions="Speak calmly.",
     )  # fmt: skip
     async with speaking as response:
         async for part in response.iter_bytes():
             heard.audio(len(part) / 48_000)
-    return heard
 
 
-async def openai_wav(url: str) -> Heard:
-    import openai
-
-    client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY)
-    response = await client.audio.speech.create(
+async def openai_wav(url: str, heard: Heard, text: str) -> None:
+    response = await _openai(url, heard).audio.speech.create(
         model="tts-1",
         voice="alloy",
-        input=TEXT,
+        input=text,
         response_format="wav",
         extra_body={"stream": False},
     )
-    heard = Heard()
     with wave.open(io.BytesIO(response.content)) as file:
         heard.audio(file.getnframes() / file.getframerate())
-    return heard
 
 
-async def openai_errors(url: str) -> Heard:
+async def openai_packed(url: str, heard: Heard, text: str) -> None:
+    """mp3, Opus and FLAC, decoded: a third of the seconds is of each."""
+    import av
+
+    for response_format in ("mp3", "opus", "flac"):
+        response = await _openai(url, heard).audio.speech.create(
+            model="tts-1-hd", voice="nova", input=text, response_format=response_format
+        )
+        with av.open(io.BytesIO(response.content)) as container:
+            samples = [f.samples / f.sample_rate for f in container.decode(audio=0)]
+        heard.audio(sum(samples) / 3)
+
+
+async def openai_events(url: str, heard: Heard, text: str) -> None:
+    """`stream_format: sse`: the SDK hands its lines on."""
+    import json
+
+    speaking = _openai(url, heard).audio.speech.with_streaming_response.create(
+        model="gpt-4o-mini-tts", voice="marin", input=text, response_format="pcm",
+        stream_format="sse",
+    )  # fmt: skip
+    async with speaking as response:
+        async for line in response.iter_lines():
+            event = json.loads(line.removeprefix("data: ")) if line else {}
+            if event.get("type") == "speech.audio.delta":
+                heard.audio(len(base64.b64decode(event["audio"])) / 48_000)
+
+
+async def openai_errors(url: str, heard: Heard, text: str) -> None:
     """Each failure as the SDK's own class."""
     import openai
 
-    client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0)
     found = []
     for change in ({"model": "nobody"}, {"speed": 9.0}, {"input": ""}, {"voice": "hal"}):
         body: dict[str, Any] = {"model": "tts-1", "voice": "alloy", "input": TEXT, **change}
         try:
-            await client.audio.speech.create(**body)
+            await _openai(url, heard).audio.speech.create(**body)
         except openai.APIStatusError as error:
             found.append(f"{type(error).__name__}:{error.code}")
-    return Heard(error=" ".join(found))
-
-
-async def openai_retries(url: str) -> Heard:
-    """A key has one stream: the second of two waits as it is told and tries again."""
-    import openai
-
-    client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=8)
-
-    async def speak() -> float:
-        response = await client.audio.speech.create(
-            model="tts-1", voice="alloy", input=TEXT, response_format="pcm"
-        )
-        return len(response.content) / 48_000
-
-    heard = Heard()
-    for seconds in await asyncio.gather(speak(), speak()):
-        heard.audio(seconds)
-    return heard
-
-
-async def openai_unauthorised(url: str) -> Heard:
-    import openai
-
-    client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="wrong", max_retries=0)
-    try:
-        await client.audio.speech.create(model="tts-1", voice="alloy", input=TEXT)
-    except openai.AuthenticationError as error:
-        return Heard(error=type(error).__name__)
-    return Heard()
+    heard.error = " ".join(found)
 
 
 def _eleven(url: str) -> Any:
@@ -96,33 +91,45 @@ def _eleven(url: str) -> Any:
     return AsyncElevenLabs(base_url=url, api_key=KEY)
 
 
-async def elevenlabs_stream(url: str) -> Heard:
-    heard = Heard()
+async def elevenlabs_stream(url: str, heard: Heard, text: str) -> None:
     parts = _eleven(url).text_to_speech.stream(
-        "21m00Tcm4TlvDq8ikWAM", text=TEXT, output_format="pcm_16000"
+        "21m00Tcm4TlvDq8ikWAM", text=text, output_format="pcm_16000"
     )
     async for part in parts:
         heard.audio(len(part) / 32_000)
-    return heard
 
 
-async def elevenlabs_timed(url: str) -> Heard:
-    heard = Heard()
+async def elevenlabs_timed(url: str, heard: Heard, text: str) -> None:
     parts = _eleven(url).text_to_speech.stream_with_timestamps(
-        "21m00Tcm4TlvDq8ikWAM", text=TEXT, output_format="pcm_16000"
+        "21m00Tcm4TlvDq8ikWAM", text=text, output_format="pcm_16000"
     )
-    chars: list[tuple[str, float]] = []
+    chars: Chars = []
     async for part in parts:
         heard.audio(len(base64.b64decode(part.audio_base_64 or "")) / 32_000)
         if part.alignment is not None:
             starts = part.alignment.character_start_times_seconds
             chars += zip(part.alignment.characters, starts, strict=True)
     heard.words = words_of(chars)
-    return heard
 
 
-def words_of(chars: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    words: list[tuple[str, float]] = []
+async def elevenlabs_realtime(url: str, heard: Heard, text: str) -> None:
+    """`convert_realtime` dials wss, so `url` is that of a proxy with TLS."""
+    from elevenlabs import ElevenLabs
+
+    def speak() -> None:
+        words = (f"{word} " for word in text.split())
+        parts = ElevenLabs(base_url=url, api_key=KEY).text_to_speech.convert_realtime(
+            "21m00Tcm4TlvDq8ikWAM", text=words, model_id="eleven_flash_v2_5",
+            output_format="pcm_16000",
+        )  # fmt: skip
+        for part in parts:
+            heard.audio(len(part) / 32_000)
+
+    await asyncio.to_thread(speak)
+
+
+def words_of(chars: Chars) -> Chars:
+    words: Chars = []
     fresh = True
     for char, start in chars:
         if char == " ":
@@ -135,15 +142,14 @@ def words_of(chars: list[tuple[str, float]]) -> list[tuple[str, float]]:
     return words
 
 
-async def elevenlabs_errors(url: str) -> Heard:
+async def elevenlabs_errors(url: str, heard: Heard, text: str) -> None:
     from elevenlabs.core.api_error import ApiError
 
     try:
         async for _ in _eleven(url).text_to_speech.stream("x", text=""):
             pass
     except ApiError as error:
-        return Heard(error=f"{error.status_code}:{error.body['detail']['status']}")
-    return Heard()
+        heard.error = f"{error.status_code}:{error.body['detail']['status']}"
 
 
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 16_000}
@@ -156,33 +162,56 @@ def _cartesia(url: str) -> Any:
     return AsyncCartesia(base_url=url, websocket_base_url=url.replace("http", "ws"), api_key=KEY)
 
 
-async def cartesia_bytes(url: str) -> Heard:
-    heard = Heard()
+async def cartesia_bytes(url: str, heard: Heard, text: str) -> None:
     response = await _cartesia(url).tts.generate(
-        model_id="sonic-3", transcript=TEXT, voice=VOICE, output_format=RAW
+        model_id="sonic-3", transcript=text, voice=VOICE, output_format=RAW
     )
     heard.audio(len(await response.read()) / 32_000)
-    return heard
 
 
-async def cartesia_socket(url: str) -> Heard:
-    heard = Heard()
+async def cartesia_socket(url: str, heard: Heard, text: str) -> None:
     async with _cartesia(url).tts.websocket_connect() as connection:
-        context = connection.context(
-            model_id="sonic-3", voice=VOICE, output_format=RAW, add_timestamps=True,
-        )  # fmt: skip
-        for sentence in SENTENCES:
-            await context.push(sentence + " ")
-        await context.no_more_inputs()
-        async for event in context.receive():
-            if event.type == "chunk" and event.audio:
-                heard.audio(len(event.audio) / 32_000)
-            elif event.type == "timestamps":
-                times = event.word_timestamps
-                heard.words += zip(times.words, times.start, strict=True)
-            elif event.type == "error":
-                heard.error = str(event)
-    return heard
+        await _speak_in_context(connection, heard, text)
+
+
+async def _speak_in_context(connection: Any, heard: Heard, text: str) -> None:
+    context = connection.context(
+        model_id="sonic-3", voice=VOICE, output_format=RAW, add_timestamps=True
+    )
+    for sentence in text.split(". "):
+        await context.push(sentence if sentence.endswith(".") else f"{sentence}. ")
+    await context.no_more_inputs()
+    async for event in context.receive():
+        if event.type == "chunk" and event.audio:
+            if heard.until_s is not None and heard.seconds >= CUT_AFTER_S:
+                await context.cancel()
+                return
+            heard.seconds += len(event.audio) / 32_000
+        elif event.type == "timestamps":
+            times = event.word_timestamps
+            heard.words += zip(times.words, times.start, strict=True)
+        elif event.type == "error":
+            heard.error = str(event)
+
+
+async def cartesia_interrupted(url: str, heard: Heard) -> None:
+    """`cancel`, and the next context on the same socket."""
+    cut = Heard(until_s=1e9)
+    async with _cartesia(url).tts.websocket_connect() as connection:
+        await _speak_in_context(connection, cut, LONG)
+        await _speak_in_context(connection, heard, SENTENCES[0])
+    heard.cut_s = cut.seconds
+
+
+async def cartesia_errors(url: str, heard: Heard, text: str) -> None:
+    import cartesia
+
+    try:
+        await _cartesia(url).tts.generate(
+            model_id="sonic-3", transcript="", voice=VOICE, output_format=RAW
+        )
+    except cartesia.APIStatusError as error:
+        heard.error = f"{type(error).__name__}:{error.body['error_code']}"  # type: ignore[index]
 
 
 def _deepgram(url: str) -> Any:
@@ -194,87 +223,128 @@ def _deepgram(url: str) -> Any:
     return AsyncDeepgramClient(api_key=KEY, environment=places)
 
 
-async def deepgram_http(url: str) -> Heard:
-    heard = Heard()
+async def deepgram_http(url: str, heard: Heard, text: str) -> None:
     parts = _deepgram(url).speak.v1.audio.generate(
-        text=TEXT, model="aura-2-thalia-en", encoding="linear16", container="none",
+        text=text, model="aura-2-thalia-en", encoding="linear16", container="none",
         sample_rate=16_000,
     )  # fmt: skip
     async for part in parts:
         heard.audio(len(part) / 32_000)
-    return heard
 
 
-async def deepgram_socket(url: str) -> Heard:
-    from deepgram.speak.v1.types import SpeakV1Text
-
-    heard = Heard()
-    connecting = _deepgram(url).speak.v1.connect(
+def _deepgram_socket(url: str) -> Any:
+    return _deepgram(url).speak.v1.connect(
         model="aura-2-thalia-en", encoding="linear16", sample_rate="16000"
     )
-    async with connecting as connection:
-        for sentence in SENTENCES:
-            await connection.send_text(SpeakV1Text(type="Speak", text=sentence + " "))
-        await connection.send_flush()
-        while True:
-            message = await connection.recv()
-            if isinstance(message, bytes):
-                heard.audio(len(message) / 32_000)
-            elif message.type == "Flushed":
-                break
+
+
+async def deepgram_socket(url: str, heard: Heard, text: str) -> None:
+    async with _deepgram_socket(url) as connection:
+        await _say_to_deepgram(connection, text)
+        async for message in _until(connection, "Flushed"):
+            heard.audio(len(message) / 32_000)
         await connection.send_close()
-    return heard
 
 
-async def wyoming_whole(url: str) -> Heard:
-    from wyoming.audio import AudioChunk, AudioStop
+async def _say_to_deepgram(connection: Any, text: str) -> None:
+    from deepgram.speak.v1.types import SpeakV1Text
+
+    for word in text.split():
+        await connection.send_text(SpeakV1Text(type="Speak", text=f"{word} "))
+    await connection.send_flush()
+
+
+async def _until(connection: Any, kind: str) -> AsyncIterator[bytes]:
+    """Audio up to a message of this kind."""
+    while True:
+        message = await connection.recv()
+        if isinstance(message, bytes):
+            yield message
+        elif message.type == kind:
+            return
+
+
+async def deepgram_interrupted(url: str, heard: Heard) -> None:
+    """`Clear`, and the next turn on the same socket."""
+    async with _deepgram_socket(url) as connection:
+        await _say_to_deepgram(connection, LONG)
+        async for message in _until(connection, "Flushed"):
+            heard.cut_s += len(message) / 32_000
+            if heard.cut_s >= CUT_AFTER_S:
+                break
+        await connection.send_clear()
+        async for message in _until(connection, "Cleared"):
+            heard.stray_s += len(message) / 32_000
+        await _say_to_deepgram(connection, SENTENCES[0])
+        async for message in _until(connection, "Flushed"):
+            heard.audio(len(message) / 32_000)
+        await connection.send_close()
+
+
+async def deepgram_errors(url: str, heard: Heard, text: str) -> None:
+    from deepgram.core.api_error import ApiError
+
+    try:
+        async for _ in _deepgram(url).speak.v1.audio.generate(text=""):
+            pass
+    except ApiError as error:
+        heard.error = f"{type(error).__name__}:{error.status_code}:{error.body['err_code']}"
+
+
+def _wyoming() -> Any:
     from wyoming.client import AsyncTcpClient
+
+    return AsyncTcpClient("127.0.0.1", int(os.environ["WYOMING_PORT"]))
+
+
+async def _listen(client: Any, heard: Heard, end: str) -> None:
+    from wyoming.audio import AudioChunk
+    from wyoming.error import Error
+
+    while (event := await client.read_event()) is not None and event.type != end:
+        if AudioChunk.is_type(event.type):
+            chunk = AudioChunk.from_event(event)
+            heard.audio(len(chunk.audio) / 2 / chunk.rate)
+        elif Error.is_type(event.type):
+            heard.error = Error.from_event(event).code
+
+
+async def wyoming_whole(url: str, heard: Heard, text: str) -> None:
     from wyoming.tts import Synthesize
 
-    heard = Heard()
-    async with AsyncTcpClient("127.0.0.1", int(os.environ["WYOMING_PORT"])) as client:
-        await client.write_event(Synthesize(text=TEXT).event())
-        while (event := await client.read_event()) is not None:
-            if AudioChunk.is_type(event.type):
-                chunk = AudioChunk.from_event(event)
-                heard.audio(len(chunk.audio) / 2 / chunk.rate)
-            elif AudioStop.is_type(event.type):
-                break
-    return heard
+    async with _wyoming() as client:
+        await client.write_event(Synthesize(text=text).event())
+        await _listen(client, heard, "audio-stop")
 
 
-async def wyoming_streamed(url: str) -> Heard:
-    from wyoming.audio import AudioChunk
-    from wyoming.client import AsyncTcpClient
-    from wyoming.tts import (
-        Synthesize,
-        SynthesizeChunk,
-        SynthesizeStart,
-        SynthesizeStop,
-        SynthesizeStopped,
-    )
+async def wyoming_streamed(url: str, heard: Heard, text: str) -> None:
+    """As Home Assistant does: the whole text comes once more, for servers of before."""
+    from wyoming.tts import Synthesize, SynthesizeChunk, SynthesizeStart, SynthesizeStop
 
-    heard = Heard()
-    async with AsyncTcpClient("127.0.0.1", int(os.environ["WYOMING_PORT"])) as client:
+    async with _wyoming() as client:
         await client.write_event(SynthesizeStart().event())
-        for word in TEXT.split():
+        for word in text.split():
             await client.write_event(SynthesizeChunk(text=f"{word} ").event())
-        await client.write_event(Synthesize(text=TEXT).event())
+        await client.write_event(Synthesize(text=text).event())
         await client.write_event(SynthesizeStop().event())
-        while (event := await client.read_event()) is not None:
-            if AudioChunk.is_type(event.type):
-                chunk = AudioChunk.from_event(event)
-                heard.audio(len(chunk.audio) / 2 / chunk.rate)
-            elif SynthesizeStopped.is_type(event.type):
-                break
-    return heard
+        await _listen(client, heard, "synthesize-stopped")
+
+
+async def wyoming_errors(url: str, heard: Heard, text: str) -> None:
+    from wyoming.tts import Synthesize
+
+    async with _wyoming() as client:
+        await client.write_event(Synthesize(text="a" * 20_000).event())
+        await _listen(client, heard, "audio-stop")
 
 
 if __name__ == "__main__":
+    found = {
+        name: driver
+        for name, driver in globals().items()
+        if name.startswith(("openai_", "elevenlabs_", "cartesia_", "deepgram_", "wyoming_"))
+    }
     main(
-        {
-            name: found
-            for name, found in globals().items()
-            if name.count("_") == 1 and callable(found)
-        }
+        found,
+        {"cartesia_socket": cartesia_interrupted, "deepgram_socket": deepgram_interrupted},
     )

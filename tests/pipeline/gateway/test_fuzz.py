@@ -1,6 +1,6 @@
 """Malformed requests and messages: no crash, no leak, no 500. `make fuzz` sends ten thousand each.
 
-Without it every protocol gets a hundred.
+Without it every protocol gets five hundred.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.protocols.wyoming import WyomingServer, event
 
-COUNT: Final = int(os.environ.get("ANTIPHON_FUZZ", "100"))
+COUNT: Final = int(os.environ.get("ANTIPHON_FUZZ", "500"))
 _ACROSS: Final = 8
 _PER_SOCKET: Final = 25
 

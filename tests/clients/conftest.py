@@ -1,0 +1,159 @@
+"""A stack of fake engines, and the clients that are run against it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import pytest
+from websockets.asyncio.client import connect
+
+from antiphon.stack import LocalStack, StackConfig
+from tests.clients.cases import LONG, SENTENCES, TEXT, Case
+
+Drive: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
+
+INSTALLED: Final = os.environ.get("ANTIPHON_CLIENTS", "")
+DRIVERS: Final = Path(__file__).with_name("drive")
+KEY: Final = "sesame"
+
+
+def command(module: str) -> list[str] | None:
+    """What runs a driver; None where its client is not installed."""
+    place = Path(INSTALLED).resolve()
+    if module == "node":
+        found = shutil.which("node") if (place / "node" / "node_modules").exists() else None
+        return [found, str(DRIVERS / "node.mjs")] if found else None
+    at = {"litellm": "litellm/bin", "bridge": "wyoming-openai/bin"}.get(module, "bin")
+    file = {"litellm": "bridges", "bridge": "bridges"}.get(module, module)
+    python = place / at / "python"
+    return [str(python), str(DRIVERS / f"{file}.py")] if python.exists() else None
+
+
+@pytest.fixture
+def here() -> Callable[[Iterable[Case]], list[Case]]:
+    """Those of the cases whose clients are installed, which is said of the others."""
+
+    def installed(cases: Iterable[Case]) -> list[Case]:
+        cases = list(cases)
+        found = [case for case in cases if command(case[0]) is not None]
+        if missing := sorted({module for module, _ in cases} - {module for module, _ in found}):
+            warnings.warn(UserWarning(f"not installed: {', '.join(missing)}"), stacklevel=2)
+        return found
+
+    return installed
+
+
+@pytest.fixture
+async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[LocalStack]:
+    """keys: two keys, the second of one stream. engine: fake unless named."""
+    wanted: dict[str, Any] = getattr(request, "param", {})
+    gateway = {"ANTIPHON_WYOMING_PORT": "0", "ANTIPHON_ADMISSION": "off"}
+    if wanted.get("keys"):
+        digest = hashlib.sha256(KEY.encode()).hexdigest()
+        file = tmp_path / "keys.toml"
+        file.write_text(f'[keys.someone]\nsha256 = "{digest}"\nstreams = 1\n')
+        gateway["ANTIPHON_KEYS_FILE"] = str(file)
+    config = StackConfig(
+        port=0, store=tmp_path / "store", engine=wanted.get("engine", "fake"),
+        environ={"gateway": gateway},
+    )  # fmt: skip
+    async with LocalStack(config) as running:
+        yield running
+
+
+@pytest.fixture
+def drive(stack: LocalStack) -> Drive:
+    """What a client says that it received: `await drive(module, name, mode, key=..., url=...)`."""
+
+    async def run(module: str, name: str, mode: str = "speak", **change: str) -> dict[str, Any]:
+        environ = {
+            "WYOMING_PORT": str(stack.children["gateway"].ports["wyoming"]),
+            "CLIENT_KEY": change.get("key", KEY),
+            "CLIENT_NODE": str(Path(INSTALLED).resolve() / "node"),
+            "CLIENT_TEXT": TEXT,
+            "CLIENT_LONG": LONG,
+            "CLIENT_SHORT": SENTENCES[0],
+            "SSL_CERT_FILE": change.get("authority", ""),
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        }
+        process = await asyncio.create_subprocess_exec(
+            *(command(module) or ()), name, change.get("url", stack.url), mode,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, **{k: v for k, v in environ.items() if v}},
+        )  # fmt: skip
+        out, err = await process.communicate()
+        assert process.returncode == 0, f"{name}: {err.decode()[-3000:]}"
+        heard: dict[str, Any] = json.loads(out.decode().splitlines()[-1])
+        print(name, mode, {k: v for k, v in heard.items() if k != "began_s"})
+        return heard
+
+    return run
+
+
+@pytest.fixture
+def own_seconds(stack: LocalStack) -> Callable[[str], Awaitable[float]]:
+    """How long a text is on Antiphon's own socket."""
+
+    async def speak(text: str) -> float:
+        async with connect(stack.url.replace("http", "ws") + "/v1/audio/speech/stream") as socket:
+            for message in (
+                {"type": "session.config"},
+                {"type": "input.text", "text": text},
+                {"type": "input.done"},
+            ):
+                await socket.send(json.dumps(message))
+            async for data in socket:
+                if isinstance(data, str) and (told := json.loads(data))["type"] == "audio.done":
+                    return float(told["duration_s"])
+        raise AssertionError("no end came")
+
+    return speak
+
+
+@pytest.fixture
+async def with_tls(stack: LocalStack, tmp_path: Path) -> AsyncIterator[tuple[str, str]]:
+    """The stack behind a proxy with TLS: its address, and the authority that vouches for it."""
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    made = subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-keyout", str(key), "-out", str(certificate), "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=DNS:localhost"),
+        ],
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("no openssl that makes certificates")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    port = int(stack.url.rsplit(":", 1)[1])
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behind = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(_pass_on(reader, behind[1]), _pass_on(behind[0], writer))
+
+    server = await asyncio.start_server(serve, "localhost", 0, ssl=context)
+    yield f"https://localhost:{server.sockets[0].getsockname()[1]}", str(certificate)
+    server.close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        return
+    finally:
+        writer.close()
