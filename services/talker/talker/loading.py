@@ -63,10 +63,16 @@ def load_family(settings: TalkerSettings) -> Family:
     import torch
 
     from talker.models import load
+    from talker.models.leniency import Leniency
 
     torch.set_num_threads(settings.threads)
-    pads = settings.late_text == "pad"
-    family = load(settings.model, settings.voice_dir, pads=pads, device=settings.device)
+    family = load(
+        settings.model,
+        settings.voice_dir,
+        pads=settings.late_text == "pad",
+        device=settings.device,
+        leniency=Leniency(settings.draft_tries, settings.draft_cents),
+    )
     _warm_up(family, _blocks(settings, family))
     return family
 

@@ -17,6 +17,8 @@ class TalkerSettings(StageSettings):
     away for so long is taken to be complete. `late_text`: whether a model that is told text a token
     a step waits for text that is late, or goes on without it when the listener would run dry.
     `drafts`: whether steps may try several frames where a model has guesses and it pays.
+    `draft_tries`, `draft_cents`: which guesses are taken for draws, see Leniency. Then every step
+    tries several frames, and all talkers of a model must be told the same.
     `kv_bytes`: memory of the KV cache, which then decides on the number of its blocks.
     """
 
@@ -27,5 +29,7 @@ class TalkerSettings(StageSettings):
     initial_codec_chunk_frames: int | None = Field(default=None, ge=1, le=100)
     codec_chunk_frames: int | None = Field(default=None, ge=1, le=500)
     drafts: bool = True
+    draft_tries: int = Field(default=1, ge=1, le=8)
+    draft_cents: float = Field(default=0.0, ge=0.0, le=400.0)
     late_text: Literal["wait", "pad"] = "wait"
     text_timeout_s: float = Field(default=120.0, gt=0.0)

@@ -131,16 +131,17 @@ def _guesses(net: VesperNet, path: Path, sampling: VesperSampling) -> tuple[Tens
         at = pointer.clamp(max=len(path.tokens) - 1)
         state = net.drafter.step(state, net.embed_frame(code, contexts[0, at], held, pace[0]))
         noise = path.noise[start + ahead]
-        scores = net.drafter.move_logits(state) + sampling.move_temperature * noise[:, :MOVES]
+        read = net.drafter.read(state)
+        scores = net.drafter.move_logits(read) + sampling.move_temperature * noise[:, :MOVES]
         move = scores.argmax(-1)
         true_move, true_code = path.move[start + ahead], path.code[start + ahead]
         if ahead == 1:
             first_move = float((move == true_move).sum())
-            given = net.drafter.code0_logits(state, true_move)
+            given = net.drafter.code0_logits(read, true_move)
             given = given + sampling.temperature * noise[:, MOVES:]
             rank = (given > given.gather(1, true_code[:, None])).sum(1)
             top = torch.tensor([float((rank < k).sum()) for k in TOP])
-        scores = net.drafter.code0_logits(state, move)
+        scores = net.drafter.code0_logits(read, move)
         code = (scores + sampling.temperature * noise[:, MOVES:]).argmax(-1)
         alive = alive & (move == true_move) & (code == true_code)
         chain.append(float(alive.sum()))

@@ -182,8 +182,9 @@ def draft_losses(
         told = net.embed_frame(batch.codes[before, 0], context, batch.held[at], pace[owner])
         state = net.drafter.step(state, told.detach())
         move, code = batch.move[at], batch.codes[at, 0]
-        move_logits = net.drafter.move_logits(state)
-        code_logits = net.drafter.code0_logits(state, move)
+        read = net.drafter.read(state)
+        move_logits = net.drafter.move_logits(read)
+        code_logits = net.drafter.code0_logits(read, move)
         losses[f"draft{ahead}"] = entropy(move_logits, move) + entropy(code_logits, code)
         if not net.training:
             right_move, right = move_logits.argmax(-1) == move, code_logits.argmax(-1) == code

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import numpy as np
+
 from talker.models.base import Plan, TalkerStream
 from ttscommon.fields import Array, Arrays, concatenate
 
@@ -57,14 +59,28 @@ class Results:
 
     @classmethod
     def join(cls, parts: Sequence[Results]) -> Results:
-        """The rows of all parts, in order."""
+        """The rows of all parts, in order, as wide as the widest."""
         return cls(
-            concatenate([part.frames for part in parts]),
+            concatenate(_of_one_width([part.frames for part in parts])),
             [gained for part in parts for gained in part.gained],
             [ended for part in parts for ended in part.ended],
             [bad for part in parts for bad in part.bad],
             [kept for part in parts for kept in part.kept],
         )
+
+
+def _of_one_width(parts: Sequence[Arrays]) -> list[Arrays]:
+    """Each with rows of the widest, [rows, width, ...]; what is added means nothing."""
+    width = max((array.shape[1] for part in parts for array in part.values()), default=0)
+    return [{name: _widened(array, width) for name, array in part.items()} for part in parts]
+
+
+def _widened(array: Array, width: int) -> Array:
+    short = width - array.shape[1]
+    if not short:
+        return array
+    nothing = np.zeros((len(array), short, *array.shape[2:]), array.dtype)
+    return np.concatenate([array, nothing], 1)
 
 
 class Runner(Protocol):

@@ -6,6 +6,8 @@ is in tensors, so that a device can draw without the host.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import torch
@@ -39,7 +41,7 @@ def frame_keys(seed: Tensor, frame: Tensor) -> Tensor:
     return _mix(_mix(seed) ^ frame)
 
 
-def draw_keys(frame_key: Tensor, draw: int) -> Tensor:
+def draw_keys(frame_key: Tensor, draw: int | Tensor) -> Tensor:
     """The 64-bit keys of one draw in each row, from `frame_keys`: [rows] int64 -> [rows] int64.
 
     draw: the codebook, or a negative number for draws that are not of a codebook.
@@ -54,7 +56,11 @@ def uniforms(key: Tensor, count: int) -> Tensor:
 
 def uniforms_of(key: Tensor, ids: Tensor) -> Tensor:
     """[rows] int64, ids [ids] or [rows, ids] int64 -> [rows, ids]: those columns of `uniforms`."""
-    value = key[:, None] + (ids + 1) * _signed(_GOLDEN)
+    return _fractions(key[:, None] + (ids + 1) * _signed(_GOLDEN))
+
+
+def _fractions(value: Tensor) -> Tensor:
+    """The hash of sums of key and column."""
     value = (value ^ _shift(value, 30)) * _signed(_FIRST)
     value = (value ^ _shift(value, 27)) * _signed(_SECOND)
     return (_shift(value, 40).to(torch.float32) + 0.5) * 2.0**-24
@@ -64,6 +70,19 @@ def gumbel(key: Tensor, count: int) -> Tensor:
     """Noise whose maximum with logits is a draw: [...] int64 -> [..., count] float32."""
     noise = uniforms(key.reshape(-1), count)
     return -torch.log(-torch.log(noise)).view(*key.shape, count)
+
+
+def gumbels(frame_key: Tensor, draws: Sequence[int], counts: Sequence[int]) -> tuple[Tensor, ...]:
+    """`gumbel` of several draws of a frame: [...] int64 -> for each draw [..., its count]."""
+    keys = draw_keys(frame_key[..., None], torch.tensor(draws))
+    sums = [key[..., None] + _columns(n) for key, n in zip(keys.unbind(-1), counts, strict=True)]
+    noise = -torch.log(-torch.log(_fractions(torch.cat(sums, -1))))
+    return torch.split(noise, list(counts), -1)
+
+
+@lru_cache(maxsize=64)
+def _columns(count: int) -> Tensor:
+    return (torch.arange(count) + 1) * _signed(_GOLDEN)
 
 
 def sample(
@@ -82,10 +101,17 @@ def choose(
     logits: Tensor, noise: Tensor, *, temperature: Tensor, top_k: Tensor | None = None
 ) -> Tensor:
     """`sample` with noise at hand, [rows, vocabulary] from `gumbel`."""
-    logits = logits.float()
-    if top_k is not None:
-        logits = keep_top(logits, top_k)
-    return (logits + noise * temperature[:, None]).argmax(-1)
+    logits, noise = logits.float(), noise * temperature[:, None]
+    chosen = (logits + noise).argmax(-1)
+    if top_k is None or _among(logits, chosen, top_k):
+        return chosen
+    return (keep_top(logits, top_k) + noise).argmax(-1)
+
+
+def _among(logits: Tensor, chosen: Tensor, top_k: Tensor) -> bool:
+    """Whether each row's id is among its `top_k` largest. Most are; finding those takes long."""
+    above = (logits > logits.gather(1, chosen[:, None])).sum(-1)
+    return bool(((top_k < 1) | (above < top_k)).all())
 
 
 def keep_top(logits: Tensor, top_k: Tensor) -> Tensor:

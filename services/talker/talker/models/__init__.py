@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from talker.models.base import TalkerModel
+from talker.models.leniency import Leniency
 from ttscommon.checkpoint import find_checkpoint, is_checkpoint
 from ttscommon.errors import UnknownModel
 from ttscommon.voice import load_voice
@@ -14,21 +15,31 @@ if TYPE_CHECKING:
     from ttscommon.device.device import Device
 
 
-def load(name: str, path: Path, *, pads: bool = False, device: str = "cpu") -> TalkerModel:
+def load(
+    name: str,
+    path: Path,
+    *,
+    pads: bool = False,
+    device: str = "cpu",
+    leniency: Leniency = Leniency(),  # noqa: B008
+) -> TalkerModel:
     """Load a voice folder or a published checkpoint, by folder or hub name, as model `name`.
 
     pads: see Qwen3Tts. device: "cpu", "cuda" or "cuda:1"; checkpoints run in bfloat16 on a GPU.
-    Raises VoiceError, UnknownModel or DeviceError. torch is imported only for families that use it.
+    leniency: with models that draft frames, on the CPU. Raises VoiceError, UnknownModel or
+    DeviceError. torch is imported only for families that use it.
     """
     from ttscommon.device.device import device_of
 
     where = device_of(device)
-    model = _load(name, path, pads=pads, device=where)
+    model = _load(name, path, pads=pads, device=where, leniency=leniency)
     model.compute_on(where)
     return model
 
 
-def _load(name: str, path: Path, *, pads: bool, device: Device | None) -> TalkerModel:
+def _load(
+    name: str, path: Path, *, pads: bool, device: Device | None, leniency: Leniency
+) -> TalkerModel:
     if is_checkpoint(path):
         from talker.models.qwen3_tts.family import Qwen3Tts
 
@@ -40,5 +51,5 @@ def _load(name: str, path: Path, *, pads: bool, device: Device | None) -> Talker
     if voice.family == "vesper":
         from talker.models.vesper import Vesper
 
-        return Vesper.load(name, voice, "cpu" if device is None else str(device.where))
+        return Vesper.load(name, voice, "cpu" if device is None else str(device.where), leniency)
     raise UnknownModel(f"there is no model family {voice.family!r}", param="model")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, Protocol
 
@@ -30,6 +31,8 @@ from talker.models.base import (
     State,
     TalkerModel,
 )
+from talker.models.leniency import Leniency
+from talker.models.vesper_drafts import Drafts, Tolerance, near_in_pitch
 from talker.models.vesper_frame import MOVING, FrameChoice
 from talker.models.vesper_net import MOVES, VesperConfig, VesperNet, token_contexts
 from talker.models.vesper_stream import (
@@ -38,12 +41,14 @@ from talker.models.vesper_stream import (
     VesperPrepared,
     VesperSampling,
     VesperStream,
+    Window,
 )
 from talker.models.vesper_text import TextCodes
 from talker.text.frontend import EnglishFrontend, Given, Utterance
 from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
 from ttscommon.errors import BadRequest, UnknownVoice
 from ttscommon.fields import Arrays, Field
+from ttscommon.inflight import DeviceError
 from ttscommon.messages import SpeechRequest
 from ttscommon.nn import halve
 from ttscommon.replicas import Voice
@@ -74,6 +79,7 @@ class Vesper(TalkerModel):
 
     silence: [4] the codes of a silent frame. reading: a copy of the net on the CPU that reads
     utterances, where the net itself is on a device; its work there would disturb the engine's.
+    tolerance: for drafted frames; without one they are what plain steps would have chosen.
     """
 
     def __init__(
@@ -85,22 +91,34 @@ class Vesper(TalkerModel):
         paces: Mapping[str, float],
         silence: Sequence[int],
         reading: VesperNet | None = None,
+        tolerance: Tolerance | None = None,
     ) -> None:
-        self.spec = spec
+        # Steps of a voice with a tolerance are as wide as it says, not as wide as pays now.
+        self.spec = spec if tolerance is None else replace(spec, width=1)
+        self._tolerance = tolerance
         self._net = net.eval()
         self._reading = (reading or net).eval()
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
         if net.text_table.device.type == "cpu":
             halve(self._text_codes)
+        self._drafts = Drafts(net, spec.max_positions, tolerance)
         self._sampling = sampling
         self._paces = paces
         self._silence = torch.tensor(silence, device=net.begin.device)
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
 
     @classmethod
-    def load(cls, name: str, voice: VoiceFolder, device: str = "cpu") -> Vesper:
-        """Read a checked voice folder's weights and lexicon."""
+    def load(
+        cls,
+        name: str,
+        voice: VoiceFolder,
+        device: str = "cpu",
+        leniency: Leniency = Leniency(),  # noqa: B008
+    ) -> Vesper:
+        """Read a checked voice folder's weights and lexicon. Raises DeviceError."""
+        if leniency and device != "cpu":
+            raise DeviceError("guesses are taken for draws on the CPU alone")
         net = VesperNet(VesperConfig(**voice.config["talker"]))
         weights = load_file(voice.talker_weights)
         net.load_state_dict({n: w.float() for n, w in weights.items()})
@@ -111,7 +129,8 @@ class Vesper(TalkerModel):
         paces = {name: preset["pace"] for name, preset in voice.config["presets"].items()}
         sampling, silence = VesperSampling(**voice.config["sampling"]), voice.config["silence"]
         frontend = EnglishFrontend.load(voice.path)
-        return cls(spec, moved or net, frontend, sampling, paces, silence, reading=net)
+        tolerance = _tolerance(voice, leniency) if leniency else None
+        return cls(spec, moved or net, frontend, sampling, paces, silence, net, tolerance)
 
     def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> VesperPrepared:
         del reference  # voices are part of the model
@@ -128,7 +147,9 @@ class Vesper(TalkerModel):
     def open(self, prepared: Prepared) -> VesperStream:
         assert isinstance(prepared, VesperPrepared)
         bos, rate_hz = self._net.config.bos, self.spec.frame_rate_hz
-        return VesperStream(prepared, self._sampling, bos, rate_hz)
+        width = self._tolerance.width if self._tolerance else 1
+        window = Window(width, self.spec.max_positions)
+        return VesperStream(prepared, self._sampling, bos, rate_hz, window)
 
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
@@ -143,7 +164,7 @@ class Vesper(TalkerModel):
 
     def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
         if rows.width > 1:
-            return self._frame.drafted(rows, state, attend["backbone"])
+            return self._drafts.step(rows, state, attend["backbone"])
         x = self._frame.embed_state(rows.slots, state)
         hidden = self._net.backbone(x, rows.positions, attend["backbone"])
         every = torch.ones_like(rows.slots, dtype=torch.bool)
@@ -163,7 +184,8 @@ class Vesper(TalkerModel):
         )
         codes = torch.stack([raw["code"], energy, *self._text_codes(raw["text"]).unbind(1)], 1)
         codes = torch.where(raw["silent"][:, None] > 0, self._silence, codes)
-        return {"codes": codes.to(torch.int16), "move": raw["move"].to(torch.uint8)}
+        logged = {name: raw[name].to(torch.uint8) for name in ("move", "window")}
+        return {"codes": codes.to(torch.int16), **logged}
 
     def _tell(self, utterance: Utterance | None, pace: float) -> Iterator[Told]:
         """An utterance, or silence, as the encoders read it."""
@@ -184,6 +206,12 @@ class Vesper(TalkerModel):
         )
 
 
+def _tolerance(voice: VoiceFolder, leniency: Leniency) -> Tolerance:
+    pitches = load_file(voice.vocoder_weights)["pitch_table"].float()
+    near = near_in_pitch(pitches, leniency.cents) if leniency.cents else None
+    return Tolerance(WIDTH, leniency.tries, near)
+
+
 def spec_of(
     net: VesperNet,
     name: str,
@@ -198,7 +226,7 @@ def spec_of(
     moving = dict.fromkeys(MOVING, _NUMBER)
     temperatures = dict.fromkeys(("temperature", "move_temperature"), Field((), "f4"))
     asked = dict.fromkeys(("code", "held", "begins"), _NUMBER)
-    chosen = dict.fromkeys(("code", "move", "silent"), _NUMBER)
+    chosen = dict.fromkeys(("code", "move", "silent", "window"), _NUMBER)
     return ModelSpec(
         name=name,
         family="vesper",
@@ -206,7 +234,7 @@ def spec_of(
         frame_rate_hz=frame_rate_hz,
         voices=voices,
         frame={"codes": Field((CODEBOOKS,), "i2", max(c.codebook_size, c.text_codes))},
-        replay={"move": Field((), "u1", MOVES)},
+        replay={"move": Field((), "u1", MOVES), "window": Field((), "u1", WIDTH)},
         raw={**chosen, "text": Field((UNITS_PER_FRAME, c.text_dim), "f4"), "hidden": told},
         state={
             **moving,

@@ -15,9 +15,10 @@ pace, then one a frame.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from talker.models.vesper_text import TextEncoder
@@ -65,11 +66,13 @@ class VesperConfig:
         return self.codebook_size
 
 
-def moved(pointer: Tensor, held: Tensor, move: Tensor) -> tuple[Tensor, Tensor]:
-    """Pointer and units already held there, [...] int64 each, at the frame after a move."""
+Whole = TypeVar("Whole", Tensor, NDArray[Any])
+
+
+def moved(pointer: Whole, held: Whole, move: Whole) -> tuple[Whole, Whole]:
+    """Pointer and units already held there, [...] integers each, at the frame after a move."""
     first, second = move & 1, move >> 1
-    after = torch.where(second > 0, 0, torch.where(first > 0, 1, held + 2))
-    return pointer + first + second, after
+    return pointer + first + second, (1 - second) * (first + (1 - first) * (held + 2))
 
 
 class VesperNet(nn.Module):
@@ -218,7 +221,7 @@ class Drafter(nn.Module):
 
     A state of [..., dim] begins as the hidden state of the last frame that is certain; `step`
     tells it what the next frame's position would be told (`VesperNet.embed_frame` of the move and
-    code just drafted), and `move_logits` and `code0_logits` guess that frame.
+    code just drafted), and `move_logits` and `code0_logits` of its `read` guess that frame.
     """
 
     def __init__(self, c: VesperConfig) -> None:
@@ -239,12 +242,17 @@ class Drafter(nn.Module):
         out: Tensor = x + self.down(nn.functional.silu(gate) * up)
         return out
 
-    def move_logits(self, state: Tensor) -> Tensor:
-        """[..., dim] -> [..., MOVES]."""
-        out: Tensor = self.move_head(self.out_norm(state))
+    def read(self, state: Tensor) -> Tensor:
+        """What the guesses of a state's frame are made from, [..., dim]."""
+        out: Tensor = self.out_norm(state)
         return out
 
-    def code0_logits(self, state: Tensor, move: Tensor) -> Tensor:
-        """[..., dim] and the move [...] -> [..., codebook_size]."""
-        out: Tensor = self.code0_head(self.out_norm(state) + self.move(move))
+    def move_logits(self, read: Tensor) -> Tensor:
+        """From `read`, [..., dim] -> [..., MOVES]."""
+        out: Tensor = self.move_head(read)
+        return out
+
+    def code0_logits(self, read: Tensor, move: Tensor) -> Tensor:
+        """From `read`, [..., dim], and the move [...] -> [..., codebook_size]."""
+        out: Tensor = self.code0_head(read + self.move(move))
         return out

@@ -147,7 +147,10 @@ class Progress:
 
 
 class _Pending(NamedTuple):
-    """A frame whose energy and text are still to be chosen; text: [2, text_dim] float32."""
+    """A frame whose energy and text are still to be chosen; text: [2, text_dim] float32.
+
+    window: its place in the step that gained it, where that matters; see Window.
+    """
 
     code: int
     move: int
@@ -155,6 +158,24 @@ class _Pending(NamedTuple):
     silent: bool
     hidden: Array
     frame: int
+    window: int
+
+
+class Window(NamedTuple):
+    """Frames that a step tries by itself, and positions that an utterance may have.
+
+    Where a step tries several by itself, it accepts guesses that plain steps would not have chosen
+    (see vesper_drafts.Tolerance), and what is said depends on where steps began. Then an utterance
+    is always cut into the same steps: a prompt only rebuilds the cache, all steps are of one
+    width, and a successor goes back to the beginning of the step that the log ends in.
+    """
+
+    width: int = 1
+    positions: int = 1024
+
+    @property
+    def fixed(self) -> bool:
+        return self.width > 1
 
 
 class VesperStream(TalkerStream):
@@ -166,9 +187,10 @@ class VesperStream(TalkerStream):
         defaults: VesperSampling,
         bos: int,
         rate_hz: float,
+        window: Window = Window(),  # noqa: B008
     ) -> None:
         self._request = prepared.request
-        self._defaults, self._bos = defaults, bos
+        self._defaults, self._bos, self._window = defaults, bos, window
         self._unit_s = 1 / rate_hz / UNITS_PER_FRAME
         self._progress: Progress | None = None
         self._cached = False
@@ -177,12 +199,13 @@ class VesperStream(TalkerStream):
         self._final = False
         self._frame = 0
         self._restoring: deque[tuple[int, int]] = deque()
+        self._again: deque[tuple[int, int]] = deque()
         self._pending: deque[_Pending] = deque()
         self._words: deque[tuple[int, WordTime]] = deque()
 
     @property
     def frames(self) -> int:
-        return self._frame + len(self._restoring)
+        return self._frame + len(self._restoring) + len(self._again)
 
     @property
     def pending(self) -> int:
@@ -199,7 +222,12 @@ class VesperStream(TalkerStream):
 
     def restore(self, arrays: Arrays) -> None:
         codes = arrays["codes"][:, 0].tolist()
-        self._restoring.extend(zip(codes, arrays["move"].tolist(), strict=True))
+        logged = list(zip(codes, arrays["move"].tolist(), strict=True))
+        if self._window.fixed and logged:
+            begin = len(logged) - 1 - int(arrays["window"][-1])
+            self._again.extend(logged[begin:])
+            logged = logged[:begin]
+        self._restoring.extend(logged)
         self._settle()
 
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
@@ -207,9 +235,18 @@ class VesperStream(TalkerStream):
         progress = self._progress
         if progress is None or self._restoring:
             return None
+        if self._window.fixed:
+            return None if ahead else self._fixed_plan(progress)
         if self._cached or ahead:
             return Plan(progress.end + ahead - 1, 1, decode=True)
         return Plan(0, progress.end)
+
+    def _fixed_plan(self, progress: Progress) -> Plan:
+        """Where the step after this one begins is not known before this one has ended."""
+        if not self._cached:
+            return Plan(0, progress.end - self._rebuilds)
+        start = progress.end - 1
+        return Plan(start, min(self._window.width, self._window.positions - start), decode=True)
 
     def inputs(self, plan: Plan) -> Arrays:
         assert self._progress is not None
@@ -238,15 +275,41 @@ class VesperStream(TalkerStream):
 
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
         del cached  # always all of what was planned
+        if not self._cached and self._rebuilds:
+            self._cached, self._staged = True, False  # its frame is known; the slot is told again
+            return
         self._cached = True
         codes, moves = frames["code"].tolist(), frames["move"].tolist()
-        for row, (code, move) in enumerate(zip(codes, moves, strict=True)):
-            assert self._progress is not None
-            unit, frame = self._progress.unit, self._frame
-            text, silent = unit.told.text[list(self._move(code, move))], unit.silent_frames > 0
-            self._pending.append(_Pending(code, move, text, silent, frames["hidden"][row], frame))
+        for row, chosen in enumerate(zip(codes, moves, strict=True)):
+            if self._again and self._again[0] != chosen:
+                self._follow_log()
+                return
+            self._gain(*chosen, frames["hidden"][row], row if self._window.fixed else 0)
         if ended != (self._progress is None):
             raise AssertionError("device and host disagree on where the utterance ends")
+        self._settle()
+
+    @property
+    def _rebuilds(self) -> bool:
+        """Whether a prompt only rebuilds the cache, up to the last frame that is known."""
+        return self._window.fixed and self._progress is not None and bool(self._progress.codes)
+
+    def _gain(self, code: int, move: int, hidden: Array, window: int) -> None:
+        """Take a frame that was computed; one that the log has already is not said again."""
+        assert self._progress is not None
+        unit, frame = self._progress.unit, self._frame
+        text, silent = unit.told.text[list(self._move(code, move))], unit.silent_frames > 0
+        if self._again:
+            self._again.popleft()
+            self._words.clear()
+        else:
+            self._pending.append(_Pending(code, move, text, silent, hidden, frame, window))
+
+    def _follow_log(self) -> None:
+        """The log's last step was another talker's, with other settings: go on behind it."""
+        self._restoring.extend(self._again)
+        self._again.clear()
+        self.evict()
         self._settle()
 
     def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
@@ -261,6 +324,7 @@ class VesperStream(TalkerStream):
             "silent": np.array([one.silent for one in taken]).astype(np.int64),
             "hidden": np.stack([one.hidden for one in taken]),
             "frame": np.array([one.frame for one in taken]),
+            "window": np.array([one.window for one in taken]),
             "seed": np.full(count, self._request.seed),
         }
         return raw, tuple(words)

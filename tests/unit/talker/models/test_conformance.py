@@ -28,7 +28,7 @@ from talker.engine.widths import Widths
 from talker.models.base import Arrays, Family, Prepared, TalkerModel
 from talker.models.fake import Curve, FakeModel, Manner
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
-from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE
+from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from ttscommon.device.late import Late
 from ttscommon.errors import AntiphonError, NothingToSay
@@ -54,6 +54,7 @@ def on_a_device(make: Callable[[], TalkerModel]) -> TalkerModel:
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     "vesper": vesper,
+    "vesper with a tolerance": lenient,
     "fake": fake,
     "fake with a cache": partial(fake, cached=True, sequence_frames=40),
     "fake with 7 steps a frame": partial(fake, cached=True, steps_per_frame=7),

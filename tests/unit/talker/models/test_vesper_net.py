@@ -97,8 +97,8 @@ def _everything(
         net.move_logits(hidden),
         net.code0_logits(hidden, move),
         net.energy_logits(hidden, move, code),
-        net.drafter.move_logits(state),
-        net.drafter.code0_logits(state, move),
+        net.drafter.move_logits(net.drafter.read(state)),
+        net.drafter.code0_logits(net.drafter.read(state), move),
     ]
 
 
