@@ -221,23 +221,27 @@ def drafts(
     voice: Annotated[Path, typer.Argument(help="A voice's folder.")],
     streams: Annotated[str, typer.Option(help="At once, in turn.")] = "1,4,8,16,24",
     widths: Annotated[str, typer.Option(help="Frames a step tries; 0: as it pays.")] = "1,2,4,0",
+    lenient: Annotated[
+        str, typer.Option(help="Tries and cents of guesses that are taken for draws.")
+    ] = "3:0,1:50,3:50",
     rounds: Annotated[int, typer.Option(help="Of each; medians count.")] = 3,
 ) -> None:
     """Compare plain steps with steps that draft frames: frames a second of processor time."""
     try:
-        from antiphon_bench.drafts import compare
-        from talker.loading import load_family
-        from talker.settings import TalkerSettings
+        from antiphon_bench.drafts import cases_of, compare
     except ImportError as error:
         hint = "needs the talker package (`pip install ./services/talker`)"
         raise typer.BadParameter(hint) from error
-    family = load_family(TalkerSettings(model="drafts", voice_dir=voice, threads=1))
-    counts = [int(count) for count in streams.split(",")]
-    for found in compare(family, counts, [int(w) for w in widths.split(",")], rounds=rounds):
+    cases = cases_of(voice, _numbers(widths), [pair for pair in lenient.split(",") if pair])
+    for found in compare(cases, _numbers(streams), rounds=rounds):
         print(
-            f"{found.streams:4} streams  width {found.width or 'auto':>4}  "
-            f"{found.frames_per_s:8.1f} frames/s  gained {found.gained:5.2f}  {found.frames}"
+            f"{found.streams:4} streams  {found.case:<20} {found.frames_per_s:8.1f} frames/s  "
+            f"gained {found.gained:5.2f}  {found.frames}"
         )
+
+
+def _numbers(listed: str) -> list[int]:
+    return [int(number) for number in listed.split(",")]
 
 
 @app.command()

@@ -1,14 +1,16 @@
 """What drafted frames gain: a voice's own engine at fixed widths and at those it chooses.
 
-All widths speak the same texts with the same seeds, in one run, in turn, and must say the same
-frames.
+All cases speak the same texts with the same seeds, in one run, in turn. Where guesses change
+nothing but the speed, all widths must say the same frames.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from statistics import median
 from typing import Final
 
@@ -17,7 +19,9 @@ import msgspec
 from antiphon_bench.texts import SHORT
 from talker.engine.engine import Engine
 from talker.engine.widths import Widths
+from talker.loading import load_family
 from talker.models.base import Family
+from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.fields import rows
 from ttscommon.messages import SpeechRequest
@@ -27,11 +31,20 @@ _REQUESTS_PER_STREAM: Final = 3
 _BLOCKS_PER_STREAM: Final = 32
 
 
-class Drafted(msgspec.Struct, frozen=True, kw_only=True):
-    """width: 0 where the engine chose. gained: frames a stream's step gained, in the mean."""
+@dataclass(frozen=True)
+class Case:
+    """A way to speak. width: of every step, 0 where the engine chooses."""
 
-    streams: int
+    name: str
+    family: Family
     width: int
+
+
+class Drafted(msgspec.Struct, frozen=True, kw_only=True):
+    """gained: frames a stream's step gained, in the mean. frames: a digest of what was said."""
+
+    case: str
+    streams: int
     frames_per_s: float
     gained: float
     frames: str
@@ -56,32 +69,44 @@ class _Fixed(Widths):
         return self.width
 
 
+def cases_of(voice: Path, widths: Sequence[int], lenient: Sequence[str]) -> list[Case]:
+    """A voice folder at each width, and with each "tries:cents" of guesses taken for draws."""
+    settings = TalkerSettings(model="drafts", voice_dir=voice, threads=1)
+    plain = load_family(settings)
+    cases = [Case(f"width {width or 'as it pays'}", plain, width) for width in widths]
+    for pair in lenient:
+        tries, cents = pair.split(":")
+        told = {"draft_tries": int(tries), "draft_cents": float(cents)}
+        family = load_family(settings.model_copy(update=told))
+        cases.append(Case(f"{tries} tries, {cents} cents", family, 1))
+    return cases
+
+
 def compare(
-    family: Family,
+    cases: Sequence[Case],
     streams: Sequence[int],
-    widths: Sequence[int],
     *,
     rounds: int = 3,
     clock: Callable[[], float] = time.thread_time,
 ) -> Iterator[Drafted]:
-    """Every width with every number of streams; medians over `rounds` taken in turn."""
+    """Every case with every number of streams; medians over `rounds` taken in turn."""
     for count in streams:
-        taken: dict[int, list[Drafted]] = {width: [] for width in widths}
+        taken: dict[str, list[Drafted]] = {case.name: [] for case in cases}
         for _ in range(rounds):
-            for width in widths:
-                taken[width].append(_speak(family, count, width, clock))
+            for case in cases:
+                taken[case.name].append(_speak(case, count, clock))
         for runs in taken.values():
             rate = median(run.frames_per_s for run in runs)
             yield msgspec.structs.replace(runs[0], frames_per_s=rate)
 
 
-def _speak(family: Family, streams: int, width: int, clock: Callable[[], float]) -> Drafted:
-    told = _Told()
+def _speak(case: Case, streams: int, clock: Callable[[], float]) -> Drafted:
+    told, family = _Told(), case.family
 
     def widths(most: int, _: object) -> Widths:
-        made = _Fixed(most, told) if width else Widths(most, told)
+        made = _Fixed(most, told) if case.width else Widths(most, told)
         if isinstance(made, _Fixed):
-            made.width = width
+            made.width = case.width
         return made
 
     engine = Engine(
@@ -106,8 +131,8 @@ def _speak(family: Family, streams: int, width: int, clock: Callable[[], float])
     frames = sum(rows(one.arrays) for one in spoken)
     gained = told.frames / told.steps if told.steps else 1.0
     return Drafted(
+        case=case.name,
         streams=streams,
-        width=width,
         frames_per_s=frames / took_s,
         gained=gained,
         frames=digest.hexdigest()[:12],

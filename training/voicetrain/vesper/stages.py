@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from talker.models.vesper_net import VesperNet
+from talker.models.vesper_stream import VesperSampling
+from talker.text.frontend import EnglishFrontend
 from talker.text.lexicon import FILE_NAME
 from vocoder.codecs.vesper_net import VesperDecoder
 from voicetrain import lexicon as flite_lexicon
@@ -25,6 +27,7 @@ from voicetrain.vesper import lexicon
 from voicetrain.vesper.codes import Tables, closest, features, fit, install, quantised
 from voicetrain.vesper.corpus import VesperCorpus, read_corpus
 from voicetrain.vesper.distil import HiddenCorpus, train_decoder
+from voicetrain.vesper.drafter import own_speech, tune_drafter
 from voicetrain.vesper.export import export_voice
 from voicetrain.vesper.ported import port_decoder, port_text_encoders
 from voicetrain.vesper.talk import TalkCorpus, train_talker
@@ -32,7 +35,9 @@ from voicetrain.vesper.text import corpus_texts
 
 MOST_TEXTS, FEWEST_TEXTS = 23_000, 600
 SECONDS_PER_TEXT = 0.012
-SHARES: Final = {"corpus": 0.06, "decoder": 0.27, "talker": 0.64}
+SHARES: Final = {"corpus": 0.06, "decoder": 0.27, "talker": 0.54, "drafter": 0.1}
+SPEAKING_SHARE = 0.15
+SECONDS_PER_SPOKEN_TEXT = 0.075
 HIDDEN_SHARE = 0.22
 FITTED: Final = 2500
 HELD_OUT_SHARE = 0.01
@@ -48,16 +53,18 @@ class Plan:
     texts: int
     decoder_s: float
     talker_s: float
+    drafter_s: float
 
     @classmethod
     def of_budget(cls, minutes: float, seed: int) -> "Plan":
         """Divide a budget in minutes over the stages; what is left over pays for the tables."""
         seconds = minutes * 60
         texts = int(seconds * SHARES["corpus"] / SECONDS_PER_TEXT)
-        decoder, talker = (
-            max(LEAST_STAGE_S, seconds * SHARES[stage]) for stage in ("decoder", "talker")
+        stages = (
+            max(LEAST_STAGE_S, seconds * SHARES[stage])
+            for stage in ("decoder", "talker", "drafter")
         )
-        return cls(seed, min(MOST_TEXTS, max(FEWEST_TEXTS, texts)), decoder, talker)
+        return cls(seed, min(MOST_TEXTS, max(FEWEST_TEXTS, texts)), *stages)
 
 
 def key_of(stage: str, version: int, parameters: dict[str, Any], inputs: Iterable[str]) -> str:
@@ -79,6 +86,7 @@ class Workshop:
         self._derive("tables", {"seed": plan.seed}, ["corpus"])
         self._derive("decoder", {"budget_s": plan.decoder_s, "seed": plan.seed}, ["tables"])
         self._derive("talker", {"budget_s": plan.talker_s, "seed": plan.seed}, ["tables"])
+        self._derive("drafter", {"budget_s": plan.drafter_s, "seed": plan.seed}, ["talker"])
 
     def _derive(self, stage: str, parameters: dict[str, Any], inputs: list[str]) -> None:
         self.keys[stage] = key_of(stage, 1, parameters, [self.keys[name] for name in inputs])
@@ -129,9 +137,13 @@ class Workshop:
         return decoder.eval()
 
     def talker(self) -> VesperNet:
-        """The talker as its stage left it."""
+        """The talker, its drafter tuned if that is done."""
+        tuned = (self.folder / "drafter.pt").exists()
+        return self._talker_of("drafter" if tuned else "talker")
+
+    def _talker_of(self, stage: str) -> VesperNet:
         net = VesperNet()
-        net.load_state_dict(self._weights("talker"))
+        net.load_state_dict(self._weights(stage))
         return net.eval()
 
     def _weights(self, stage: str) -> dict[str, Tensor]:
@@ -199,6 +211,16 @@ class Workshop:
         )
         path = self.folder / "talker.pt"
         train_talker(net, told, last(len(told)), path, self.plan.talker_s, self.plan.seed)
+
+    def _drafter(self) -> None:
+        net, sampling = self._talker_of("talker"), VesperSampling()
+        count = int(self.plan.drafter_s * SPEAKING_SHARE / SECONDS_PER_SPOKEN_TEXT)
+        frontend = EnglishFrontend.load(self.folder / "lexicon")
+        texts = self.texts()[: max(FEWEST_TEXTS // 2, count)]
+        spoken = own_speech(net, frontend, texts, sampling, self.plan.seed)
+        budget_s = self.plan.drafter_s * (1 - SPEAKING_SHARE)
+        path = self.folder / "drafter.pt"
+        tune_drafter(net, spoken, last(len(spoken)), sampling, path, budget_s, self.plan.seed)
 
 
 def pitch_and_energy(corpus: VesperCorpus, tables: Tables) -> Array:

@@ -54,11 +54,12 @@ class Widths:
 
     def account(self, plans: Sequence[Plan], gained: Sequence[int], seconds: float) -> None:
         """Take what a step gave and took."""
-        if len(self.choices) > 1 and all(plan.decode for plan in plans):
-            width = max(plan.count for plan in plans)
-            self.add(len(plans), width, sum(gained), seconds)
-            for frames in gained:
-                self._told(width, frames)
+        width = max(plan.count for plan in plans)
+        if max(width, len(self.choices)) == 1 or not all(plan.decode for plan in plans):
+            return
+        self.add(len(plans), width, sum(gained), seconds)
+        for frames in gained:
+            self._told(width, frames)
 
     def choose(self, streams: int) -> int:
         """The width at which `streams` streams gain most frames a second."""

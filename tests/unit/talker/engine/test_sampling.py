@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from talker.engine.sampling import draw_keys, frame_keys, sample, uniforms
+from talker.engine.sampling import (
+    choose,
+    draw_keys,
+    frame_keys,
+    gumbel,
+    gumbels,
+    sample,
+    uniforms,
+)
 
 _MASK = (1 << 64) - 1
 
@@ -89,3 +97,18 @@ def test_rows_of_one_batch_keep_their_own_settings() -> None:
     )
     assert together[:2].tolist() == logits[:2].argmax(-1).tolist()
     assert int(together[2]) == int(draw(logits[2:], key_[2:], 2.0, 30)[0])
+
+
+def test_noise_of_several_draws_is_that_of_each() -> None:
+    keys = frame_keys(torch.arange(6).view(2, 3), torch.arange(6).view(2, 3) * 5)
+    found = gumbels(keys, (-1, 0, 16), (4, 48, 4))
+    for noise, draw, count in zip(found, (-1, 0, 16), (4, 48, 4), strict=True):
+        torch.testing.assert_close(noise, gumbel(draw_keys(keys, draw), count), rtol=0, atol=0)
+
+
+def test_an_id_beyond_the_largest_is_drawn_again_among_them() -> None:
+    logits = torch.linspace(0.0, 3.0, 64).expand(200, 64)
+    noise = gumbel(torch.arange(200), 64)
+    told = {"temperature": torch.full((200,), 3.0), "top_k": torch.full((200,), 5)}
+    assert choose(logits, noise, temperature=told["temperature"]).min() < 59
+    assert choose(logits, noise, **told).min() >= 59

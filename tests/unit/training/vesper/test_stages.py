@@ -8,7 +8,7 @@ import pytest
 from voicetrain.vesper import stages
 from voicetrain.vesper.stages import FEWEST_TEXTS, MOST_TEXTS, Plan, Workshop, key_of
 
-PLAN = Plan(seed=1, texts=600, decoder_s=20, talker_s=20)
+PLAN = Plan(seed=1, texts=600, decoder_s=20, talker_s=20, drafter_s=20)
 
 
 def test_a_key_depends_on_version_parameters_and_inputs() -> None:
@@ -44,7 +44,7 @@ def test_an_interrupted_stage_keeps_its_files_and_is_done_again(tmp_path: Path) 
 
 def test_another_plan_throws_away_what_it_cannot_use(tmp_path: Path) -> None:
     Workshop(tmp_path, PLAN).run("talker", lambda: (tmp_path / "talker.pt").touch())
-    longer = Workshop(tmp_path, Plan(seed=1, texts=600, decoder_s=20, talker_s=40))
+    longer = Workshop(tmp_path, Plan(seed=1, texts=600, decoder_s=20, talker_s=40, drafter_s=20))
     longer.run("decoder", lambda: None)
     longer.run("talker", lambda: None)
     assert not (tmp_path / "talker.pt").exists()
@@ -56,7 +56,8 @@ def test_a_budget_is_divided_and_not_exceeded(minutes: float) -> None:
     plan = Plan.of_budget(minutes, seed=1)
     assert FEWEST_TEXTS <= plan.texts <= MOST_TEXTS
     if minutes > 2:
-        spent = plan.decoder_s + plan.talker_s + plan.texts * stages.SECONDS_PER_TEXT
+        spent = plan.decoder_s + plan.talker_s + plan.drafter_s
+        spent += plan.texts * stages.SECONDS_PER_TEXT
         assert spent <= 60 * minutes
 
 
