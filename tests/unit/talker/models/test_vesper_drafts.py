@@ -14,7 +14,8 @@ from talker.models.vesper import Vesper
 from talker.models.vesper_drafts import Tolerance, near_in_pitch
 from talker.models.vesper_frame import refusal, refusals
 from talker.synthesis import synthesise
-from tests.unit.talker.models.test_conformance import Bench, request, vesper
+from tests.unit.talker.models.test_conformance import Bench, request
+from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from ttscommon.fields import Arrays, cut
 from ttscommon.metrics import Metrics
 from ttscommon.runtime import Finished
@@ -93,7 +94,7 @@ def test_without_leniency_steps_of_one_width_say_what_plain_steps_say() -> None:
 def test_a_log_of_plain_steps_is_gone_on_with(known: int) -> None:
     """Its last frame need not be what a step with guesses would have begun with."""
     logged = cut(spoken(vesper()), 0, known)
-    bench = Bench(vesper(Tolerance(width=4, tries=4, near=ANY)))
+    bench = Bench(vesper(tolerance=Tolerance(width=4, tries=4, near=ANY)))
     heard = bench.open(request(), restored=logged)
     bench.run()
     assert isinstance(heard.end, Finished)
