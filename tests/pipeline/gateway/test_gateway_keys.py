@@ -83,6 +83,35 @@ async def closed(stack: LocalStack, key: str) -> tuple[str, int]:
     return event["error"]["code"], end.value.rcvd.code
 
 
+SOCKETS = (
+    "/v1/audio/speech/stream",
+    "/tts/websocket",
+    "/v1/speak",
+    "/v1/text-to-speech/default/stream-input",
+    "/v1/text-to-speech/default/multi-stream-input",
+)
+
+
+async def test_keys_are_checked_before_the_upgrade_in_every_protocol(keyed: LocalStack) -> None:
+    for path in SOCKETS:
+        assert await handshake(keyed, path, "mallory") == 401
+        assert await handshake(keyed, path, "alice") == 101
+        # ElevenLabs' clients may bring the key in their first message.
+        assert await handshake(keyed, path, None) == (101 if "text-to-speech" in path else 401)
+
+
+async def handshake(stack: LocalStack, path: str, key: str | None) -> int:
+    """The status that a socket's handshake is answered with."""
+    headers = {} if key is None else {"authorization": f"Bearer {key}"}
+    url = stack.url.replace("http", "ws") + path
+    try:
+        async with connect(url, additional_headers=headers) as socket:
+            assert socket.response is not None
+            return socket.response.status_code
+    except InvalidStatus as refusal:
+        return refusal.response.status_code
+
+
 async def test_nobody_hears_or_resumes_what_another_key_had_spoken(keyed: LocalStack) -> None:
     body = {"input": "Good morning.", "response_format": "pcm", "resumable": True}
     async with httpx.AsyncClient(base_url=keyed.url) as client:

@@ -20,7 +20,7 @@ from gateway.protocols.elevenlabs.fields import (
     settings_of,
     text_of,
 )
-from gateway.protocols.shared.credentials import key_of
+from gateway.protocols.shared.credentials import key_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import Leave, VendorSession, encode
 from gateway.protocols.shared.utterance import Utterance
@@ -64,7 +64,7 @@ class _Speaking(VendorSession):
         self._audio, self._rate = parse_format(self._output)
         # Without a key in the handshake, the first message of a context may bring it.
         if not self.context.keys.required or key_of(self.socket) is not None:
-            self._tenant = self.context.keys.tenant(key_of(self.socket))
+            self._tenant = tenant_of(self.context, self.socket)
         await self._spec(1.0)
 
     async def _spec(self, speed: float) -> Any:
