@@ -9,8 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import nats.errors
+from nats.aio.client import Client
+
 from tests.chaos.leaders import leaders_of, step_down
-from tests.chaos.listener import Heard, listen, listen_by_command
+from tests.chaos.listener import TEXT, Heard, listen, listen_by_command
 from tests.chaos.poisoned_talker import POISON
 from tests.chaos.stack import ChaosStack
 
@@ -19,13 +22,13 @@ DELAY_S: Final = 0.2
 LONG_STOP_S: Final = 40.0
 SHORT_STOP_S: Final = 6.0
 
-Listen = Callable[[str, int], Awaitable[Heard]]
+Listen = Callable[[str, int, str], Awaitable[Heard]]
 Inflict = Callable[[ChaosStack, random.Random], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault, when it strikes, who listens, and the stage it needs: see stack.chaos_stack."""
+    """A fault, when it strikes, who listens, and the stack it needs: see stack.chaos_stack."""
 
     inflict: Inflict
     gateways: int = 1
@@ -33,13 +36,16 @@ class Fault:
     proxied: bool = False
     max_log_bytes: int | None = None
     poisonous: bool = False
+    rotating: bool = False
+    text: str = TEXT
     listen: Listen = listen
     between_s: tuple[float, float] = (0.1, 2.0)
 
     @property
     def needs(self) -> tuple[object, ...]:
         """Faults that need the same may share a stack."""
-        return (self.gateways, self.brokers, self.proxied, self.max_log_bytes, self.poisonous)
+        needs = (self.gateways, self.brokers, self.proxied, self.max_log_bytes, self.poisonous)
+        return (*needs, self.rotating, self.text)
 
 
 def kill(stage: str) -> Inflict:
@@ -135,6 +141,35 @@ async def elect(stack: ChaosStack, dice: random.Random) -> None:
     await step_down(stack.bus, _ELECTION_PAUSE_S)
 
 
+async def rotate_passwords(stack: ChaosStack, dice: random.Random) -> None:
+    """Other passwords at the broker and in the files that services read; the old ones are void."""
+    await _until_refused(stack, stack.rotate_passwords())
+
+
+async def _until_refused(stack: ChaosStack, password: str) -> None:
+    """Wait until the broker has taken its new configuration up."""
+    bus = stack.bus
+    async with asyncio.timeout(_REFUSED_S):
+        while True:
+            client = Client()
+            try:
+                await client.connect(
+                    list(bus.urls),
+                    user=bus.system_user,
+                    password=password,
+                    allow_reconnect=False,
+                    error_cb=_unheard,
+                )
+            except nats.errors.Error:
+                return
+            await client.close()
+
+
+async def _unheard(error: Exception) -> None:
+    """The refusal is raised as well."""
+
+
+_REFUSED_S: Final = 5.0
 # A request that crashes its workers is ended after so many.
 _MOST_DEATHS: Final = 3
 _ELECTION_PAUSE_S: Final = 0.2
@@ -188,5 +223,6 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "full store": Fault(nothing, max_log_bytes=_TINY_STORE),
     "full store, kill vocoder": Fault(kill("vocoder"), max_log_bytes=_TINY_STORE),
     "poison": Fault(poison, poisonous=True),
+    "rotate passwords": Fault(rotate_passwords, rotating=True),
     "elections in every bucket": Fault(elect, brokers=3, between_s=(0.8, 2.0)),
 }

@@ -37,6 +37,8 @@ TEXT = (
     "one after another the lamps are lit along the wall, and somebody begins to sing, "
     "very softly, to nobody at all."
 )
+# What a request may take besides, in seconds a character.
+_PATIENCE_A_CHARACTER_S = 0.02
 
 
 @dataclass
@@ -95,7 +97,7 @@ async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
     """Have `text` spoken; whatever happens is in the result."""
     heard = Heard(seed, time.monotonic())
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(_patience_s(text)):
             while not await _hear(url, heard, text):
                 heard.refused += 1
                 await asyncio.sleep(_RETRY_AFTER_S)
@@ -129,7 +131,11 @@ async def _hear(url: str, heard: Heard, text: str) -> bool:
     return True
 
 
-async def listen_by_command(url: str, seed: int) -> Heard:
+def _patience_s(text: str) -> float:
+    return PATIENCE_S + _PATIENCE_A_CHARACTER_S * len(text)
+
+
+async def listen_by_command(url: str, seed: int, text: str) -> Heard:
     """The same through `antiphon say -o`, a process of its own that nobody tells of the fault.
 
     Its arrivals are those of the file's growth; the wait for the first is not known.
@@ -140,12 +146,12 @@ async def listen_by_command(url: str, seed: int) -> Heard:
         arrivals: list[tuple[float, int]] = []
         watching = asyncio.create_task(_watch(out, arrivals))
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "antiphon", "say", TEXT,
+            sys.executable, "-m", "antiphon", "say", text,
             "--url", url, "--seed", str(seed), "-o", str(out),
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(_patience_s(text)):
                 said = (await process.communicate())[0].decode()
         except TimeoutError:
             heard.hung = True

@@ -79,12 +79,13 @@ async def run_faults(
         brokers=fault.brokers,
         max_log_bytes=fault.max_log_bytes,
         poisonous=fault.poisonous,
+        rotating=fault.rotating,
     )
     async with stack:
         bus = await Bus.connect(stack.bus, "chaos")
         try:
             await _audible(stack)
-            originals = await _originals(stack, bus, max(streams))
+            originals = await _originals(stack, bus, max(streams), fault.text)
             leaks = LeakCheck(stack, bus)
             for row in rows:
                 dice = random.Random(f"{row.fault} {row.streams} {seed}")
@@ -135,13 +136,13 @@ async def _audible(stack: ChaosStack) -> None:
             await asyncio.sleep(0.2)
 
 
-async def _originals(stack: ChaosStack, bus: Bus, count: int) -> dict[int, Original]:
+async def _originals(stack: ChaosStack, bus: Bus, count: int, text: str) -> dict[int, Original]:
     """What every seed sounds like when nobody disturbs it, a few at a time."""
     found: dict[int, Original] = {}
     seeds = range(_FIRST_SEED, _FIRST_SEED + count)
     for start in range(0, count, 8):
         for heard in await asyncio.gather(
-            *(listen(stack.url, s) for s in seeds[start : start + 8])
+            *(listen(stack.url, s, text) for s in seeds[start : start + 8])
         ):
             if heard.outcome != "ok":
                 raise RuntimeError(f"the undisturbed run failed: {heard.error or heard.outcome}")
@@ -173,9 +174,9 @@ async def _run_once(
 
     async def keep_listening(seed: int, after_s: float) -> None:
         await asyncio.sleep(after_s)
-        heard.append(await fault.listen(stack.url, seed))
+        heard.append(await fault.listen(stack.url, seed, fault.text))
         while not over.is_set():
-            heard.append(await fault.listen(stack.url, seed))
+            heard.append(await fault.listen(stack.url, seed, fault.text))
 
     spread = [dice.uniform(0, _START_SPREAD_S) if streams > 1 else 0.0 for _ in range(streams)]
     await asyncio.gather(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -16,8 +17,10 @@ from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.child import Child, RestartPolicy
 from antiphon.stack.local import ServiceProgram
 from tests.chaos.proxy import Proxy
+from ttscommon.settings import BusSettings
 
 BROKER_AWAY_S = 0.5
+_SECRETS = ("password", "system_password")
 # Twice to four times as fast as speech: slow enough that a fault finds something to disturb.
 _TALKER_CURVE = {"base_s": 0.010, "stream_s": 0.0002, "prefill_s": 0.003}
 
@@ -26,7 +29,7 @@ class ChaosStack(LocalStack):
     """A LocalStack whose processes can be killed, stopped, terminated and cut off by name.
 
     `url` is a front door that leads to any living gateway. With `proxied` every service reaches
-    the broker through `proxies[name]`.
+    the broker through `proxies[name]`. With `rotating` passwords stand in files, and can change.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class ChaosStack(LocalStack):
         gateways: int = 1,
         proxied: bool = False,
         poisonous: bool = False,
+        rotating: bool = False,
     ) -> None:
         super().__init__(config, on_line)
         self.proxies: dict[str, Proxy] = {}
@@ -44,12 +48,25 @@ class ChaosStack(LocalStack):
         self._proxied = proxied
         self._talker = "tests.chaos.poisoned_talker" if poisonous else "talker"
         self._doors = AsyncExitStack()
+        self._passwords: dict[str, Path] = {}
+        if rotating:
+            assert config.store is not None
+            self._store = config.store
+            self._passwords = {name: self._store / name for name in _SECRETS}
+
+    @property
+    def bus(self) -> BusSettings:
+        files = {f"{name}_file": path for name, path in self._passwords.items()}
+        return super().bus.model_copy(update={**dict.fromkeys(self._passwords), **files})
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._front.port}"
 
     async def start(self) -> None:
+        for name, path in self._passwords.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(getattr(self._credentials, name))
         self._front = await self._doors.enter_async_context(Proxy(self._living_gateways))
         if self._proxied:
             for name in self._names():
@@ -70,6 +87,18 @@ class ChaosStack(LocalStack):
         pid = self.children[name].pid
         if pid is not None:
             os.kill(pid, number)
+
+    def rotate_passwords(self) -> str:
+        """Change all users' passwords, in their files and at the brokers; returns one that was."""
+        for path in self._passwords.values():
+            old, new = path.read_text(), secrets.token_urlsafe(24)
+            path.write_text(new)
+            for configuration in self._store.rglob("nats.conf"):
+                text = configuration.read_text()
+                configuration.write_text(text.replace(json.dumps(old), json.dumps(new)))
+        for name in self.names("broker"):
+            self.send(name, signal.SIGHUP)
+        return old
 
     async def reborn(self, name: str, starts: int) -> None:
         """Wait until `name` has been started more than `starts` times and is ready."""
@@ -123,10 +152,13 @@ def chaos_stack(
     brokers: int = 1,
     max_log_bytes: int | None = None,
     poisonous: bool = False,
+    rotating: bool = False,
     gateway: dict[str, str] | None = None,
     talker_curve: Mapping[str, float] = _TALKER_CURVE,
 ) -> ChaosStack:
-    """A stack with two talkers and two vocoders. `poisonous`: some texts kill its talkers."""
+    """A stack with two talkers and two vocoders. `poisonous`: some texts kill its talkers.
+    `rotating`: see ChaosStack.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     talker: dict[str, str] = {}
     if engine == "fake":
@@ -148,4 +180,11 @@ def chaos_stack(
         },
         **fields,
     )
-    return ChaosStack(config, on_line, gateways=gateways, proxied=proxied, poisonous=poisonous)
+    return ChaosStack(
+        config,
+        on_line,
+        gateways=gateways,
+        proxied=proxied,
+        poisonous=poisonous,
+        rotating=rotating,
+    )
