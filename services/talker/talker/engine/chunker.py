@@ -12,10 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ChunkSeconds:
-    """What a family recommends: how long its first chunk and its regular ones last."""
+    """What a family recommends: how long its first chunk and its regular ones last.
+
+    busy_growth: see ChunkSizes, in frames.
+    """
 
     initial_s: float = 0.12
     regular_s: float = 1.0
+    busy_growth: float = 2.0
 
     def sizes(
         self, frame_rate_hz: float, *, initial: int | None = None, regular: int | None = None
@@ -23,7 +27,7 @@ class ChunkSeconds:
         """In frames, unless `initial` and `regular` say otherwise."""
         first = max(1, round(self.initial_s * frame_rate_hz)) if initial is None else initial
         most = max(first, round(self.regular_s * frame_rate_hz)) if regular is None else regular
-        return ChunkSizes(min(first, most), most)
+        return ChunkSizes(min(first, most), most, busy_growth=self.busy_growth)
 
 
 @dataclass(frozen=True)

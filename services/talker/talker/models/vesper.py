@@ -59,8 +59,10 @@ MOST_TOKENS: Final = 384
 CODEBOOKS: Final = 4
 WIDTH: Final = 4
 """Frames that a step may try: the drafter is trained for one more."""
-CHUNKS: Final = ChunkSeconds(initial_s=0.2)
-"""The decoder holds 150 ms back: this is the least that gives sound at once."""
+CHUNKS: Final = ChunkSeconds(initial_s=0.2, busy_growth=10.0)
+"""The decoder holds 150 ms back: this is the least that gives sound at once, 50 ms of it. With
+company the second chunk may take longer than that, though steps need little of the engine's time.
+"""
 _ENERGY_DRAW: Final = 1
 _REMEMBERED_UTTERANCES: Final = 4096
 _EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
@@ -195,13 +197,13 @@ class Vesper(TalkerModel):
 
     @torch.inference_mode()
     def _told(self, tokens: Tokens, pace: float) -> Told:
-        net, ids = self._reading, torch.tensor(tokens.ids)
+        net, ids = self._reading, torch.tensor([tokens.ids])
         paced = net.embed_pace(torch.tensor([pace]))[0]
-        contexts = token_contexts(net, ids[None], net.prosody(ids[None]))[0]
+        contexts = token_contexts(net, ids, net.prosody(ids))[0]
         return Told(
             net.embed_begin(paced).numpy(),
             (contexts + paced).numpy(),
-            net.text(ids[None])[0].numpy(),
+            net.text(ids)[0].numpy(),
             tokens.words,
         )
 
