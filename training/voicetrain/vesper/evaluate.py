@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from talker.text.segment import utterances
-from vocoder.codecs.vesper_net import FRAME_SAMPLES
 from vocoder.codecs.vesper_sound import SAMPLE_RATE
 from voicetrain.corpus import held_out
 from voicetrain.data import Array
@@ -24,7 +23,6 @@ from voicetrain.vesper.variation import durations
 from voicetrain.vesper.voice import Voice
 
 UNIT_S: Final = 0.025
-FRAME_S: Final = FRAME_SAMPLES / SAMPLE_RATE
 LENGTH_TOLERANCE: Final = 0.15
 LEAST_FRAMES: Final = 3
 SENTENCES: Final = 100

@@ -4,19 +4,26 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from talker.engine.engine import Engine
+from talker.models import load as load_talker
+from talker.synthesis import synthesise
+from ttscommon.fields import rows
+from ttscommon.messages import SpeechRequest
+from ttscommon.metrics import Metrics
+from vocoder.codecs import load as load_codec
+from vocoder.codecs.base import Work
 from voicetrain.corpus import held_out
 from voicetrain.progress import Progress
 from voicetrain.vesper.drafts import draft_accuracies
-from voicetrain.vesper.evaluate import FRAME_S, LEAST_FRAMES, Evaluation, write_report
+from voicetrain.vesper.evaluate import Evaluation, write_report
 from voicetrain.vesper.stages import MOST_TEXTS
 from voicetrain.vesper.text import corpus_texts
-from voicetrain.vesper.voice import Voice
 
 PACES: Final = (0.7, 0.85, 1.2, 1.4)
 TEMPERATURES: Final = (0.0, 0.3, 0.6, 0.9)
 FEWER: Final = 40
 SEED, OTHER_SEED = 1, 77
-CHUNK_FRAMES: Final = 4
+_BLOCKS: Final = 256
 
 
 def evaluate_voice(
@@ -25,7 +32,7 @@ def evaluate_voice(
     """Measure a voice folder. limit: sentences of each set; texts: of the reliability test."""
     evaluation = Evaluation(folder, memory)
     fewer = min(FEWER, limit)
-    report: dict[str, Any] = {"bytes": sizes(folder), "speed": speed(evaluation.voice)}
+    report: dict[str, Any] = {"bytes": sizes(folder), "speed": speed(folder)}
     steps = Progress("evaluation", 8)
 
     def done(name: str, value: Any) -> None:
@@ -53,24 +60,28 @@ def reliability(evaluation: Evaluation, count: int) -> dict[str, Any]:
     return evaluation.lengths(texts, evaluation.voice.spoken(texts), 1.0)
 
 
-def speed(voice: Voice, sentences: int = 8) -> dict[str, float]:
-    """Real-time factors on this thread by processor time, one utterance at a time.
+def speed(folder: Path, sentences: int = 8) -> dict[str, float]:
+    """Real-time factors of the services' engines by processor time, one request at a time.
 
-    The decoder streams in chunks of CHUNK_FRAMES frames.
+    The talker's has reading the text in it; the decoder's is of the chunks that the talker sent.
     """
-    texts = held_out("easy")[:sentences]
-    voice.sound(voice.spoken(texts[:1])[0])
+    talker = Engine(load_talker("v", folder), slots=1, blocks=_BLOCKS, metrics=Metrics())
+    codec = load_codec("v", folder)
+    first, *texts = held_out("easy")[: sentences + 1]
+    voice = talker.spec.voices[0].id
+    synthesise(talker, [SpeechRequest("warm up", "v", voice, first)])
+    requests = [SpeechRequest(text, "v", voice, text) for text in texts]
     began = time.process_time()
-    spoken = [voice.spoken([text])[0] for text in texts]
+    spoken = [synthesise(talker, [request])[0] for request in requests]
     talked = time.process_time() - began
     began = time.process_time()
     for one in spoken:
-        state, last = voice.decoder.new_state(), len(one.codes) - CHUNK_FRAMES
-        for first in range(0, len(one.codes), CHUNK_FRAMES):
-            chunk = one.codes[first : first + CHUNK_FRAMES]
-            voice.decoder.step([chunk], [state], [first >= last], LEAST_FRAMES)
-    seconds = sum(len(one.codes) for one in spoken) * FRAME_S
+        state, last = codec.open(one.request), len(one.chunks) - 1
+        for number, chunk in enumerate(one.chunks):
+            frames = {"codes": chunk["codes"]}
+            codec.decode([Work(state, frames, final=number == last)])
     decoded = time.process_time() - began
+    seconds = sum(rows(one.arrays) for one in spoken) / talker.spec.frame_rate_hz
     return {"talker_rtf": talked / seconds, "decoder_rtf": decoded / seconds}
 
 

@@ -97,7 +97,7 @@ def test_drafts_and_speed_are_measured(folder: Path) -> None:
     assert found["frames_a_verification"] == pytest.approx(1 + sum(chain), abs=1e-3)
     tops = list(found["first_code_in_top"].values())
     assert tops == sorted(tops)
-    assert speed(voice, 1).keys() == {"talker_rtf", "decoder_rtf"}
+    assert speed(folder, 1).keys() == {"talker_rtf", "decoder_rtf"}
 
 
 def test_the_engines_say_what_is_spoken_offline(folder: Path) -> None:
