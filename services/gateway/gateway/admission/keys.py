@@ -87,7 +87,8 @@ class KeyRing:
         for name, tenant in self.tenants.items():
             if tenant.sha256 == found:
                 return name
-        raise InvalidApiKey("there is no such API key")
+        # OpenAI's words: LiteLLM tells a wrong key from other bad requests by them.
+        raise InvalidApiKey("Incorrect API key provided")
 
 
 class Bucket:
