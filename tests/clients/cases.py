@@ -19,8 +19,8 @@ LONG: Final = " ".join([TEXT] * 12)
 
 SDKS: Final = (
     "openai_pcm", "openai_wav", "openai_packed", "openai_events", "elevenlabs_stream",
-    "elevenlabs_timed", "cartesia_bytes", "cartesia_socket", "deepgram_http", "deepgram_socket",
-    "wyoming_whole", "wyoming_streamed",
+    "elevenlabs_timed", "elevenlabs_whole", "cartesia_bytes", "cartesia_socket", "deepgram_http",
+    "deepgram_socket", "wyoming_whole", "wyoming_streamed",
 )  # fmt: skip
 AGENTS: Final = (
     "livekit_openai", "livekit_elevenlabs", "livekit_cartesia", "livekit_deepgram",
@@ -85,9 +85,8 @@ REFUSED: Final[Mapping[Case, str]] = MappingProxyType(
 )
 RETRYING: Final = (
     ("sdks", "openai_pcm"),
-    ("sdks", "elevenlabs_stream"),
+    ("sdks", "elevenlabs_whole"),
     ("sdks", "cartesia_bytes"),
-    ("sdks", "deepgram_http"),
     ("agents", "livekit_openai"),
     ("node", "node_pcm"),
     ("litellm", "litellm_speech"),
