@@ -15,6 +15,7 @@ from gateway.errors import NotFound
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
+from ttscommon.bus.faults import Unreachable
 from ttscommon.errors import AntiphonError
 from ttscommon.messages import End, Reference, SpeechRequest, TextPiece
 from ttscommon.pieces import Mark
@@ -228,7 +229,10 @@ class Attach:
 
     async def _require_beginning(self) -> None:
         """What the store has dropped never comes again; do not wait for it."""
-        first = await self._bus.logs.first(AUDIO, self.request_id)
+        try:
+            first = await self._bus.logs.first(AUDIO, self.request_id)
+        except Unreachable:
+            return  # the reader finds out, a little later
         if first is not None and first.record.start > self.start:
             raise _too_late()
 
