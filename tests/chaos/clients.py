@@ -25,7 +25,7 @@ class Unexpected(Exception):
 
 async def listens(url: str, dice: random.Random) -> None:
     """Hears a request over the socket to its end."""
-    async with _socket(url) as socket:
+    async with open_socket(url) as socket:
         await _ask(socket, SHORT_TEXT)
         await _until_done(socket, "ok")
 
@@ -40,16 +40,16 @@ async def posts(url: str, dice: random.Random) -> None:
 
 async def cancels(url: str, dice: random.Random) -> None:
     """Barges in after the first sound, long before the end even on a busy machine."""
-    async with _socket(url) as socket:
+    async with open_socket(url) as socket:
         await _ask(socket, LONG_TEXT * 3)
         await _first_sound(socket)
-        await _send(socket, type="cancel")
+        await send(socket, type="cancel")
         await _until_done(socket, "cancelled")
 
 
 async def vanishes(url: str, dice: random.Random) -> None:
     """Is gone at some moment: before the first sound, in mid-speech."""
-    async with _socket(url) as socket:
+    async with open_socket(url) as socket:
         await _ask(socket, LONG_TEXT)
         await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
         socket.transport.abort()
@@ -57,10 +57,10 @@ async def vanishes(url: str, dice: random.Random) -> None:
 
 async def vanishes_typing(url: str, dice: random.Random) -> None:
     """Is gone while its text is not complete."""
-    async with _socket(url) as socket:
-        await _send(socket, type="session.config", voice="default")
+    async with open_socket(url) as socket:
+        await send(socket, type="session.config", voice="default")
         for word in LONG_TEXT.split()[: dice.randint(1, 40)]:
-            await _send(socket, type="input.text", text=f"{word} ")
+            await send(socket, type="input.text", text=f"{word} ")
         await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
         socket.transport.abort()
 
@@ -82,14 +82,14 @@ async def vanishes_from_http(url: str, dice: random.Random) -> None:
 
 async def resumes(url: str, dice: random.Random) -> None:
     """Loses its connection and hears the rest over another one."""
-    async with _socket(url) as socket:
-        await _send(socket, type="session.config", voice="default", resumable=True)
-        await _speak(socket, SHORT_TEXT)
+    async with open_socket(url) as socket:
+        await send(socket, type="session.config", voice="default", resumable=True)
+        await speak(socket, SHORT_TEXT)
         ticket, samples = await _first_sound(socket)
         socket.transport.abort()
-    async with _socket(url) as socket:
-        await _send(socket, type="session.config", voice="default", resumable=True)
-        await _send(socket, type="session.resume", **ticket, from_sample=samples)
+    async with open_socket(url) as socket:
+        await send(socket, type="session.config", voice="default", resumable=True)
+        await send(socket, type="session.resume", **ticket, from_sample=samples)
         await _until_done(socket, "ok")
 
 
@@ -98,14 +98,14 @@ async def vanishes_resuming(url: str, dice: random.Random) -> None:
 
     Gone before it has resumed, it might come back, and would be waited for.
     """
-    async with _socket(url) as socket:
-        await _send(socket, type="session.config", voice="default", resumable=True)
-        await _speak(socket, LONG_TEXT)
+    async with open_socket(url) as socket:
+        await send(socket, type="session.config", voice="default", resumable=True)
+        await speak(socket, LONG_TEXT)
         ticket, samples = await _first_sound(socket)
         socket.transport.abort()
-    async with _socket(url) as socket:
-        await _send(socket, type="session.config", voice="default")
-        await _send(socket, type="session.resume", **ticket, from_sample=samples)
+    async with open_socket(url) as socket:
+        await send(socket, type="session.config", voice="default")
+        await send(socket, type="session.resume", **ticket, from_sample=samples)
         await _first_sound(socket)
         await _listen_for(socket, dice.uniform(0.0, LONGEST_VISIT_S))
         socket.transport.abort()
@@ -137,23 +137,23 @@ MIXED: Final[Mapping[TestClient, int]] = {
 }
 
 
-def _socket(url: str) -> connect:
+def open_socket(url: str) -> connect:
     address = f"{url.replace('http', 'ws', 1)}/v1/audio/speech/stream"
     return connect(address, open_timeout=PATIENCE_S, close_timeout=5.0)
 
 
-async def _send(socket: ClientConnection, **message: Any) -> None:
+async def send(socket: ClientConnection, **message: Any) -> None:
     await socket.send(json.dumps(message))
 
 
 async def _ask(socket: ClientConnection, text: str) -> None:
-    await _send(socket, type="session.config", voice="default")
-    await _speak(socket, text)
+    await send(socket, type="session.config", voice="default")
+    await speak(socket, text)
 
 
-async def _speak(socket: ClientConnection, text: str) -> None:
-    await _send(socket, type="input.text", text=text)
-    await _send(socket, type="input.done")
+async def speak(socket: ClientConnection, text: str) -> None:
+    await send(socket, type="input.text", text=text)
+    await send(socket, type="input.done")
 
 
 async def _first_sound(socket: ClientConnection) -> tuple[dict[str, str], int]:
@@ -163,7 +163,7 @@ async def _first_sound(socket: ClientConnection) -> tuple[dict[str, str], int]:
         async for frame in socket:
             if isinstance(frame, bytes):
                 return ticket, len(frame) // 2
-            if (message := _told(frame))["type"] == "audio.start":
+            if (message := told(frame))["type"] == "audio.start":
                 token = message.get("resume_token", "")
                 ticket = {"request_id": message["request_id"], "token": token}
     raise Unexpected("the connection ended before the first sound")
@@ -172,7 +172,7 @@ async def _first_sound(socket: ClientConnection) -> tuple[dict[str, str], int]:
 async def _until_done(socket: ClientConnection, outcome: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         async for frame in socket:
-            if isinstance(frame, str) and (message := _told(frame))["type"] == "audio.done":
+            if isinstance(frame, str) and (message := told(frame))["type"] == "audio.done":
                 if message["outcome"] != outcome:
                     raise Unexpected(f"{message['outcome']} instead of {outcome}")
                 return
@@ -184,12 +184,12 @@ async def _listen_for(socket: ClientConnection, seconds: float) -> None:
         async with asyncio.timeout(seconds):
             async for frame in socket:
                 if isinstance(frame, str):
-                    _told(frame)
+                    told(frame)
     except TimeoutError:
         return
 
 
-def _told(frame: str) -> dict[str, Any]:
+def told(frame: str) -> dict[str, Any]:
     message: dict[str, Any] = json.loads(frame)
     if message["type"] == "error":
         raise Unexpected(message["error"]["message"])

@@ -13,7 +13,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from tests.chaos.leaders import leaders_of, step_down
-from tests.chaos.listener import TEXT, Heard, listen, listen_by_command
+from tests.chaos.listener import LONG_TEXT, TEXT, Heard, listen, listen_by_command
 from tests.chaos.poisoned_talker import POISON
 from tests.chaos.stack import ChaosStack
 
@@ -37,6 +37,7 @@ class Fault:
     max_log_bytes: int | None = None
     poisonous: bool = False
     rotating: bool = False
+    swift: bool = False
     text: str = TEXT
     listen: Listen = listen
     between_s: tuple[float, float] = (0.1, 2.0)
@@ -45,7 +46,7 @@ class Fault:
     def needs(self) -> tuple[object, ...]:
         """Faults that need the same may share a stack."""
         needs = (self.gateways, self.brokers, self.proxied, self.max_log_bytes, self.poisonous)
-        return (*needs, self.rotating, self.text)
+        return (*needs, self.rotating, self.swift, self.text)
 
 
 def kill(stage: str) -> Inflict:
@@ -141,6 +142,12 @@ async def elect(stack: ChaosStack, dice: random.Random) -> None:
     await step_down(stack.bus, _ELECTION_PAUSE_S)
 
 
+async def restart_often(stack: ChaosStack, dice: random.Random) -> None:
+    """kill -9 talkers and vocoders in turn, each when the one before is back."""
+    for number in range(_RESTARTS):
+        await kill("vocoder" if number % 2 else "talker")(stack, dice)
+
+
 async def rotate_passwords(stack: ChaosStack, dice: random.Random) -> None:
     """Other passwords at the broker and in the files that services read; the old ones are void."""
     await _until_refused(stack, stack.rotate_passwords())
@@ -169,6 +176,7 @@ async def _unheard(error: Exception) -> None:
     """The refusal is raised as well."""
 
 
+_RESTARTS: Final = 20
 _REFUSED_S: Final = 5.0
 # A request that crashes its workers is ended after so many.
 _MOST_DEATHS: Final = 3
@@ -224,5 +232,8 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "full store, kill vocoder": Fault(kill("vocoder"), max_log_bytes=_TINY_STORE),
     "poison": Fault(poison, poisonous=True),
     "rotate passwords": Fault(rotate_passwords, rotating=True),
+    "20 restarts in ten-minute speeches": Fault(
+        restart_often, swift=True, text=LONG_TEXT, between_s=(1.0, 2.0)
+    ),
     "elections in every bucket": Fault(elect, brokers=3, between_s=(0.8, 2.0)),
 }

@@ -37,6 +37,8 @@ TEXT = (
     "one after another the lamps are lit along the wall, and somebody begins to sing, "
     "very softly, to nobody at all."
 )
+# Ten minutes of the fake voice, as many characters as a request may have.
+LONG_TEXT = (TEXT + " ") * 50
 # What a request may take besides, in seconds a character.
 _PATIENCE_A_CHARACTER_S = 0.02
 

@@ -22,7 +22,9 @@ from ttscommon.settings import BusSettings
 BROKER_AWAY_S = 0.5
 _SECRETS = ("password", "system_password")
 # Twice to four times as fast as speech: slow enough that a fault finds something to disturb.
-_TALKER_CURVE = {"base_s": 0.010, "stream_s": 0.0002, "prefill_s": 0.003}
+TALKER_CURVE = {"base_s": 0.010, "stream_s": 0.0002, "prefill_s": 0.003}
+# For speeches of ten minutes.
+SWIFT_CURVE = {**TALKER_CURVE, "base_s": 0.001}
 
 
 class ChaosStack(LocalStack):
@@ -154,7 +156,7 @@ def chaos_stack(
     poisonous: bool = False,
     rotating: bool = False,
     gateway: dict[str, str] | None = None,
-    talker_curve: Mapping[str, float] = _TALKER_CURVE,
+    talker_curve: Mapping[str, float] = TALKER_CURVE,
 ) -> ChaosStack:
     """A stack with two talkers and two vocoders. `poisonous`: some texts kill its talkers.
     `rotating`: see ChaosStack.
