@@ -157,6 +157,8 @@ async def _leave(url: str) -> None:
                     async for message in socket:
                         if isinstance(message, bytes):
                             break
+                    if resumable:  # a broken connection may come back, a closed one does not
+                        socket.transport.abort()
             await asyncio.sleep(1.0)
 
 
