@@ -49,17 +49,26 @@ class MarkupReader:
         self._held = ""
 
     def feed(self, text: str, *, final: bool = False) -> list[Piece]:
-        text = self._held + text
-        open_ = None if final else _OPEN.search(text)
-        cut = len(text) if open_ is None or len(text) - open_.start() > _LONGEST else open_.start()
-        text, self._held = text[:cut], text[cut:]
+        text, position = self._held + text, 0
         pieces: list[Piece] = []
-        position = 0
+        end = len(text) if final else _open(text, 0)
         for found in _FOUND.finditer(text):
+            if found.start() >= end:
+                break
             pieces += _plain(text[position : found.start()])
             pieces += _understood(found[0])
             position = found.end()
-        return [*pieces, *_plain(text[position:])]
+            if position > end:  # what looked like the beginning of a tag was inside of one
+                end = _open(text, position)
+        self._held = text[end:]
+        return [*pieces, *_plain(text[position:end])]
+
+
+def _open(text: str, start: int) -> int:
+    """Where the end of the text may begin a tag, not before `start`; its length if nowhere."""
+    found = _OPEN.search(text, start)
+    held = len(text) - found.start() if found else 0
+    return len(text) - held if held <= _LONGEST else len(text)
 
 
 def _plain(text: str) -> list[Piece]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.requests.markup import MarkupReader
@@ -90,6 +90,8 @@ SCRAPS = st.sampled_from(
 
 
 @given(st.lists(st.text(alphabet='<>/\\{}"ab =break1s|', max_size=30) | SCRAPS, max_size=12))
+@example(["<a", "\\{", ">", "\\}"])
+@example(["\\{", "<a", "}", "\\}", "b"])
 def test_where_the_text_was_cut_changes_nothing(parts: list[str]) -> None:
     assert read(*parts) == read("".join(parts))
 
