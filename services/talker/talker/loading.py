@@ -11,6 +11,7 @@ from talker.engine.scheduler import POLICIES, Limits
 from talker.engine.sizing import kv_blocks
 from talker.engine.widths import Widths, plain
 from talker.models.base import Family
+from talker.models.leniency import Leniency
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.fields import rows
@@ -63,7 +64,6 @@ def load_family(settings: TalkerSettings) -> Family:
     import torch
 
     from talker.models import load
-    from talker.models.leniency import Leniency
 
     torch.set_num_threads(settings.threads)
     family = load(
@@ -71,10 +71,14 @@ def load_family(settings: TalkerSettings) -> Family:
         settings.voice_dir,
         pads=settings.late_text == "pad",
         device=settings.device,
-        leniency=Leniency(settings.draft_tries, settings.draft_cents),
+        leniency=_leniency(settings),
     )
     _warm_up(family, _blocks(settings, family))
     return family
+
+
+def _leniency(settings: TalkerSettings) -> Leniency:
+    return Leniency(settings.draft_tries, settings.draft_cents) if settings.drafts else Leniency()
 
 
 def _blocks(settings: TalkerSettings, family: Family) -> int:

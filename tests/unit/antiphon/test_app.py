@@ -56,6 +56,7 @@ def test_up_passes_settings_to_their_stage_only(started: list[StackConfig]) -> N
         "gateway": {"ANTIPHON_MAX_TEXT_CHARS": "100"},
         "talker": {"ANTIPHON_SLOTS": "8"},
         "vocoder": {},
+        "null": {},
     }
 
 

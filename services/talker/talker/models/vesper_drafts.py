@@ -33,9 +33,8 @@ from talker.models.vesper_frame import (
     MOVING,
     after,
     refusal,
-    refusals,
 )
-from talker.models.vesper_net import MOVES, VesperNet
+from talker.models.vesper_net import MOVES, VesperNet, refusals
 
 _AGAIN: Final = 16
 """Draws of a second, third, ... try begin here: further from the first than any codebook."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from talker.engine.padding import padded
 from talker.kernels.sampling import Noise, draw_ids
 from talker.models.base import Out, Rows, State
-from talker.models.vesper_net import MOVES, VesperNet, moved
+from talker.models.vesper_net import VesperNet, moved
 
 MOVE_DRAW: Final = -1
 CODE_DRAW: Final = 0
@@ -45,7 +45,6 @@ class FrameChoice:
         """`positions`: of the cache, for one utterance."""
         self._net = net
         self._last = positions - 1
-        self._refused = refusals().to(net.begin.device)
 
     def embed(self, code: Tensor, told: Tensor, held: Tensor) -> Tensor:
         """What frames' positions are told, [tokens, dim]."""
@@ -80,7 +79,7 @@ class FrameChoice:
         """Move and codebook 0 at each place; `hidden` may have rows of padding."""
         real, noise = len(left), Noise(old["seed"], old["frame"])
         move_logits = self._net.move_logits(hidden)[:real]
-        allowed = move_logits + self._refused[refusal(old, left)]
+        allowed = move_logits + self._net.refused[refusal(old, left)]
         move, _ = draw_ids(allowed, noise, MOVE_DRAW, temperature=old["move_temperature"])
         logits = self._net.code0_logits(hidden, padded(move, len(hidden)))[:real]
         code, finite = draw_ids(
@@ -100,7 +99,7 @@ def after(place: Mapping[str, Numbers], move: Numbers, code: Numbers) -> dict[st
 
 
 def refusal(place: Mapping[str, Numbers], left: Numbers) -> Numbers:
-    """Which moves are refused at each place, as a row of `refusals`.
+    """Which moves are refused at each place, as a row of `vesper_net.refusals`.
 
     The pointer stays within the utterance, leaves a token that has lasted long enough, and one a
     token is kept of the `left` frames that the cache has room for after this one.
@@ -109,10 +108,3 @@ def refusal(place: Mapping[str, Numbers], left: Numbers) -> Numbers:
     late = (held >= place["longest"]) | (tokens > left)
     refused: Numbers = (tokens <= 1) + 2 * late + 4 * (held < place["least"])
     return refused
-
-
-def refusals() -> Tensor:
-    """[8, MOVES]: -inf where a move is refused. Bits: at the last token, late, too early."""
-    table = torch.zeros(8, MOVES)
-    table[1::2, 1::2] = table[[2, 3, 6, 7], 0] = table[4:, 1:] = float("-inf")
-    return table

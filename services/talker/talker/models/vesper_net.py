@@ -75,11 +75,19 @@ def moved(pointer: Whole, held: Whole, move: Whole) -> tuple[Whole, Whole]:
     return pointer + first + second, (1 - second) * (first + (1 - first) * (held + 2))
 
 
+def refusals() -> Tensor:
+    """[8, MOVES]: -inf where a move is refused. Bits: at the last token, late, too early."""
+    table = torch.zeros(8, MOVES)
+    table[1::2, 1::2] = table[[2, 3, 6, 7], 0] = table[4:, 1:] = float("-inf")
+    return table
+
+
 class VesperNet(nn.Module):
     """All parts of the talker. Methods work on any leading dimensions unless said otherwise."""
 
     cosines: Tensor
     sines: Tensor
+    refused: Tensor
 
     def __init__(self, config: VesperConfig | None = None) -> None:
         super().__init__()
@@ -105,6 +113,7 @@ class VesperNet(nn.Module):
         cosines, sines = rope_table(c.positions, c.head_dim)
         self.register_buffer("cosines", cosines, persistent=False)
         self.register_buffer("sines", sines, persistent=False)
+        self.register_buffer("refused", refusals(), persistent=False)
         self._initialise()
 
     def _initialise(self) -> None:

@@ -186,8 +186,8 @@ class PoisonedChoice(FrameChoice):
 class Poisoned(Vesper):
     """See PoisonedChoice."""
 
-    def __init__(self, *parts: Any) -> None:
-        super().__init__(*parts)
+    def __init__(self, *parts: Any, **named: Any) -> None:
+        super().__init__(*parts, **named)
         self._frame = PoisonedChoice(self._net, self.spec.max_positions)
 
 

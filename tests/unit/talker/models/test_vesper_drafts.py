@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from talker.engine.engine import Engine
 from talker.models.vesper import Vesper
 from talker.models.vesper_drafts import Tolerance, near_in_pitch
-from talker.models.vesper_frame import refusal, refusals
+from talker.models.vesper_frame import refusal
+from talker.models.vesper_net import refusals
 from talker.synthesis import synthesise
 from tests.unit.talker.models.test_conformance import Bench, request
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
