@@ -223,7 +223,7 @@ def drafts(
     widths: Annotated[str, typer.Option(help="Frames a step tries; 0: as it pays.")] = "1,2,4,0",
     lenient: Annotated[
         str, typer.Option(help="Tries and cents of guesses that are taken for draws.")
-    ] = "3:0,1:50,3:50",
+    ] = "3:0,1:100,3:100",
     rounds: Annotated[int, typer.Option(help="Of each; medians count.")] = 3,
 ) -> None:
     """Compare plain steps with steps that draft frames: frames a second of processor time."""
