@@ -86,7 +86,7 @@ def _load(plan: Plan, url: str, name: str, arrivals: Arrivals, parts: int = 0) -
 
 
 def _config(plan: Plan, url: str, arrivals: Arrivals, length: int, out: Path) -> RunConfig:
-    # The length is given in frames; who is not asked to stop speaks one frame less than allowed.
+    # A request that nothing stops ends one frame before its limit.
     body = {} if plan.checkpoint is None else {"max_new_tokens": length + 1}
     voice = "default" if plan.checkpoint is None else "vivian"
     target = Target(url=url, protocol="http", response_format="pcm", voices=(voice,), body=body)

@@ -32,9 +32,9 @@ async def stop(*tasks: asyncio.Task[Any], again_s: float = 0.1) -> None:
 
 
 class Chores:
-    """Short tasks that nobody waits for, kept from being collected until they end.
+    """Short tasks without a waiting caller, kept from being collected until they end.
 
-    One that fails is an error in the log: nobody else would ever learn of it.
+    A task that fails is an error in the log, which is the only place that tells of it.
     """
 
     def __init__(self) -> None:

@@ -223,7 +223,7 @@ class Link:
         self._trouble.saw(error)
         if not self._connecting:
             return
-        # The library would try for ever, also after a cancellation that came while it cleaned up.
+        # The library tries for ever, and swallows a cancellation that comes while it cleans up.
         if self._trouble.final.is_set():
             raise BusRefused(self._trouble.last)
         task = asyncio.current_task()

@@ -93,7 +93,7 @@ class WyomingSession:
             await asyncio.wait((sender, reading), return_when=asyncio.FIRST_COMPLETED)
         finally:
             await stop(reading, again_s=_CLEAN_UP_S)
-            # Those that wait for others too: nobody is left to hear them.
+            # Texts that wait for others end too: their listener has left.
             await asyncio.gather(*(u.cancel() for u in list(self._speaking)))
             self._outbox.finish()
             await asyncio.wait((sender,), timeout=1.0)

@@ -185,7 +185,7 @@ class Room:
         return (0, 0) if self._allocator is None else (self._allocator.free, self._allocator.total)
 
     def free_for(self, streams: int) -> bool:
-        """Whether each of so many streams could take one more block, and nobody would give way."""
+        """Whether so many streams could take one more block each without evicting anybody."""
         return self._allocator is None or self._allocator.free >= streams
 
     def table(self, key: str) -> Sequence[int]:
