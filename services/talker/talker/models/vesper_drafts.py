@@ -34,12 +34,11 @@ from talker.models.vesper_frame import (
     after,
     refusal,
 )
-from talker.models.vesper_net import MOVES, VesperNet, refusals
+from talker.models.vesper_net import MOVES, VesperNet
 
 _AGAIN: Final = 16
 """Draws of a second, third, ... try begin here: further from the first than any codebook."""
 _CENTS: Final = 1200.0
-_REFUSED: Final = refusals().numpy()
 
 Ints = NDArray[np.int64]
 Place = Mapping[str, NDArray[Any]]
@@ -139,7 +138,7 @@ class Drafts:
             place = places[-1]
             hidden = drafter.step(hidden, told[-1])
             read = drafter.read(hidden)
-            bias = _REFUSED[refusal(place, left[:, ahead])]
+            bias = self._net.refused.numpy()[refusal(place, left[:, ahead])]
             scores = drafter.move_logits(read).numpy() + bias
             warm = noise.move[:, ahead, 0].numpy() * place["move_temperature"][:, None]
             moves.append((scores + warm).argmax(-1))
@@ -168,7 +167,7 @@ class Drafts:
         chances = _Chances(flat, noise)
         rows = padded(hidden, LEAST_ROWS)
         logits = net.move_logits(rows)[:real]
-        allowed = logits + torch.from_numpy(_REFUSED[refusal(flat, left.reshape(-1))])
+        allowed = logits + net.refused[torch.from_numpy(refusal(flat, left.reshape(-1)))]
         move = chances.move(allowed, 0)
         code_logits = net.code0_logits(rows, padded(move, LEAST_ROWS))[:real]
         code = chances.code(code_logits, 0)
