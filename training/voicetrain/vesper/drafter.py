@@ -28,6 +28,7 @@ from voicetrain.vesper.talk import (
     Batch,
     TalkCorpus,
     Utterances,
+    drafts_of,
     hidden_states,
 )
 
@@ -93,16 +94,9 @@ def drafter_losses(net: VesperNet, batch: Batch, sampling: VesperSampling) -> Lo
         hidden, contexts, pace = hidden_states(net, batch)
         moves = _log_shares(net.move_logits(hidden), sampling.move_temperature)
         codes = _log_shares(net.code0_logits(hidden, batch.move), sampling.temperature)
-        context = contexts[batch.utterance, batch.pointer]
-        told = net.embed_frame(batch.previous, context, batch.held, pace[batch.utterance])
     losses: Losses = {}
-    state, at = hidden, torch.arange(len(batch.codes))
-    for ahead in range(1, DRAFTS + 1):
-        following = (at + 1).clamp(max=len(batch.codes) - 1)
-        real = (batch.utterance[following] == batch.utterance[at]) & (following > at)
-        state, at = state[real], following[real]
-        state = net.drafter.step(state, told[at])
-        read = net.drafter.read(state)
+    drafts = drafts_of(net, batch, hidden, contexts, pace, torch.arange(len(batch.codes)))
+    for ahead, (at, read) in enumerate(drafts, 1):
         guessed = _log_shares(net.drafter.move_logits(read), sampling.move_temperature)
         logits = net.drafter.code0_logits(read, batch.move[at])
         guessed_codes = _log_shares(logits, sampling.temperature)

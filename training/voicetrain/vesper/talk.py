@@ -1,6 +1,6 @@
 """Stage: the talker learns pace, pointer, pitch and energy of the corpus, and to draft ahead."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -166,23 +166,35 @@ def hidden_states(net: VesperNet, batch: Batch) -> tuple[Tensor, Tensor, Tensor]
     return hidden.flatten(0, 1)[batch.frame_at], contexts, pace
 
 
+def drafts_of(
+    net: VesperNet, batch: Batch, hidden: Tensor, contexts: Tensor, pace: Tensor, chosen: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """What the drafter reads 1 .. DRAFTS frames behind the chosen ones, told the true frames.
+
+    hidden: [frames, dim]; contexts and pace from `hidden_states`; chosen: indices of frames.
+    Yields the indices of the frames that it guesses, and `Drafter.read` for each.
+    """
+    state, at, last = hidden[chosen], chosen, len(batch.codes) - 1
+    for _ in range(DRAFTS):
+        following = (at + 1).clamp(max=last)
+        real = (batch.utterance[following] == batch.utterance[at]) & (at < last)
+        state, at = state[real], following[real]
+        owner = batch.utterance[at]
+        context = contexts[owner, batch.pointer[at]]
+        told = net.embed_frame(batch.previous[at], context, batch.held[at], pace[owner])
+        state = net.drafter.step(state, told.detach())
+        yield at, net.drafter.read(state)
+
+
 def draft_losses(
     net: VesperNet, batch: Batch, hidden: Tensor, contexts: Tensor, pace: Tensor, chosen: Tensor
 ) -> Losses:
     """The drafter's losses, told the true frames as it goes; accuracies when not training."""
     entropy = nn.functional.cross_entropy
     losses: Losses = {}
-    state, at, last = hidden.detach()[chosen], chosen, len(batch.codes) - 1
-    for ahead in range(1, DRAFTS + 1):
-        following = (at + 1).clamp(max=last)
-        real = (batch.utterance[following] == batch.utterance[at]) & (at < last)
-        state, at, before = state[real], following[real], at[real]
-        owner = batch.utterance[at]
-        context = contexts[owner, batch.pointer[at]]
-        told = net.embed_frame(batch.codes[before, 0], context, batch.held[at], pace[owner])
-        state = net.drafter.step(state, told.detach())
+    drafts = drafts_of(net, batch, hidden.detach(), contexts, pace, chosen)
+    for ahead, (at, read) in enumerate(drafts, 1):
         move, code = batch.move[at], batch.codes[at, 0]
-        read = net.drafter.read(state)
         move_logits = net.drafter.move_logits(read)
         code_logits = net.drafter.code0_logits(read, move)
         losses[f"draft{ahead}"] = entropy(move_logits, move) + entropy(code_logits, code)

@@ -18,7 +18,7 @@ from voicetrain.vesper.talk import (
 )
 
 
-def _corpus(utterances: int, seed: int = 0) -> TalkCorpus:
+def corpus_of(utterances: int, seed: int = 0) -> TalkCorpus:
     """Tokens that last as many units as their number says, and whose number is their pitch."""
     generator = np.random.default_rng(seed)
     tokens = [np.array([0, *generator.integers(1, 6, 9), 0]) for _ in range(utterances)]
@@ -48,7 +48,7 @@ def test_the_path_is_where_moves_lead() -> None:
 
 
 def test_padding_and_neighbours_change_no_hidden_state(net: VesperNet) -> None:
-    utterances = Utterances(_corpus(3), net.config.bos)
+    utterances = Utterances(corpus_of(3), net.config.bos)
     with torch.inference_mode():
         together, *_ = hidden_states(net, utterances.batch([0, 1, 2]))
         alone, *_ = hidden_states(net, utterances.batch([1]))
@@ -57,7 +57,7 @@ def test_padding_and_neighbours_change_no_hidden_state(net: VesperNet) -> None:
 
 
 def test_every_utterance_comes_once_an_epoch_in_an_order_of_its_seed(net: VesperNet) -> None:
-    utterances = Utterances(_corpus(40), net.config.bos)
+    utterances = Utterances(corpus_of(40), net.config.bos)
     order = utterances.order(np.arange(40), 1)
     epoch = [i for step in range(3) for i in order(step)]
     assert sorted(epoch) == list(range(40))
@@ -69,7 +69,7 @@ def test_every_utterance_comes_once_an_epoch_in_an_order_of_its_seed(net: Vesper
 
 def test_losses_reach_every_trained_part(net: VesperNet) -> None:
     net.train()
-    loss, parts = talker_losses(net, Utterances(_corpus(4), net.config.bos).batch([0, 1, 2, 3]))
+    loss, parts = talker_losses(net, Utterances(corpus_of(4), net.config.bos).batch([0, 1, 2, 3]))
     loss.backward()
     assert {"move", "code0", "energy", "draft1", "draft4"} <= parts.keys()
     for name, parameter in net.named_parameters():
@@ -79,7 +79,7 @@ def test_losses_reach_every_trained_part(net: VesperNet) -> None:
 
 
 def test_a_trained_talker_says_tokens_at_their_lengths(net: VesperNet, tmp_path: Path) -> None:
-    corpus = _corpus(200)
+    corpus = corpus_of(200)
     before = net.prosody.embedding.weight.clone()
     train_talker(net, corpus, np.arange(190, 200), tmp_path / "talker.pt", 7.0, seed=1)
     assert torch.equal(net.prosody.embedding.weight, before)
