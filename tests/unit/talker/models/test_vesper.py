@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from talker.models.vesper import Vesper, spec_of
 from talker.models.vesper_net import VesperConfig, VesperNet
 from talker.models.vesper_stream import Progress, Told, Unit, VesperSampling
 from talker.synthesis import Spoken, synthesise
-from talker.text.frontend import Given, Utterance, Word
-from talker.text.symbols import SYMBOLS, Phone
+from talker.text.frontend import Word
+from tests.unit.talker.models.tiny_vesper import Letters
 from ttscommon.errors import BadRequest, UnknownVoice
 from ttscommon.fields import rows
 from ttscommon.messages import Sampling, SpeechRequest
@@ -26,18 +25,6 @@ from ttscommon.replicas import Voice
 PACES = {"plain": 1.0, "calm": 0.8}
 SILENCE = (9, 8, 7, 6)
 LONGEST = 8
-
-
-class Letters:
-    """A frontend for tests: a letter is a phone."""
-
-    def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance:
-        phones, words = [Phone("pau", -1, False)], []
-        for index, word in enumerate(utterance.split()):
-            start = len(phones)
-            phones += [Phone(SYMBOLS[2 + ord(c) % 50], index, not i) for i, c in enumerate(word)]
-            words.append(Word(word, start, len(phones)))
-        return Utterance((*phones, Phone("pau", -1, False)), tuple(words), (".",))
 
 
 @pytest.fixture(scope="module")
