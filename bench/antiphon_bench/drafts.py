@@ -27,7 +27,6 @@ from ttscommon.fields import rows
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 
-_REQUESTS_PER_STREAM: Final = 3
 _BLOCKS_PER_STREAM: Final = 32
 
 
@@ -86,21 +85,27 @@ def compare(
     cases: Sequence[Case],
     streams: Sequence[int],
     *,
+    texts: Sequence[str] = SHORT,
+    requests: int = 3,
     rounds: int = 3,
     clock: Callable[[], float] = time.thread_time,
 ) -> Iterator[Drafted]:
-    """Every case with every number of streams; medians over `rounds` taken in turn."""
+    """Every case with every number of streams; medians over `rounds` taken in turn.
+
+    requests: of each stream, one after another; their texts are `texts` in turn.
+    """
     for count in streams:
         taken: dict[str, list[Drafted]] = {case.name: [] for case in cases}
         for _ in range(rounds):
             for case in cases:
-                taken[case.name].append(_speak(case, count, clock))
+                said = [texts[i % len(texts)] for i in range(count * requests)]
+                taken[case.name].append(_speak(case, count, said, clock))
         for runs in taken.values():
             rate = median(run.frames_per_s for run in runs)
             yield msgspec.structs.replace(runs[0], frames_per_s=rate)
 
 
-def _speak(case: Case, streams: int, clock: Callable[[], float]) -> Drafted:
+def _speak(case: Case, streams: int, texts: Sequence[str], clock: Callable[[], float]) -> Drafted:
     told, family = _Told(), case.family
 
     def widths(most: int, _: object) -> Widths:
@@ -118,8 +123,8 @@ def _speak(case: Case, streams: int, clock: Callable[[], float]) -> Drafted:
     )
     voice = family.spec.voices[0].id
     requests = [
-        SpeechRequest(str(i), family.spec.name, voice, SHORT[i % len(SHORT)], seed=i)
-        for i in range(streams * _REQUESTS_PER_STREAM)
+        SpeechRequest(str(number), family.spec.name, voice, text, seed=number)
+        for number, text in enumerate(texts)
     ]
     began = clock()
     spoken = synthesise(engine, requests)

@@ -1,10 +1,11 @@
 """`python -m voicetrain.vesper`: make the vesper voice, measure it, write its page.
 
-make    all stages and the voice folder; run again after an interruption, it goes on
-export  write the voice folder from the checkpoints of a run that is still going
-eval    measure a voice folder
-card    the voice folder's README with samples, from the last evaluation
-page    sounds of the teacher and the voice side by side, to listen to
+make       all stages and the voice folder; run again after an interruption, it goes on
+export     write the voice folder from the checkpoints of a run that is still going
+eval       measure a voice folder
+tolerance  judge guesses that are taken for draws beside none
+card       the voice folder's README with samples, from the last evaluation
+page       sounds of the teacher and the voice side by side, to listen to
 """
 
 import argparse
@@ -18,18 +19,21 @@ from voicetrain.vesper.export import export_voice
 from voicetrain.vesper.page import write_page
 from voicetrain.vesper.report import evaluate_voice
 from voicetrain.vesper.stages import Plan, Workshop, make_voice
+from voicetrain.vesper.tolerance import judge_tolerances
 from voicetrain.vesper.voice import Voice
 
 WORK = Path("build/vesper")
 VOICE = Path("voices/vesper")
 REPORT = Path("build/vesper-eval.json")
+TOLERANCE = Path("build/vesper-tolerance.json")
 PAGE = Path("build/vesper-page")
 BUDGET_MINUTES = 140.0
+COMMANDS = ("make", "export", "eval", "card", "page", "tolerance")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="voicetrain.vesper", description=__doc__)
-    parser.add_argument("command", choices=("make", "export", "eval", "card", "page"))
+    parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--voice", type=Path, default=VOICE)
     parser.add_argument("--report", type=Path, default=REPORT)
@@ -68,6 +72,8 @@ def main() -> None:
         )
     if command == "card":
         write_card(arguments.voice, arguments.report, arguments.work / NOTES)
+    if command == "tolerance":
+        judge_tolerances(arguments.voice, TOLERANCE, arguments.sentences)
     if command == "page":
         print(write_page(arguments.page, Voice.load(arguments.voice)))
 

@@ -75,9 +75,27 @@ class Scores:
             found["dnsmos"] = mean(self.dnsmos).rounded()
         return found
 
+    def beside(self, other: "Scores") -> dict[str, dict[str, float]]:
+        """By how much WER and DistillMOS are above those of another system of the same texts."""
+        if self.said != other.said:
+            raise ValueError("both must have said the same texts")
+        errors = np.subtract(_errors(self.said, self.heard), _errors(other.said, other.heard))
+        better = np.subtract(self.distillmos, other.distillmos)
+        return {
+            "wer": ratio(errors.tolist(), _words(self.said)).rounded(),
+            "distillmos": mean(better.tolist()).rounded(),
+        }
+
 
 def word_error_rate(said: Sequence[str], heard: Sequence[str]) -> Interval:
     """WER over normalised texts."""
+    return ratio(_errors(said, heard), _words(said))
+
+
+def _errors(said: Sequence[str], heard: Sequence[str]) -> list[int]:
     measured = [jiwer.process_words(s, h) for s, h in zip(said, heard, strict=True)]
-    errors = [m.substitutions + m.deletions + m.insertions for m in measured]
-    return ratio(errors, [len(text.split()) for text in said])
+    return [m.substitutions + m.deletions + m.insertions for m in measured]
+
+
+def _words(said: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in said]

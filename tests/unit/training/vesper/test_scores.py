@@ -25,6 +25,16 @@ def test_an_interval_holds_its_value_and_narrows_with_more_sentences() -> None:
     assert ratio([1, 1], [2, 2]).value == 0.5
 
 
+def test_a_system_is_compared_with_another_text_by_text() -> None:
+    plain = Scores(["a b", "c d"], ["a x", "c d"], [4.0, 3.0])
+    other = Scores(["a b", "c d"], ["a b", "c d"], [4.5, 3.5])
+    found = other.beside(plain)
+    assert found["distillmos"] == {"value": 0.5, "low": 0.5, "high": 0.5}
+    assert found["wer"]["value"] == -0.25
+    with pytest.raises(ValueError, match="same texts"):
+        other.beside(Scores(["a b"], ["a b"], [4.0]))
+
+
 def test_texts_are_compared_by_what_is_said() -> None:
     assert normal_text("It's half-past NINE!") == normal_text("it is half past 9")
 

@@ -1,0 +1,85 @@
+"""What a tolerance for guesses does to the sound: judges compare it with none, text by text.
+
+The frames are those of the service's engine, one text at a time, with the same seeds throughout.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from talker.engine.engine import Engine
+from talker.engine.widths import Widths
+from talker.loading import load_family
+from talker.settings import TalkerSettings
+from talker.synthesis import synthesise
+from ttscommon.messages import SpeechRequest
+from ttscommon.metrics import Metrics
+from voicetrain.corpus import held_out
+from voicetrain.progress import Progress
+from voicetrain.vesper.evaluate import write_report
+from voicetrain.vesper.judges import Judges
+from voicetrain.vesper.scores import Scores
+from voicetrain.vesper.speak import sound
+from voicetrain.vesper.voice import Voice
+
+TOLERANCES: Final = ((1, 0.0), (3, 0.0), (1, 100.0), (3, 100.0))
+_BLOCKS: Final = 256
+
+
+def judge_tolerances(folder: Path, report_path: Path, limit: int) -> None:
+    """Judge the easy set under each tolerance, the first being none. limit: sentences."""
+    texts = held_out("easy")[:limit]
+    judges, decoder = Judges(report_path.with_suffix(".jsonl")), Voice.load(folder).decoder
+    report: dict[str, Any] = {}
+    plain: Scores | None = None
+    progress = Progress("tolerances", len(TOLERANCES) * len(texts))
+    for tries, cents in TOLERANCES:
+        scores, gained = Scores(), _Gained()
+        for text, codes in zip(texts, _spoken(folder, texts, tries, cents, gained), strict=True):
+            scores.add(judges, text, sound(decoder, codes), dnsmos=False)
+            progress.report(len(report) * len(texts) + len(scores.said))
+        plain = plain or scores
+        report[f"{tries} tries, {cents:g} cents"] = {
+            **scores.report(),
+            "beside none": scores.beside(plain),
+            "frames a step": gained.mean,
+        }
+        write_report(report, report_path)
+
+
+class _Gained:
+    """Frames that steps gained."""
+
+    def __init__(self) -> None:
+        self._steps = self._frames = 0
+
+    def __call__(self, width: int, frames: int) -> None:
+        del width
+        self._steps, self._frames = self._steps + 1, self._frames + frames
+
+    @property
+    def mean(self) -> float:
+        return self._frames / self._steps if self._steps else 1.0
+
+
+def _spoken(
+    folder: Path, texts: Sequence[str], tries: int, cents: float, gained: _Gained
+) -> list[torch.Tensor]:
+    """[frames, 4] codes of each text."""
+    settings = TalkerSettings(
+        model="v", voice_dir=folder, threads=1, draft_tries=tries, draft_cents=cents
+    )
+    family = load_family(settings)
+    engine = Engine(
+        family,
+        slots=1,
+        blocks=_BLOCKS,
+        metrics=Metrics(),
+        widths=lambda most, _: Widths(most, gained),
+    )
+    voice = family.spec.voices[0].id
+    requests = [SpeechRequest(text, "v", voice, text, seed=n) for n, text in enumerate(texts)]
+    found = synthesise(engine, requests)
+    return [torch.from_numpy(one.arrays["codes"]).long() for one in found]
