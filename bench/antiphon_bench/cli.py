@@ -10,12 +10,13 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from antiphon_bench import gallery, scenarios, tables
-from antiphon_bench.config import Protocol, RunConfig, SweepConfig
+from antiphon_bench.config import Protocol, RunConfig, SweepConfig, TextSet
 from antiphon_bench.options import Options, with_options
 from antiphon_bench.results import Summary
 from antiphon_bench.run import run as run_load
 from antiphon_bench.selftest import self_test as run_self_test
 from antiphon_bench.sweep import sweep as run_sweep
+from antiphon_bench.texts import sentences
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -224,6 +225,8 @@ def drafts(
     lenient: Annotated[
         str, typer.Option(help="Tries and cents of guesses that are taken for draws.")
     ] = "3:0,1:100,3:100",
+    texts: Annotated[TextSet, typer.Option(help="Kind of texts.")] = "short",
+    requests: Annotated[int, typer.Option(help="Of each stream, one after another.")] = 3,
     rounds: Annotated[int, typer.Option(help="Of each; medians count.")] = 3,
 ) -> None:
     """Compare plain steps with steps that draft frames: frames a second of processor time."""
@@ -233,7 +236,8 @@ def drafts(
         hint = "needs the talker package (`pip install ./services/talker`)"
         raise typer.BadParameter(hint) from error
     cases = cases_of(voice, _numbers(widths), [pair for pair in lenient.split(",") if pair])
-    for found in compare(cases, _numbers(streams), rounds=rounds):
+    said = sentences(texts)
+    for found in compare(cases, _numbers(streams), texts=said, requests=requests, rounds=rounds):
         print(
             f"{found.streams:4} streams  {found.case:<20} {found.frames_per_s:8.1f} frames/s  "
             f"gained {found.gained:5.2f}  {found.frames}"

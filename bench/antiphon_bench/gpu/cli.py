@@ -40,7 +40,7 @@ def _engines(
         "bandwidth": lambda: [{}],
         "check": lambda: [{"what": what} for what in engines.CHECKS],
         "prefill": engines.prompts,
-        "codec": engines.pieces,
+        "codec": engines.codecs.pieces,
     }
     keys = points.get(name, engines.batches)()
     _said(name, Records(out, name).fill(keys, getattr(engines, name), minutes))
@@ -72,7 +72,7 @@ for _name, _text in (
     ("host", "Host time of a step by batch."),
     ("prefill", "Prompts by batch and tokens."),
     ("predictor", "The residual codebooks of a frame by batch."),
-    ("codec", "The codec by batch and frames."),
+    ("codec", "The codec by batch and frames: recorded, and operation by operation."),
 ):
     _engine_command(_name, _text)
 

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import torch
 
+from antiphon_bench.gpu.codecs import Codecs
 from antiphon_bench.gpu.records import Point
 from antiphon_bench.gpu.subject import Subject, bandwidth, parameter_bytes, seconds
 from talker.engine.blocks import blocks_for
@@ -19,7 +20,7 @@ from talker.kernels.attention import attend, attend_plain, decode_tiles, prompt_
 from talker.kernels.sampling import Noise, draw_ids, sample
 from talker.models.qwen3_tts.family import Qwen3Tts
 from ttscommon.device.device import Work
-from vocoder.codecs.qwen3_tts.net import CodecDecoder
+from ttscommon.kernels.choice import only
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _POSITION: Final = 300  # of a decode step: half a minute of speech behind its text
@@ -34,7 +35,7 @@ class Engines:
         self.subject, self.rows, self.runs = subject, rows, runs
         self._family: Qwen3Tts | None = None
         self._runner: DeviceRunner | None = None
-        self._decoder: CodecDecoder | None = None
+        self.codecs = Codecs(subject, rows, runs)
 
     @property
     def family(self) -> Qwen3Tts:
@@ -58,12 +59,6 @@ class Engines:
             for tokens in (32, 128, 512):
                 if batch <= self.rows:
                     yield {"batch": batch, "tokens": tokens}
-
-    def pieces(self) -> Iterator[Point]:
-        for batch in (1, 4, 16, 64):
-            for frames in (1, 2, 4, 16):
-                if batch <= self.rows:
-                    yield {"batch": batch, "frames": frames}
 
     # points
 
@@ -139,7 +134,7 @@ class Engines:
 
     @torch.inference_mode()
     def predictor(self, point: Point) -> Point:
-        """The residual codebooks of a frame, recorded, apart from the backbone."""
+        """The residual codebooks of a frame, recorded, by kernels and by their twins."""
         batch, net, device = point["batch"], self.family._net, self.subject.device
         dim = net.config.talker_config.hidden_size
         hidden = torch.randn(batch, dim, dtype=net.codec.weight.dtype, device=device.where)
@@ -152,35 +147,25 @@ class Engines:
             return draw_ids(logits, noise, codebook, temperature=warmth, top_k=top_k)[0]
 
         recorded = device.record(lambda: net.residuals(hidden, first, pick))
-        return {"seconds": seconds(device, recorded.run, self.runs)}
+        with only("torch"):
+            plain = device.record(lambda: net.residuals(hidden, first, pick))
+            plain_s = seconds(device, plain.run, self.runs)
+        return {"seconds": seconds(device, recorded.run, self.runs), "plain_seconds": plain_s}
 
     @torch.inference_mode()
     def codec(self, point: Point) -> Point:
-        """Pieces of `frames` frames of a batch of streams, recorded, with their states."""
-        net, device = self._codec(), self.subject.device
-        codes = torch.zeros(
-            point["batch"],
-            point["frames"],
-            net.config.num_quantizers,
-            dtype=torch.int64,
-            device=device.where,
-        )
-        lengths = torch.full((point["batch"],), point["frames"], device=device.where)
-        state = net.new_state(point["batch"])
-        recorded = device.record(lambda: net.step(codes, lengths, state)[0])
-        return {"seconds": seconds(device, recorded.run, max(1, self.runs // 4))}
-
-    def _codec(self) -> CodecDecoder:
-        if self._decoder is None:
-            self._decoder = self.subject.codec()
-        return self._decoder
+        """See Codecs."""
+        return self.codecs.measured(point)
 
     @torch.inference_mode()
     def check(self, point: Point) -> Point:
         """Kernels against their twins, or a recorded step against the same step run at once."""
         return {"worst": getattr(self, f"_check_{point['what']}")()}
 
-    CHECKS: Final = ("attention", "sampling", "recorded")
+    CHECKS: Final = ("attention", "sampling", "predictor", "recorded", "codec")
+
+    def _check_codec(self) -> float:
+        return self.codecs.difference()
 
     def _check_attention(self) -> float:
         where, dtype = self.subject.device.where, self.subject.dtype
@@ -209,6 +194,21 @@ class Engines:
         twin, _ = sample(logits, noise, 3, warmth, top_k, None, None)
         return float((ids != twin).float().mean())
 
+    def _check_predictor(self) -> float:
+        """Share of residual codes that kernels choose otherwise than their twins, greedily."""
+        net, where = self.family._net, self.subject.device.where
+        dim, g = net.config.talker_config.hidden_size, torch.Generator(where).manual_seed(0)
+        hidden = torch.randn(32, dim, generator=g, dtype=self.subject.dtype, device=where)
+        first = torch.arange(32, device=where)
+
+        def greedy(logits: torch.Tensor, _: int) -> torch.Tensor:
+            return logits.argmax(-1)
+
+        codes = net.residuals(hidden, first, greedy)
+        with only("torch"):
+            plain = net.residuals(hidden, first, greedy)
+        return float((codes != plain).float().mean())
+
     def _check_recorded(self) -> float:
         """Share of bytes that a recorded step gives otherwise than the same step at once."""
         batch = min(4, self.rows)
@@ -222,5 +222,5 @@ class Engines:
         recorded = prepared.result.out.clone()
         for name, tensor in self.runner.state.tensors.items():
             tensor.copy_(before[name])
-        at_once = prepared.result.packed(decodes.step(prepared.inputs.tensors, shape))
+        at_once = prepared.result.packed(decodes.compute(prepared.inputs.tensors, shape))
         return float((recorded != at_once).float().mean())

@@ -24,7 +24,9 @@ from talker.models.qwen3_tts.synthetic.sizes import (
 )
 from ttscommon.device.device import Cuda, Device, Host, Work
 from vocoder.codecs.qwen3_tts.config import CodecConfig
+from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
+from vocoder.codecs.room import Room
 
 _TINY_TEXT: Final = 512
 MOST_POSITIONS: Final = 2048
@@ -64,8 +66,8 @@ class Subject:
         """With a cache of MOST_POSITIONS for every row."""
         return DeviceRunner(family, rows, rows * MOST_POSITIONS // 16, self.device)
 
-    def codec(self) -> CodecDecoder:
-        """The decoder, float32 as published."""
+    def codec(self, rows: int) -> Qwen3DeviceCodec:
+        """The decoder, float32 as published, with states for `rows` streams."""
         config = msgspec.convert(codec_config(self.size), CodecConfig)
         net = _drawn(
             lambda: CodecDecoder(config.decoder_config), self.device.where, torch.float32, self.seed
@@ -73,7 +75,8 @@ class Subject:
         assert isinstance(net, CodecDecoder)
         net.quantizer.usage.data.fill_(1.0)
         net.quantizer.freeze()
-        return net
+        room = Room(rows, streams=rows)
+        return Qwen3DeviceCodec("codec", net, config.output_sample_rate, self.device, room)
 
 
 class _NoTokenizer:

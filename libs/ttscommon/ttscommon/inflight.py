@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import structlog
 
 Command = Callable[[], object]
 RowT = TypeVar("RowT")
 TicketT = TypeVar("TicketT")
+
+# By a recorded graph, by one that had to be recorded first, or operation by operation.
+LaunchPath = Literal["graph", "recording", "eager"]
 
 log_ = structlog.get_logger(__name__)
 

@@ -18,14 +18,16 @@ import numpy as np
 
 from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import Engine
-from talker.engine.runner import LaunchPath, Results, Row, Runner
+from talker.engine.runner import Results, Row, Runner
 from talker.engine.scheduler import Limits, offline
 from talker.loading import load_family
-from talker.models.base import Family, Prepared, TalkerStream
+from talker.models.base import Family, Prepared
 from talker.models.fake import Curve
+from talker.models.streams import TalkerStream
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.fields import Arrays, rows
+from ttscommon.inflight import LaunchPath
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 

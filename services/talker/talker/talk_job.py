@@ -14,12 +14,12 @@ import structlog
 
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
-from talker.models.base import Arrays, Prepared
+from talker.models.base import Prepared
 from ttscommon import subjects, tracing
 from ttscommon.bus import Bus, LogWriter
-from ttscommon.errors import AntiphonError, BusUnavailable
+from ttscommon.errors import AntiphonError, BusUnavailable, Overloaded
 from ttscommon.events import EventRouter
-from ttscommon.fields import concatenate
+from ttscommon.fields import Arrays, concatenate
 from ttscommon.messages import CodecChunk, End, Outcome, Spent, Tensor, TextPiece
 from ttscommon.pieces import Piece, unmarked
 from ttscommon.references import References
@@ -41,11 +41,12 @@ class TextTiming:
     timeout_s: text that stays away for so long is taken to be complete, or a gateway that died
     would hold a slot for ever. rest_share: beyond the first utterance, the part of the time that
     reading may take: it competes with the engine for the interpreter, and a minute of speech is
-    read in milliseconds.
+    read in milliseconds. room_s: between two attempts to queue the vocoders' job.
     """
 
     timeout_s: float = 120.0
     rest_share: float = 0.1
+    room_s: float = 0.2
 
 
 class TalkJob:
@@ -76,7 +77,7 @@ class TalkJob:
         """Have the engine speak while the vocoders' job is queued, and write the End."""
         await self._find_reference()
         # The first frames need not wait for the broker's word that the vocoders have their job.
-        submitting = asyncio.create_task(self._bus.submit(subjects.VOCODER, self._request))
+        submitting = asyncio.create_task(self._submit())
         self._job.on_playback = lambda start_s: self._engine.playback(self._key, start_s)
         try:
             with self._router.listening(self._key) as events:
@@ -86,6 +87,21 @@ class TalkJob:
         finally:
             self._job.on_playback = None
             await stop(submitting, again_s=0.5)
+
+    async def _submit(self) -> None:
+        """Queue the vocoders' job. While their queue is full this talker waits for them, unless
+        nobody wants to hear the request any more.
+        """
+        refused = False
+        while not (refused and self._job.cancelled.is_set()):
+            try:
+                await self._bus.submit(subjects.VOCODER, self._request)
+                return
+            except Overloaded:
+                if not refused:
+                    log_.warning("vocoders.full", request_id=self._key)
+                refused = True
+                await asyncio.sleep(self._timing.room_s)
 
     async def _find_reference(self) -> None:
         """Whose voice it is, before the vocoders are told, as they need it too."""

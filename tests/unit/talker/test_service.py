@@ -28,7 +28,7 @@ from ttscommon.messages import Cancel, CodecChunk, End, SpeechRequest, Tensor, T
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Piece
 from ttscommon.runtime import Stopped
-from ttscommon.subjects import CODES, TEXT, VOCODER
+from ttscommon.subjects import CODES, TEXT, VOCODER, Stage
 from ttscommon.worker import Job
 
 Connect = Callable[[], Awaitable[Bus]]
@@ -260,15 +260,38 @@ async def test_text_that_turns_out_to_hold_nothing_ends_in_its_error(
     assert engine.idle
 
 
-async def test_a_vocoders_job_that_cannot_be_queued_is_noticed_at_once(
+async def test_a_full_vocoders_queue_holds_the_talker_back(
     connect: Connect, engine: Engine
 ) -> None:
     bus = await connect()
+    submit, full = bus.submit, iter([True, True])
+
+    async def refuse_twice(stage: Stage, request: SpeechRequest) -> None:
+        if next(full, False):
+            raise Overloaded("the queue is full")
+        await submit(stage, request)
+
+    bus.submit = refuse_twice  # type: ignore[method-assign]
+    talker = Talker(bus, engine, TextTiming(room_s=0.01))
+    await asyncio.wait_for(talker.handle(job()), 15)
+    assert await bus.queue.waiting(VOCODER, "m") == 1
+    assert (await hear(bus))[2].outcome == "ok"
+
+
+async def test_a_cancelled_request_does_not_wait_for_the_vocoders_queue(
+    connect: Connect, engine: Engine
+) -> None:
+    bus, refused = await connect(), asyncio.Event()
 
     async def refuse(*_: object) -> None:
+        refused.set()
         raise Overloaded("the queue is full")
 
     bus.submit = refuse  # type: ignore[method-assign,assignment]
-    with pytest.raises(Overloaded):
-        await asyncio.wait_for(Talker(bus, engine).handle(job(text_final=False)), 15)
+    wanted = job(text_final=False)
+    work = asyncio.create_task(Talker(bus, engine, TextTiming(room_s=0.01)).handle(wanted))
+    await asyncio.wait_for(refused.wait(), 15)
+    wanted.control(Cancel("r1", "enough"))
+    await asyncio.wait_for(work, 15)
+    assert (await hear(bus))[2].outcome == "cancelled"
     assert engine.idle

@@ -13,13 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.unit.vocoder.tiny_vesper import tiny
+from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
+from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
+from ttscommon.device.late import Late
 from ttscommon.errors import MalformedMessage
 from ttscommon.fields import concatenate, rows
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 from vocoder.codecs.base import Codec, Samples, Work
 from vocoder.codecs.fake import Curve, FakeCodec, Manner
+from vocoder.codecs.room import Room
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import Limits
 from vocoder.engine.stream import Event, Failed, Finished, Piece, Resume, first_frame
@@ -38,8 +41,20 @@ def vesper() -> Codec:
     return tiny()
 
 
+@cache
+def vesper_on_a_device() -> Codec:
+    return tiny_on(Late(), Room())
+
+
+@cache
+def qwen3_on_a_device() -> Codec:
+    return qwen3.tiny_on(Late(), Room(), 20, 5)
+
+
 FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
+    "vesper on a device": vesper_on_a_device,
+    "Qwen3-TTS in windows on a device": qwen3_on_a_device,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import torch
 
+from ttscommon.device.device import Device
 from ttscommon.replicas import Voice
+from vocoder.codecs.room import Room
 from vocoder.codecs.vesper import Preset, Vesper
+from vocoder.codecs.vesper_device import VesperOnDevice
 from vocoder.codecs.vesper_net import VesperCodecConfig, VesperDecoder
 
 ENTRIES = 512
 SMALL = VesperCodecConfig(codebook_size=ENTRIES, text_codes=ENTRIES, text_dim=16, dim=32)
-VOICES = (Voice("slt", "SLT", "en"),)
+VOICES = (Voice("slt", "SLT", "en"), Voice("sick", "sick", "en"))
+# The second one makes samples that are not finite.
+PRESETS = {"slt": Preset(0.1, 1.2), "sick": Preset(float("nan"), 1.0)}
 
 
-def tiny() -> Vesper:
-    """Mostly voiced, so that the pulses' phase depends on frames long past; a preset of its own."""
+def drawn() -> VesperDecoder:
+    """Mostly voiced, so that the pulses' phase depends on frames long past."""
     torch.manual_seed(1)
     torch.set_num_threads(1)
     decoder = VesperDecoder(SMALL)
@@ -24,4 +29,14 @@ def tiny() -> Vesper:
     decoder.pitch_table.data[..., 1] = 2.0
     decoder.pitch_table.data[:60, :, 1] = 0.0
     decoder.head.bias.data -= 2
-    return Vesper("m", decoder, VOICES, {"slt": Preset(0.1, 1.2)})
+    return decoder.requires_grad_(False)
+
+
+def tiny() -> Vesper:
+    """In the engine, on the CPU."""
+    return Vesper("m", drawn(), VOICES, PRESETS)
+
+
+def tiny_on(device: Device, room: Room) -> VesperOnDevice:
+    """In the engine, on a device."""
+    return VesperOnDevice("m", drawn(), VOICES, PRESETS, device, room)

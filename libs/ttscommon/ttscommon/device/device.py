@@ -181,10 +181,10 @@ def _device_errors() -> Iterator[None]:
         raise
 
 
-def device_of(name: str) -> Device | None:
+def device_of(name: str, priority: int = 0) -> Device | None:
     """The device of a setting ("cuda", "cuda:1"); None for "cpu", which needs none.
 
-    Raises DeviceError.
+    priority: see Cuda. Raises DeviceError.
     """
     where = torch.device(name)
-    return None if where.type == "cpu" else Cuda(where.index or 0)
+    return None if where.type == "cpu" else Cuda(where.index or 0, priority)

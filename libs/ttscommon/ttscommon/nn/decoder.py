@@ -15,6 +15,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from ttscommon.kernels.blocks import add_norm, rotate, swiglu
+from ttscommon.kernels.choice import use_triton
 from ttscommon.nn.norm import RMSNorm
 from ttscommon.nn.rope import Rope, RopeConfig
 
@@ -77,14 +79,34 @@ class Attention(nn.Module):
 
     def queries(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """[..., dim] -> rotated q [..., heads, head_dim] and k, and v [..., kv_heads, head_dim]."""
-        heads = self.qkv(x.to(self.qkv.weight.dtype)).unflatten(-1, (-1, self.head_dim))
-        q, k, v = heads.split(self.shares, -2)
+        q, k, v = self._projected(x)
         q, k = self.q_norm(q), self.k_norm(k)
         return self.rope.rotate(q, angles), self.rope.rotate(k, angles), v
+
+    def fused_queries(
+        self, x: Tensor, angles: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `queries`, by fused kernels; angles: [tokens, head_dim / 2] of all rows of x."""
+        q, k, v = self._projected(x)
+        return (
+            _normed_and_rotated(q, self.q_norm, angles),
+            _normed_and_rotated(k, self.k_norm, angles),
+            v,
+        )
+
+    def _projected(self, x: Tensor) -> tuple[Tensor, ...]:
+        heads = self.qkv(x.to(self.qkv.weight.dtype)).unflatten(-1, (-1, self.head_dim))
+        return heads.split(self.shares, -2)
 
     def finish(self, attended: Tensor) -> Tensor:
         """[..., heads, head_dim] -> [..., dim]."""
         return self.out(attended.flatten(-2).to(self.out.weight.dtype))
+
+
+def _normed_and_rotated(x: Tensor, norm: nn.Module, angles: tuple[Tensor, Tensor]) -> Tensor:
+    """[..., heads, head_dim] -> the same; without weights the norm is none."""
+    weight, eps = (norm.weight, norm.eps) if isinstance(norm, RMSNorm) else (None, 0.0)
+    return rotate(x.flatten(0, -3), *angles, weight, eps).view(x.shape)
 
 
 class SwiGLU(nn.Module):
@@ -99,6 +121,10 @@ class SwiGLU(nn.Module):
         """[..., dim] -> [..., dim]."""
         gate, up = self.gate_up(x).chunk(2, -1)
         return self.down(nn.functional.silu(gate) * up)
+
+    def fused(self, x: Tensor) -> Tensor:
+        """As `forward`, the gate in one kernel."""
+        return self.down(swiglu(self.gate_up(x)))
 
 
 class GeluMLP(nn.Module):
@@ -152,6 +178,21 @@ class DecoderBlock(nn.Module):
         x = x + self.attention_scale(self.attention.finish(attended))
         return x + self.mlp_scale(self.mlp(self.mlp_norm(x)))
 
+    def fused(
+        self, x: Tensor, added: Tensor | None, angles: tuple[Tensor, Tensor], attend: AttendLayer
+    ) -> tuple[Tensor, Tensor]:
+        """The residual stream and what is still to be added to it, before and behind the block."""
+        assert isinstance(self.mlp, SwiGLU)
+        x, normed = _added_and_normed(x, added, self.attention_norm)
+        attended = attend(*self.attention.fused_queries(normed, angles))
+        x, normed = _added_and_normed(x, self.attention.finish(attended), self.mlp_norm)
+        return x, self.mlp.fused(normed)
+
+
+def _added_and_normed(x: Tensor, added: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
+    assert isinstance(norm, RMSNorm)
+    return add_norm(x, added, norm.weight, norm.eps)
+
 
 class Decoder(nn.Module):
     """A stack of blocks and the norm behind them."""
@@ -167,6 +208,8 @@ class Decoder(nn.Module):
             DecoderBlock(c, self.rope, mlp(layer) if mlp else None) for layer in range(c.layers)
         )
         self.norm = _norm(c) if c.final_norm else nn.Identity()
+        plain = mlp is None and c.final_norm and not (c.layer_scale or c.rope.interleaved)
+        self._fusable = plain and c.norm == "rms" and c.mlp == "swiglu"
 
     def keep_float32(self) -> None:
         """After the model was cast: put back what the config wants in float32."""
@@ -177,9 +220,20 @@ class Decoder(nn.Module):
     def forward(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """[..., dim] at integer positions [...] -> hidden states [..., dim]."""
         angles = self.rope.angles(positions)
+        if self._fusable and use_triton(x) and not torch.is_grad_enabled():
+            return self._fused(x, angles, attend)
         for layer, block in enumerate(self.blocks):
             x = block(x, angles, partial(attend, layer))
         return self.norm(x)
+
+    def _fused(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        """A residual is added where the next norm reads it, in the same kernel."""
+        cosines, sines = (a.expand(*x.shape[:-1], -1).flatten(0, -2) for a in angles)
+        added = None
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, DecoderBlock)
+            x, added = block.fused(x, added, (cosines, sines), partial(attend, layer))
+        return _added_and_normed(x, added, self.norm)[1]
 
 
 def dense_attention(q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:

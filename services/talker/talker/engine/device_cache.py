@@ -8,7 +8,8 @@ from torch import Tensor
 from talker.engine.blocks import BLOCK_POSITIONS
 from talker.kernels.attention import TILE_QUERIES, attend, decode_tiles
 from talker.kernels.cache import store
-from talker.models.base import Attend, CacheSpec
+from talker.models.base import CacheSpec
+from talker.models.computation import Attend
 
 
 class DeviceCache:

@@ -19,11 +19,12 @@ from talker.engine.blocks import BLOCK_POSITIONS, blocks_for
 from talker.engine.device_cache import DeviceCache
 from talker.engine.launches import TABLE, Decodes, Part, Place, Promptings
 from talker.engine.resident import ResidentState
-from talker.engine.runner import LaunchPath, Results, Row
-from talker.models.base import TalkerModel
+from talker.engine.runner import Results, Row
+from talker.models.computation import Computation
 from ttscommon.device.device import Device
 from ttscommon.device.transfer import Buffers
 from ttscommon.fields import Array, Arrays, Field, concatenate, cut
+from ttscommon.inflight import LaunchPath
 
 # Rendered at once: more gains nothing in speed.
 _MOST_FRAMES: Final = 64
@@ -42,7 +43,7 @@ class DeviceRunner:
     """Computes on `device`. `rows`, `blocks`: see Family.runner."""
 
     def __init__(
-        self, model: TalkerModel, rows: int, blocks: int, device: Device, depth: int = 1
+        self, model: Computation, rows: int, blocks: int, device: Device, depth: int = 1
     ) -> None:
         self.depth = depth
         self.width = 1  # a recorded step has one position a row

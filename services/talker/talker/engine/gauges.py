@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, get_args
 
-from talker.engine.runner import LaunchPath
-from talker.models.base import Plan
+from talker.models.streams import Plan
+from ttscommon.inflight import LaunchPath
 from ttscommon.metrics import Metrics
 
 STAGE: Final = "talker"

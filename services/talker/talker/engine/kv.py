@@ -23,7 +23,8 @@ from torch import Tensor
 from talker.engine.blocks import BLOCK_POSITIONS, blocks_for
 from talker.engine.padding import padded
 from talker.engine.runner import Row
-from talker.models.base import Attend, CacheSpec
+from talker.models.base import CacheSpec
+from talker.models.computation import Attend
 
 LEAST_ROWS: Final = 4
 _SUM_LENGTH: Final = 192

@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from talker.engine.blocks import BLOCK_POSITIONS
 from talker.engine.device_cache import DeviceCache
 from talker.engine.resident import ResidentState
-from talker.engine.runner import LaunchPath, Row
+from talker.engine.runner import Row
 from talker.kernels.attention import TILE_QUERIES, prompt_tiles
-from talker.models.base import Attend, Out, Prompts, Rows, TalkerModel
+from talker.models.computation import Attend, Computation, Out, Prompts, Rows
 from ttscommon.device.buckets import Buckets
-from ttscommon.device.device import Device, Work
-from ttscommon.device.transfer import Buffers, Fetch, Inputs, Result
+from ttscommon.device.device import Device
+from ttscommon.device.launches import Job, Launches, Prepared, Told
+from ttscommon.device.transfer import Buffers, Fetch
 from ttscommon.fields import Array, Arrays, concatenate
+from ttscommon.inflight import LaunchPath
 
 # The field of a slot's state that holds its blocks.
 TABLE: Final = "blocks of the cache"
@@ -38,19 +39,10 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Work of one shape: where its inputs go, how it is run, and what it gives."""
-
-    inputs: Inputs
-    run: Work
-    result: Result
-
-
-@dataclass(frozen=True)
 class Place:
     """What launches of both kinds share: the model, its state and caches, and the device."""
 
-    model: TalkerModel
+    model: Computation
     state: ResidentState
     caches: Mapping[str, DeviceCache]
     device: Device
@@ -84,16 +76,14 @@ class _Launches(ABC):
         self._buckets = Buckets.doubling(place.most_rows)
         most = place.most_positions
         self._reaches = Buckets([min(_SHORT, most), most])
-        self._prepared: dict[Shape, Prepared] = {}
+        job = Job(self._told, self._nothing, self.compute)
+        self._launches = Launches(place.device, place.buffers, job)
 
     def launch(self, indices: list[int], rows: Sequence[Row]) -> Part:
         """Submit these rows of a launch; raises before any state has changed, or DeviceError."""
-        place, shape = self._place, self._shape(rows)
-        path = self._path(shape)
-        prepared = self.prepared(shape)
-        filled = prepared.inputs.fill(self._arrays(rows, shape))
-        place.device.submit(prepared.run)
-        fetch = Fetch(place.device, place.buffers, prepared.result, len(rows), [filled])
+        shape = self._shape(rows)
+        arrays = self._arrays(rows, shape)
+        fetch, path = self._launches.launch(shape, arrays, len(rows), record=self._records)
         return Part(indices, [row.plan.count for row in rows], fetch, path)
 
     @property
@@ -102,19 +92,12 @@ class _Launches(ABC):
 
     def prepared(self, shape: Shape) -> Prepared:
         """Work of this shape, made ready if it is not yet."""
-        if (found := self._prepared.get(shape)) is None:
-            found = self._prepared[shape] = self._prepare(shape)
-        return found
-
-    def _path(self, shape: Shape) -> LaunchPath:
-        """How a launch of this shape is about to be computed."""
-        if not self._recorded:
-            return "eager"
-        return "graph" if shape in self._prepared else "recording"
+        of = self._launches
+        return of.recorded(shape) if self._records else of.eager(shape)
 
     @property
     @abstractmethod
-    def _recorded(self) -> bool:
+    def _records(self) -> bool:
         """Whether work of a shape is recorded when the shape first comes up."""
 
     @abstractmethod
@@ -124,7 +107,15 @@ class _Launches(ABC):
     def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays: ...
 
     @abstractmethod
-    def _prepare(self, shape: Shape) -> Prepared: ...
+    def _told(self, shape: Shape) -> Told: ...
+
+    @abstractmethod
+    def _nothing(self, shape: Shape) -> Arrays:
+        """Padding alone, for a recording."""
+
+    @abstractmethod
+    def compute(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+        """Frames, `gained`, `ended`, `bad` and maybe `kept` by name; what a graph captures."""
 
     def _rows(self, rows: Sequence[Row]) -> int:
         size = self._buckets.fit(len(rows))
@@ -146,7 +137,7 @@ class _Launches(ABC):
 class Decodes(_Launches):
     """A token a row: a graph for each batch bucket and reach."""
 
-    _recorded = True
+    _records = True
 
     def record_all(self) -> None:
         """The largest first, whose memory the others then share."""
@@ -162,18 +153,13 @@ class Decodes(_Launches):
         positions = np.array([row.plan.start for row in rows])
         return {"slots": self._slots(rows, shape.rows), "positions": positions}
 
-    @torch.inference_mode()
-    def _prepare(self, shape: Shape) -> Prepared:
-        place = self._place
-        fields = dict.fromkeys(("slots", "positions"), ((shape.rows,), "i8"))
-        inputs, result = Inputs(place.device, place.buffers, fields), Result()
-        filled = inputs.fill(self._arrays([], shape))
-        recorded = place.device.record(lambda: result.packed(self.step(inputs.tensors, shape)))
-        result.out = recorded.out
-        place.buffers.give_back([filled])
-        return Prepared(inputs, recorded.run, result)
+    def _told(self, shape: Shape) -> Told:
+        return dict.fromkeys(("slots", "positions"), ((shape.rows,), "i8"))
 
-    def step(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+    def _nothing(self, shape: Shape) -> Arrays:
+        return self._arrays([], shape)
+
+    def compute(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
         slots, positions = told["slots"], told["positions"]
         place, attend = self._place, dict[str, Attend]()
         if place.caches:
@@ -193,7 +179,7 @@ class Promptings(_Launches):
     """
 
     @property
-    def _recorded(self) -> bool:
+    def _records(self) -> bool:
         return self._place.model.fixed_prompts
 
     def _shape(self, rows: Sequence[Row]) -> Shape:
@@ -231,34 +217,16 @@ class Promptings(_Launches):
         reserved = [cache.reserved * BLOCK_POSITIONS for cache in self._place.caches.values()]
         return max(reserved, default=0)
 
-    def _prepare(self, shape: Shape) -> Prepared:
-        place, result = self._place, Result()
-        inputs = Inputs(place.device, place.buffers, self._fields(shape))
-
-        @torch.inference_mode()
-        def compute() -> Tensor:
-            result.out = result.packed(self._prefill(inputs.tensors, shape))
-            return result.out
-
-        if not self._recorded:
-            return Prepared(inputs, compute, result)
-        filled = inputs.fill(self._nothing(shape))
-        recorded = place.device.record(compute)
-        result.out = recorded.out
-        place.buffers.give_back([filled])
-        return Prepared(inputs, recorded.run, result)
-
     def _nothing(self, shape: Shape) -> Arrays:
-        """Padding alone, for a recording."""
-        fields = {name: np.zeros((0, *size[1:])) for name, (size, _) in self._fields(shape).items()}
+        fields = {name: np.zeros((0, *size[1:])) for name, (size, _) in self._told(shape).items()}
         padding = {"slots": self._slots([], shape.rows), "places": self._places([], shape.tokens)}
         return {**fields, **padding}
 
-    def _fields(self, shape: Shape) -> dict[str, tuple[tuple[int, ...], str]]:
+    def _told(self, shape: Shape) -> Told:
         rows, tokens = shape.rows, shape.tokens
-        told = self._place.model.spec.inputs
+        fields = self._place.model.spec.inputs
         return {
-            **{name: ((tokens, *field.shape), field.dtype) for name, field in told.items()},
+            **{name: ((tokens, *field.shape), field.dtype) for name, field in fields.items()},
             "slots": ((rows,), "i8"),
             "positions": ((tokens,), "i8"),
             "places": ((tokens,), "i8"),
@@ -267,7 +235,7 @@ class Promptings(_Launches):
             "tiles": ((tokens // TILE_QUERIES + rows, 4), "i4"),
         }
 
-    def _prefill(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+    def compute(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
         place, attend = self._place, dict[str, Attend]()
         if place.caches:
             tables = self._tables(told["slots"])

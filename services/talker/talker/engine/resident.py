@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from talker.models.base import SlotWriter
+from talker.models.streams import SlotWriter
 from ttscommon.device.device import Device
 from ttscommon.device.transfer import Buffers
 from ttscommon.fields import Array, Field

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from talker.models.base import Plan, TalkerStream
+from talker.models.streams import Plan, TalkerStream
 from ttscommon.fields import Array, Arrays, concatenate
-
-# By a recorded graph, by one that had to be recorded first, or operation by operation.
-LaunchPath = Literal["graph", "recording", "eager"]
+from ttscommon.inflight import LaunchPath
 
 
 @dataclass(slots=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from talker.engine.chunker import ChunkSizes
-from talker.models.base import Arrays, Plan, TalkerStream
+from talker.models.streams import Plan, TalkerStream
 from ttscommon.errors import TextTooLong
+from ttscommon.fields import Arrays
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.runtime import Failed, Finished
 

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from talker.engine.kv import LEAST_ROWS, PagedCache
 from talker.engine.padding import padded
-from talker.engine.runner import LaunchPath, Results, Row
+from talker.engine.runner import Results, Row
 from talker.engine.state import SlotState
-from talker.models.base import Attend, Out, Prompts, Rows, TalkerModel
+from talker.models.computation import Attend, Computation, Out, Prompts, Rows
 from ttscommon.fields import Arrays, concatenate
+from ttscommon.inflight import LaunchPath
 
 # Rendered at once: more gains nothing in speed.
 _MOST_FRAMES: Final = 64
@@ -27,7 +28,7 @@ class TorchRunner:
     families are held to the contract where no device is.
     """
 
-    def __init__(self, model: TalkerModel, rows: int, blocks: int, depth: int) -> None:
+    def __init__(self, model: Computation, rows: int, blocks: int, depth: int) -> None:
         self.depth = depth
         self.width = model.spec.width
         self._model = model

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from talker.models.base import TalkerModel
 from talker.models.leniency import Leniency
 from ttscommon.checkpoint import find_checkpoint, is_checkpoint
 from ttscommon.errors import UnknownModel
 from ttscommon.voice import load_voice
 
 if TYPE_CHECKING:
+    from talker.models.model import TalkerModel
     from ttscommon.device.device import Device
+
+# Before a vocoder on the same GPU: steps are short, and every stream waits for them.
+_PRIORITY: Final = -1
 
 
 def load(
@@ -31,7 +34,7 @@ def load(
     """
     from ttscommon.device.device import device_of
 
-    where = device_of(device)
+    where = device_of(device, _PRIORITY)
     model = _load(name, path, pads=pads, device=where, leniency=leniency)
     model.compute_on(where)
     return model

@@ -19,19 +19,13 @@ import numpy as np
 
 from talker.engine.blocks import BLOCK_POSITIONS
 from talker.engine.chunker import ChunkSeconds
-from talker.engine.runner import LaunchPath, Results, Row
-from talker.models.base import (
-    CacheSpec,
-    Family,
-    ModelSpec,
-    Plan,
-    Prepared,
-    SlotWriter,
-    TalkerStream,
-)
+from talker.engine.runner import Results, Row
+from talker.models.base import CacheSpec, Family, ModelSpec, Prepared
+from talker.models.streams import Plan, SlotWriter, TalkerStream
 from ttscommon.curves import seconds_at
 from ttscommon.errors import NothingToSay, UnknownVoice
 from ttscommon.fields import Array, Arrays, Field, rows
+from ttscommon.inflight import LaunchPath
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.pieces import Piece
 from ttscommon.replicas import Voice
@@ -110,16 +104,19 @@ class FakePrepared(Prepared):
     def __init__(self, request: SpeechRequest) -> None:
         self.request = request
         self._begun = self._spoken = False
+        self._space = ""  # counts only if more follows
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[int]:
-        """Counts of characters, outer white space of the request's own text left out."""
-        text = "".join(str(getattr(piece, "text", "")) for piece in pieces)
-        text = text if self._begun else text.strip()
-        self._begun = True
-        self._spoken = self._spoken or any(c.isalnum() for c in text)
+        """Counts of characters without outer white space, however the text is cut."""
+        text = self._space + "".join(str(getattr(piece, "text", "")) for piece in pieces)
+        text = text if self._begun else text.lstrip()
+        said = text.rstrip()
+        self._space = text[len(said) :]
+        self._begun = self._begun or bool(said)
+        self._spoken = self._spoken or any(c.isalnum() for c in said)
         if final and not self._spoken:
             raise NothingToSay("the text holds nothing that can be spoken", param="input")
-        yield len(text)
+        yield len(said)
 
 
 class FakeStream(TalkerStream):

@@ -20,18 +20,10 @@ from torch import Tensor
 
 from talker.engine.chunker import ChunkSeconds
 from talker.kernels.sampling import Noise, draw_ids
-from talker.models.base import (
-    Attend,
-    CacheSpec,
-    ModelSpec,
-    Out,
-    Prepared,
-    Prompts,
-    Rows,
-    State,
-    TalkerModel,
-)
+from talker.models.base import CacheSpec, ModelSpec, Prepared
+from talker.models.computation import Attend, Out, Prompts, Rows, State
 from talker.models.leniency import Leniency
+from talker.models.model import TalkerModel
 from talker.models.vesper_drafts import Drafts, Tolerance, near_in_pitch
 from talker.models.vesper_frame import MOVING, FrameChoice
 from talker.models.vesper_net import MOVES, VesperConfig, VesperNet, token_contexts

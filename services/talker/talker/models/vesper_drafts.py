@@ -25,7 +25,7 @@ from torch import Tensor
 from talker.engine.kv import LEAST_ROWS
 from talker.engine.padding import padded
 from talker.engine.sampling import choose, frame_keys, gumbels
-from talker.models.base import Attend, Out, Rows, State
+from talker.models.computation import Attend, Out, Rows, State
 from talker.models.vesper_frame import (
     CHANGING,
     CODE_DRAW,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from talker.engine.padding import padded
 from talker.kernels.sampling import Noise, draw_ids
-from talker.models.base import Out, Rows, State
+from talker.models.computation import Out, Rows, State
 from talker.models.vesper_net import VesperNet, moved
 
 MOVE_DRAW: Final = -1

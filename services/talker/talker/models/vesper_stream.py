@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from talker.models.base import Plan, Prepared, SlotWriter, TalkerStream
+from talker.models.base import Prepared
+from talker.models.streams import Plan, SlotWriter, TalkerStream
 from talker.text.frontend import Utterance, Word
 from talker.text.reader import Phonetise, Reader
 from ttscommon.fields import Array, Arrays

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ttscommon.fields import Arrays, Field, checked, empty, rows
+from ttscommon.inflight import LaunchPath
 from ttscommon.messages import SpeechRequest
 from ttscommon.replicas import Model, Voice
 
@@ -156,6 +157,11 @@ class Codec(ABC):
     @abstractmethod
     def collect(self, ticket: Any) -> Sequence[Decoded]:
         """The samples of a launch, a row for each of its works. Raises DeviceError."""
+
+    def paths(self, ticket: Any) -> Sequence[LaunchPath]:
+        """How each part of a launch was computed."""
+        del ticket
+        return ("eager",)
 
     def restore(self, state: State, mark: bytes) -> None:
         """Give the mark of its present frame to a state that was opened late.

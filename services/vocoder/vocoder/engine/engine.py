@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from ttscommon.fields import Arrays
-from ttscommon.inflight import launch_bisected
+from ttscommon.inflight import LaunchPath, launch_bisected
 from ttscommon.messages import SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.runtime import Failed, Finished, Runtime, Stopped
@@ -53,6 +53,9 @@ class Engine(Runtime[Stream, Piece]):
         self._limits = limits or Limits()
         self._clock = clock
         self._step_s: dict[tuple[int, int], deque[float]] = {}
+        self._collected_s = 0.0
+        for path in get_args(LaunchPath):  # counters start at 0
+            metrics.launches.labels(_STAGE, path)
 
     @property
     def idle(self) -> bool:
@@ -152,19 +155,22 @@ class Engine(Runtime[Stream, Piece]):
             return False
         launched, failed = launch_bisected(batch, self._start)
         self._fail_all(failed)
-        for part, ticket in launched:
-            self._in_flight.launched((part, ticket))
+        for part, (started, ticket) in launched:
+            self._in_flight.launched((part, started, ticket))
+            for path in self._codec.paths(ticket):
+                self.metrics.launches.labels(_STAGE, path).inc()
         return True
 
     def _start(self, batch: Batch) -> tuple[float, Any]:
         return self._clock(), self._codec.launch([work for _, work in batch])
 
     def _collect(self) -> None:
-        batch, (started, ticket) = self._in_flight.oldest()
+        batch, started, ticket = self._in_flight.oldest()
         results = self._codec.collect(ticket)
         self._in_flight.settle()
         now = self._clock()
-        self._measure(batch, now - started)
+        self._measure(batch, now - max(started, self._collected_s))
+        self._collected_s = now
         for (stream, work), decoded in zip(batch, results, strict=True):
             if stream.slot < 0:
                 continue

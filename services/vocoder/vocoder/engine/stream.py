@@ -50,6 +50,12 @@ def first_frame(spec: CodecSpec, frame: int, prefix: Arrays | None) -> int:
     return max(0, spec.replay_from(frame + before) - before)
 
 
+def whole_length(spec: CodecSpec, frames: int, prefix: Arrays | None) -> int:
+    """Samples of a request of so many frames."""
+    before = 0 if prefix is None else rows(prefix)
+    return spec.samples(frames + before, final=True) - before * spec.samples_per_frame
+
+
 @dataclass(eq=False)
 class Stream:
     """A request inside the engine, fed from `first_frame` on.
@@ -228,4 +234,13 @@ class Stream:
         return behind * self.spec.samples_per_frame + self.spec.settle_samples <= self._position
 
 
-__all__ = ["Event", "Failed", "Finished", "Piece", "Resume", "Stream", "first_frame"]
+__all__ = [
+    "Event",
+    "Failed",
+    "Finished",
+    "Piece",
+    "Resume",
+    "Stream",
+    "first_frame",
+    "whole_length",
+]

@@ -7,6 +7,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from antiphon_bench.gpu.cli import app
@@ -47,8 +48,25 @@ def test_checks_find_no_difference(out: Path) -> None:
     assert {point["what"]: point["worst"] for point in points} == {
         "attention": 0.0,
         "sampling": 0.0,
+        "predictor": 0.0,
         "recorded": 0.0,
+        "codec": 0.0,
     }
+
+
+def test_the_codec_is_measured_recorded_and_operation_by_operation(out: Path) -> None:
+    call("codec", "--out", str(out), *TINY)
+    points = [json.loads(line) for line in (out / "codec.jsonl").read_text().splitlines()]
+    assert [(point["batch"], point["frames"]) for point in points] == [
+        (1, frames) for frames in (1, 2, 4, 16)
+    ]
+    assert all(min(point["seconds"], point["eager_seconds"]) > 0 for point in points)
+
+
+def test_every_subcommand_is_run_here() -> None:
+    known = set(get_command(app).commands)  # type: ignore[attr-defined]
+    stack = {"bus", "open", "closed", "weights"}
+    assert known == {*ENGINES, *stack, "profile", "report", "bundle"}
 
 
 def test_a_profile_names_what_takes_the_time(out: Path) -> None:

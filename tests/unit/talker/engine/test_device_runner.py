@@ -18,7 +18,7 @@ from talker.engine.device_cache import DeviceCache
 from talker.engine.device_runner import DeviceRunner
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event, Failed, Finished
-from talker.models.base import Attend, Out, Prompts, Rows, State
+from talker.models.computation import Attend, Out, Prompts, Rows, State
 from talker.models.vesper import Vesper
 from talker.models.vesper_frame import FrameChoice
 from tests.unit.talker.models.tiny_vesper import tiny

@@ -14,7 +14,7 @@ from talker.engine.engine import Engine
 from talker.engine.runner import Results, Row
 from talker.engine.scheduler import Limits
 from talker.engine.stream import ChunkReady, Event
-from talker.models.base import Arrays, Plan, Prepared
+from talker.models.base import Prepared
 from talker.models.fake import (
     PROMPT,
     Curve,
@@ -24,7 +24,9 @@ from talker.models.fake import (
     Manner,
     fake_frame,
 )
+from talker.models.streams import Plan
 from ttscommon.errors import TextTooLong
+from ttscommon.fields import Arrays
 from ttscommon.inflight import DeviceError
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.metrics import Metrics

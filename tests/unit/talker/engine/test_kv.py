@@ -10,7 +10,8 @@ import torch
 from talker.engine.blocks import BLOCK_POSITIONS, BlockAllocator
 from talker.engine.kv import PagedCache
 from talker.engine.runner import Row
-from talker.models.base import CacheSpec, Plan
+from talker.models.base import CacheSpec
+from talker.models.streams import Plan
 
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 LENGTH = 400

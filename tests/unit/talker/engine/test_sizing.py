@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from talker.engine.sizing import block_bytes, kv_blocks
-from talker.models.base import CacheSpec, Field, ModelSpec
+from talker.models.base import CacheSpec, ModelSpec
+from ttscommon.fields import Field
 from ttscommon.voice import VoiceError
 
 QWEN = CacheSpec(layers=28, heads=16, kv_heads=8, head_dim=128)

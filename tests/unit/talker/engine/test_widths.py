@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from talker.engine.widths import Widths
-from talker.models.base import Plan
+from talker.models.streams import Plan
 
 Seconds = Callable[[int, int], float]
 

@@ -12,7 +12,7 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from talker.kernels import attention_triton, cache_triton, sampling_triton
+from talker.kernels import attention_triton, cache_triton, frame_triton, sampling_triton
 from ttscommon.kernels import blocks_triton
 
 TARGETS: Final = (80, 90)
@@ -70,6 +70,12 @@ _ROTATE: Final = {
     "row_stride": "i32",
     "eps": "fp32",
 }
+_FRAME: Final = {
+    **dict.fromkeys(("q", "k", "v", "keys", "values", "out"), "*fp32"),
+    **dict.fromkeys(("filled", "v_row", "v_new", "cache_row"), "i32"),
+    "scale": "fp32",
+}
+_PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "DIM": 128, "DIM_BLOCK": 128, "POSITIONS": 16}
 _QWEN: Final = {"HEADS": 16, "KV_HEADS": 8, "DIM": 128, "DIM_BLOCK": 128, "PAGE": 16, "KEYS": 64}
 _ALL: Final = {"HAS_RULES": True, "HAS_TOP_K": True, "HAS_TOP_P": True}
 _NONE: Final = dict.fromkeys(_ALL, False)
@@ -90,6 +96,8 @@ CASES: Final = (
         *("combine", attention_triton.combine_parts, _COMBINE),
         {"DIM": 128, "DIM_BLOCK": 128, "PARTS": 16, "PARTS_BLOCK": 16},
     ),
+    ("frame, two positions", frame_triton.attend_frames, _FRAME, {**_PREDICTOR, "NEW": 2}),
+    ("frame, one position", frame_triton.attend_frames, _FRAME, {**_PREDICTOR, "NEW": 1}),
     ("store", cache_triton.store_rows, _STORE, {"WIDTH": 1024, "BLOCK": 1024}),
     ("move", cache_triton.move_rows, _MOVE, {"WIDTH": 1024, "BLOCK": 1024}),
     (

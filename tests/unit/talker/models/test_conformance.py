@@ -25,14 +25,15 @@ from talker.engine.scheduler import Limits
 from talker.engine.stream import ChunkReady, Event
 from talker.engine.torch_runner import TorchRunner
 from talker.engine.widths import Widths
-from talker.models.base import Arrays, Family, Prepared, TalkerModel
+from talker.models.base import Family, Prepared
 from talker.models.fake import Curve, FakeModel, Manner
+from talker.models.model import TalkerModel
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from ttscommon.device.late import Late
 from ttscommon.errors import AntiphonError, NothingToSay
-from ttscommon.fields import concatenate, cut, rows
+from ttscommon.fields import Arrays, concatenate, cut, rows
 from ttscommon.messages import SpeechRequest, WordTime
 from ttscommon.metrics import Metrics
 from ttscommon.pieces import Boundary, Pause, Phones, Piece, Text

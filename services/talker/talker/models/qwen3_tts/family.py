@@ -16,18 +16,9 @@ from torch import Tensor
 
 from talker.kernels.sampling import Noise as KeyedNoise
 from talker.kernels.sampling import draw_ids
-from talker.models.base import (
-    Attend,
-    CacheSpec,
-    Field,
-    ModelSpec,
-    Out,
-    Prepared,
-    Prompts,
-    Rows,
-    State,
-    TalkerModel,
-)
+from talker.models.base import CacheSpec, ModelSpec, Prepared
+from talker.models.computation import Attend, Out, Prompts, Rows, State
+from talker.models.model import TalkerModel
 from talker.models.qwen3_tts.cloning import Cloning
 from talker.models.qwen3_tts.config import (
     CODEBOOK0_SIZE,
@@ -44,7 +35,7 @@ from talker.models.qwen3_tts.sampling import Rules
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker
-from ttscommon.fields import Arrays
+from ttscommon.fields import Arrays, Field
 from ttscommon.messages import Sampling, SpeechRequest
 from ttscommon.replicas import Voice
 

@@ -12,8 +12,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from talker.kernels.frame import attend_frame
 from talker.models.qwen3_tts.config import BackboneConfig
-from ttscommon.nn import Decoder, DecoderConfig, RopeConfig, dense_attention
+from ttscommon.nn import Decoder, DecoderConfig, RopeConfig
 
 # (logits [rows, vocabulary] float32, codebook) -> ids [rows] int64
 Pick = Callable[[Tensor, int], Tensor]
@@ -50,11 +51,7 @@ class Scratch:
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """q, k, v: [rows, new, heads, head_dim], at the positions behind `filled`."""
-        end = self.filled + k.shape[1]
-        self.keys[layer, :, self.filled : end] = k
-        self.values[layer, :, self.filled : end] = v
-        visible = torch.ones(end, end, dtype=torch.bool, device=q.device).tril()[self.filled :]
-        return dense_attention(q, self.keys[layer, :, :end], self.values[layer, :, :end], visible)
+        return attend_frame(q, k, v, self.keys[layer], self.values[layer], self.filled)
 
 
 class CodePredictor(nn.Module):

@@ -1,4 +1,4 @@
-"""The codec of Qwen3-TTS in the engine: exact carried state by default, or the official windows."""
+"""The codec of Qwen3-TTS on the CPU: exact carried state by default, or the official windows."""
 
 from __future__ import annotations
 
@@ -42,14 +42,12 @@ class Qwen3Codec(Codec):
         windows: Windows | None = None,
     ) -> None:
         self._net, self._windows = net, windows
-        self.spec = _spec(name, net, sample_rate, windows)
+        self.spec = spec_of(name, net, sample_rate, windows)
 
     @classmethod
-    def load(
-        cls, name: str, checkpoint: Path, *, device: str = "cpu", windows: Windows | None = None
-    ) -> Self:
+    def load(cls, name: str, checkpoint: Path, windows: Windows | None = None) -> Self:
         """Read a checkpoint's speech_tokenizer; raises CheckpointError."""
-        net = load_decoder(checkpoint, device)
+        net = load_decoder(checkpoint)
         return cls(name, net, load_config(checkpoint).output_sample_rate, windows)
 
     def open(self, request: SpeechRequest, frame: int = 0) -> CodecStream:
@@ -58,30 +56,35 @@ class Qwen3Codec(Codec):
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         """Of a voice cloned in context; one that is only a vector continues nothing."""
-        asked = request.reference
-        if reference is None or asked is None or asked.x_vector_only:
-            return None
-        return {"codes": reference["codes"]}
+        return continued(request, reference)
 
     @torch.inference_mode()
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:
         streams: list[CodecStream] = [work.state for work in batch]
-        device = self._net.before.weight.device
         codes = [torch.from_numpy(work.frames["codes"].astype("int64")) for work in batch]
         before = [stream.snapshot() for stream in streams]
         try:
-            samples = advance(streams, [part.to(device) for part in codes])
+            samples = advance(streams, codes)
         except Exception:
             for stream, known in zip(streams, before, strict=True):
                 stream.go_back(known)
             raise
-        return [Decoded(sound.float().cpu().numpy()) for sound in samples]
+        return [Decoded(sound.float().numpy()) for sound in samples]
 
     def collect(self, ticket: list[Decoded]) -> list[Decoded]:
         return ticket
 
 
-def _spec(name: str, net: CodecDecoder, sample_rate: int, windows: Windows | None) -> CodecSpec:
+def continued(request: SpeechRequest, reference: Arrays | None) -> Arrays | None:
+    """Frames of a reference that the request's own go on from: see Codec.prefix."""
+    asked = request.reference
+    if reference is None or asked is None or asked.x_vector_only:
+        return None
+    return {"codes": reference["codes"]}
+
+
+def spec_of(name: str, net: CodecDecoder, sample_rate: int, windows: Windows | None) -> CodecSpec:
+    """What the engine needs to know of a decoder, on a CPU or a device."""
     c = net.config
     codes = {"codes": Field((c.num_quantizers,), "i2", c.codebook_size)}
     if windows is None:

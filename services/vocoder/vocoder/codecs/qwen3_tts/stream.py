@@ -32,6 +32,15 @@ class Windows:
         """The first frame that a state needs to be fed before it can decode `frame`."""
         return max(0, frame // self.size * self.size - self.context)
 
+    def begins_at(self, frame: int) -> bool:
+        """Whether `frame` is the first of a window that is not the first."""
+        return frame > 0 and frame % self.size == 0
+
+    def spans(self, frame: int, count: int) -> Iterator[tuple[int, int, int]]:
+        """As `cut`, with the first frame to decode before each: a window's context, or itself."""
+        for first, stop in self.cut(frame, count):
+            yield self.replay_from(first) if self.begins_at(first) else first, first, stop
+
     def cut(self, frame: int, count: int) -> Iterator[tuple[int, int]]:
         """Frames `frame` .. `frame + count` as (first, last + 1), none across a window's end."""
         end = frame + count
@@ -76,11 +85,9 @@ class CodecStream:
             return
         whole = torch.cat((self._recent, codes))
         begin = self.frame - len(self._recent)
-        for first, stop in self._windows.cut(self.frame, len(codes)):
-            start = first
-            if first and first % self._windows.size == 0:
+        for start, first, stop in self._windows.spans(self.frame, len(codes)):
+            if self._windows.begins_at(first):
                 self.state = self._net.new_state()
-                start = self._windows.replay_from(first)
             yield whole[start - begin : stop - begin], first - start
             self.frame = stop
         kept = min(self._windows.context, len(whole))

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from talker.engine.engine import Engine
 from talker.loading import load_family
-from talker.models.base import Plan
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.models.qwen3_tts.stream import Qwen3Stream
+from talker.models.streams import Plan
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from tests.unit.talker.models.qwen3_tts.tiny import tiny

@@ -13,7 +13,7 @@ from torch import Tensor
 from talker.engine.device_cache import DeviceCache
 from talker.engine.engine import Engine
 from talker.kernels.attention import prompt_tiles
-from talker.models.base import Prompts, Rows
+from talker.models.computation import Prompts, Rows
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.synthesis import synthesise
 from tests.unit.talker.models.qwen3_tts.tiny import tiny

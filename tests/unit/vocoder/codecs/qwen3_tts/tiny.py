@@ -6,10 +6,13 @@ from functools import cache
 
 import torch
 
+from ttscommon.device.device import Device
 from vocoder.codecs.qwen3_tts.codec import Qwen3Codec
 from vocoder.codecs.qwen3_tts.config import DecoderSizes
+from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 from vocoder.codecs.qwen3_tts.stream import Windows
+from vocoder.codecs.room import Room
 
 SIZES = DecoderSizes(
     codebook_dim=16,
@@ -50,6 +53,15 @@ def drawn(dtype: torch.dtype) -> CodecDecoder:
 
 @cache
 def tiny(size: int = 0, context: int = 0) -> Qwen3Codec:
-    """In the engine; windowed if a size is given."""
-    net = drawn(torch.float32)
-    return Qwen3Codec("m", net, 24_000, Windows(size, context) if size else None)
+    """In the engine, on the CPU; windowed if a size is given."""
+    return Qwen3Codec("m", drawn(torch.float32), 24_000, _windows(size, context))
+
+
+def tiny_on(device: Device, room: Room, size: int = 0, context: int = 0) -> Qwen3DeviceCodec:
+    """In the engine, on a device; windowed if a size is given."""
+    windows = _windows(size, context)
+    return Qwen3DeviceCodec("m", drawn(torch.float32), 24_000, device, room, windows)
+
+
+def _windows(size: int, context: int) -> Windows | None:
+    return Windows(size, context) if size else None

@@ -1,0 +1,28 @@
+"""Attention within a frame: a depth transformer's, over the few positions of one frame."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ttscommon.kernels.choice import use_triton
+from ttscommon.nn import dense_attention
+
+
+def attend_frame(
+    q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, filled: int
+) -> Tensor:
+    """Store k and v behind `filled` positions; attention of q over all positions up to its own.
+
+    q: [rows, new, heads, head_dim]; k, v: [rows, new, kv_heads, head_dim];
+    keys, values: [rows, positions, kv_heads, head_dim] float32, of any content behind `filled`.
+    Returns [rows, new, heads, head_dim] in v's type.
+    """
+    if use_triton(q):
+        from talker.kernels import frame_triton
+
+        return frame_triton.attend_frame(q, k, v, keys, values, filled)
+    end = filled + k.shape[1]
+    keys[:, filled:end], values[:, filled:end] = k, v
+    visible = torch.ones(end, end, dtype=torch.bool, device=q.device).tril()[filled:]
+    return dense_attention(q, keys[:, :end], values[:, :end], visible).to(v.dtype)

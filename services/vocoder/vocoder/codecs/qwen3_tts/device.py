@@ -1,0 +1,116 @@
+"""The codec of Qwen3-TTS on a device: exact carried state by default, or the official windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from torch import Tensor
+
+from ttscommon.device.device import Device
+from ttscommon.fields import Array, Arrays
+from ttscommon.messages import SpeechRequest
+from vocoder.codecs.base import Work
+from vocoder.codecs.device_codec import DeviceCodec, Piece
+from vocoder.codecs.qwen3_tts.codec import continued, spec_of
+from vocoder.codecs.qwen3_tts.config import load_config
+from vocoder.codecs.qwen3_tts.net import CodecDecoder
+from vocoder.codecs.qwen3_tts.state import State
+from vocoder.codecs.qwen3_tts.stream import Windows
+from vocoder.codecs.qwen3_tts.weights import load_decoder
+from vocoder.codecs.room import Room
+
+
+@dataclass(eq=False)
+class DeviceStream:
+    """The host's part of a stream; see CodecStream. recent: [frames, codebooks]."""
+
+    row: int
+    frame: int
+    recent: Array
+    fresh: bool = True
+
+
+class Qwen3DeviceCodec(DeviceCodec):
+    """A loaded decoder, whose weights are on the device. The codes say who speaks."""
+
+    def __init__(
+        self,
+        name: str,
+        net: CodecDecoder,
+        sample_rate: int,
+        device: Device,
+        room: Room,
+        windows: Windows | None = None,
+    ) -> None:
+        self._net, self._windows = net, windows
+        blank = {name: tensor[0] for name, tensor in _named(net.new_state()).items()}
+        spec = spec_of(name, net, sample_rate, windows)
+        super().__init__(spec, device, room, blank, extra=windows.context if windows else 0)
+
+    @classmethod
+    def load(
+        cls,
+        name: str,
+        checkpoint: Path,
+        device: Device,
+        room: Room,
+        windows: Windows | None = None,
+    ) -> Self:
+        """Read a checkpoint's speech_tokenizer; raises CheckpointError."""
+        net = load_decoder(checkpoint, str(device.where))
+        rate = load_config(checkpoint).output_sample_rate
+        return cls(name, net, rate, device, room, windows)
+
+    def open(self, request: SpeechRequest, frame: int = 0) -> DeviceStream:
+        del request
+        none = self.spec.none()["codes"]
+        return DeviceStream(self.resident.take(), frame, none)
+
+    def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        """Of a voice cloned in context; one that is only a vector continues nothing."""
+        return continued(request, reference)
+
+    def pieces(self, work: Work) -> Sequence[Piece]:
+        stream: DeviceStream = work.state
+        if not len(work):
+            return []
+        if self._windows is None:
+            return [Piece(stream.row, work.frames, stream.fresh)]
+        whole, begin = self._whole(work), stream.frame - len(stream.recent)
+        found: list[Piece] = []
+        for start, first, stop in self._windows.spans(stream.frame, len(work)):
+            codes = {"codes": whole[start - begin : stop - begin]}
+            fresh = (stream.fresh and not found) or self._windows.begins_at(first)
+            skip = (first - start) * self.spec.samples_per_frame
+            found.append(Piece(stream.row, codes, fresh, skip=skip))
+        return found
+
+    def launched(self, work: Work) -> None:
+        stream: DeviceStream = work.state
+        if not len(work):
+            return
+        if self._windows is not None:
+            whole = self._whole(work)
+            stream.recent = whole[max(0, len(whole) - self._windows.context) :]
+        stream.frame += len(work)
+        stream.fresh = False
+
+    def step(
+        self, told: Mapping[str, Tensor], state: Mapping[str, Tensor]
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        before = State.of(list(state.values()))
+        samples, after = self._net.step(told["codes"].long(), told["lengths"], before)
+        return {"samples": samples}, _named(after)
+
+    def _whole(self, work: Work) -> Array:
+        """The frames that a window may begin with, and the new ones."""
+        return np.concatenate([work.state.recent, work.frames["codes"]])
+
+
+def _named(state: State) -> dict[str, Tensor]:
+    """In the order of `State.tensors`."""
+    return {str(place): tensor for place, tensor in enumerate(state.tensors())}

@@ -1,0 +1,69 @@
+"""What a codec on a device is made for, and the few shapes that its work is padded to. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ttscommon.device.buckets import Buckets
+
+
+@dataclass(frozen=True)
+class Room:
+    """states: streams that are open, or closed with a launch in flight. The others: see Limits."""
+
+    states: int = 128
+    streams: int = 16
+    frames: int = 32
+    stream_frames: int = 16
+
+    def __post_init__(self) -> None:
+        if min(self.streams, self.frames, self.stream_frames) < 1:
+            raise ValueError("a step has room for something")
+        if self.states < self.streams:
+            raise ValueError("a step has no more streams than there are states")
+
+
+class Shape(NamedTuple):
+    """What a launch is padded to: rows, and frames of each."""
+
+    rows: int
+    frames: int
+
+
+class Shapes:
+    """Buckets of rows and frames.
+
+    extra: frames that a family may decode beyond those of a piece, its tail or its left context.
+    """
+
+    def __init__(self, room: Room, extra: int = 0) -> None:
+        self._room, self._extra = room, extra
+        self._rows = Buckets.doubling(room.streams)
+        self._frames = Buckets.doubling(room.stream_frames + extra)
+
+    def expected(self) -> list[Shape]:
+        """All that the scheduler's steps are padded to, the largest first."""
+        every = [Shape(r, f) for r in self._rows.sizes for f in self._frames.sizes]
+        return sorted(filter(self._comes_up, every), key=lambda s: -s.rows * s.frames)
+
+    def fit(self, rows: int, frames: int) -> Shape:
+        """The least that holds them; beyond all buckets, the next powers of two."""
+        return Shape(
+            self._rows.fit(rows) or _power(rows), self._frames.fit(max(1, frames)) or _power(frames)
+        )
+
+    def _comes_up(self, shape: Shape) -> bool:
+        """Whether the smallest batch that is padded to this is within the room of a step."""
+        frames = _least(self._frames, shape.frames) - self._extra
+        return _least(self._rows, shape.rows) * max(1, frames) <= self._room.frames
+
+
+def _least(buckets: Buckets, size: int) -> int:
+    """The least that is padded to `size`."""
+    at = buckets.sizes.index(size)
+    return buckets.sizes[at - 1] + 1 if at else 1
+
+
+def _power(size: int) -> int:
+    return 1 << (size - 1).bit_length()

@@ -1,0 +1,24 @@
+"""Where a loaded family computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from talker.models import load
+from talker.models.qwen3_tts.synthetic import write_checkpoint
+from ttscommon.device import device
+from ttscommon.inflight import DeviceError
+
+
+def test_a_talkers_work_goes_first_where_a_vocoder_shares_its_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(index: int, priority: int) -> None:
+        raise DeviceError(f"{index} {priority}")
+
+    write_checkpoint(tmp_path, "tiny", "custom_voice", seed=1)
+    monkeypatch.setattr(device, "Cuda", refused)
+    with pytest.raises(DeviceError, match="1 -1"):
+        load("m", tmp_path, device="cuda:1")

@@ -1,0 +1,38 @@
+"""From the vocoder's settings to a codec that is ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from talker.models.qwen3_tts.synthetic import write_checkpoint
+from tests.unit.vocoder.test_codecs import voice_folder
+from ttscommon.device import device as devices
+from ttscommon.device.late import Late
+from vocoder.codecs.device_codec import DeviceCodec
+from vocoder.service import load_codec
+from vocoder.settings import VocoderSettings
+
+
+@pytest.mark.parametrize("kind", ["a voice folder", "a checkpoint"])
+def test_a_codec_on_a_device_has_recorded_its_steps_before_any_request(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "a checkpoint":
+        write_checkpoint(tmp_path, "tiny", "custom_voice", seed=1)
+    else:
+        voice_folder(tmp_path)
+    monkeypatch.setattr(devices, "device_of", lambda _: Late())
+    codec = load_codec(
+        VocoderSettings(
+            model="tiny", voice_dir=tmp_path, device="cuda", batch_streams=2, batch_frames=4,
+            piece_frames=2,
+        )
+    )  # fmt: skip
+    assert isinstance(codec, DeviceCodec)
+    assert codec.depth == 1
+    expected = codec.shapes.expected()
+    assert expected
+    assert all(codec.launches.knows(shape) for shape in expected)
+    assert codec.measured_step_s
