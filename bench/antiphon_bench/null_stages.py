@@ -2,7 +2,8 @@
 
 `antiphon up --engine null` runs it in their place. It claims jobs, holds leases and writes audio
 logs as they do, so that a gateway and its broker can be loaded on a machine too small for the
-engines that would load them. There are no codec logs, and text that comes late is not spoken.
+engines that would load them. There are no codec logs, so nothing can be resumed after its end, and
+text that comes late is not spoken.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from typing import Final
 import numpy as np
 from pydantic import Field
 
-from ttscommon import subjects
-from ttscommon.bus import Bus, LogWriter
-from ttscommon.messages import AudioChunk, End, Tensor
+from ttscommon.bus import AudioWriter, Bus
+from ttscommon.messages import AudioChunk, End, Position, Tensor
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Model, Replica, Voice
 from ttscommon.reporter import Reporter
@@ -82,17 +82,16 @@ class NullStages:
 
     async def handle(self, job: Job) -> None:
         """Speak from wherever the log ends; returns once it has its end."""
-        writer = await self._bus.writer(
-            subjects.AUDIO, job.request_id, job.epoch, restore=False, tenant=job.request.tenant
-        )
+        writer = await self._bus.audio_writer(job.request_id, job.epoch, tenant=job.request.tenant)
         try:
             if not writer.ended:
+                await writer.begin(writer.listener or Position(job.request_id, writer.position))
                 await writer.end(await self._speak(job, writer))
             await writer.close()
         finally:
             await writer.release()
 
-    async def _speak(self, job: Job, writer: LogWriter) -> End:
+    async def _speak(self, job: Job, writer: AudioWriter) -> End:
         loop = asyncio.get_running_loop()
         said = writer.position // self._frame_samples
         frames = max(1, int(len(job.request.text) * _FRAMES_PER_CHARACTER)) - said

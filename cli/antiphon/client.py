@@ -32,12 +32,14 @@ _PASSING: Final = ("draining", "bus_unavailable", "unavailable", "overloaded")
 class GatewayError(Exception):
     """The gateway refused, failed or is not there; the text is for a person.
 
-    `code` is the gateway's; empty if it did not answer.
+    `code` is the gateway's; empty if it did not answer. `retry_after_s`: when it may succeed; None
+    if waiting does not help.
     """
 
-    def __init__(self, message: str, code: str = "") -> None:
+    def __init__(self, message: str, code: str = "", retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True)
@@ -277,7 +279,7 @@ class _Talk:
     def _refused(self, error: dict[str, Any]) -> None:
         if error.get("code") in (_PASSING if self._started else _LEAVING):
             raise _Lost(error["message"])
-        raise GatewayError(error["message"], error.get("code", ""))
+        raise GatewayError(error["message"], error.get("code", ""), error.get("retry_after_s"))
 
 
 async def _tell(socket: ClientConnection, **message: Any) -> None:

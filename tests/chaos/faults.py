@@ -37,7 +37,6 @@ class Fault:
     max_log_bytes: int | None = None
     poisonous: bool = False
     rotating: bool = False
-    swift: bool = False
     text: str = TEXT
     listen: Listen = listen
     between_s: tuple[float, float] = (0.1, 2.0)
@@ -46,7 +45,7 @@ class Fault:
     def needs(self) -> tuple[object, ...]:
         """Faults that need the same may share a stack."""
         needs = (self.gateways, self.brokers, self.proxied, self.max_log_bytes, self.poisonous)
-        return (*needs, self.rotating, self.swift, self.text)
+        return (*needs, self.rotating, self.text)
 
 
 def kill(stage: str) -> Inflict:
@@ -67,6 +66,16 @@ async def kill_serving_gateway(stack: ChaosStack, dice: random.Random) -> None:
     starts = stack.children[name].starts
     stack.children[name].kill()
     await stack.reborn(name, starts)
+
+
+async def kill_gateway_and_vocoder(stack: ChaosStack, dice: random.Random) -> None:
+    """kill -9 the serving gateway and a vocoder at once: who knew how far it was is gone."""
+    victims = (stack.names("gateway")[0], dice.choice(stack.names("vocoder")))
+    starts = {name: stack.children[name].starts for name in victims}
+    for name in victims:
+        stack.children[name].kill()
+    for name in victims:
+        await stack.reborn(name, starts[name])
 
 
 def freeze(stage: str, for_s: float) -> Inflict:
@@ -181,7 +190,7 @@ _REFUSED_S: Final = 5.0
 # A request that crashes its workers is ended after so many.
 _MOST_DEATHS: Final = 3
 _ELECTION_PAUSE_S: Final = 0.2
-# A store so small that the audio of one run does not fit.
+# A store so small that four runs of 32 streams fill it.
 _TINY_STORE: Final = 1 << 20
 
 FAULTS: Final[Mapping[str, Fault]] = {
@@ -192,6 +201,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "kill gateway under say": Fault(
         kill_serving_gateway, gateways=2, listen=listen_by_command, between_s=(1.5, 3.0)
     ),
+    "kill gateway and vocoder": Fault(kill_gateway_and_vocoder, gateways=2),
     "kill the only gateway": Fault(kill("gateway")),
     "kill the only gateway under say": Fault(
         kill("gateway"), listen=listen_by_command, between_s=(1.5, 3.0)
@@ -233,7 +243,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "poison": Fault(poison, poisonous=True),
     "rotate passwords": Fault(rotate_passwords, rotating=True),
     "20 restarts in ten-minute speeches": Fault(
-        restart_often, swift=True, text=LONG_TEXT, between_s=(1.0, 2.0)
+        restart_often, text=LONG_TEXT, between_s=(1.0, 2.0)
     ),
     "elections in every bucket": Fault(elect, brokers=3, between_s=(0.8, 2.0)),
 }

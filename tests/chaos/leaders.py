@@ -7,9 +7,10 @@ import asyncio
 from ttscommon.bus import Bus
 from ttscommon.bus.layout import Layout
 from ttscommon.settings import BusSettings
-from ttscommon.subjects import JOBS, LEASES, LOGS, REPLICAS, STAGES, TOMBSTONES
+from ttscommon.subjects import LEASES, LOGS, REPLICAS, STAGES, TOMBSTONES
 
 _MODEL = "vesper"
+_STREAMS = [*(stage.stream for stage in STAGES.values()), *(log.stream for log in LOGS)]
 
 
 async def leaders_of(settings: BusSettings) -> dict[str, str]:
@@ -17,14 +18,14 @@ async def leaders_of(settings: BusSettings) -> dict[str, str]:
     bus = await Bus.connect(settings, "leaders")
     try:
         link, found = bus.link, {}
-        streams = {name: link.name(name) for name in (JOBS, *(log.stream for log in LOGS))}
+        streams = {name: link.name(name) for name in _STREAMS}
         buckets = {name: f"KV_{link.name(name)}" for name in (LEASES, REPLICAS, TOMBSTONES)}
         for name, stream in {**streams, **buckets}.items():
             info = await link.jetstream.stream_info(stream)
             found[name] = (info.cluster.leader if info.cluster else None) or ""
         for stage in STAGES.values():
             durable = link.name(stage.durable(_MODEL))
-            consumer = await link.jetstream.consumer_info(link.name(JOBS), durable)
+            consumer = await link.jetstream.consumer_info(link.name(stage.stream), durable)
             found[stage.queue] = (consumer.cluster.leader if consumer.cluster else None) or ""
         return found
     finally:
@@ -37,8 +38,10 @@ async def step_down(settings: BusSettings, pause_s: float) -> None:
     try:
         link = bus.link
         streams = [name for stream in Layout(settings.prefix).streams() if (name := stream.name)]
-        jobs = link.name(JOBS)
-        consumers = [f"{jobs}.{link.name(stage.durable(_MODEL))}" for stage in STAGES.values()]
+        consumers = [
+            f"{link.name(stage.stream)}.{link.name(stage.durable(_MODEL))}"
+            for stage in STAGES.values()
+        ]
         for kind, names in (("STREAM", streams), ("CONSUMER", consumers)):
             for name in names:
                 await link.client.publish(f"$JS.API.{kind}.LEADER.STEPDOWN.{name}", b"")

@@ -13,7 +13,7 @@ from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
 from ttscommon.errors import BusUnavailable
 from ttscommon.messages import End, LogRecord
-from ttscommon.subjects import ACK_WAIT_S, AUDIO, CODES, JOBS, LEASES, LOGS, Log
+from ttscommon.subjects import ACK_WAIT_S, AUDIO, CODES, LEASES, LOGS, Log
 
 # A job whose acknowledgement the broker lost comes back after ack_wait, which is the last resort.
 _PATIENCE_S = ACK_WAIT_S + 15.0
@@ -55,7 +55,7 @@ class LeakCheck:
         """Jobs, leases, consumers and streams in engines that nobody needs any more."""
         found: list[str] = []
         link = self._bus.link
-        jobs = (await link.jetstream.stream_info(link.name(JOBS))).state.messages
+        jobs = len(await self._bus.queue.jobs())
         if jobs:
             found.append(f"{jobs} jobs are left")
         leases = set(await self._bus.kv.all(LEASES)) - {_NO_LEASE_OF_A_JOB}

@@ -27,9 +27,8 @@ PATIENCE_S = 90.0
 _LOG_PATIENCE_S = 10.0
 _LOOK_S = 0.01
 _ONE_STEP = 1
-# Admission says so: come back in a second. Refusals that are not about room are failures.
+# Refusals that are not about room are failures.
 _REFUSALS = ("overloaded", "rate_limit_exceeded")
-_RETRY_AFTER_S = 1.0
 _FLAWS = ("lost", "repeated", "differing", "hung", "errors", "unended")
 
 TEXT = (
@@ -100,9 +99,9 @@ async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
     heard = Heard(seed, time.monotonic())
     try:
         async with asyncio.timeout(_patience_s(text)):
-            while not await _hear(url, heard, text):
+            while (retry_after_s := await _hear(url, heard, text)) is not None:
                 heard.refused += 1
-                await asyncio.sleep(_RETRY_AFTER_S)
+                await asyncio.sleep(retry_after_s)
                 heard.asked_s = time.monotonic()
     except GatewayError as error:
         heard.error = str(error)
@@ -113,8 +112,8 @@ async def listen(url: str, seed: int, text: str = TEXT) -> Heard:
     return heard
 
 
-async def _hear(url: str, heard: Heard, text: str) -> bool:
-    """False if it was refused for now; raises GatewayError."""
+async def _hear(url: str, heard: Heard, text: str) -> float | None:
+    """When to ask again, in seconds, if it was refused for now; raises GatewayError."""
     try:
         async for event in speak(url, whole(text), SpeechOptions(seed=heard.seed)):
             match event:
@@ -127,10 +126,10 @@ async def _hear(url: str, heard: Heard, text: str) -> bool:
                 case Finished(outcome):
                     heard.outcome = outcome
     except GatewayError as error:
-        if heard.parts or error.code not in _REFUSALS:
+        if heard.parts or error.code not in _REFUSALS or error.retry_after_s is None:
             raise
-        return False
-    return True
+        return error.retry_after_s
+    return None
 
 
 def _patience_s(text: str) -> float:

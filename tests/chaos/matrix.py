@@ -13,7 +13,7 @@ from typing import Any
 from tests.chaos.faults import FAULTS, Fault
 from tests.chaos.leaks import LeakCheck
 from tests.chaos.listener import Heard, Original, Verdict, judge, listen, logged_codes
-from tests.chaos.stack import SWIFT_CURVE, TALKER_CURVE, ChaosStack, chaos_stack
+from tests.chaos.stack import ChaosStack, chaos_stack
 from ttscommon.bus import Bus
 
 _FIRST_SEED = 1000
@@ -80,7 +80,6 @@ async def run_faults(
         max_log_bytes=fault.max_log_bytes,
         poisonous=fault.poisonous,
         rotating=fault.rotating,
-        talker_curve=SWIFT_CURVE if fault.swift else TALKER_CURVE,
     )
     async with stack:
         bus = await Bus.connect(stack.bus, "chaos")

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 
 from antiphon.stack import LocalStack
 from ttscommon.bus import Bus
-from ttscommon.subjects import JOBS, LEASES, LOGS
+from ttscommon.subjects import LEASES, LOGS
 
 _PAGE_KIB = 4
 _STATS = "$SYS.REQ.SERVER.PING.STATSZ"
@@ -63,7 +63,7 @@ class Probe:
             await self.subscriptions(),
             sum(info.state.consumer_count for info in streams),
             len(await self._bus.kv.all(LEASES)),
-            (await link.jetstream.stream_info(link.name(JOBS))).state.messages,
+            len(await self._bus.queue.jobs()),
         )
 
     async def subscriptions(self) -> int:

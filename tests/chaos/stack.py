@@ -177,7 +177,8 @@ def chaos_stack(
         # What died is away for so long, every time.
         restarts=RestartPolicy(BROKER_AWAY_S, stable_life_s=0.0),
         environ={
-            "gateway": gateway or {},
+            # Logs are compared and counted when everything has settled.
+            "gateway": {"ANTIPHON_KEEP_LOGS_S": "3600", **(gateway or {})},
             "talker": talker,
         },
         **fields,

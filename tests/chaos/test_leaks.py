@@ -10,7 +10,6 @@ import numpy as np
 from tests.chaos.leaks import LeakCheck, complaint, in_use
 from ttscommon.bus import Bus
 from ttscommon.messages import AudioChunk, End, Tensor
-from ttscommon.subjects import AUDIO
 
 CHUNK = AudioChunk("r1", 0, 16_000, Tensor.of(np.zeros(4, np.int16)))
 END = End("r1", 4, "ok")
@@ -39,7 +38,7 @@ async def test_a_request_that_never_ended_is_found(broker: Any) -> None:
         await bus.ensure()
         leaks = LeakCheck(broker, bus)
         assert await leaks.check() == []
-        writer = await bus.writer(AUDIO, "r1", 1)
+        writer = await bus.audio_writer("r1", 1)
         await writer.put(CHUNK)
         async with asyncio.timeout(10):
             while not await leaks.check(patience_s=0.0):  # a chunk is committed behind

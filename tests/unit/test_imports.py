@@ -6,7 +6,8 @@ import ast
 import pkgutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
 
@@ -42,9 +43,11 @@ TORCH_FREE_MODULES: Final = (
     "talker.engine.blocks",
     "talker.models.base",
     "talker.models.fake",
+    "talker.models.streams",
     "talker.service",
     "vocoder.engine.scheduler",
     "vocoder.engine.engine",
+    "vocoder.codecs.room",
     "vocoder.service",
 )
 
@@ -57,6 +60,22 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, alias.name
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.lineno, node.module
+
+
+def name_of(package: str, path: Path) -> str:
+    """The module's full name."""
+    parts = path.relative_to(PACKAGES[package]).with_suffix("").parts
+    return ".".join([package, *(part for part in parts if part != "__init__")])
+
+
+def dependencies(path: Path, known: Container[str]) -> Iterator[str]:
+    """Full names of what a file imports, the `known` submodules among it as such."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            below = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in known else node.module for name in below)
 
 
 def modules(package: str, folder: Path) -> list[str]:
@@ -83,6 +102,16 @@ def test_a_package_imports_only_what_it_may(package: str) -> None:
         if name.split(".")[0] in forbidden
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_imports_itself_through_others(package: str) -> None:
+    files = {name_of(package, path): path for path in PACKAGES[package].rglob("*.py")}
+    graph = {name: set(dependencies(path, files)) for name, path in files.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
 @pytest.mark.parametrize("folder", ["protocols", "audio"])

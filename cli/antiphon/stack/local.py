@@ -76,6 +76,7 @@ class StackConfig:
     log_level: LogLevel = "info"
     store: Path | None = None
     max_log_bytes: int | None = None
+    slots: int | None = None
     start_timeout_s: float = 120.0
     grace_s: float = 5.0
     restarts: RestartPolicy = field(default_factory=RestartPolicy)
@@ -141,6 +142,7 @@ class LocalStack:
             system_password=self._credentials.system_password,
             replicas=self.config.brokers,
             max_log_bytes=self.config.max_log_bytes,
+            slots=self.config.slots,
         )
 
     @property

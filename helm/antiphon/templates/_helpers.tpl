@@ -247,6 +247,18 @@ lifecycle:
 {{- toJson (dict "all" $engines) -}}
 {{- end -}}
 
+{{/* Streams that a stage's workers may hold at once, all models together: sizes the queues. */}}
+{{- define "antiphon.slots" -}}
+{{- $slots := dict "talker" 0 "vocoder" 0 -}}
+{{- range (include "antiphon.engines" . | fromJson).all -}}
+{{- $scaling := .config.autoscaling -}}
+{{- $workers := ternary $scaling.maxReplicas .config.replicas (ne $scaling.kind "") -}}
+{{- $own := mul $workers (default 32 .config.settings.slots) -}}
+{{- $_ := set $slots .stage (add (get $slots .stage) $own) -}}
+{{- end -}}
+{{- max 256 $slots.talker $slots.vocoder -}}
+{{- end -}}
+
 {{- define "antiphon.tracing" -}}
 {{- with .Values.tracing }}
 {{- if .endpoint }}

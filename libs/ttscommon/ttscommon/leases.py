@@ -8,6 +8,8 @@ job: it carries what is known of the deaths that the job has seen.
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -87,12 +89,14 @@ class Lease(msgspec.Struct, frozen=True):
 class HeldLease:
     """A job's lease as its holder knows it, or who acts for the holder.
 
-    `revision` 0: not known to be written. `holder`: the worker that has the job, or had it.
+    `revision` 0: not known to be written. `written_s`: when it was, last. `holder`: the worker that
+    has the job, or had it.
     """
 
     lease: Lease
     revision: int = 0
     holder: str = ""
+    written_s: float = -math.inf
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
@@ -117,7 +121,7 @@ class HeldLease:
                 LEASES, self.lease.key, self.lease.encode(), found.revision
             )
             if revision is not None:
-                self.revision = revision
+                self.revision, self.written_s = revision, time.monotonic()
                 return
             found = await bus.kv.entry(LEASES, self.lease.key)
             before = _decode(found)

@@ -130,6 +130,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     speed: what the model is to speak at by itself, within its `Model.speeds`. marks: see
     ttscommon.pieces.
     lease_s: how long it may go on without word of a listener; 0 where the listener may come back.
+    remake: its audio has its End, and is made again of its codes for a listener who lacks some.
     """
 
     request_id: Identifier
@@ -151,11 +152,21 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     reference: Reference | None = None
     lease_s: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     again: bool = False
+    remake: bool = False
     v: int = VERSION
+
+    def without_text(self) -> SpeechRequest:
+        """The same for a stage that reads no text."""
+        return msgspec.structs.replace(self, text="", marks=(), text_final=True, instructions="")
 
     def again_now(self) -> SpeechRequest:
         """The same for a job that is queued once more."""
         return msgspec.structs.replace(self, again=True)
+
+    def for_remaking(self) -> SpeechRequest:
+        """What a vocoder needs to make the audio again of codes that are there."""
+        again = self.without_text()
+        return msgspec.structs.replace(again, sampling=Sampling(), again=False, remake=True)
 
 
 class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
@@ -257,6 +268,28 @@ class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):
         pcm = self.pcm.rows(start - self.start, len(self.pcm))
         return msgspec.structs.replace(self, start=start, pcm=pcm)
 
+    def head(self, end: int) -> AudioChunk:
+        pcm = self.pcm.rows(0, end - self.start)
+        return msgspec.structs.replace(self, pcm=pcm)
+
+
+class Position(msgspec.Struct, frozen=True, tag="position", tag_field="t"):
+    """How far the audio of a request has come: what its log holds instead of samples.
+
+    start: samples. `checkpoint` is for whoever goes on there. A reader answers with one as well
+    when it is asked where it stands.
+    """
+
+    request_id: Identifier
+    start: Count
+    checkpoint: Checkpoint = Checkpoint()
+    epoch: Count = 1
+    v: int = VERSION
+
+    @property
+    def end(self) -> int:
+        return self.start
+
 
 class Takeover(msgspec.Struct, frozen=True, tag="takeover", tag_field="t"):
     """A new writer's first record in a log: from here on nobody with a lower epoch can commit.
@@ -279,7 +312,10 @@ Outcome: TypeAlias = Literal["ok", "cancelled", "error"]
 
 
 class End(msgspec.Struct, frozen=True, tag="end", tag_field="t"):
-    """The one end of a log, at the position where it ends. `code` is a stable error code."""
+    """The one end of a log, at the position where it ends. `code` is a stable error code.
+
+    request: in an audio log, what its audio can be made again of.
+    """
 
     request_id: Identifier
     start: Count
@@ -287,6 +323,7 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="t"):
     code: str = ""
     message: str = ""
     param: str | None = None
+    request: SpeechRequest | None = None
     epoch: Count = 1
     v: int = VERSION
 
@@ -323,12 +360,13 @@ class Listening(msgspec.Struct, frozen=True, tag="listening", tag_field="t"):
 
 
 Chunk: TypeAlias = CodecChunk | AudioChunk | TextPiece
-LogRecord: TypeAlias = Chunk | Takeover | End
+LogRecord: TypeAlias = Chunk | Position | Takeover | End
 Message: TypeAlias = (
     SpeechRequest
     | TextPiece
     | CodecChunk
     | AudioChunk
+    | Position
     | Takeover
     | End
     | Cancel
@@ -370,6 +408,6 @@ def decode(data: bytes) -> Message:
 def decode_record(data: bytes) -> LogRecord:
     """`decode` for what a log may hold; raises MalformedMessage for anything else."""
     message = decode(data)
-    if isinstance(message, Chunk | Takeover | End):
+    if isinstance(message, Chunk | Position | Takeover | End):
         return message
     raise MalformedMessage(f"{type(message).__name__} does not belong in a log")

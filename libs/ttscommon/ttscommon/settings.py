@@ -44,9 +44,9 @@ class SettingsError(Exception):
 class BusSettings(BaseModel):
     """How to reach the broker, and as whom.
 
-    `prefix` is the deployment's own: names and subjects on the broker carry it. `replicas` and
-    `max_log_bytes` say how `antiphon bus` makes the streams; a service that has them refuses to
-    work with others.
+    `prefix` is the deployment's own: names and subjects on the broker carry it. `replicas`,
+    `max_log_bytes` and `slots` (streams that a stage's workers hold at once, at most) say how
+    `antiphon bus` makes the streams; a service that has them refuses to work with others.
 
     A service says who it is by `user` and `password`, by an nkey seed or by a credentials file.
     Files are read for each connection, so that a secret may be rotated in place. The `system_...`
@@ -76,6 +76,7 @@ class BusSettings(BaseModel):
     tls_hostname: str | None = None
     replicas: int | None = Field(default=None, ge=1, le=5)
     max_log_bytes: int | None = Field(default=None, ge=1 << 20)
+    slots: int | None = Field(default=None, ge=1, le=1_000_000)
     publish_timeout_s: float = Field(default=1.0, gt=0, le=30)
 
     @property

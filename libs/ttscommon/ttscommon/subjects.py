@@ -38,7 +38,8 @@ CODES: Final = Log("CODES", "codes", age_s=3600.0)
 AUDIO: Final = Log("AUDIO", "audio", age_s=600.0)
 LOGS: Final = (TEXT, CODES, AUDIO)
 
-JOBS: Final = "JOBS"
+# One stream for both stages, until schema 3.
+RETIRED_JOBS: Final = "JOBS"
 REPLICAS: Final = "replicas"
 LEASES: Final = "leases"
 TOMBSTONES: Final = "tombstones"
@@ -54,14 +55,19 @@ PASSING_RECORDINGS: Final = "recordings_passing"
 
 @dataclass(frozen=True)
 class Stage:
-    """A kind of worker and the queue it takes its jobs from."""
+    """A kind of worker, and the queue it takes its jobs from: a `stream` of its own."""
 
     name: Literal["talker", "vocoder"]
     queue: str
+    stream: str
     writes: Log
 
     def job(self, model: str, request_id: str) -> str:
         return f"job.{self.queue}.{token(model)}.{token(request_id)}"
+
+    @property
+    def all_jobs(self) -> str:
+        return f"job.{self.queue}.>"
 
     def jobs(self, model: str) -> str:
         """Every job of a model."""
@@ -75,8 +81,8 @@ class Stage:
         return f"{self.queue}-{token(model)}"
 
 
-TALKER: Final = Stage("talker", "talk", CODES)
-VOCODER: Final = Stage("vocoder", "voc", AUDIO)
+TALKER: Final = Stage("talker", "talk", "TALK_JOBS", CODES)
+VOCODER: Final = Stage("vocoder", "voc", "VOCODE_JOBS", AUDIO)
 STAGES: Final = {stage.name: stage for stage in (TALKER, VOCODER)}
 
 
@@ -101,6 +107,16 @@ def listening(request_id: str) -> str:
 def attached(request_id: str) -> str:
     """Gateways are told that one of them has the request's listener now; '*' for all requests."""
     return f"ctl.attached.{request_id if request_id == '*' else token(request_id)}"
+
+
+def gateway_use(gateway: str) -> str:
+    """Gateways tell each other what they hold; '*' for all of them."""
+    return f"ctl.gateways.{gateway if gateway == '*' else token(gateway)}"
+
+
+def gone(worker_id: str) -> str:
+    """Gateways are told that a worker is dead; '*' for all workers."""
+    return f"ctl.gone.{worker_id if worker_id == '*' else token(worker_id)}"
 
 
 def ping(worker_id: str) -> str:

@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import errors
-from gateway.admission import Admission, KeyRing
+from gateway.admission import Admission, Exchange, KeyRing, Peers
 from gateway.errors import InvalidApiKey, NotFound, SynthesisFailed
 from gateway.protocols import cartesia, deepgram, elevenlabs, native, openai, playground
 from gateway.protocols.shared.shapes import shape_of
@@ -31,6 +31,7 @@ from gateway.requests import (
     Listeners,
     RequestServices,
     ResumeTokens,
+    Retention,
     new_request_id,
 )
 from gateway.settings import GatewaySettings
@@ -84,11 +85,14 @@ class Gateway:
 
     app: FastAPI
     context: GatewayContext
+    exchange: Exchange
     sessions: set[Session] = field(default_factory=set)
 
     async def run(self) -> None:
-        """Keep the catalogue fresh, and the stages informed of who listens, for ever."""
-        await asyncio.gather(self.context.catalogue.run(), self.context.services.listeners.run())
+        """Keep the catalogue fresh, the stages informed of who listens, and the logs short."""
+        services = self.context.services
+        duties = (self.context.catalogue, services.listeners, services.retention, self.exchange)
+        await asyncio.gather(*(duty.run() for duty in duties))
 
     async def drain(self, grace_s: float | None = None) -> None:
         """Refuse new requests; return when the running ones have ended or were handed over."""
@@ -118,18 +122,20 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
 
     Raises KeysError, AliasesError.
     """
-    catalogue = Catalogue(bus, settings.default_model)
+    peers = Peers()
+    catalogue = Catalogue(bus, settings.default_model, peers=peers)
     keys = KeyRing.load(settings.keys_file)
     for tenant in keys.tenants:
         metrics.listener(settings.default_model, tenant)
-    admission = Admission(settings, catalogue, metrics, keys)
-    tokens, listeners = ResumeTokens.of(settings), Listeners(bus)
-    services = RequestServices(settings, bus, admission, metrics, tokens, listeners)
+    admission = Admission(settings, catalogue, metrics, keys, peers=peers)
+    retention = Retention(bus, settings.keep_logs_s)
+    tokens, listeners = ResumeTokens.of(settings), Listeners(bus, heard=retention.forget)
+    services = RequestServices(settings, bus, admission, metrics, tokens, listeners, retention)
     aliases = Aliases.load(settings.aliases_file)
     context = GatewayContext(settings, catalogue, keys, services, aliases)
     app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)
     app.state.context = context
-    gateway = Gateway(app, context)
+    gateway = Gateway(app, context, Exchange(bus, admission))
     app.include_router(playground.router)
     for protocol in (openai, elevenlabs, cartesia, deepgram):
         app.include_router(protocol.router)

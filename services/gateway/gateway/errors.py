@@ -223,15 +223,21 @@ def body(error: AntiphonError) -> dict[str, Any]:
     }
 
 
+def retry_after_s(error: AntiphonError) -> int | None:
+    """Whole seconds after which the same may succeed; None if waiting does not help."""
+    if isinstance(error, Overloaded):
+        return max(1, round(error.retry_after_s))
+    if isinstance(error, Unavailable):
+        return error.retry_after_s
+    return 1 if edge(error).status == 503 else None
+
+
 def headers(error: AntiphonError) -> dict[str, str]:
     """What an HTTP response to `error` carries besides its body."""
-    if isinstance(error, Overloaded):
-        return {"retry-after": str(max(1, round(error.retry_after_s)))}
     if isinstance(error, InvalidApiKey):
         return {"www-authenticate": "Bearer"}
-    if isinstance(error, Unavailable):
-        return {"retry-after": str(error.retry_after_s)}
-    return {"retry-after": "1"} if edge(error).status == 503 else {}
+    wait_s = retry_after_s(error)
+    return {} if wait_s is None else {"retry-after": str(wait_s)}
 
 
 def from_end(end: End) -> AntiphonError:

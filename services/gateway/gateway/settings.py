@@ -24,7 +24,8 @@ class GatewaySettings(ServiceSettings):
     nothing listens there unless it is set. `max_contexts`: open at once on one socket.
     `resume_secret` (or `resume_secret_file`, which holds it) makes the tokens with which lost
     clients come back: the same for all gateways; `previous_resume_secret` is accepted too, while it
-    is replaced.
+    is replaced. `keep_logs_s`: how long the logs of a request stay at the broker that has ended and
+    that no client can resume.
     """
 
     host: str = "127.0.0.1"
@@ -54,6 +55,7 @@ class GatewaySettings(ServiceSettings):
     stall_timeout_s: float = Field(default=30.0, gt=0)
     input_timeout_s: float = Field(default=60.0, gt=0)
     idle_timeout_s: float = Field(default=300.0, gt=0)
+    keep_logs_s: float = Field(default=30.0, ge=1)
     coalesce_s: float = Field(default=0.002, ge=0, le=0.1)
 
     send_buffer_bytes: int = Field(default=1 << 20, ge=4096)

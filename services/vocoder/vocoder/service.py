@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
 from ttscommon import subjects
-from ttscommon.bus import Bus
+from ttscommon.bus import AudioWriter, Bus
+from ttscommon.epochs import is_first
 from ttscommon.events import EventRouter
+from ttscommon.messages import End, Position
 from ttscommon.metrics import Metrics
 from ttscommon.service import Service
 from ttscommon.stage import run_stage
@@ -16,7 +19,7 @@ from vocoder.codecs.base import Codec
 from vocoder.engine.engine import Engine, Event
 from vocoder.engine.scheduler import Limits
 from vocoder.settings import VocoderSettings
-from vocoder.vocode_job import VocodeJob
+from vocoder.vocode_job import LISTENER_S, VocodeJob
 
 
 async def serve(service: Service, settings: VocoderSettings) -> None:
@@ -60,7 +63,13 @@ def load_codec(settings: VocoderSettings) -> Codec:
     from vocoder.codecs import load
 
     torch.set_num_threads(settings.threads)
-    codec = load(settings.model, settings.voice_dir, settings.windows, device=settings.device)
+    codec = load(
+        settings.model,
+        settings.voice_dir,
+        settings.windows,
+        device=settings.device,
+        room=settings.room,
+    )
     codec.warm_up(_shapes(settings.limits))
     return codec
 
@@ -82,22 +91,40 @@ class Vocoder:
         engine.listen(self._router)
 
     async def handle(self, job: Job) -> None:
-        """Decode the job's codes from wherever its audio ends; returns once the log has its end.
+        """Decode the job's codes from where its listener stands; returns once the log has its end.
 
-        A successor decodes, silently up to where its predecessor came, what the codec needs for
-        it: a bounded context or all codes. Raises Fenced when another worker has the request by
-        now.
+        A successor decodes, silently up to there, what the codec needs for it: a bounded context or
+        all codes. A log that has its end is sounded again if a listener lacks something of it.
+        Raises Fenced when another worker has the request by now.
         """
-        writer = await self._bus.writer(
-            subjects.AUDIO, job.request_id, job.epoch, restore=False, tenant=job.request.tenant
+        request = job.request
+        fresh = is_first(job.epoch) and not request.remake
+        writer = await self._bus.audio_writer(
+            job.request_id, job.epoch, fresh=fresh, tenant=request.tenant
         )
         try:
-            if not writer.ended:
+            start = Position(job.request_id, 0) if fresh else writer.listener
+            if start is None and request.remake:
+                start = await self._whoever_asked(writer)
+            if writer.remaking is None or _lacks(start, writer.remaking):
                 vocoding = VocodeJob(
                     self._bus, self._engine, self._router, job, writer, self._codes_timeout_s
                 )
-                await vocoding.run()
+                await vocoding.run(start)
             job.spoken()
             await writer.close()
         finally:
             await writer.release()
+
+    async def _whoever_asked(self, writer: AudioWriter) -> Position | None:
+        """Whom something is made again for; a busy gateway may take a while to say so."""
+        try:
+            async with asyncio.timeout(LISTENER_S):
+                return await writer.heard()
+        except TimeoutError:
+            return None
+
+
+def _lacks(listener: Position | None, end: End) -> bool:
+    """Whether somebody listens who has not heard all of it."""
+    return listener is not None and listener.start < end.start

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from ttscommon.settings import StageSettings
+from vocoder.codecs.room import Room
 from vocoder.engine.scheduler import Limits
 
 
@@ -37,3 +38,9 @@ class VocoderSettings(StageSettings):
     def limits(self) -> Limits:
         """What one engine step may hold."""
         return Limits(self.batch_streams, self.batch_frames, self.piece_frames, self.startup_share)
+
+    @property
+    def room(self) -> Room:
+        """What a codec on a device is made for: all streams may leave with a launch in flight."""
+        states = max(2 * self.slots, self.batch_streams)
+        return Room(states, self.batch_streams, self.batch_frames, self.piece_frames)

@@ -7,11 +7,12 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from ttscommon import subjects
-from ttscommon.bus import Bus, LogWriter
-from ttscommon.errors import AntiphonError
+from ttscommon.bus import AudioWriter, Bus
+from ttscommon.errors import AntiphonError, LogGone
 from ttscommon.events import EventRouter
 from ttscommon.fields import Arrays
 from ttscommon.messages import (
@@ -20,6 +21,7 @@ from ttscommon.messages import (
     CodecChunk,
     End,
     Outcome,
+    Position,
     Spent,
     Tensor,
     WordTime,
@@ -28,10 +30,12 @@ from ttscommon.references import References
 from ttscommon.tasks import stop
 from ttscommon.worker import Job
 from vocoder.engine.engine import Engine, Event, Failed, Finished, Piece, Stopped
-from vocoder.engine.stream import Resume, first_frame
+from vocoder.engine.stream import Resume, first_frame, whole_length
 
 _FREE_TIMEOUT_S: Final = 30.0
 _REFERENCE_TIMEOUT_S: Final = 10.0
+# How long a listener may take to be heard of, where there seems to be none.
+LISTENER_S: Final = 2.0
 
 log_ = structlog.get_logger(__name__)
 
@@ -57,7 +61,10 @@ class Words:
 
 
 class VocodeJob:
-    """Runs one job from where its audio log ends to its End."""
+    """Runs one job from where its listener stands to its End.
+
+    A listener that asks for samples which are not at hand any more has them decoded again.
+    """
 
     def __init__(
         self,
@@ -65,7 +72,7 @@ class VocodeJob:
         engine: Engine,
         router: EventRouter[Event],
         job: Job,
-        writer: LogWriter,
+        writer: AudioWriter,
         codes_timeout_s: float,
     ) -> None:
         self._bus = bus
@@ -74,33 +81,82 @@ class VocodeJob:
         self._job = job
         self._writer = writer
         self._codes_timeout_s = codes_timeout_s
-        self._resumed = writer.checkpoint
-        self._words = Words(self._resumed.last_word)
+        self._words = Words()
         self._spent: tuple[Spent, ...] = ()
         self._first_codes_s = 0.0
         self._codes_end: End | None = None
 
-    async def run(self) -> None:
-        """Decode everything and write the End; leaves no slot behind, whatever happens."""
-        job, resumed = self._job, self._resumed
+    async def run(self, start: Position | None) -> None:
+        """Decode everything from `start` on, or from where a listener turns up, and write the End.
+
+        Leaves no slot behind, whatever happens.
+        """
         try:
             prefix = await self._prefix()
         except AntiphonError as error:
             await self._writer.end(self._failure(error))
             return
+        found: End | Position = await self._unheard(prefix) if start is None else start
+        try:
+            while isinstance(found, Position):
+                found = await self._sound(found, prefix)
+        except LogGone as error:
+            if self._writer.remaking is None:
+                raise  # the worker ends it
+            found = self._failure(error)
+        await self._writer.end(found)
+
+    async def _sound(self, start: Position, prefix: Arrays | None) -> End | Position:
+        """Decode from `start` on, to the End or until a listener asks for an earlier sample."""
+        job, begun = self._job, await self._writer.begin(start)
+        self._words = Words(begun.last_word)
+        self._codes_end = None
         job.on_playback = lambda start_s: self._engine.playback(job.request_id, start_s)
         try:
             with self._router.listening(job.request_id) as events:
-                resume = Resume(self._writer.position, resumed.frame, resumed.mark)
+                resume = Resume(start.start, begun.frame, begun.mark)
                 self._engine.open(job.request, resume, prefix)
-                if job.playback_start_s is not None:
+                # What is made again is new to the listener, whenever the request began.
+                if job.playback_start_s is not None and self._writer.remaking is None:
                     job.on_playback(job.playback_start_s)
-                begin = first_frame(self._engine.spec, resumed.frame, prefix)
-                end = await self._outcome(events, begin)
+                first = first_frame(self._engine.spec, begun.frame, prefix)
+                return await self._outcome(events, first)
         finally:
             job.on_playback = None
             await self._free()
-        await self._writer.end(end)
+
+    async def _unheard(self, prefix: Arrays | None) -> End | Position:
+        """Decode nothing for nobody: wait for a listener, or until the codes say where it ends."""
+        log_.info("audio.unheard", request_id=self._job.request_id)
+        heard = asyncio.create_task(self._writer.heard())
+        cancelled = asyncio.create_task(self._job.cancelled.wait())
+        ended = asyncio.create_task(self._end_of_codes(prefix))
+        try:
+            await asyncio.wait({heard, cancelled, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if cancelled.done():
+                return self._end("cancelled", "cancelled", "cancelled")
+            return heard.result() if heard.done() else ended.result()
+        finally:
+            await stop(heard, cancelled, ended, again_s=0.5)
+
+    async def _end_of_codes(self, prefix: Arrays | None) -> End:
+        """The audio's End as the codes have it, some time after they have theirs."""
+        request_id = self._job.request_id
+        async with self._bus.reader(subjects.CODES, request_id) as reader:
+            while True:
+                try:
+                    async with asyncio.timeout(self._codes_timeout_s):
+                        record = await anext(reader)
+                except TimeoutError:
+                    return self._end("error", "internal", "the codes stopped coming")
+                if isinstance(record, End):
+                    break
+        await asyncio.sleep(LISTENER_S)
+        end = self._end(record.outcome, record.code, record.message, record.param)
+        if record.outcome == "cancelled":
+            return end
+        samples = whole_length(self._engine.spec, record.start, prefix)
+        return msgspec.structs.replace(end, start=max(samples, end.start))
 
     async def _prefix(self) -> Arrays | None:
         """Frames of the request's reference, if its voice is cloned from one."""
@@ -111,12 +167,13 @@ class VocodeJob:
                 arrays = await References(self._bus).derived(reference)
         return self._engine.prefix(self._job.request, arrays)
 
-    async def _outcome(self, events: asyncio.Queue[Event], begin: int) -> End:
-        """Work until the request is cancelled, decoded or failed, whichever is first."""
+    async def _outcome(self, events: asyncio.Queue[Event], begin: int) -> End | Position:
+        """Work until the request is cancelled, decoded or failed, or wanted from another sample."""
+        sought = asyncio.create_task(self._writer.sought())
         cancelled = asyncio.create_task(self._job.cancelled.wait())
         reading = asyncio.create_task(self._read(begin), name=f"codes-{self._job.request_id}")
         writing = asyncio.create_task(self._write(events), name=f"audio-{self._job.request_id}")
-        waiting: set[asyncio.Task[Any]] = {cancelled, reading, writing}
+        waiting: set[asyncio.Task[Any]] = {cancelled, reading, writing, sought}
         try:
             while True:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -124,10 +181,12 @@ class VocodeJob:
                     return self._end("cancelled", "cancelled", "cancelled")
                 if writing in done:
                     return writing.result()
+                if sought in done:
+                    return sought.result()
                 if reading in done and (end := reading.result()) is not None:
                     return end
         finally:
-            await stop(cancelled, reading, writing, again_s=0.5)
+            await stop(cancelled, reading, writing, sought, again_s=0.5)
 
     async def _read(self, begin: int) -> End | None:
         """Feed the engine all codes. Returns an End only if what waits is not worth decoding."""
@@ -148,22 +207,30 @@ class VocodeJob:
                 self._words.add(record.words)
                 arrays = {name: tensor.array() for name, tensor in record.tensors.items()}
                 self._engine.feed(request_id, arrays)
-        if record.outcome == "cancelled":
+        if record.outcome == "cancelled" and self._writer.remaking is None:
             return self._end("cancelled", record.code, record.message)
         self._codes_end = record
         self._engine.finish(request_id)
         return None
 
     async def _write(self, events: asyncio.Queue[Event]) -> End:
-        """Put pieces as they come, and return the End that fits how the stream ended."""
-        while True:
+        """Put pieces as they come, and return the End that fits how the stream ended.
+
+        What is made again ends where it did.
+        """
+        before = self._writer.remaking
+        while before is None or self._writer.position < before.start:
             match await events.get():
                 case Piece() as piece:
-                    await self._writer.put(self._chunk(piece))
+                    chunk = self._chunk(piece)
+                    if before is not None and chunk.end > before.start:
+                        chunk = chunk.head(before.start)
+                    await self._writer.put(chunk)
                 case Finished():
                     return self._relayed()
                 case Failed(error):
                     return self._failure(error)
+        return before
 
     def _chunk(self, piece: Piece) -> AudioChunk:
         return AudioChunk(
@@ -202,7 +269,9 @@ class VocodeJob:
     def _end(
         self, outcome: Outcome, code: str = "", message: str = "", param: str | None = None
     ) -> End:
-        return End(self._job.request_id, self._writer.position, outcome, code, message, param)
+        request = self._job.request.for_remaking()
+        position = self._writer.position
+        return End(request.request_id, position, outcome, code, message, param, request)
 
     async def _free(self) -> None:
         """Give the slot back, if it is still held, and wait until the engine has done so."""

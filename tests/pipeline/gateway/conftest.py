@@ -20,9 +20,10 @@ from gateway.protocols.native import STREAM_PATH
 from gateway.service import listen, server
 from gateway.settings import GatewaySettings
 from ttscommon import subjects
-from ttscommon.bus import Bus, LogWriter
+from ttscommon.bus import AudioWriter, Bus
 from ttscommon.messages import (
     AudioChunk,
+    CodecChunk,
     End,
     Message,
     Playback,
@@ -33,7 +34,7 @@ from ttscommon.messages import (
 )
 from ttscommon.metrics import GatewayMetrics, Metrics
 from ttscommon.replicas import Model, Replica, Voice
-from ttscommon.subjects import AUDIO, TEXT, Stage
+from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER, Stage
 from ttscommon.worker import Job, Worker
 
 RATE = 16_000
@@ -67,8 +68,9 @@ class Performance:
 
     bus: Bus
     job: Job
-    writer: LogWriter
+    writer: AudioWriter
     playback: list[float] = field(default_factory=list)
+    said: list[Any] = field(default_factory=list)
 
     async def text(self) -> AsyncIterator[str]:
         """The request's text, piece by piece, as it comes."""
@@ -85,11 +87,34 @@ class Performance:
         words = (WordTime(text, start / RATE, (start + len(pcm)) / RATE),) if word else ()
         spent = () if start else (Spent("talker", 0.002, 0.001), Spent("vocoder", 0.001, 0.001))
         chunk = AudioChunk(self.job.request_id, start, RATE, Tensor.of(pcm), words, spent)
+        self.said.append(pcm)
         await self.writer.put(chunk)
 
     async def end(self, outcome: Any = "ok", code: str = "", message: str = "") -> None:
-        end = End(self.job.request_id, self.writer.position, outcome, code, message)
+        again = self.job.request.for_remaking()
+        end = End(self.job.request_id, self.writer.position, outcome, code, message, None, again)
         await self.writer.end(end)
+
+    async def log_codes(self) -> None:
+        """The talker's part, as far as a gateway looks at it: there are codes."""
+        writer = await self.bus.writer(CODES, self.job.request_id, self.job.epoch)
+        frame = {"codes": Tensor.of(np.zeros((1, 1), np.int16))}
+        await writer.put(CodecChunk(self.job.request_id, 0, frame))
+        await writer.end(End(self.job.request_id, 1, "ok"))
+        await writer.close()
+
+    async def sound_again(self, job: Job) -> None:
+        """The vocoder's part for a listener who comes when all was said."""
+        writer = await self.bus.audio_writer(job.request_id, job.epoch, fresh=False)
+        assert writer.remaking is not None
+        if writer.listener is not None:
+            await writer.begin(writer.listener)
+            pcm = np.concatenate(self.said)[writer.position :]
+            for start in range(0, len(pcm), MOST_CHARS * SAMPLES_PER_CHAR):
+                part = Tensor.of(pcm[start : start + MOST_CHARS * SAMPLES_PER_CHAR])
+                await writer.put(AudioChunk(job.request_id, writer.position, RATE, part))
+            await writer.end(writer.remaking)
+        await writer.close()
 
 
 async def recite(performance: Performance) -> None:
@@ -109,12 +134,14 @@ class FakeStage:
     jobs: list[Job] = field(default_factory=list)
     performances: list[Performance] = field(default_factory=list)
     cancelled: dict[str, asyncio.Event] = field(default_factory=dict)
+    remakes: int = 0
 
     async def handle(self, job: Job) -> None:
         self.jobs.append(job)
-        writer = await self.bus.writer(AUDIO, job.request_id, job.epoch)
+        writer = await self.bus.audio_writer(job.request_id, job.epoch)
         performance = Performance(self.bus, job, writer)
         self.performances.append(performance)
+        await performance.log_codes()
         subject = subjects.playback(job.request_id)
 
         def heard(message: Message) -> None:
@@ -134,6 +161,12 @@ class FakeStage:
         await self.bus.unsubscribe(subscription)
         if job.cancelled.is_set():
             self.cancelled_event(job.request_id).set()
+
+    async def remake(self, job: Job) -> None:
+        """Sound a request again that is over."""
+        self.remakes += 1
+        said = (p for p in self.performances if p.job.request_id == job.request_id)
+        await next(said).sound_again(job)
 
     def cancelled_event(self, request_id: str) -> asyncio.Event:
         return self.cancelled.setdefault(request_id, asyncio.Event())
@@ -223,9 +256,16 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
     stage = FakeStage(bus)
     metrics = GatewayMetrics()
     stopping = asyncio.Event()
-    both = Stage("talker", "talk", AUDIO)
+    both = Stage("talker", "talk", TALKER.stream, AUDIO)
     worker = Worker(bus, both, ["vesper"], 64, stage.handle, stage.report, Metrics())
     working = asyncio.create_task(worker.run(stopping, drain_s=0.1))
+    vocoder_bus = await Bus.connect(broker.bus, "vocoder")
+    vocoder = Worker(
+        vocoder_bus, VOCODER, ["vesper"], 64, stage.remake,
+        lambda: Replica(vocoder_bus.worker_id, "vocoder", (), 64, 64),  # `report_vocoder` says more
+        Metrics(),
+    )  # fmt: skip
+    vocoding = asyncio.create_task(vocoder.run(stopping, drain_s=0.1))
     await bus.kv.put(subjects.REPLICAS, bus.worker_id, stage.report().encode())
     await stage.report_vocoder()
     reporting = asyncio.create_task(stage.keep_reporting())
@@ -244,6 +284,8 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
     await asyncio.gather(*gateway.context.services.chores, return_exceptions=True)
     stopping.set()
     await working
+    await vocoding
+    await vocoder_bus.close()
     reporting.cancel()
     await asyncio.gather(reporting, return_exceptions=True)
     await front_bus.close()

@@ -357,20 +357,22 @@ async def test_a_client_that_does_not_read_is_cut_off(stand: Any) -> None:
         begun.set()
         for _ in range(2000):
             await performance.say("a" * 90)
-        await performance.end()
+        await asyncio.Event().wait()  # said in no time, and not over before it is cancelled
 
     stand.stage.script = flood
     body = b'{"input": "a flood", "response_format": "pcm"}'
     head = f"POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
     reader, writer = await asyncio.open_connection("127.0.0.1", int(stand.url.rpartition(":")[2]))
     reader._transport.pause_reading()  # type: ignore[attr-defined]
-    writer.write(head.encode() + body)
-    await begun.wait()
-    async with asyncio.timeout(5):
-        await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
-    await stand.gateway.context.services.admission.idle.wait()
-    assert stand.metric("tts_streams_total", outcome="cancelled", viable="true") == 1
-    writer.transport.abort()
+    try:
+        writer.write(head.encode() + body)
+        await begun.wait()
+        async with asyncio.timeout(5):
+            await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
+        await stand.gateway.context.services.admission.idle.wait()
+        assert stand.metric("tts_streams_total", outcome="cancelled", viable="true") == 1
+    finally:
+        writer.transport.abort()
 
 
 async def test_a_retired_voice_is_spoken_by_its_heir_with_a_warning(stand: Any, talk: Any) -> None:

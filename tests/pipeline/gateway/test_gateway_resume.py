@@ -12,7 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from ttscommon.messages import End
-from ttscommon.subjects import AUDIO
+from ttscommon.subjects import AUDIO, CODES
 
 TEXT = "half and half"
 
@@ -209,22 +209,59 @@ async def test_a_lost_client_keeps_its_place_until_its_request_has_its_end(
             await asyncio.sleep(0.02)
 
 
-async def test_what_the_store_has_dropped_is_not_found_at_once(
+async def ended(bus: Any, ticket: Ticket) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            last = await bus.logs.last(AUDIO, ticket.request_id)
+            if last is not None and isinstance(last.record, End):
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_request_whose_codes_are_gone_is_not_found_at_once(
     stand: Any, talk: Any, halves: Halves
 ) -> None:
     ticket, _heard, socket = await first_half(stand, talk, resumable=True)
     socket.transport.abort()
     halves.go.set()
     bus = stand.gateway.context.services.bus
-    last = None
-    async with asyncio.timeout(10):
-        while last is None or not isinstance(last.record, End):
-            last = await bus.logs.last(AUDIO, ticket.request_id)
-    stream = bus.link.name(AUDIO.stream)
-    await bus.link.jetstream.purge_stream(stream, seq=last.sequence)
+    await ended(bus, ticket)
+    await bus.link.jetstream.purge_stream(bus.link.name(CODES.stream))
     async with stand.session() as other:
         await talk.send(other, "session.resume", **asdict(ticket), from_sample=0)
         assert (await talk.receive(other))["error"]["code"] == "not_found"
+    assert not stand.stage.remakes
+
+
+async def test_a_request_that_has_ended_is_made_again_as_often_as_it_is_resumed(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    ticket, heard, socket = await first_half(stand, talk, resumable=True)
+    halves.go.set()
+    await talk.until(socket, "audio.done")
+    await socket.close()
+    await ended(stand.gateway.context.services.bus, ticket)
+    whole = talk.sound("first halfsecond half")
+    for sample in (0, len(heard) - 1):
+        rest = await the_rest(stand, talk, ticket, sample)
+        assert np.array_equal(rest, whole[sample:])
+    assert stand.stage.remakes == 2
+
+
+async def test_nothing_is_made_again_for_a_client_that_has_it_all(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    ticket, _, socket = await first_half(stand, talk, resumable=True)
+    halves.go.set()
+    await talk.until(socket, "audio.done")
+    await socket.close()
+    await ended(stand.gateway.context.services.bus, ticket)
+    everything = len(talk.sound("first halfsecond half"))
+    async with stand.session(seed=0) as again:
+        await talk.send(again, "session.resume", **asdict(ticket), from_sample=everything)
+        done = await talk.receive(again)
+    assert (done["type"], done["outcome"]) == ("audio.done", "ok")
+    assert not stand.stage.remakes
 
 
 def context_pcm(messages: list[dict[str, Any]]) -> Any:

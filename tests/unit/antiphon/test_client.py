@@ -119,6 +119,19 @@ async def test_a_refusal_is_said_in_the_servers_words() -> None:
                 pass
 
 
+async def test_a_refusal_for_now_says_when_to_ask_again() -> None:
+    full = {"message": "no room", "code": "overloaded", "retry_after_s": 3}
+
+    async def handler(socket: ServerConnection) -> None:
+        await socket.send(json.dumps({"type": "error", "request_id": None, "error": full}))
+
+    async with server(handler) as url:
+        with pytest.raises(GatewayError, match="no room") as caught:
+            async for _ in speak(url, whole("Hello."), SpeechOptions()):
+                pass
+    assert caught.value.retry_after_s == 3
+
+
 async def test_a_connection_that_ends_early_is_an_error() -> None:
     async def handler(socket: ServerConnection) -> None:
         await socket.send(json.dumps(START))

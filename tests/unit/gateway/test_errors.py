@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway import errors
+from gateway.errors import Draining, Loading, VoiceExists
 from ttscommon.errors import AntiphonError, Fenced, Overloaded
 from ttscommon.messages import End
 
@@ -42,6 +43,13 @@ def test_a_failure_that_is_not_for_clients_tells_them_nothing() -> None:
 
 def test_a_refusal_says_when_to_try_again() -> None:
     assert errors.headers(Overloaded("full", retry_after_s=2.6)) == {"retry-after": "3"}
+    assert errors.retry_after_s(Loading("the talker loads")) == 2
+    assert errors.retry_after_s(Draining("leaving")) == 1
+
+
+def test_what_waiting_does_not_help_names_no_time() -> None:
+    assert errors.retry_after_s(VoiceExists("ann")) is None
+    assert errors.headers(VoiceExists("ann")) == {}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from ttscommon.bus import Bus
+from ttscommon.bus import AudioReader, Bus
 from ttscommon.errors import Fenced
 from ttscommon.messages import (
     AudioChunk,
@@ -20,6 +20,7 @@ from ttscommon.messages import (
     CodecChunk,
     End,
     Playback,
+    Position,
     SpeechRequest,
     Tensor,
     WordTime,
@@ -28,6 +29,7 @@ from ttscommon.metrics import Metrics
 from ttscommon.service import Service
 from ttscommon.subjects import AUDIO, CODES, VOCODER
 from ttscommon.worker import Job
+from vocoder import service, vocode_job
 from vocoder.codecs.base import Work
 from vocoder.codecs.fake import Curve, FakeCodec
 from vocoder.engine.engine import Engine
@@ -97,11 +99,11 @@ async def write_codes(bus: Bus, sequence: Codes, *, step: int = 5, end: End | No
     await writer.close()
 
 
-async def hear(bus: Bus) -> tuple[list[int], list[str], End]:
+async def hear(reader: AudioReader) -> tuple[list[int], list[str], End]:
     """Everything the listener gets."""
     samples: list[int] = []
     words: list[str] = []
-    async with asyncio.timeout(15), bus.reader(AUDIO, "r1") as reader:
+    async with asyncio.timeout(15):
         async for record in reader:
             if isinstance(record, End):
                 return samples, words, record
@@ -111,16 +113,23 @@ async def hear(bus: Bus) -> tuple[list[int], list[str], End]:
     raise AssertionError("the log had no End")
 
 
+async def vocode(
+    bus: Bus, engine: Engine, current: Job, *, start: int = 0, codes_timeout_s: float = 10
+) -> tuple[list[int], list[str], End]:
+    """Run a job; returns what somebody gets who listens from sample `start` on."""
+    async with bus.audio_reader("r1", start) as reader:
+        await asyncio.wait_for(Vocoder(bus, engine, codes_timeout_s).handle(current), 15)
+        return await hear(reader)
+
+
 async def test_codes_become_their_sound_and_words_come_along(
     connect: Connect, engine: Engine
 ) -> None:
     bus = await connect()
     sequence = codes(23)
-    hearing = asyncio.create_task(hear(bus))
-    work = asyncio.create_task(Vocoder(bus, engine, 10).handle(job()))
+    work = asyncio.create_task(vocode(bus, engine, job()))
     await write_codes(bus, sequence)
-    samples, words, end = await hearing
-    await asyncio.wait_for(work, 15)
+    samples, words, end = await work
     assert samples == offline(sequence)
     assert words == [f"w{i}" for i in range(23)]
     assert (end.outcome, end.start) == ("ok", 23 * 640)
@@ -139,27 +148,132 @@ async def test_a_successor_goes_on_with_the_next_sample(
     whole = np.array(offline(sequence), np.int16)
     decoded = min(23, -(-(sent + 352) // 640))
     known = tuple(WordTime(f"w{i}", i / 25, (i + 1) / 25) for i in range(decoded))
-    dead = await bus.writer(AUDIO, "r1", 1)
-    pcm, checkpoint = (
-        Tensor.of(whole[:sent]),
-        Checkpoint(frame, b"", ((decoded - 1) / 25, decoded / 25)),
-    )
-    await dead.put(AudioChunk("r1", 0, 16_000, pcm, known, checkpoint=checkpoint))
-    await dead.close()
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
-    samples, words, end = await hear(bus)
+    async with bus.audio_reader("r1") as reader:
+        dead = await bus.audio_writer("r1", 1)
+        pcm, checkpoint = (
+            Tensor.of(whole[:sent]),
+            Checkpoint(frame, b"", ((decoded - 1) / 25, decoded / 25)),
+        )
+        await dead.put(AudioChunk("r1", 0, 16_000, pcm, known, checkpoint=checkpoint))
+        await dead.close()
+        await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
+        samples, words, end = await hear(reader)
     assert samples == whole.tolist()
     assert words == [f"w{i}" for i in range(23)]
     assert end.outcome == "ok"
 
 
+async def spoken(bus: Bus, engine: Engine, sequence: Codes) -> None:
+    """A request that is over, and whose listener has gone."""
+    await write_codes(bus, sequence)
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
+
+
+def remake(epoch: int = 1 << 20) -> Job:
+    again = job().request.for_remaking()
+    return Job(again, epoch, message=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("start", [0, 1, 4000, 23 * 640 - 1])
+async def test_a_request_that_has_ended_is_made_again_from_any_sample(
+    connect: Connect, engine: Engine, start: int
+) -> None:
+    bus = await connect()
+    sequence = codes(23)
+    await spoken(bus, engine, sequence)
+    samples, _, end = await vocode(bus, engine, remake(), start=start)
+    assert samples == offline(sequence)[start:]
+    assert (end.outcome, end.start) == ("ok", 23 * 640)
+    logged = [each.record for each in await bus.logs.read(AUDIO, "r1", 0)]
+    assert sum(isinstance(record, End) for record in logged) == 1
+    assert engine.idle
+
+
+async def test_nothing_is_made_again_for_nobody(
+    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = await connect()
+    await spoken(bus, engine, codes(5))
+    monkeypatch.setattr(service, "LISTENER_S", 0.05)
+    monkeypatch.setattr(engine, "open", None)
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(remake()), 15)
+
+
+async def test_what_cannot_be_made_again_ends_in_an_error(connect: Connect, engine: Engine) -> None:
+    bus = await connect()
+    sequence = codes(23)
+    await spoken(bus, engine, sequence)
+    last = await bus.logs.last(CODES, "r1")
+    assert last is not None
+    await bus.link.jetstream.purge_stream(bus.link.name(CODES.stream), seq=last.sequence)
+    samples, _, end = await vocode(bus, engine, remake())
+    assert (samples, end.outcome, end.code) == ([], "error", "log_gone")
+    assert engine.idle
+
+
+async def test_a_cancelled_request_is_made_again_up_to_where_it_was_cancelled(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    sequence = codes(23)
+    await write_codes(bus, sequence)
+    dead = await bus.audio_writer("r1", 1)
+    await dead.begin(Position("r1", 5000))
+    await dead.end(End("r1", 5000, "cancelled", request=remake().request))
+    await dead.close()
+    samples, _, end = await vocode(bus, engine, remake())
+    assert samples == offline(sequence)[:5000]
+    assert end.outcome == "cancelled"
+
+
+async def test_a_listener_who_comes_back_to_an_earlier_sample_has_it_decoded_again(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    sequence = codes(60)
+    talker = await bus.writer(CODES, "r1", 1)
+    work = asyncio.create_task(Vocoder(bus, engine, 10).handle(job(epoch=2)))
+    async with bus.audio_reader("r1", 12_345) as late:
+        await talker.put(chunk(0, sequence[:40]))
+        async with asyncio.timeout(10):
+            first = await anext(late)
+        assert isinstance(first, AudioChunk)
+        assert first.start == 12_345
+        async with bus.audio_reader("r1", 345) as reader:
+            async with asyncio.timeout(10):
+                first = await anext(reader)
+            assert isinstance(first, AudioChunk)
+            await talker.put(chunk(40, sequence[40:]))
+            await talker.end(End("r1", 60, "ok"))
+            await talker.close()
+            samples, _, end = await hear(reader)
+    assert first.pcm.array().tolist() + samples == offline(sequence)[345:]
+    assert end.outcome == "ok"
+    await asyncio.wait_for(work, 15)
+    assert engine.idle
+
+
+async def test_a_successor_decodes_nothing_for_nobody_and_says_where_it_ends(
+    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vocode_job, "LISTENER_S", 0.05)
+    monkeypatch.setattr(engine, "open", None)
+    bus = await connect()
+    await write_codes(bus, codes(23))
+    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
+    tail = await bus.logs.last(AUDIO, "r1")
+    assert tail is not None
+    assert isinstance(tail.record, End)
+    assert (tail.record.outcome, tail.record.start) == ("ok", 23 * 640)
+    assert tail.record.request is not None
+
+
 async def test_a_log_that_has_its_end_is_left_alone(connect: Connect, engine: Engine) -> None:
     bus = await connect()
-    dead = await bus.writer(AUDIO, "r1", 1)
+    dead = await bus.audio_writer("r1", 1)
     await dead.end(End("r1", 0, "cancelled"))
     await dead.close()
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
-    assert (await hear(bus))[2].outcome == "cancelled"
+    assert (await vocode(bus, engine, job(epoch=2)))[2].outcome == "cancelled"
 
 
 async def test_a_talkers_error_reaches_the_listener_after_its_audio(
@@ -168,8 +282,7 @@ async def test_a_talkers_error_reaches_the_listener_after_its_audio(
     bus = await connect()
     failure = End("r1", 4, "error", "unknown_voice", "there is no such voice", "voice")
     await write_codes(bus, codes(4), end=failure)
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
-    samples, _, end = await hear(bus)
+    samples, _, end = await vocode(bus, engine, job())
     assert len(samples) == 4 * 640
     assert (end.outcome, end.code, end.param) == ("error", "unknown_voice", "voice")
 
@@ -179,16 +292,14 @@ async def test_a_request_without_a_frame_ends_as_its_codes_did(
 ) -> None:
     bus = await connect()
     await write_codes(bus, codes(0), end=End("r1", 0, "error", "nothing_to_say", "nothing"))
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
-    assert (await hear(bus))[2].code == "nothing_to_say"
+    assert (await vocode(bus, engine, job()))[2].code == "nothing_to_say"
     assert engine.idle
 
 
 async def test_cancelled_codes_end_the_audio_at_once(connect: Connect, engine: Engine) -> None:
     bus = await connect()
     await write_codes(bus, codes(4), end=End("r1", 4, "cancelled"))
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
-    assert (await hear(bus))[2].outcome == "cancelled"
+    assert (await vocode(bus, engine, job()))[2].outcome == "cancelled"
     assert engine.idle
 
 
@@ -200,7 +311,7 @@ async def test_cancel_frees_the_slot_in_the_middle_of_a_sentence(
     await talker.put(chunk(0, codes(5)))
     current = job()
     work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
-    async with asyncio.timeout(10), bus.reader(AUDIO, "r1") as reader:
+    async with asyncio.timeout(10), bus.audio_reader("r1") as reader:
         await anext(reader)
         current.control(Cancel("r1"))
         record = await anext(reader)
@@ -227,17 +338,15 @@ async def test_codes_that_make_no_sense_end_in_an_error(
     bus = await connect()
     talker = await bus.writer(CODES, "r1", 1)
     await talker.put(CodecChunk("r1", 0, tensors))
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
+    end = (await vocode(bus, engine, job()))[2]
     await talker.close()
-    end = (await hear(bus))[2]
     assert (end.outcome, end.code) == ("error", code)
     assert engine.idle
 
 
 async def test_an_unknown_voice_is_a_typed_error(connect: Connect, engine: Engine) -> None:
     bus = await connect()
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(voice="nobody")), 15)
-    assert (await hear(bus))[2].code == "unknown_voice"
+    assert (await vocode(bus, engine, job(voice="nobody")))[2].code == "unknown_voice"
 
 
 async def test_a_codec_that_breaks_is_an_internal_error(
@@ -249,8 +358,7 @@ async def test_a_codec_that_breaks_is_an_internal_error(
     monkeypatch.setattr(engine._codec, "_tone", broken)
     bus = await connect()
     await write_codes(bus, codes(4))
-    await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job()), 15)
-    end = (await hear(bus))[2]
+    end = (await vocode(bus, engine, job()))[2]
     assert (end.outcome, end.code) == ("error", "internal")
     assert "secret" not in end.message
     assert engine.idle
@@ -260,8 +368,7 @@ async def test_codes_that_stay_away_for_good_give_the_slot_back(
     connect: Connect, engine: Engine
 ) -> None:
     bus = await connect()
-    await asyncio.wait_for(Vocoder(bus, engine, 0.05).handle(job()), 15)
-    assert (await hear(bus))[2].code == "internal"
+    assert (await vocode(bus, engine, job(), codes_timeout_s=0.05))[2].code == "internal"
     assert engine.idle
 
 
@@ -272,9 +379,9 @@ async def test_a_superseded_vocoder_lets_go_and_keeps_no_slot(
     talker = await new.writer(CODES, "r1", 1)
     await talker.put(chunk(0, codes(5)))
     work = asyncio.create_task(Vocoder(old, engine, 10).handle(job()))
-    async with asyncio.timeout(10), new.reader(AUDIO, "r1") as reader:
+    async with asyncio.timeout(10), new.audio_reader("r1") as reader:
         await anext(reader)
-    successor = await new.writer(AUDIO, "r1", 2)
+    successor = await new.audio_writer("r1", 2)
     await talker.put(chunk(5, codes(5)))
     await talker.end(End("r1", 10, "ok"))
     with pytest.raises(Fenced):
@@ -291,13 +398,13 @@ async def test_a_stopped_engine_hands_the_request_on_instead_of_ending_it(
     talker = await bus.writer(CODES, "r1", 1)
     await talker.put(chunk(0, codes(5)))
     work = asyncio.create_task(Vocoder(bus, engine, 10).handle(job()))
-    async with asyncio.timeout(10), bus.reader(AUDIO, "r1") as reader:
+    async with asyncio.timeout(10), bus.audio_reader("r1") as reader:
         await anext(reader)
         await asyncio.to_thread(engine.stop)
         with pytest.raises(Exception, match="stopped"):
             await asyncio.wait_for(work, 10)
     await talker.close()
-    successor = await bus.writer(AUDIO, "r1", 2)
+    successor = await bus.audio_writer("r1", 2)
     assert not successor.ended
     await successor.release()
 
@@ -320,14 +427,15 @@ async def test_playback_reaches_the_engine(
 async def test_the_service_works_through_jobs_and_drains(connect: Connect, broker: Any) -> None:
     bus = await connect()
     settings = VocoderSettings(engine="fake", model="m", bus=broker.bus, drain_s=10)
-    service = Service("vocoder", settings)
-    running = asyncio.create_task(service.run(lambda service: serve(service, settings)))
+    running_service = Service("vocoder", settings)
+    running = asyncio.create_task(running_service.run(lambda service: serve(service, settings)))
     await bus.ensure_consumer(VOCODER, "m")
-    await bus.submit(VOCODER, request())
     sequence = codes(30)
-    await write_codes(bus, sequence)
-    samples, _, end = await hear(bus)
+    async with bus.audio_reader("r1", fresh=True) as reader:
+        await bus.submit(VOCODER, request())
+        await write_codes(bus, sequence)
+        samples, _, end = await hear(reader)
     assert samples == offline(sequence)
     assert end.outcome == "ok"
-    service.stop()
+    running_service.stop()
     assert await asyncio.wait_for(running, 15) == 0

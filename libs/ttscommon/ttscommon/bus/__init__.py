@@ -3,6 +3,8 @@
 NATS stays inside this package: what leaves it are our own messages, entries and errors.
 """
 
+from ttscommon.bus.audioreader import AudioReader
+from ttscommon.bus.audiowriter import AudioWriter
 from ttscommon.bus.buckets import Entry
 from ttscommon.bus.bus import Bus
 from ttscommon.bus.deliveries import Delivery, JobFeed
@@ -14,6 +16,8 @@ from ttscommon.bus.setup import BusUnprepared
 from ttscommon.bus.writer import LogWriter
 
 __all__ = [
+    "AudioReader",
+    "AudioWriter",
     "Backlog",
     "Bus",
     "BusUnprepared",

@@ -63,6 +63,15 @@ class Buckets:
             headers[_EXPECTED] = str(revision)
         return await self._write(bucket, key, b"", headers) is not None
 
+    async def purge(self, bucket: str, key: str) -> None:
+        """Remove `key` without a trace: no reader learns that it was there."""
+        try:
+            await self._jetstream.purge_stream(
+                self._stream(bucket), subject=self._subject(bucket, key)
+            )
+        except Unreachable as error:
+            raise BusUnavailable(f"could not purge {bucket}/{key}") from error
+
     async def get(self, bucket: str, key: str) -> bytes | None:
         """The value as any replica has it, or None."""
         return (await self._read(bucket, key, direct=True)).value

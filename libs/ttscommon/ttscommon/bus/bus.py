@@ -8,6 +8,8 @@ from typing import Any
 import structlog
 
 from ttscommon import subjects
+from ttscommon.bus.audioreader import AudioReader
+from ttscommon.bus.audiowriter import AudioWriter
 from ttscommon.bus.buckets import Buckets
 from ttscommon.bus.link import Link
 from ttscommon.bus.logstore import LogStore
@@ -65,6 +67,18 @@ class Bus:
         """Queue a job; see JobQueue.submit."""
         await self.queue.submit(stage, request)
 
+    async def audio_writer(
+        self, request_id: str, epoch: int, *, fresh: bool | None = None, tenant: str = ""
+    ) -> AudioWriter:
+        """Open the request's audio log, which is `tenant`'s, for writing; see AudioWriter."""
+        writer = AudioWriter(self.link, self.logs, request_id, epoch, tenant)
+        await _opened(writer, restore=False, fresh=fresh)
+        return writer
+
+    def audio_reader(self, request_id: str, start: int = 0, *, fresh: bool = False) -> AudioReader:
+        """Hear the request from sample `start`; see `reader` and AudioReader."""
+        return AudioReader(self.link, self.logs, self.queue, request_id, start, fresh=fresh)
+
     async def writer(
         self,
         log: Log,
@@ -75,13 +89,12 @@ class Bus:
         fresh: bool | None = None,
         tenant: str = "",
     ) -> LogWriter:
-        """Open the request's log, which is `tenant`'s, for writing; see LogWriter.open."""
+        """Open the request's log, which is `tenant`'s, for writing; see LogWriter.open.
+
+        For audio, see `audio_writer`.
+        """
         writer = LogWriter(self.link, self.logs, log, request_id, epoch, tenant)
-        try:
-            await writer.open(restore=restore, fresh=fresh)
-        except BaseException:
-            await writer.release()
-            raise
+        await _opened(writer, restore=restore, fresh=fresh)
         return writer
 
     def reader(
@@ -105,9 +118,14 @@ class Bus:
         """End a subscription; nothing to do when the connection is gone."""
         await self.link.unsubscribe(subscription)
 
-    async def cancel(self, request_id: str, reason: str) -> None:
-        """Tell both stages to stop; a tombstone tells whoever takes the job later."""
+    async def cancel(self, request_id: str, reason: str, *, ended: bool = False) -> None:
+        """Tell both stages to stop; a tombstone tells whoever takes the job later.
+
+        ended: the request has its End; only what is made again of it is to stop.
+        """
         await self.send(subjects.cancel(request_id), Cancel(request_id, reason))
+        if ended:
+            return
         try:
             await self.kv.put(subjects.TOMBSTONES, request_id, reason.encode())
         except BusUnavailable:
@@ -120,3 +138,11 @@ class Bus:
     async def close(self) -> None:
         """Flush what is buffered and disconnect."""
         await self.link.close()
+
+
+async def _opened(writer: LogWriter, *, restore: bool, fresh: bool | None) -> None:
+    try:
+        await writer.open(restore=restore, fresh=fresh)
+    except BaseException:
+        await writer.release()
+        raise

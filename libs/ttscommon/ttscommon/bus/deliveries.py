@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,17 +13,19 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.bus.layout import WORKERS
 from ttscommon.bus.link import Link
 from ttscommon.epochs import epoch_of
 from ttscommon.errors import BusUnavailable
 from ttscommon.messages import SpeechRequest
-from ttscommon.subjects import JOBS, Stage
+from ttscommon.subjects import Stage
 
 NAK: Final = b"-NAK"
 _ACK: Final = b"+ACK"
 _IN_PROGRESS: Final = b"+WPI"
 _TERM: Final = b"+TERM"
 _NO_QUEUE: Final = "503"
+_LAST_PRIORITY: Final = 9
 
 log_ = structlog.get_logger(__name__)
 
@@ -97,20 +100,34 @@ class Delivery:
         await self._link.reply(self.receipt, _TERM)
 
 
+def pull_priority(load: float) -> int:
+    """The broker's number for a worker of this load (0 .. 1): 0 is served first, 9 last."""
+    return min(_LAST_PRIORITY, int(load * (_LAST_PRIORITY + 1)))
+
+
 class JobFeed:
     """Pulls one job at a time from the consumer that a stage's workers share for a model.
+
+    Of the pulls that wait at the broker the one with the lowest number is served first.
 
     A pull that is not waited for any more is taken back at the broker, and what it brought in that
     moment goes back to the queue: a job in the hands of nobody would wait for `ack_wait`.
     """
 
     def __init__(
-        self, link: Link, stage: Stage, model: str, tuning: FeedTuning = FeedTuning()
+        self,
+        link: Link,
+        stage: Stage,
+        model: str,
+        load: Callable[[], float] = lambda: 0.0,
+        tuning: FeedTuning = FeedTuning(),
     ) -> None:
+        """`load`: the share of this worker's slots that is taken."""
         self._link = link
         self._tuning = tuning
+        self._load = load
         durable = link.name(stage.durable(model))
-        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{link.name(JOBS)}.{durable}"
+        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{link.name(stage.stream)}.{durable}"
         self._subscription: Subscription | None = None
         self._inbox = ""
         self._waiting: asyncio.Future[Delivery | None] | None = None
@@ -161,7 +178,12 @@ class JobFeed:
         if self._subscription is None:
             self._inbox = client.new_inbox()
             self._subscription = await client.subscribe(self._inbox, cb=self._on_message)
-        wanted = {"batch": 1, "expires": round(self._tuning.pull_s * 1e9)}
+        wanted = {
+            "batch": 1,
+            "expires": round(self._tuning.pull_s * 1e9),
+            "group": WORKERS,
+            "priority": pull_priority(self._load()),
+        }
         await client.publish(self._subject, json.dumps(wanted).encode(), reply=self._inbox)
 
     async def _on_message(self, message: Msg) -> None:

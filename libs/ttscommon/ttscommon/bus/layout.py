@@ -16,18 +16,22 @@ from nats.js.api import (
 )
 
 from ttscommon import subjects
-from ttscommon.subjects import ACK_WAIT_S, JOBS, LOGS, Log, Stage
+from ttscommon.subjects import ACK_WAIT_S, LOGS, STAGES, Log, Stage
 
 # Raised whenever an older service could not work with what a newer one expects here.
-SCHEMA: Final = "2"
+SCHEMA: Final = "4"
 SCHEMA_KEY: Final = "antiphon-schema"
 
 JOB_AGE_S: Final = 3600.0
 DEDUPE_S: Final = 120.0
 LOG_MESSAGES_PER_REQUEST: Final = 4096
-# Both stages' jobs of all requests that may wait or run at once.
-_MOST_JOBS: Final = 8000
-_MOST_JOB_BYTES: Final = 1 << 28
+# A stage's queue holds the jobs that run and as many that wait; more are refused.
+JOBS_PER_SLOT: Final = 2
+# A talker's job carries the text. Only talkers read it.
+_JOB_BYTES: Final = {"talker": 32 << 10, "vocoder": 4 << 10}
+_LEAST_QUEUE_BYTES: Final = 4 << 20
+# The workers of a stage are one group, in which the least loaded is served first.
+WORKERS: Final = "workers"
 # None: for ever.
 BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.REPLICAS: 6.0,
@@ -51,6 +55,7 @@ _CHECKED: Final = (
     "retention",
     "discard",
     "max_age",
+    "max_msgs",
     "max_bytes",
     "max_msgs_per_subject",
     "duplicate_window",
@@ -59,24 +64,39 @@ _CHECKED: Final = (
 )
 
 
+@dataclass
+class WorkersConsumer(ConsumerConfig):
+    """A consumer whose pulls name a group and a priority; the client library has no words for it.
+
+    Of the pulls that wait, the one of the lowest number gets the next message (ADR-42).
+    """
+
+    priority_groups: list[str] | None = None
+    priority_policy: str | None = None
+
+
 @dataclass(frozen=True)
 class Layout:
-    """The deployment called `prefix`, with so many copies of everything, and so much for a log."""
+    """The deployment called `prefix`, with so many copies of everything, and so much for a log.
+
+    `slots`: streams that its workers may hold at once.
+    """
 
     prefix: str
     replicas: int = 1
     max_log_bytes: int = 2 << 30
+    slots: int = 4096
 
     def streams(self) -> list[StreamConfig]:
         """Every stream, buckets included."""
         logs = [self._log(log) for log in LOGS]
         buckets = [*map(self._bucket, BUCKET_AGE_S), *map(self._objects, OBJECTS)]
-        return [self._jobs(), *logs, *buckets]
+        return [*map(self._jobs, STAGES.values()), *logs, *buckets]
 
-    def consumer(self, stage: Stage, model: str) -> ConsumerConfig:
+    def consumer(self, stage: Stage, model: str) -> WorkersConsumer:
         """The one durable pull consumer that all replicas of a stage share for a model."""
         name = self._name(stage.durable(model))
-        return ConsumerConfig(
+        return WorkersConsumer(
             name=name,  # said twice, it and the filter stand in the subject that creates it
             durable_name=name,
             filter_subject=self._subject(stage.jobs(model)),
@@ -85,6 +105,8 @@ class Layout:
             max_deliver=-1,
             max_ack_pending=20_000,
             max_waiting=2048,
+            priority_groups=[WORKERS],
+            priority_policy="prioritized",
         )
 
     def _name(self, name: str) -> str:
@@ -93,16 +115,17 @@ class Layout:
     def _subject(self, subject: str) -> str:
         return f"{self.prefix}.{subject}"
 
-    def _jobs(self) -> StreamConfig:
+    def _jobs(self, stage: Stage) -> StreamConfig:
+        jobs = JOBS_PER_SLOT * self.slots
         return StreamConfig(
-            name=self._name(JOBS),
-            subjects=[self._subject("job.>")],
+            name=self._name(stage.stream),
+            subjects=[self._subject(stage.all_jobs)],
             retention=RetentionPolicy.WORK_QUEUE,
             storage=StorageType.FILE,
             num_replicas=self.replicas,
             max_age=JOB_AGE_S,
-            max_msgs=_MOST_JOBS,
-            max_bytes=_MOST_JOB_BYTES,
+            max_msgs=jobs,
+            max_bytes=max(_LEAST_QUEUE_BYTES, jobs * _JOB_BYTES[stage.name]),
             discard=DiscardPolicy.NEW,
             allow_direct=True,
             duplicate_window=DEDUPE_S,

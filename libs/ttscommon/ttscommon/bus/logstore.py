@@ -193,6 +193,14 @@ class LogStore:
                 low = found[0].sequence - 1
         return low
 
+    async def purge(self, log: Log, request_id: str) -> None:
+        """Remove the request's log; nobody may write it any more. Raises BusUnavailable."""
+        subject = self._link.subject(log.subject(request_id))
+        try:
+            await self._jetstream.purge_stream(self._link.name(log.stream), subject=subject)
+        except Unreachable as error:
+            raise BusUnavailable(f"could not purge {subject}") from error
+
     async def _append(
         self, log: Log, request_id: str, data: bytes, last: int, message_id: str, tenant: str
     ) -> int:

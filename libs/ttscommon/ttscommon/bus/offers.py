@@ -10,7 +10,15 @@ import structlog
 
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.errors import BusUnavailable, MalformedMessage
-from ttscommon.messages import MAX_MESSAGE_BYTES, Chunk, End, LogRecord, decode_record, encode
+from ttscommon.messages import (
+    MAX_MESSAGE_BYTES,
+    Chunk,
+    End,
+    LogRecord,
+    Position,
+    decode_record,
+    encode,
+)
 from ttscommon.subjects import Log
 
 _ENVELOPE_BYTES: Final = 1024
@@ -27,6 +35,18 @@ async def ask(
     except BusUnavailable:
         return []
     return _decode(data)
+
+
+async def where(link: Link, log: Log, request_id: str, timeout_s: float) -> Position | None:
+    """Where the reader of an audio log stands; None if nobody says so."""
+    try:
+        record = decode_record(await link.request(log.offer(request_id), b"", timeout_s))
+    except BusUnavailable:
+        return None
+    except MalformedMessage as error:
+        log_.warning("offer.malformed", error=error.message)
+        return None
+    return record if isinstance(record, Position) else None
 
 
 async def answer(link: Link, question: Incoming, records: Sequence[Chunk | End]) -> None:

@@ -16,13 +16,14 @@ from ttscommon.subjects import (
     AUDIO,
     CODES,
     DERIVED,
-    JOBS,
     LEASES,
     LOGS,
     PASSING_DERIVED,
     PASSING_RECORDINGS,
     RECORDINGS,
     REPLICAS,
+    RETIRED_JOBS,
+    STAGES,
     TALKER,
     TEXT,
     TOMBSTONES,
@@ -39,6 +40,9 @@ ROLES: Final[tuple[Role, ...]] = ("gateway", "talker", "vocoder", "setup")
 _DERIVED: Final = (DERIVED, PASSING_DERIVED)
 _BUCKETS: Final = (REPLICAS, LEASES, TOMBSTONES, VOICES, *_DERIVED)
 _STORES: Final = (RECORDINGS, PASSING_RECORDINGS)
+_QUEUES: Final = tuple(stage.stream for stage in STAGES.values())
+# What gateways tell each other.
+_TOLD: Final = ("ctl.gateways.*", "ctl.gone.*")
 _DISCONNECTS: Final = "$SYS.ACCOUNT.*.DISCONNECT"
 
 
@@ -75,6 +79,11 @@ class _Names:
     def stream(self, name: str) -> str:
         return f"{self.prefix}-{name}"
 
+    def consumers(self, stage: Stage, models: Sequence[str]) -> list[str]:
+        """A stage's, behind the name of their stream."""
+        stream = self.stream(stage.stream)
+        return [f"{stream}.{self.stream(stage.durable(model))}" for model in models]
+
     def bucket(self, name: str) -> str:
         return f"KV_{self.prefix}-{name}"
 
@@ -83,7 +92,7 @@ class _Names:
 
     @property
     def all(self) -> list[str]:
-        streams = [JOBS, *(log.stream for log in LOGS)]
+        streams = [*_QUEUES, *(log.stream for log in LOGS)]
         return [*map(self.stream, streams), *map(self.bucket, _BUCKETS), *self.stores]
 
     @property
@@ -101,31 +110,33 @@ def _rights(role: Role, names: _Names, models: Sequence[str]) -> tuple[list[str]
 
 
 def _gateway(names: _Names) -> tuple[list[str], list[str]]:
-    jobs = names.stream(JOBS)
-    readable = [jobs, *(names.stream(log.stream) for log in LOGS)]
+    queues = [names.stream(queue) for queue in _QUEUES]
+    logs = [names.stream(log.stream) for log in LOGS]
     publish = [
         *names.subjects("job.*.*.*", *_written(TEXT), *_read(AUDIO), "ctl.*.*"),
         names.key(LEASES, ">"),
         names.key(TOMBSTONES, "*"),
         *(names.key(bucket, ">") for bucket in (VOICES, *_DERIVED)),
         *(f"$O.{names.prefix}-{store}.>" for store in _STORES),
-        *_api("STREAM.PURGE", names.stores),
+        *_api("STREAM.PURGE", [*logs, names.bucket(TOMBSTONES), *names.stores]),
         *_api("STREAM.INFO", names.all),
-        *_api("STREAM.MSG.GET", [*readable[1:], *map(names.bucket, (LEASES, VOICES))]),
-        *_api("STREAM.MSG.DELETE", [jobs]),
-        *_direct([*readable, *map(names.bucket, _BUCKETS), *names.stores]),
-        *_api("CONSUMER.INFO", [f"{jobs}.*"]),
-        f"$JS.ACK.{jobs}.>",
+        *_api("STREAM.MSG.GET", [*logs, *map(names.bucket, (LEASES, VOICES))]),
+        *_api("STREAM.MSG.DELETE", queues),
+        *_direct([*queues, *logs, *map(names.bucket, _BUCKETS), *names.stores]),
+        *_api("CONSUMER.INFO", [f"{queue}.*" for queue in queues]),
+        *(f"$JS.ACK.{queue}.>" for queue in queues),
     ]
-    subscribe = names.subjects(*_heard(AUDIO), *_asked(TEXT), "ctl.ping.*", "ctl.attached.*")
+    subscribe = names.subjects(
+        *_heard(AUDIO), *_asked(TEXT), "ctl.ping.*", "ctl.attached.*", *_TOLD
+    )
     return publish, subscribe
 
 
 def _worker(names: _Names, stage: Stage, models: Sequence[str]) -> tuple[list[str], list[str]]:
-    jobs, reads = names.stream(JOBS), TEXT if stage is TALKER else CODES
-    consumers = [f"{jobs}.{names.stream(stage.durable(model))}" for model in models]
+    reads = TEXT if stage is TALKER else CODES
     feeds = [VOCODER] if stage is TALKER else []
-    made = [f"{jobs}.{names.stream(s.durable(model))}" for s in (stage, *feeds) for model in models]
+    consumers = names.consumers(stage, models)
+    made = [one for each in (stage, *feeds) for one in names.consumers(each, models)]
     publish = [
         *names.subjects(*(f"job.{fed.queue}.*.*" for fed in feeds)),
         *names.subjects(*_written(stage.writes), *_read(reads)),
@@ -161,7 +172,9 @@ def _derivation(names: _Names, stage: Stage) -> list[str]:
 
 def _setup(names: _Names) -> list[str]:
     actions = ("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE")
-    return [subject for action in actions for subject in _api(action, names.all)]
+    made = [subject for action in actions for subject in _api(action, names.all)]
+    retired = names.stream(RETIRED_JOBS)
+    return [*made, *_api("STREAM.INFO", [retired]), *_api("STREAM.DELETE", [retired])]
 
 
 def _written(log: Log) -> tuple[str, ...]:

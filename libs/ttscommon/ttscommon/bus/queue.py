@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import nats.errors
 import nats.js.errors
 import structlog
 
-from ttscommon import subjects, tracing
+from ttscommon import tracing
 from ttscommon.bus.deliveries import NAK, JobFeed
 from ttscommon.bus.direct import direct_get
 from ttscommon.bus.faults import QUEUE_FULL, WRONG_LAST_SEQUENCE, Unreachable, code_of, reason
 from ttscommon.bus.link import Link
 from ttscommon.errors import BusUnavailable, MalformedMessage, Overloaded
 from ttscommon.messages import SpeechRequest, decode, encode
-from ttscommon.subjects import Stage
+from ttscommon.subjects import STAGES, TALKER, VOCODER, Stage
 from ttscommon.tasks import stop
 
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
@@ -81,48 +83,93 @@ class JobQueue:
             if not await self._submit(stage, again, expected=job.sequence):
                 return False
         try:
-            await self._link.jetstream.delete_msg(self._link.name(subjects.JOBS), job.sequence)
+            await self._link.jetstream.delete_msg(self._stream(stage), job.sequence)
         except nats.js.errors.NotFoundError:
             return True
         except Unreachable as error:  # delivered again, it is found fenced and thrown away
             log_.info("requeue.old_left", request_id=again.request_id, error=reason(error))
         return True
 
+    async def remake(self, request: SpeechRequest) -> bool:
+        """Have the audio of an ended request made again; False if it has a vocode job already.
+
+        Raises Overloaded, BusUnavailable.
+        """
+        request = msgspec.structs.replace(request, created_unix_s=time.time())
+        attempt = secrets.token_hex(4)
+        return await self._submit(VOCODER, request, expected=0, attempt=attempt)
+
     async def find(self, stage: Stage, request_id: str) -> QueuedJob | None:
         """The request's job, until a worker has acknowledged it; as any replica has it.
 
         Raises BusUnavailable.
         """
-        stream = self._link.name(subjects.JOBS)
         query = {"multi_last": [self._link.subject(stage.job_of(request_id))]}
         try:
             timeout_s = self._link.settings.publish_timeout_s
-            found = await direct_get(self._link, stream, query, timeout_s)
+            found = await direct_get(self._link, self._stream(stage), query, timeout_s)
         except Unreachable as error:
             raise BusUnavailable("the queue could not be read") from error
         return _job(*found[-1]) if found else None
 
+    async def held(self, request_ids: Sequence[str]) -> set[str]:
+        """Those of at most 1,024 requests that have a job, in work or not; see `find`.
+
+        Raises BusUnavailable.
+        """
+        found: set[str] = set()
+        timeout_s = self._link.settings.publish_timeout_s
+        for stage in STAGES.values():
+            names = [self._link.subject(stage.job_of(request_id)) for request_id in request_ids]
+            query = {"multi_last": names}
+            try:
+                jobs = await direct_get(self._link, self._stream(stage), query, timeout_s)
+            except Unreachable as error:
+                raise BusUnavailable("the queue could not be read") from error
+            found.update(headers["Nats-Subject"].rsplit(".", 1)[1] for headers, _ in jobs)
+        return found
+
     async def jobs(self) -> list[tuple[str, str, str]]:
         """Queue, model and request of every job that is not acknowledged; raises BusUnavailable."""
         prefix = self._link.subject("job.")
-        try:
-            info = await self._link.jetstream.stream_info(
-                self._link.name(subjects.JOBS), subjects_filter=f"{prefix}>"
-            )
-        except Unreachable as error:
-            raise BusUnavailable("the queue could not be listed") from error
-        names = (name.removeprefix(prefix).split(".") for name in info.state.subjects or {})
-        return [(parts[0], parts[1], parts[2]) for parts in names if len(parts) == 3]
+        found = []
+        for stage in STAGES.values():
+            every = self._link.subject(stage.all_jobs)
+            try:
+                info = await self._link.jetstream.stream_info(
+                    self._stream(stage), subjects_filter=every
+                )
+            except Unreachable as error:
+                raise BusUnavailable("the queue could not be listed") from error
+            found += [name.removeprefix(prefix).split(".") for name in info.state.subjects or {}]
+        return [(parts[0], parts[1], parts[2]) for parts in found if len(parts) == 3]
 
     async def backlog(self, stage: Stage, model: str) -> Backlog:
         """Raises BusUnavailable."""
         durable = self._link.name(stage.durable(model))
         try:
-            info = await self._link.jetstream.consumer_info(self._link.name(subjects.JOBS), durable)
+            info = await self._link.jetstream.consumer_info(self._stream(stage), durable)
         except Unreachable as error:
             raise BusUnavailable("the broker does not say how long the queue is") from error
         given = info.delivered.stream_seq if info.delivered else 0
         return Backlog(info.num_pending or 0, given)
+
+    async def withdraw(self, stage: Stage, model: str, request_id: str) -> int:
+        """Take back a job that no worker was given; returns how many waited, 0 if it did not.
+
+        Raises BusUnavailable.
+        """
+        job = await self.find(stage, request_id)
+        backlog = await self.backlog(stage, model)
+        if job is None or job.sequence <= backlog.given:
+            return 0
+        try:
+            await self._link.jetstream.delete_msg(self._stream(stage), job.sequence)
+        except nats.js.errors.NotFoundError:
+            return 0
+        except Unreachable as error:
+            raise BusUnavailable("the job could not be taken back") from error
+        return backlog.waiting
 
     async def waiting(self, stage: Stage, model: str) -> int:
         """Jobs not yet given to anybody; raises BusUnavailable."""
@@ -132,14 +179,21 @@ class JobQueue:
         """Have a job given to another worker on behalf of its holder; raises BusUnavailable."""
         await self._link.ask(receipt, NAK, timeout_s)
 
-    def feed(self, stage: Stage, model: str) -> JobFeed:
-        """The pull side, for one worker."""
-        return JobFeed(self._link, stage, model)
+    def feed(self, stage: Stage, model: str, load: Callable[[], float] = lambda: 0.0) -> JobFeed:
+        """The pull side, for one worker; see JobFeed."""
+        return JobFeed(self._link, stage, model, load)
 
-    async def _submit(self, stage: Stage, request: SpeechRequest, *, expected: int) -> bool:
-        """False if the request's last job is another than `expected`."""
+    async def _submit(
+        self, stage: Stage, request: SpeechRequest, *, expected: int, attempt: str = ""
+    ) -> bool:
+        """False if the request's last job is another than `expected`.
+
+        attempt: what tells it from an earlier job of the request that is done.
+        """
+        if stage is not TALKER:
+            request = request.without_text()
         headers = {
-            "Nats-Msg-Id": f"{stage.queue}.{request.request_id}.{expected}",
+            "Nats-Msg-Id": f"{stage.queue}.{request.request_id}.{attempt or expected}",
             _EXPECTED: str(expected),
         }
         with tracing.sending(stage, request, headers):
@@ -147,12 +201,13 @@ class JobQueue:
 
     async def _send(self, stage: Stage, request: SpeechRequest, headers: dict[str, str]) -> bool:
         subject, data = stage.job(request.model, request.request_id), encode(request)
+        stream = self._stream(stage)
         tuning = self._tuning
         deadline_s = time.monotonic() + tuning.submit_s
         pause_s = tuning.first_pause_s
         while True:
             try:
-                await self._or_reconnected(self._publish(subject, data, headers))
+                await self._or_reconnected(self._publish(stream, subject, data, headers))
                 return True
             except nats.js.errors.APIError as error:
                 if code_of(error) == QUEUE_FULL:
@@ -167,14 +222,19 @@ class JobQueue:
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, tuning.longest_pause_s)
 
-    async def _publish(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
+    async def _publish(
+        self, stream: str, subject: str, data: bytes, headers: dict[str, str]
+    ) -> None:
         await self._link.jetstream.publish(
             self._link.subject(subject),
             data,
             timeout=self._link.settings.publish_timeout_s,
-            stream=self._link.name(subjects.JOBS),
+            stream=stream,
             headers=dict(headers),
         )
+
+    def _stream(self, stage: Stage) -> str:
+        return self._link.name(stage.stream)
 
     async def _or_reconnected(self, request: Coroutine[Any, Any, object]) -> None:
         """Wait for `request`, or raise StaleConnectionError at the next reconnection.

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import structlog
 
@@ -16,7 +16,7 @@ from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore, Stored
 from ttscommon.bus.timeline import Timeline
-from ttscommon.errors import LogGone, MalformedMessage
+from ttscommon.errors import AntiphonError, LogGone, MalformedMessage
 from ttscommon.messages import Chunk, End, decode_record
 from ttscommon.subjects import Log
 from ttscommon.tasks import stop
@@ -42,6 +42,9 @@ class ReaderTuning:
     gone_s: float = 1.0
 
 
+DEFAULT_TUNING: Final = ReaderTuning()
+
+
 class LogReader:
     """Yields a request's chunks from `start` on, contiguous, each once, then exactly one End.
 
@@ -59,7 +62,7 @@ class LogReader:
         start: int = 0,
         *,
         fresh: bool = False,
-        tuning: ReaderTuning = ReaderTuning(),
+        tuning: ReaderTuning = DEFAULT_TUNING,
     ) -> None:
         self.repairs = 0
         self._link = link
@@ -75,7 +78,7 @@ class LogReader:
         self._suspect = asyncio.Event()
         self._stopped = False
         self._more = False
-        self._failure: LogGone | None = None
+        self._failure: AntiphonError | None = None
         self._gone_s: float | None = None
         self._idle_s = self._tuning.idle_first_s
         self._subscriptions: list[object] = []

@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -19,10 +19,10 @@ import structlog
 from nats.js.api import StreamConfig
 
 from ttscommon.bus.faults import NO_ROOM, Unreachable, code_of, reason
-from ttscommon.bus.layout import Layout, differences
+from ttscommon.bus.layout import JOBS_PER_SLOT, Layout, differences
 from ttscommon.bus.link import Link
 from ttscommon.errors import AntiphonError, BusUnavailable
-from ttscommon.subjects import CODES, JOBS, Stage
+from ttscommon.subjects import CODES, RETIRED_JOBS, STAGES, TALKER, Stage
 
 T = TypeVar("T")
 
@@ -67,10 +67,12 @@ class Setup:
         self._tuning = tuning
 
     async def inspect(self) -> list[Finding]:
-        """What is not as these settings want it; raises BusUnavailable."""
-        layout = await self._layout()
-        findings = [await self._inspect(wanted) for wanted in layout.streams()]
-        return [finding for finding in findings if finding is not None]
+        """What is not as these settings want it, for the user `setup`; raises BusUnavailable."""
+        retired = self._link.name(RETIRED_JOBS)
+        if await self._found(retired) is None:
+            return await self._findings()
+        finding = Finding(retired, ("was replaced by a stream for each stage",))
+        return [finding, *await self._findings()]
 
     async def create(self) -> list[str]:
         """Create the streams that are missing, and change none; returns their names."""
@@ -86,7 +88,7 @@ class Setup:
     async def verify(self) -> None:
         """Raises BusUnprepared unless everything is there as this service needs it."""
         until_s = time.monotonic() + self._tuning.missing_s
-        while findings := await self.inspect():
+        while findings := await self._findings():
             if not all(f.missing for f in findings) or time.monotonic() > until_s:
                 problems = "\n  ".join(map(str, findings))
                 raise BusUnprepared(
@@ -99,33 +101,64 @@ class Setup:
     async def ensure_consumer(self, stage: Stage, model: str) -> None:
         """Create the durable consumer that a stage's replicas share for `model`, if it is missing.
 
-        Raises BusUnavailable.
+        Raises BusUnavailable, or BusUnprepared where the broker is too old for it.
         """
         config = Layout(self._link.settings.prefix).consumer(stage, model)
-        jobs = self._link.name(JOBS)
+        jobs = self._link.name(stage.stream)
 
         async def create() -> None:
             try:
                 await self._jetstream.consumer_info(jobs, config.durable_name or "")
             except nats.js.errors.NotFoundError:
-                await self._jetstream.add_consumer(jobs, config)
+                try:
+                    await self._jetstream.add_consumer(jobs, config)
+                except nats.js.errors.BadRequestError as error:
+                    reason_ = f"{error.description}; NATS 2.12 or later is needed"
+                    raise BusUnprepared(f"{config.durable_name}: {reason_}") from error
 
         await self._patiently(create)
 
     async def _apply(self, *, change: bool) -> list[str]:
         done = []
-        for wanted in (await self._layout()).streams():
+        layout = await self._layout()
+        first_seq = await self._retire() if change else 0
+        for wanted in layout.streams():
             finding = await self._inspect(wanted)
             if finding is None or not (finding.missing or change):
                 continue
             manager = self._jetstream
             action = manager.add_stream if finding.missing else manager.update_stream
+            if finding.missing and first_seq and wanted.name in self._queues:
+                wanted = replace(wanted, first_seq=first_seq)
             try:
                 await self._patiently(partial(action, wanted))
             except nats.js.errors.BadRequestError as error:
                 raise BusUnprepared(f"{finding}: {error.description}") from error
             done.append(finding.stream)
         return done
+
+    async def _findings(self) -> list[Finding]:
+        layout = await self._layout()
+        findings = [await self._inspect(wanted) for wanted in layout.streams()]
+        return [finding for finding in findings if finding is not None]
+
+    @property
+    def _queues(self) -> list[str]:
+        return [self._link.name(stage.stream) for stage in STAGES.values()]
+
+    async def _retire(self) -> int:
+        """Delete the queue that both stages shared; returns the sequence that would have been next.
+
+        Epochs are made of sequences, and requests of before may be heard again: they must grow.
+        """
+        name = self._link.name(RETIRED_JOBS)
+        try:
+            info = await self._patiently(lambda: self._jetstream.stream_info(name))
+        except nats.js.errors.NotFoundError:
+            return 0
+        await self._patiently(lambda: self._jetstream.delete_stream(name))
+        log_.warning("bus.retired", stream=name, jobs=info.state.messages)
+        return info.state.last_seq + 1
 
     async def _inspect(self, wanted: StreamConfig) -> Finding | None:
         name = wanted.name or ""
@@ -139,15 +172,16 @@ class Setup:
         """What the settings ask for; what they leave open stays as it is, or gets the default."""
         settings = self._link.settings
         default = Layout(settings.prefix)
-        replicas, max_log_bytes = settings.replicas, settings.max_log_bytes
-        if replicas is None:
-            jobs = await self._found(self._link.name(JOBS))
-            replicas = jobs.num_replicas if jobs else None
-        if max_log_bytes is None:
-            codes = await self._found(self._link.name(CODES.stream))
-            max_log_bytes = codes.max_bytes if codes else None
+        codes = await self._found(self._link.name(CODES.stream))
+        jobs = await self._found(self._link.name(TALKER.stream))
+        replicas = settings.replicas or (codes and codes.num_replicas)
+        max_log_bytes = settings.max_log_bytes or (codes and codes.max_bytes)
+        slots = settings.slots or (jobs and (jobs.max_msgs or 0) // JOBS_PER_SLOT)
         return Layout(
-            settings.prefix, replicas or default.replicas, max_log_bytes or default.max_log_bytes
+            settings.prefix,
+            replicas or default.replicas,
+            max_log_bytes or default.max_log_bytes,
+            slots or default.slots,
         )
 
     async def _found(self, name: str) -> StreamConfig | None:

@@ -10,7 +10,7 @@ from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logstore import LogStore, Stored
 from ttscommon.bus.timeline import Timeline
 from ttscommon.errors import BusUnavailable, Fenced
-from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, Takeover
+from ttscommon.messages import Checkpoint, Chunk, End, Position, Takeover
 from ttscommon.subjects import Log
 from ttscommon.tasks import stop
 
@@ -18,16 +18,26 @@ from ttscommon.tasks import stop
 @dataclass(frozen=True)
 class WriterTuning:
     """`window`: records that may wait for their commit, some seconds of speech. `recent`: committed
-    records that a NACK still brings back without a read of the log. Seconds: `offer_s`: how long
-    readers may take to offer what they heard; one that is alive answers within milliseconds.
-    `leader_s`: how long a log's leader may take, before its followers are asked instead.
+    records that a NACK still brings back without a read of the log.
+
+    Audio: `positions` that may wait for their commit, longer than an election; `position_s` of
+    sound lie between two. A NACK brings `tail_bytes` of sound back, `resend_bytes` of it at once.
+
+    Seconds: `offer_s`: how long readers may take to offer what they heard; one that is alive
+    answers within milliseconds. `ask_s` lies between two questions while no reader of audio
+    answers. `leader_s`: how long a log's leader may take, before its followers are asked instead.
     `restore_s`: how long a log may take to be read; `again_s` lies between two reads. `close_s`:
     how long the last records may take, longer than an election.
     """
 
     window: int = 64
     recent: int = 16
+    positions: int = 8
+    position_s: float = 2.0
+    tail_bytes: int = 1 << 20
+    resend_bytes: int = 1 << 18
     offer_s: float = 0.15
+    ask_s: float = 0.2
     leader_s: float = 0.15
     restore_s: float = 30.0
     again_s: float = 0.02
@@ -41,17 +51,21 @@ DEFAULT_TUNING: Final = WriterTuning()
 class Predecessor:
     """A log's end. `certain`: its leader said so; else followers did, which may lag behind.
 
-    `own`: the last record is this very epoch's.
+    `own`: the last record is this very epoch's. `end`: the End, if it has one.
     """
 
     sequence: int = 0
     position: int = 0
     epoch: int = 0
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
-    ended: bool = False
+    end: End | None = None
     own: bool = False
     certain: bool = False
     restored: list[Chunk] = field(default_factory=list)
+
+    @property
+    def ended(self) -> bool:
+        return self.end is not None
 
     @classmethod
     def of(cls, tail: Stored | None, epoch: int) -> Predecessor:
@@ -59,12 +73,12 @@ class Predecessor:
         if tail is None:
             return cls()
         record = tail.record
-        ended = isinstance(record, End)
-        if record.epoch > epoch and not ended:
+        end = record if isinstance(record, End) else None
+        if record.epoch > epoch and end is None:
             raise Fenced(f"epoch {record.epoch} owns the log", owner=record.epoch)
-        known = record.checkpoint if isinstance(record, AudioChunk | Takeover) else Checkpoint()
+        known = record.checkpoint if isinstance(record, Position | Takeover) else Checkpoint()
         own = record.epoch == epoch
-        return cls(tail.sequence, record.end, record.epoch, known, ended, own)
+        return cls(tail.sequence, record.end, record.epoch, known, end, own)
 
 
 async def find_predecessor(

@@ -12,7 +12,7 @@ from bisect import insort
 from collections import deque
 from typing import Final
 
-from ttscommon.messages import Chunk, End, LogRecord, Takeover
+from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, LogRecord, Position, Takeover
 
 MAX_HELD: Final = 1024
 # Enough of what was committed to bridge what followers of a leader that died do not show yet.
@@ -23,13 +23,16 @@ class Timeline:
     """Merges records from position `start` on.
 
     Invariants: `next` only grows; every position from `start` to `next` was delivered once;
-    at most one End is delivered, and nothing after it.
+    at most one End is delivered, and nothing after it. `checkpoint` is that of the last chunk, if
+    it was one of audio.
     """
 
     def __init__(self, start: int = 0) -> None:
         self.next = start
         self.epoch = 0
         self.ended = False
+        self.checkpoint = Checkpoint()
+        self._told = start
         self._end: End | None = None
         self._end_committed = False
         self._held: list[tuple[int, int, bool, Chunk]] = []
@@ -39,8 +42,15 @@ class Timeline:
 
     @property
     def gap(self) -> bool:
-        """Something later is here, but not what comes next."""
-        return not self.ended and (bool(self._held) or self._end is not None)
+        """Something later is here, or is known to have been sent, but not what comes next."""
+        if self.ended:
+            return False
+        return bool(self._held) or self._end is not None or self._told > self.next
+
+    @property
+    def end(self) -> End | None:
+        """The End, if the log is known to hold it."""
+        return self._end if self._end_committed else None
 
     @property
     def gone(self) -> bool:
@@ -90,6 +100,8 @@ class Timeline:
     def _feed(self, record: LogRecord, *, committed: bool) -> list[Chunk | End]:
         if isinstance(record, End):
             self._end, self._end_committed = record, committed
+        elif isinstance(record, Position):
+            self._told = max(self._told, record.end)
         elif not isinstance(record, Takeover) and record.end > self.next:
             self._hold(record, committed)
         return self._release()
@@ -113,6 +125,8 @@ class Timeline:
                 continue
             part = chunk if chunk.start == self.next else chunk.tail(self.next)
             self.next = part.end
+            if isinstance(part, AudioChunk):
+                self.checkpoint = part.checkpoint
             (self._committed if committed else self._uncommitted).append(part)
             ready.append(part)
         if self._end is not None and self._end.start <= self.next:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ttscommon.errors import AntiphonError
-from ttscommon.messages import End, LogRecord, Takeover
+from ttscommon.messages import End, LogRecord, Position, Takeover
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Window:
                 self._waiting.popleft()
             if self._waiting and self._waiting[0].record.start < position:
                 chunk = self._waiting[0].record
-                if not isinstance(chunk, End | Takeover):
+                if not isinstance(chunk, End | Position | Takeover):
                     self._waiting[0] = rewrite(chunk.tail(position))
             self._changed.notify_all()
 
@@ -93,3 +93,43 @@ class Window:
             for pending in (*self._recent, *self._waiting)
             if pending.record.end > position or isinstance(pending.record, End)
         ]
+
+
+class Tail:
+    """The last `room` bytes of what was sent live, oldest first; at least one record is kept.
+
+    `start`: the position of the first sample that is still here; what is asked for before it has
+    left. Everything from there to what was sent last is here.
+    """
+
+    def __init__(self, room: int, start: int = 0) -> None:
+        self.start = start
+        self._room = room
+        self._bytes = 0
+        self._sent: deque[Pending] = deque()
+
+    def add(self, pending: Pending) -> None:
+        self._sent.append(pending)
+        self._bytes += len(pending.data)
+        while self._bytes > self._room and len(self._sent) > 1:
+            gone = self._sent.popleft()
+            self._bytes -= len(gone.data)
+            self.start = gone.record.end
+
+    def begin(self, start: int) -> None:
+        """Forget all: what is sent next starts there."""
+        self._sent.clear()
+        self._bytes, self.start = 0, start
+
+    def behind(self, position: int, most: int) -> list[Pending]:
+        """What a reader lacks that has everything before `position`, of about `most` bytes."""
+        found: list[Pending] = []
+        size = 0
+        for pending in self._sent:
+            if pending.record.end <= position and not isinstance(pending.record, End):
+                continue
+            if found and size + len(pending.data) > most:
+                break
+            found.append(pending)
+            size += len(pending.data)
+        return found

@@ -18,13 +18,12 @@ from ttscommon.bus.window import Pending, Window
 from ttscommon.epochs import is_first
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
 from ttscommon.messages import (
-    AudioChunk,
     Checkpoint,
     Chunk,
+    CodecChunk,
     End,
     LogRecord,
     Takeover,
-    TextPiece,
     encode,
 )
 from ttscommon.subjects import Log
@@ -56,6 +55,7 @@ class LogWriter:
         self.checkpoint = Checkpoint()
         self.position = 0
         self.ended = False
+        self.found_end: End | None = None
         self._link = link
         self._logs = logs
         self._tuning = tuning
@@ -88,8 +88,8 @@ class LogWriter:
         self._subscription = await self._link.subscribe(nack, self._on_nack)
         self._link.on_reconnect(self._resend_window)
         self._committer = asyncio.create_task(self._commit_loop(), name=f"commit-{nack}")
-        if not fresh and not self.ended:
-            await self._adopt_heard(restore=restore)
+        if not fresh:
+            await self._find_readers(restore=restore)
         if not fresh:
             log_.info(
                 "log.taken_over",
@@ -103,13 +103,10 @@ class LogWriter:
 
     async def put(self, chunk: Chunk) -> None:
         """Deliver `chunk`, which must start at `position`; waits only for room in the window."""
-        if chunk.start != self.position:
-            raise ValueError(f"chunk starts at {chunk.start}, the log is at {self.position}")
-        if self.ended:
-            raise ValueError("the log has its end already")
+        self._require_next(chunk)
         await self._append(chunk)
         self.position = chunk.end
-        if not isinstance(chunk, TextPiece):
+        if isinstance(chunk, CodecChunk):
             tracing.first_chunk(chunk.spent[-1].engine_s if chunk.spent else 0.0)
 
     async def end(self, end: End) -> None:
@@ -144,6 +141,12 @@ class LogWriter:
             await stop(self._committer)
             self._committer = None
 
+    def _require_next(self, chunk: Chunk) -> None:
+        if chunk.start != self.position:
+            raise ValueError(f"chunk starts at {chunk.start}, the log is at {self.position}")
+        if self.ended:
+            raise ValueError("the log has its end already")
+
     async def _append(self, record: LogRecord) -> None:
         pending = self._pending(record)
         await self._window.add(pending)
@@ -160,7 +163,7 @@ class LogWriter:
                 self._logs, self._log, self._request_id, self._epoch, self._tuning, restore=restore
             )
             self.position, self.checkpoint = found.position, found.checkpoint
-            self.restored, self.ended = found.restored, found.ended
+            self.restored, self.ended, self.found_end = found.restored, found.ended, found.end
             self._committed = self.position
             if self.ended:
                 return  # whoever ended it: there is nothing left to own
@@ -214,8 +217,10 @@ class LogWriter:
             raise Fenced(f"the log of {self._request_id} has its end", owner=tail.epoch)
         return tail
 
-    async def _adopt_heard(self, *, restore: bool) -> None:
+    async def _find_readers(self, *, restore: bool) -> None:
         """Commit first what readers got live and the log lacks: nobody may hear two versions."""
+        if self.ended:
+            return
         heard = await offers.ask(
             self._link, self._log, self._request_id, self.position, self._tuning.offer_s
         )  # nothing if nobody listens: sampling is deterministic, so it comes out the same anyway
@@ -226,8 +231,6 @@ class LogWriter:
                     await self.end(ready)
                 else:
                     await self.put(ready)
-                    if isinstance(ready, AudioChunk):
-                        self.checkpoint = ready.checkpoint
                     if restore:
                         self.restored.append(ready)
 

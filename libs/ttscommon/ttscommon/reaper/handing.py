@@ -58,42 +58,50 @@ class HandingOn:
             lease = lease.released(deaths=await self._deaths(lease))
         else:
             lease = lease.released()
-        if lease.deaths and died and not await self._store(lease, seen.lease.worker_id):
-            return False
+        ways = [self._by_queue, self._directly]
+        if lease.deaths and died:
+            stored = await self._store(lease, seen.lease.worker_id)
+            if stored is None:
+                return False
+            if not stored:
+                ways.reverse()  # a worker that is asked is told of the deaths
         pause_s = self._tuning.first_pause_s
         while self._is_last(lease):
-            if await self._by_queue(lease):
-                if self._is_last(lease):
-                    self._view.put(lease)
-                return True
-            if await self._directly(lease):
-                return True
+            for way in ways:
+                if await way(lease):
+                    return True
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, self._tuning.longest_pause_s)
         return False
 
     async def _deaths(self, lease: Lease) -> int:
-        """Deaths in a row that the job has seen without its log growing, this one included."""
+        """Deaths in a row that the job has seen without its log growing, this one included.
+
+        As many as before if the log does not say in time.
+        """
         stage = STAGES[lease.stage]
         try:
             async with asyncio.timeout(self._tuning.tail_s):
                 grown = await grew(self._bus, stage.writes, lease.request_id, lease.epoch)
         except TimeoutError:
             grown = None
-        return lease.deaths + 1 if grown is False else 0
+        if grown is None:
+            return lease.deaths
+        return 0 if grown else lease.deaths + 1
 
-    async def _store(self, lease: Lease, holder: str) -> bool:
-        """Write what is known of the job for its next holder; False if there is one already.
+    async def _store(self, lease: Lease, holder: str) -> bool | None:
+        """Write what is known of the job for its next holder; None if there is one already.
 
-        A bucket without a leader must not hold the job up: then the worker is told, or nobody.
+        False if it could not be written: a bucket without a leader must not hold the job up.
         """
         try:
             async with asyncio.timeout(self._tuning.tail_s):
                 await HeldLease(lease, holder=holder).take(self._bus, figures=False)
         except Fenced:
-            return False
+            return None
         except (TimeoutError, BusUnavailable):
             log_.info("deaths.unwritten", request_id=lease.request_id, deaths=lease.deaths)
+            return False
         return True
 
     def _is_last(self, lease: Lease) -> bool:
@@ -106,6 +114,8 @@ class HandingOn:
             await self._bus.queue.hand_on(lease.receipt, self._tuning.nak_s)
         except BusUnavailable:
             return False
+        if self._is_last(lease):
+            self._view.put(lease)
         return True
 
     async def _directly(self, lease: Lease) -> bool:
@@ -159,6 +169,14 @@ class HandingOn:
             self._replicas = [one for value in reports.values() if (one := _parse(value))]
             self._replicas_s = now
         return self._replicas
+
+    async def refresh(self) -> None:
+        """Read who reports; raises BusUnavailable."""
+        await self._live_replicas()
+
+    def workers(self) -> set[str]:
+        """Everyone who reported at the last refresh."""
+        return {replica.worker_id for replica in self._replicas}
 
     def _is_dead(self, worker_id: str, lease: Lease) -> bool:
         held = self._view[lease.key]

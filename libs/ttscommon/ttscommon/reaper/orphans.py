@@ -14,11 +14,14 @@ import structlog
 
 from ttscommon import subjects
 from ttscommon.bus import Backlog, Bus, QueuedJob
-from ttscommon.errors import AntiphonError, BusUnavailable
+from ttscommon.epochs import epoch_of
+from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
+from ttscommon.leases import HeldLease, Lease
 from ttscommon.messages import End
+from ttscommon.progress import grew
 from ttscommon.reaper.handing import HandingOn
 from ttscommon.reaper.tuning import ReaperTuning
-from ttscommon.reaper.view import LeaseView
+from ttscommon.reaper.view import LeaseView, Seen
 from ttscommon.subjects import STAGES, Stage
 
 log_ = structlog.get_logger(__name__)
@@ -87,16 +90,34 @@ class Orphans:
     async def _rescue(self, stage: Stage, job: QueuedJob) -> None:
         request_id = job.request.request_id
         known = self._view[f"{stage.name}.{request_id}"]
-        if known is not None:
+        if known is not None and known.lease.receipt:
             # Given back, and lost on the way: its receipt is known, so the job stays the same.
             await self._handing.run(known, died=False)
             return
         try:
             tail = await self._bus.logs.last(stage.writes, request_id, self._tuning.tail_s)
             ended = tail is not None and isinstance(tail.record, End)
-            if not ended and await self._bus.queue.requeue(stage, job):
+            if ended and not job.request.remake:
+                return
+            await self._note_death(stage, job, known)
+            if await self._bus.queue.requeue(stage, job):
                 log_.warning("orphans.requeued", request_id=request_id, stage=stage.name)
         except BusUnavailable:
             raise
         except AntiphonError as error:
             log_.warning("orphans.left", request_id=request_id, error=error.message)
+
+    async def _note_death(self, stage: Stage, job: QueuedJob, known: Seen | None) -> None:
+        """Whoever was given the job died before its lease: tell the next holder.
+
+        A request that crashes its worker at once would else be given to one after another.
+        """
+        request_id, epoch = job.request.request_id, epoch_of(job.sequence, 1)
+        if await grew(self._bus, stage.writes, request_id, epoch):
+            return
+        deaths = 1 + (known.lease.deaths if known is not None else 0)
+        lease = Lease("", stage.name, request_id, epoch, receipt="", deaths=deaths)
+        try:
+            await HeldLease(lease).take(self._bus, figures=False)
+        except Fenced as error:
+            log_.debug("orphans.taken", request_id=request_id, error=error.message)

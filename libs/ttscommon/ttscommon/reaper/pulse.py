@@ -57,12 +57,25 @@ class Pulse:
         self._silent_s.pop(worker_id, None)
         return Verdict.ALIVE
 
+    def doubted_s(self, worker_id: str) -> float | None:
+        """For how long a worker that was absent may yet come back; None if it was not."""
+        since_s = self._absent_s.get(worker_id)
+        if since_s is None:
+            return None
+        now = time.monotonic()
+        return max(0.0, since_s + self._enough_s(now, reported=False) - now)
+
     def _absent(self, worker_id: str, asked_s: float, reported: bool) -> Verdict:
-        tuning = self._tuning
         since_s = self._absent_s.setdefault(worker_id, asked_s)
-        was_away = asked_s - self._back_s < tuning.reunion_s or not self._bus.connected
-        enough_s = tuning.reunion_s if was_away else 0.0 if reported else tuning.gone_s
-        return Verdict.GONE if time.monotonic() - since_s >= enough_s else Verdict.DOUBTFUL
+        lasted_s = time.monotonic() - since_s
+        enough_s = self._enough_s(asked_s, reported)
+        return Verdict.GONE if lasted_s >= enough_s else Verdict.DOUBTFUL
+
+    def _enough_s(self, asked_s: float, reported: bool) -> float:
+        tuning = self._tuning
+        if asked_s - self._back_s < tuning.reunion_s or not self._bus.connected:
+            return tuning.reunion_s
+        return 0.0 if reported else tuning.gone_s
 
     def _silent(self, worker_id: str, asked_s: float) -> Verdict:
         now = time.monotonic()

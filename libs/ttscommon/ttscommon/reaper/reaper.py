@@ -40,6 +40,8 @@ class Reaper:
         self._pulse = Pulse(bus, tuning)
         self._handing = HandingOn(bus, self.view, tuning)
         self._orphans = Orphans(bus, self.view, self._handing, tuning)
+        self._doubted: set[str] = set()
+        self._announced: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -57,6 +59,7 @@ class Reaper:
                 disconnects,
                 self._forever(self._election.stand, tuning.round_s),
                 self._forever(self._refresh, tuning.view_s),
+                self._forever(self._refresh_replicas, tuning.replicas_s),
                 self._forever(self._ping_round, tuning.round_s),
                 self._forever(self._check_orphans, tuning.check_s),
             )
@@ -68,8 +71,31 @@ class Reaper:
     async def check(self, worker_id: str, *, reported: bool = False) -> None:
         """Ping a worker, and hand its jobs on if it is dead."""
         verdict = await self._pulse.check(worker_id, reported=reported)
-        if verdict in (Verdict.GONE, Verdict.SILENT) and self.leading:
-            self._hand_on(worker_id, verdict)
+        if verdict is Verdict.ALIVE:
+            self._announced.discard(worker_id)
+        if verdict in (Verdict.GONE, Verdict.SILENT):
+            if self.leading:
+                self._hand_on(worker_id, verdict)
+                await self._announce(worker_id)
+        elif (pause_s := self._pulse.doubted_s(worker_id)) is not None:
+            self._look_again(worker_id, pause_s)
+
+    def _look_again(self, worker_id: str, pause_s: float) -> None:
+        """As soon as an absence has lasted long enough, which is between two rounds."""
+        if worker_id not in self._doubted:
+            self._doubted.add(worker_id)
+            self._in_background(self._check_again(worker_id, pause_s))
+
+    async def _check_again(self, worker_id: str, pause_s: float) -> None:
+        await asyncio.sleep(pause_s)
+        self._doubted.discard(worker_id)
+        await self.check(worker_id)
+
+    async def _announce(self, worker_id: str) -> None:
+        """Tell the gateways, once, that a worker has no slots any more."""
+        if worker_id not in self._announced:
+            self._announced.add(worker_id)
+            await self._bus.link.send_raw(subjects.gone(worker_id), worker_id.encode())
 
     async def _on_reconnect(self) -> None:
         self._pulse.came_back()
@@ -86,12 +112,17 @@ class Reaper:
         if self.leading:
             await self.view.refresh()
 
+    async def _refresh_replicas(self) -> None:
+        if self.leading:
+            await self._handing.refresh()
+
     async def _ping_round(self) -> None:
-        """Workers that hold jobs must answer, whether or not a disconnect was seen."""
+        """Workers must answer, idle or not, whether or not a disconnect was seen."""
         if not self.leading:
             return
-        workers = self.view.workers()
+        workers = self.view.workers() | self._handing.workers()
         self._pulse.forget_others(workers)
+        self._announced &= workers
         await asyncio.gather(*(self.check(worker) for worker in workers))
 
     async def _check_orphans(self) -> None:
@@ -117,7 +148,7 @@ class Reaper:
             await self.view.refresh()  # it may have claimed a job since the last time
         except BusUnavailable:
             log_.debug("reaper.view_stale")
-        if self.view.held_by(worker_id):
+        if self.view.held_by(worker_id) or worker_id in self._handing.workers():
             await self.check(worker_id, reported=True)
 
     def _hand_on(self, worker_id: str, why: Verdict) -> None:

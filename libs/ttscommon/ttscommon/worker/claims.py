@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
+
+# A pull keeps the priority it was asked with, so it is asked anew when the load has fallen by so
+# much.
+_EASED: Final = 0.25
 
 
 class Claims:
     """Counts jobs and outstanding pulls; together they never exceed the slots.
 
     A job that is handed over directly goes before a pull: `preempted` is set, and the pull has to
-    end. While held, or once closed, nothing is pulled and nothing is taken.
+    end. So it has when this worker's load has fallen well below what the pull was asked with. While
+    held, or once closed, nothing is pulled and nothing is taken.
     """
 
     def __init__(self, total: int) -> None:
@@ -17,6 +23,7 @@ class Claims:
         self.used = 0
         self.preempted = asyncio.Event()
         self._pulls = 0
+        self._pulled_at = 0.0
         self._closing = 0
         self._held = False
         self._closed = False
@@ -25,6 +32,11 @@ class Claims:
     @property
     def free(self) -> int:
         return 0 if self._shut else self.total - self.used
+
+    @property
+    def load(self) -> float:
+        """The share of the slots that is taken."""
+        return self.used / self.total
 
     @property
     def _shut(self) -> bool:
@@ -36,6 +48,8 @@ class Claims:
             self._changed.clear()
             await self._changed.wait()
         self._pulls += 1
+        self._pulled_at = self.load
+        self._judge()
 
     def pulled(self) -> bool:
         """The pull brought a job; False if there is no room for it any more."""
@@ -92,7 +106,9 @@ class Claims:
         self._judge()
 
     def _judge(self) -> None:
-        if self._pulls and (self._shut or self.used + self._pulls > self.total):
+        full = self._shut or self.used + self._pulls > self.total
+        eased = self._pulled_at - self.load >= _EASED
+        if self._pulls and (full or eased):
             self.preempted.set()
         else:
             self.preempted.clear()

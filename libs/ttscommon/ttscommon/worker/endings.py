@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import msgspec
 import structlog
 
 from ttscommon.bus import Bus
@@ -13,7 +14,7 @@ from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
 from ttscommon.jobs import Job
 from ttscommon.messages import End, Outcome, encode
 from ttscommon.progress import grew
-from ttscommon.subjects import Log, Stage
+from ttscommon.subjects import AUDIO, Log, Stage
 from ttscommon.tasks import Chores
 from ttscommon.worker.leasekeeper import LeaseKeeper
 from ttscommon.worker.tuning import WorkerTuning
@@ -108,20 +109,41 @@ async def end_without_engine(
 
     Raises Fenced if another worker has the request.
     """
+    end = End(job.request_id, 0, outcome, code, message)
     try:
-        writer = await bus.writer(
-            log, job.request_id, job.epoch, restore=False, fresh=False, tenant=job.request.tenant
-        )
-        try:
-            if not writer.ended:
-                end = End(job.request_id, writer.position, outcome, code, message)
-                await writer.end(end)
-            await writer.close()
-        finally:
-            await writer.release()
+        await (_end_audio(bus, job, end) if log is AUDIO else _end_log(bus, log, job, end))
     except Fenced:
         raise
     except AntiphonError as error:
         log_.error("end.unstored", request_id=job.request_id, error=error.message)
-        end = End(job.request_id, 0, outcome, code, message, epoch=job.epoch)
-        await bus.link.send_raw(log.live(job.request_id), encode(end))
+        own = msgspec.structs.replace(end, epoch=job.epoch)
+        await bus.link.send_raw(log.live(job.request_id), encode(own))
+
+
+async def _end_log(bus: Bus, log: Log, job: Job, end: End) -> None:
+    """Behind whatever the log holds."""
+    writer = await bus.writer(
+        log, job.request_id, job.epoch, restore=False, fresh=False, tenant=job.request.tenant
+    )
+    try:
+        if not writer.ended:
+            await writer.end(msgspec.structs.replace(end, start=writer.position))
+        await writer.close()
+    finally:
+        await writer.release()
+
+
+async def _end_audio(bus: Bus, job: Job, end: End) -> None:
+    """Where the listener stands, or else as far as the log knows; to a listener alone if the log
+    has its End.
+    """
+    request = job.request
+    writer = await bus.audio_writer(job.request_id, job.epoch, fresh=False, tenant=request.tenant)
+    try:
+        start = writer.position if writer.listener is None else writer.listener.start
+        if writer.remaking is None or start < writer.remaking.start:
+            again = request.for_remaking()
+            await writer.end(msgspec.structs.replace(end, start=start, request=again))
+        await writer.close()
+    finally:
+        await writer.release()

@@ -47,7 +47,7 @@ class Intake:
 
     async def pull(self, model: str) -> None:
         """Pull one job after another, as slots become free; never ends."""
-        feed = self._bus.queue.feed(self._stage, model)
+        feed = self._bus.queue.feed(self._stage, model, lambda: self._claims.load)
         try:
             while True:
                 await self._claims.reserve()

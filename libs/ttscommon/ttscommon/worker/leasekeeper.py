@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
@@ -75,11 +76,12 @@ class LeaseKeeper:
         self._unreleased.pop(held.lease.key, None)
 
     async def renew(self) -> None:
-        """Tell the broker that the jobs are still worked on, and write their leases again."""
+        """Tell the broker that the jobs are still worked on, and write old leases again."""
         jobs = list(self._active.values())
         for job in jobs:
             await job.message.renew()
-        await asyncio.gather(*(self.write(job) for job in jobs))
+        old_s = time.monotonic() - self._tuning.renew_s
+        await asyncio.gather(*(self.write(job) for job in jobs if job.lease.written_s < old_s))
         for held in list(self._unreleased.values()):
             await self.release(held)
 

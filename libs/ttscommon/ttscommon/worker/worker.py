@@ -258,7 +258,12 @@ class Worker:
             self._metrics.recoveries.labels(self._stage.name).inc()
 
     async def _heed_tombstone(self, job: Job) -> None:
-        """Take the Cancel that came before anybody listened."""
+        """Take the Cancel that came before anybody listened.
+
+        What is made again is for another listener than the one who cancelled.
+        """
+        if job.request.remake:
+            return
         try:
             if await self._bus.is_cancelled(job.request_id):
                 job.control(Cancel(job.request_id, "cancelled before it was claimed"))

@@ -1,14 +1,19 @@
 """Admission: which requests may start now, by forecast, shares, floods, keys and limits."""
 
-from gateway.admission.admission import Admission, AdmissionLimits, Applicant, Grant
+from gateway.admission.admission import Admission, Grant
+from gateway.admission.exchange import Exchange
 from gateway.admission.keys import ANONYMOUS, KeyRing, KeysError
+from gateway.admission.peers import Peers
+from gateway.admission.terms import AdmissionLimits, Applicant
 
 __all__ = [
     "ANONYMOUS",
     "Admission",
     "AdmissionLimits",
     "Applicant",
+    "Exchange",
     "Grant",
     "KeyRing",
     "KeysError",
+    "Peers",
 ]

@@ -7,61 +7,25 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Protocol
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from gateway.admission.decaying import DecayingAverage
-from gateway.admission.floods import Congestion, FloodDetector, FloodLimits
-from gateway.admission.forecast import Forecast, View, forecast
-from gateway.admission.keys import Allowance, KeyRing
+from gateway.admission.floods import Congestion, FloodDetector
+from gateway.admission.forecast import Forecast, forecast
+from gateway.admission.keys import KeyRing
+from gateway.admission.limits import KeyLimits
+from gateway.admission.peers import GatewayUse, Peers
 from gateway.admission.shares import Shares, Standing
-from gateway.errors import Draining, RateLimited, Unavailable
+from gateway.admission.terms import AdmissionLimits, Applicant, Capacity
+from gateway.admission.turns import Turnstile
+from gateway.errors import Draining, Unavailable
 from gateway.settings import GatewaySettings
 from ttscommon.errors import AntiphonError, Overloaded
 from ttscommon.metrics import GatewayMetrics
 
-
-@dataclass(frozen=True)
-class AdmissionLimits:
-    """How admission weighs what it sees. Origin: docs/performance.md, "Overload, floods".
-
-    A stream beyond its tenant's share gets `borrowed_priority`. How long a stream keeps its slot
-    is a moving average that starts at `first_hold_s`. Predictions are corrected by at most
-    `bias_most`. A first sound may take `alone_factor` times what it takes a request alone before
-    it is refused, a borrowed stream's `borrowed_factor`.
-    """
-
-    borrowed_priority: int = 3
-    hold_weight: float = 0.1
-    first_hold_s: float = 2.0
-    bias_weight: float = 0.2
-    bias_half_life_s: float = 5.0
-    bias_most: float = 4.0
-    alone_factor: float = 2.0
-    borrowed_factor: float = 1.3
-    floods: FloodLimits = field(default_factory=FloodLimits)
-
-
-@dataclass(frozen=True)
-class Applicant:
-    """A request at the door. `resumed`: it was admitted before, here or at another gateway."""
-
-    tenant: str
-    model: str
-    characters: int = 0
-    priority: int = 5
-    resumed: bool = False
-
-
-class Capacity(Protocol):
-    """What the live replicas can take; see Catalogue."""
-
-    own: Counter[str]
-
-    def capacity(self, model: str) -> View: ...
-
-    def adopt(self, model: str) -> None: ...
+_LONGEST_RETRY_S: Final = 60
 
 
 @dataclass
@@ -100,15 +64,18 @@ class Admission:
     metrics: GatewayMetrics
     keys: KeyRing = field(default_factory=KeyRing)
     clock: Callable[[], float] = time.monotonic
-    limits: AdmissionLimits = AdmissionLimits()
+    limits: AdmissionLimits = AdmissionLimits()  # noqa: RUF009 -- frozen
     draining: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
+    peers: Peers = field(default_factory=Peers)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.idle.set()
         tenants = self.keys.tenants
         self._shares = Shares({name: tenant.weight for name, tenant in tenants.items()})
-        self._allowances = {name: Allowance(tenant) for name, tenant in tenants.items()}
+        self._limits = KeyLimits(tenants, self.peers, lambda name: self._shares.held[name])
+        self._turnstile = Turnstile(self.peers, self.clock)
         self._hold_s = self.limits.first_hold_s
         # How much longer first sounds take than predicted.
         self._bias = DecayingAverage(self.limits.bias_weight, self.limits.bias_half_life_s)
@@ -133,6 +100,8 @@ class Admission:
                 self._floods.refused(applicant.tenant, self.clock())
             raise
         began_s = self.clock()
+        self._turnstile.took(applicant.kinds, began_s)
+        self.changed.set()
         self._shares.take(grant.tenant)
         self.silent[grant.tenant] += 1
         self.catalogue.own[applicant.model] += 1
@@ -146,11 +115,37 @@ class Admission:
             self._shares.give_back(grant.tenant)
             grant.silence_ends()
             self.catalogue.own[applicant.model] -= 1
+            self.changed.set()
             held_s = self.clock() - began_s
             self._hold_s += self.limits.hold_weight * (held_s - self._hold_s)
             if not self.streams:
                 self.idle.set()
             self.metrics.active.labels("gateway", *listener).dec()
+
+    async def turn(self, applicant: Applicant) -> Applicant:
+        """Wait while this gateway has taken its part of what the other gateways see as free too."""
+        if applicant.resumed or not self.peers:
+            return applicant
+        free = await self._turnstile.wait(lambda: dict(self._free(applicant)))
+        return applicant if free else replace(applicant, crowded=True)
+
+    def use(self, gateway: str, *, whole: bool) -> GatewayUse:
+        """What the other gateways are to know of this one."""
+        now = self.clock()
+        streams = {model: held for model, held in self.catalogue.own.items() if held}
+        tenants = self._limits.use(now, everything=whole)
+        recent, word = self._turnstile.say(now)
+        return GatewayUse(gateway, streams, recent, tenants, whole, word)
+
+    def echo(self, use: GatewayUse) -> None:
+        """This gateway's own word came back from the broker: the others have it."""
+        self._turnstile.echo(use.word, use.recent)
+
+    def hear(self, use: GatewayUse) -> None:
+        """Another gateway says what it holds and has used."""
+        now = self.clock()
+        for spent in self.peers.hear(use, now):
+            self._limits.spent(spent, now)
 
     def admit(self, applicant: Applicant) -> Grant:
         """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now.
@@ -165,23 +160,25 @@ class Admission:
         if applicant.resumed:
             return self._admit_again(applicant, now)
         ahead = self._forecast(applicant.model)
-        self._check_limits(tenant, applicant.characters, now)
+        self._limits.check(tenant, applicant.characters, now)
+        if applicant.crowded:
+            raise Overloaded("there is no room for another stream now")
         capacity = min(self.settings.max_streams, self.streams + ahead.room)
         standing = self._shares.judge(tenant, capacity, now)
         predicted_s = self._check_prediction(ahead, standing, now)
         self._check_flood(tenant, now)
-        self._allowances[tenant].request(applicant.characters, now)
+        self._limits.request(tenant, applicant.characters, now)
         priority = applicant.priority
         if standing is Standing.BORROWED:
             priority = min(priority, self.limits.borrowed_priority)
         return Grant(self, tenant, priority, predicted_s, ahead.alone_s, not self.streams)
 
     def _admit_again(self, applicant: Applicant, now: float) -> Grant:
-        self._check_limits(applicant.tenant, 0, now)
+        self._limits.check(applicant.tenant, 0, now)
         standing = self._shares.judge(applicant.tenant, self.settings.max_streams, now)
         if standing is Standing.OVER:
             raise _share_used(1.0)
-        self._allowances[applicant.tenant].request(0, now)
+        self._limits.request(applicant.tenant, 0, now)
         return Grant(self, applicant.tenant, applicant.priority, None)
 
     def learn(self, grant: Grant, ttfp_s: float) -> None:
@@ -192,8 +189,16 @@ class Admission:
             self._bias.learn(min(max(ratio, 1.0), self.limits.bias_most), now)
             self._congestion.learn(ttfp_s / grant.alone_s, now, alone=grant.alone)
 
+    def no_slot(self, model: str, waiting: int) -> Overloaded:
+        """What a request is told that waited for a slot in vain, as one of so many."""
+        slots = sum(replica.slots for replica in self.catalogue.capacity(model).talkers)
+        wait_s = math.ceil(waiting * self._hold_s / max(1, slots))
+        retry_s = float(min(max(1, wait_s), _LONGEST_RETRY_S))
+        return Overloaded("no slot became free in time", retry_after_s=retry_s)
+
     def charge(self, tenant: str, characters: int) -> None:
-        self._allowances[tenant].text(characters, self.clock())
+        self._limits.text(tenant, characters, self.clock())
+        self.changed.set()
 
     def _forecast(self, model: str) -> Forecast:
         view = self.catalogue.capacity(model)
@@ -204,11 +209,16 @@ class Admission:
             return Forecast(None, 0.0, self.settings.max_streams - self.streams, self._hold_s)
         return forecast(view, self._hold_s, self.settings.utilisation)
 
-    def _check_limits(self, tenant: str, characters: int, now: float) -> None:
-        limit = self.keys.tenants[tenant].streams
-        if limit is not None and self._shares.held[tenant] >= limit:
-            raise RateLimited(f"all {limit} streams of this key are in use", retry_after_s=1.0)
-        self._allowances[tenant].check(characters, now)
+    def _free(self, applicant: Applicant) -> Iterator[tuple[str, float]]:
+        """What is left of all that gateways take from together, by kind."""
+        if self.settings.admission == "predict":
+            with suppress(Unavailable):  # which admit says
+                yield applicant.kinds[0], self._forecast(applicant.model).room
+        streams = self._limits.free_streams(applicant.tenant)
+        requests = self._limits.free_requests(applicant.tenant, self.clock())
+        for kind, free in zip(applicant.kinds[1:], (streams, requests), strict=True):
+            if free is not None:
+                yield kind, free
 
     def _check_flood(self, tenant: str, now: float) -> None:
         """A key that floods has one stream at any rate, and more while others do not feel it."""

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gateway.admission.peers import TenantUse
 from gateway.errors import InvalidApiKey, RateLimited
 
 ANONYMOUS: Final = ""
@@ -32,6 +33,12 @@ class Tenant(BaseModel):
     streams: Annotated[int, Field(ge=1)] | None = None
     requests_per_minute: Annotated[float, Field(gt=0)] | None = None
     characters_per_minute: Annotated[float, Field(gt=0)] | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is any limit that all gateways have to keep together."""
+        limits = (self.streams, self.requests_per_minute, self.characters_per_minute)
+        return any(limit is not None for limit in limits)
 
 
 class _File(BaseModel):
@@ -112,6 +119,18 @@ class Bucket:
         self._refill(now)
         self._level -= amount
 
+    def left(self, now: float) -> float:
+        self._refill(now)
+        return self._level
+
+    def owed(self, now: float) -> float:
+        """What it is short of being full."""
+        return self._capacity - self.left(now)
+
+    def owe(self, amount: float, now: float) -> None:
+        """Be short of so much at least."""
+        self._level = min(self.left(now), self._capacity - amount)
+
     def _refill(self, now: float) -> None:
         passed = max(0.0, now - self._at_s)
         self._level = min(self._capacity, self._level + passed * self._rate)
@@ -119,11 +138,12 @@ class Bucket:
 
 
 class Allowance:
-    """What a tenant may still use of its minute."""
+    """What a tenant may still use of its minute, and what it has used here."""
 
     def __init__(self, tenant: Tenant) -> None:
         self._requests = _bucket(tenant.requests_per_minute)
         self._characters = _bucket(tenant.characters_per_minute)
+        self._used_requests = self._used_characters = 0
 
     def check(self, characters: int, now: float) -> None:
         """Raises RateLimited; takes nothing."""
@@ -138,14 +158,37 @@ class Allowance:
 
     def request(self, characters: int, now: float) -> None:
         """A request of so many characters was admitted."""
+        self._used_requests += 1
         if self._requests is not None:
             self._requests.take(1, now)
         self.text(characters, now)
 
     def text(self, characters: int, now: float) -> None:
         """Text of an admitted request; a long one overdraws, and the next requests wait for it."""
+        self._used_characters += characters
         if self._characters is not None:
             self._characters.take(characters, now)
+
+    def requests_left(self, now: float) -> float | None:
+        """Of the minute; None: no limit."""
+        return None if self._requests is None else self._requests.left(now)
+
+    def elsewhere(self, requests: float, characters: float, now: float) -> None:
+        """So much was used at another gateway."""
+        for bucket, amount in ((self._requests, requests), (self._characters, characters)):
+            if bucket is not None:
+                bucket.take(amount, now)
+
+    def owe(self, requests: float, characters: float, now: float) -> None:
+        """Another gateway, which was not known before, knows of so much that was used lately."""
+        for bucket, amount in ((self._requests, requests), (self._characters, characters)):
+            if bucket is not None:
+                bucket.owe(amount, now)
+
+    def use(self, held: int, now: float) -> TenantUse:
+        """What to tell the other gateways, with the tenant's streams here."""
+        owed = [0.0 if b is None else b.owed(now) for b in (self._requests, self._characters)]
+        return TenantUse(held, self._used_requests, self._used_characters, *owed)
 
 
 def _bucket(per_minute: float | None) -> Bucket | None:

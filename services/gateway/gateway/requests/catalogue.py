@@ -7,16 +7,17 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import structlog
 
 from gateway.admission.forecast import View
+from gateway.admission.peers import Peers
 from gateway.errors import Loading, Unavailable
 from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT
 from ttscommon import subjects
-from ttscommon.bus import Bus
+from ttscommon.bus import Bus, Entry, Incoming
 from ttscommon.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
 from ttscommon.replicas import Model, Replica, Voice
 
@@ -27,6 +28,7 @@ log_ = structlog.get_logger(__name__)
 # A model's and a voice's name, as a client says them -> as the catalogue has them now.
 Naming: TypeAlias = Callable[[str, str], tuple[str, str]]
 
+Answer = TypeVar("Answer")
 StageName = Literal["talker", "vocoder"]
 
 
@@ -81,6 +83,14 @@ class Snapshot:
             raise UnknownModel(f"there is no model '{name}'; try {known}", param="model")
         return models[name]
 
+    def serves_all_of(self, other: Snapshot) -> bool:
+        """Whether each stage has a replica of every model that it has there."""
+        return self._served() >= other._served()
+
+    def _served(self) -> set[tuple[StageName, str]]:
+        stages: tuple[StageName, ...] = ("talker", "vocoder")
+        return {(s, model.name) for s in stages for r in self._serving(s) for model in r.models}
+
     def loading(self, stage: StageName) -> set[str]:
         """Models that replicas of `stage` have not finished loading."""
         return {r.loading for r in self.replicas if r.stage == stage and r.loading}
@@ -110,8 +120,16 @@ class Catalogue:
     """Keeps a snapshot fresh. While the broker is away the last one stands."""
 
     def __init__(
-        self, bus: Bus, default_model: str, tuning: CatalogueTuning = CatalogueTuning()
+        self,
+        bus: Bus,
+        default_model: str,
+        tuning: CatalogueTuning = CatalogueTuning(),
+        peers: Peers | None = None,
     ) -> None:
+        """`peers`: the other gateways, which tell of their own streams."""
+        self._peers = Peers() if peers is None else peers
+        self._revisions: dict[str, int] = {}
+        self._gone: dict[str, int] = {}
         self._bus = bus
         self._default_model = default_model
         self._tuning = tuning
@@ -122,13 +140,14 @@ class Catalogue:
         self._others: dict[str, deque[int]] = {}
 
     def capacity(self, model: str) -> View:
-        """The replicas of `model`, and the streams they hold: our own now, others' as reported.
+        """The replicas of `model`, and the streams they hold: our own and our peers' now, and those
+        that no living gateway knows of.
 
-        Reports are about a second old. What they say beyond our own streams may be our own of a
-        second ago, so only what they keep saying counts as other gateways'.
+        Reports are about a second old. What they say beyond the gateways' streams may be streams of
+        a second ago, so only what they keep saying counts: a gateway has died, or nobody listens.
         """
         talkers = self.snapshot.live("talker", model)
-        others = min(self._others.get(model, (0,)))
+        others = self._peers.streams(model) + min(self._others.get(model, (0,)))
         rate_hz = next((m.frame_rate_hz for r in talkers for m in r.models if m.name == model), 0.0)
         return View(
             tuple(talkers),
@@ -147,10 +166,28 @@ class Catalogue:
         self._others[model] = deque(fewer, maxlen=self._tuning.reports)
 
     async def run(self) -> None:
-        """Refresh for ever."""
-        while True:
-            await self.refresh()
-            await asyncio.sleep(self._tuning.poll_s)
+        """Refresh for ever, and hear of workers that died."""
+        subscription: Any = await self._bus.link.subscribe(subjects.gone("*"), self._on_gone)
+        try:
+            while True:
+                await self.refresh()
+                await asyncio.sleep(self._tuning.poll_s)
+        finally:
+            await self._bus.unsubscribe(subscription)
+
+    async def _on_gone(self, message: Incoming) -> None:
+        self.strike(message.data.decode("ascii", "replace"))
+
+    def strike(self, worker_id: str) -> None:
+        """A worker is dead: it has no slots from now on, until it reports again.
+
+        The last one of a model stays until its report expires. Whoever asks meanwhile waits in the
+        queue for its successor, which is back within seconds, in place of being refused.
+        """
+        left = Snapshot(tuple(r for r in self.snapshot.replicas if r.worker_id != worker_id))
+        if worker_id in self._revisions and left.serves_all_of(self.snapshot):
+            self._gone[worker_id] = self._revisions[worker_id]
+            self.snapshot = left
 
     async def resolve(
         self, model: str, voice: str, naming: Naming | None = None
@@ -159,17 +196,34 @@ class Catalogue:
 
         Raises UnknownModel, UnknownVoice or Unavailable.
         """
+        return await self._certain(lambda: self._resolve(model, voice, naming))
+
+    async def model(self, name: str) -> Model:
+        """What `name` means; refreshes before it says no. Raises UnknownModel or Unavailable."""
+        return await self._certain(lambda: self.snapshot.model(name, self._default_model))
+
+    async def models(self) -> dict[str, Model]:
+        """All models by name; refreshes before it says that there are none."""
         try:
-            return self._resolve(model, voice, naming)
+            await self.model(DEFAULT)
+        except Unavailable:
+            return {}
+        return self.snapshot.models()
+
+    async def _certain(self, ask: Callable[[], Answer]) -> Answer:
+        """What `ask` says. Only a refresh begun after the question may say no: a worker may have
+        reported since the last. Concurrent questions share one refresh, and refreshes are
+        rate-limited.
+        """
+        try:
+            return ask()
         except (UnknownModel, UnknownVoice, Unavailable):
             asked_s = time.monotonic()
-        # Only a refresh begun after the question may say no: a worker may have reported since the
-        # last. Concurrent questions share one refresh, and refreshes are rate-limited.
         async with self._refreshing:
             if self._refreshed_s < asked_s:
                 await asyncio.sleep(self._refreshed_s + self._tuning.again_s - time.monotonic())
                 await self.refresh()
-        return self._resolve(model, voice, naming)
+        return ask()
 
     def _resolve(self, model: str, voice: str, naming: Naming | None) -> tuple[Model, Voice]:
         if naming is not None:
@@ -185,17 +239,31 @@ class Catalogue:
         """Read the replicas' reports now."""
         started_s = time.monotonic()
         try:
-            entries = await self._bus.kv.all(subjects.REPLICAS)
+            entries = await self._bus.kv.changes(subjects.REPLICAS, 0)
         except BusUnavailable as error:
             log_.debug("catalogue.stale", error=error.message)
             return
         finally:
             self._refreshed_s = started_s
-        replicas = [replica for value in entries.values() if (replica := _parse(value))]
-        self.snapshot = Snapshot(tuple(sorted(replicas, key=lambda r: r.worker_id)))
+        self.snapshot = Snapshot(tuple(self._living(entries)))
         for model in self.snapshot.models():
             reports = self._others.setdefault(model, deque(maxlen=self._tuning.reports))
-            reports.append(max(0, self.snapshot.busy(model) - self.own[model]))
+            known = self.own[model] + self._peers.streams(model)
+            reports.append(max(0, self.snapshot.busy(model) - known))
+
+    def _living(self, entries: Iterable[Entry]) -> Iterable[Replica]:
+        """The reports of workers that were not found dead after they wrote them."""
+        latest = {entry.key: entry for entry in entries}
+        found = {}
+        for key, entry in latest.items():
+            if entry.value is not None and (replica := _parse(entry.value)):
+                found[key] = (replica, entry.revision)
+        self._revisions = {replica.worker_id: revision for replica, revision in found.values()}
+        self._gone = {name: at for name, at in self._gone.items() if name in self._revisions}
+        living = (
+            one for one, revision in found.values() if revision > self._gone.get(one.worker_id, 0)
+        )
+        return sorted(living, key=lambda replica: replica.worker_id)
 
 
 def _parse(value: bytes) -> Replica | None:

@@ -48,7 +48,14 @@ class ListenersTuning:
 class Listeners:
     """One gateway's. `run` while it serves."""
 
-    def __init__(self, bus: Bus, tuning: ListenersTuning = ListenersTuning()) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        tuning: ListenersTuning = ListenersTuning(),
+        heard: Callable[[str], None] = lambda request_id: None,
+    ) -> None:
+        """`heard`: called with every request that somebody hears again, here or elsewhere."""
+        self._on_heard = heard
         self._bus = bus
         self._tuning = tuning
         self._heard: dict[str, Listener] = {}
@@ -75,6 +82,7 @@ class Listeners:
     async def announce(self, listener: Listener) -> None:
         """It was heard elsewhere before: whoever has it there lets it go."""
         request_id = listener.request_id
+        self._on_heard(request_id)
         word = Listening(request_id, self._bus.worker_id)
         await self._bus.send(subjects.attached(request_id), word)
 
@@ -125,6 +133,7 @@ class Listeners:
         if not isinstance(word, Listening) or word.gateway == self._bus.worker_id:
             return
         self.give_up_place(word.request_id)
+        self._on_heard(word.request_id)
         listener = self._heard.get(word.request_id)
         if listener is not None:
             log_.info("request.heard_elsewhere", request_id=word.request_id)

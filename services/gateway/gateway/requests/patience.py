@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import structlog
+
 from gateway.errors import InputTimeout, SynthesisTimeout
 from gateway.requests.incremental import IncrementalText
+from gateway.requests.services import RequestServices
 from gateway.settings import GatewaySettings
-from ttscommon.errors import AntiphonError
+from ttscommon.errors import AntiphonError, BusUnavailable
+from ttscommon.subjects import TALKER, VOCODER
+
+log_ = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -35,3 +41,25 @@ class Patience:
         if self.first:
             return SynthesisTimeout(f"no audio came in {settings.first_audio_timeout_s:g} s")
         return SynthesisTimeout(f"no more audio came for {settings.stall_timeout_s:g} s")
+
+
+async def exhausted(
+    patience: Patience, services: RequestServices, model: str, request_id: str
+) -> AntiphonError:
+    """What a request is told whose time is up: Overloaded if no worker was given it, and then it is
+    taken out of the queue.
+    """
+    error = patience.exhausted()
+    if not patience.first or not isinstance(error, SynthesisTimeout):
+        return error
+    queue = services.bus.queue
+    try:
+        for stage in (TALKER, VOCODER):
+            if waiting := await queue.withdraw(stage, model, request_id):
+                return services.admission.no_slot(model, waiting)
+        # Its talker may wait for room in the vocoders' queue.
+        if waiting := await queue.waiting(VOCODER, model):
+            return services.admission.no_slot(model, waiting)
+    except BusUnavailable as unavailable:
+        log_.info("queue.unseen", request_id=request_id, error=unavailable.message)
+    return error

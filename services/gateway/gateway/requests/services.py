@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.admission import Admission
 from gateway.requests.listeners import Listeners
+from gateway.requests.retention import Retention
 from gateway.requests.tokens import ResumeTokens
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
@@ -38,11 +39,12 @@ class RequestServices:
     metrics: GatewayMetrics
     tokens: ResumeTokens
     listeners: Listeners
+    retention: Retention
     tuning: SpeechTuning = SpeechTuning()
     chores: set[asyncio.Task[Any]] = field(default_factory=set)
 
-    def cancel(self, request_id: str, reason: str) -> None:
+    def cancel(self, request_id: str, reason: str, *, ended: bool) -> None:
         """Tell the stages, without waiting for the broker and whatever happens to the caller."""
-        chore = asyncio.create_task(self.bus.cancel(request_id, reason))
+        chore = asyncio.create_task(self.bus.cancel(request_id, reason, ended=ended))
         self.chores.add(chore)
         chore.add_done_callback(self.chores.discard)

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeGuard
 
 import structlog
 
@@ -16,8 +16,9 @@ from gateway.requests.incremental import IncrementalText
 from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
+from ttscommon.bus.logstore import Stored
 from ttscommon.errors import AntiphonError
-from ttscommon.messages import End, Reference, SpeechRequest, TextPiece
+from ttscommon.messages import End, LogRecord, Reference, SpeechRequest, TextPiece
 from ttscommon.pieces import Mark
 from ttscommon.replicas import Model, Voice
 from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER
@@ -215,25 +216,32 @@ class Attach:
 
     async def require(self) -> None:
         """A request that wrote nothing and waits nowhere was never submitted, or is gone."""
-        for log in (AUDIO, CODES):
-            last = await self._bus.logs.last(log, self.request_id)
-            if last is not None and last.tenant == self.spec.tenant:
-                if log is AUDIO:
-                    await self._require_beginning()
-                return
+        audio = await self._bus.logs.last(AUDIO, self.request_id)
+        if self._is_ours(audio):
+            await self._require_codes(audio.record)
+            return
         for stage in (VOCODER, TALKER):  # what was heard may not be committed yet
             job = await self._bus.queue.find(stage, self.request_id)
             if job is not None and job.request.tenant == self.spec.tenant:
                 return
         raise _too_late()
 
-    async def _require_beginning(self) -> None:
-        """What the store has dropped never comes again; do not wait for it."""
+    def _is_ours(self, stored: Stored | None) -> TypeGuard[Stored]:
+        return stored is not None and stored.tenant == self.spec.tenant
+
+    async def _require_codes(self, audio: LogRecord) -> None:
+        """Audio is made of codes; what of them the store has dropped never comes again."""
+        if isinstance(audio, End) and audio.start <= self.start:
+            return  # nothing is to be made
         try:
-            first = await self._bus.logs.first(AUDIO, self.request_id)
+            first = await self._bus.logs.first(CODES, self.request_id)
         except Unreachable:
-            return  # the reader finds out, a little later
-        if first is not None and first.record.start > self.start:
+            return  # the vocoder finds out, a little later
+        if first is None and not isinstance(audio, End):
+            return  # the first codes are heard before they are committed
+        model = self.spec.model
+        frame = int(self.start * model.frame_rate_hz / model.sample_rate)
+        if first is None or first.record.start > frame:
             raise _too_late()
 
     async def begin(self, grant: Grant) -> None:

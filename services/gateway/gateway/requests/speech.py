@@ -15,14 +15,13 @@ from gateway import errors
 from gateway.admission import Applicant, Grant
 from gateway.errors import ClientTooSlow, HeardElsewhere
 from gateway.requests.breakdown import breakdown
-from gateway.requests.patience import Patience
+from gateway.requests.patience import Patience, exhausted
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import Source, SpeechSpec
 from ttscommon import subjects, tracing
-from ttscommon.bus import LogReader
+from ttscommon.bus import AudioReader
 from ttscommon.messages import AudioChunk, End, Playback
 from ttscommon.playback import PlaybackAccount
-from ttscommon.subjects import AUDIO
 from ttscommon.tasks import stop
 
 log_ = structlog.get_logger(__name__)
@@ -125,12 +124,14 @@ class Speech:
         async with AsyncExitStack() as stack:
             if applicant.resumed:
                 listeners.give_up_place(self.request_id)
+            applicant = await admission.turn(applicant)
             self._grant: Grant = self._place.enter_context(admission.stream(applicant))
             stack.callback(self._leave_place)
-            self._reader: LogReader = await stack.enter_async_context(
-                bus.reader(AUDIO, self.request_id, source.start, fresh=source.fresh)
+            self._reader: AudioReader = await stack.enter_async_context(
+                bus.audio_reader(self.request_id, source.start, fresh=source.fresh)
             )
             await source.require()
+            self._reader.remake()
             stack.callback(self._settle)
             listeners.begin(self)
             stack.callback(listeners.end, self)
@@ -239,7 +240,9 @@ class Speech:
             patience = self._patience()
             left_s = patience.left_s(time.monotonic())
             if left_s <= 0:
-                raise patience.exhausted()
+                raise await exhausted(
+                    patience, self._services, self.spec.model.name, self.request_id
+                )
             try:
                 # While text is still coming the limit moves, so look again now and then.
                 async with asyncio.timeout(min(left_s, self._services.tuning.look_s)):
@@ -266,7 +269,11 @@ class Speech:
         if self.detached and not self._ended:
             self.outcome = "detached"
         elif not self._ended:
-            self._services.cancel(self.request_id, self.outcome)
+            ended = self._reader.log_ended
+            self._services.cancel(self.request_id, self.outcome, ended=ended)
+        cancelled = not (self._ended or self.detached)
+        resumable, text = self.spec.resumable and not cancelled, self._source.text is not None
+        self._services.retention.left(self.request_id, resumable, text or not self.fresh, cancelled)
         viable = self.account is None or self.account.viable
         metrics = self._services.metrics
         metrics.streams.labels(self.outcome, str(viable).lower(), *self._listener).inc()

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Literal
 
 import msgspec
 import pytest
 
+from gateway.admission.peers import GatewayUse, Peers
 from gateway.errors import Loading, Unavailable
 from gateway.requests.catalogue import Catalogue, Snapshot, voice_of
 from ttscommon import subjects
@@ -74,6 +76,18 @@ async def test_who_asks_hears_of_a_worker_that_reported_just_now(broker: Any) ->
     await bus.close()
 
 
+async def test_lists_name_a_worker_that_reported_just_now(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "vesper")
+    assert await catalogue.models() == {}
+    talker = replica("talker", "vesper")
+    await bus.kv.put(subjects.REPLICAS, talker.worker_id, talker.encode())
+    assert list(await catalogue.models()) == ["vesper"]
+    assert (await catalogue.model("vesper")).voices == VOICES
+    await bus.close()
+
+
 async def test_an_adopted_stream_is_no_other_gateways_any_more(broker: Any) -> None:
     bus = await Bus.connect(broker.bus, "test")
     await bus.ensure()
@@ -100,3 +114,59 @@ def test_a_model_that_is_being_loaded_is_not_unknown_but_comes_soon(asked: str) 
         other.model(asked, "vesper")
     served = Snapshot((replica("talker", "vesper"), replica("talker", loading="vesper")))
     assert served.model(asked, "vesper").name == "vesper"
+
+
+async def test_a_worker_that_was_found_dead_has_no_slots_until_it_reports_again(
+    broker: Any,
+) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a")
+    dead, living = replica("talker", "a"), replica("talker", "a")
+    living = msgspec.structs.replace(living, worker_id="talker-2")
+    for one in (dead, living):
+        await bus.kv.put(subjects.REPLICAS, f"talker.{one.worker_id}", one.encode())
+    running = asyncio.create_task(catalogue.run())
+
+    async def until(names: list[str]) -> None:
+        async with asyncio.timeout(10):
+            while [r.worker_id for r in catalogue.snapshot.live("talker", "a")] != names:
+                await asyncio.sleep(0.01)
+
+    try:
+        await until(["talker-1", "talker-2"])
+        await bus.link.send_raw(subjects.gone("talker-1"), b"talker-1")
+        await until(["talker-2"])
+        await catalogue.refresh()  # which finds the report from before
+        await until(["talker-2"])
+        await bus.kv.put(subjects.REPLICAS, "talker.talker-1", dead.encode())
+        await until(["talker-1", "talker-2"])
+        catalogue.strike("talker-2")
+        catalogue.strike("talker-1")
+        await until(["talker-1"])  # the last one stays: its successor will take what is queued
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await bus.close()
+
+
+async def test_streams_of_other_gateways_count_at_once_and_once(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    peers = Peers()
+    catalogue = Catalogue(bus, "a", peers=peers)
+    catalogue.own["a"] = 1
+    try:
+        full = replica("talker", "a")
+        await bus.kv.put(
+            subjects.REPLICAS, "talker.talker-1", msgspec.structs.replace(full, free=3).encode()
+        )
+        peers.hear(GatewayUse("other", {"a": 2}), 0.0)
+        for _ in range(3):
+            await catalogue.refresh()
+        # Five are reported: one of ours, two of the other gateway, two that nobody listens to.
+        assert catalogue.capacity("a").busy == 5
+        peers.hear(GatewayUse("other", {"a": 4}), 0.1)
+        assert catalogue.capacity("a").busy == 7
+    finally:
+        await bus.close()

@@ -13,8 +13,10 @@ from gateway.requests.incremental import IncrementalText
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
+from ttscommon.bus.logstore import Stored
+from ttscommon.messages import End, LogRecord, Position
 from ttscommon.replicas import Model, Voice
-from ttscommon.subjects import Log
+from ttscommon.subjects import AUDIO, CODES, Log
 
 MODEL = Model("m", "f", 24_000, 12.5, (Voice("v", "V", "mul"),))
 SPEC = SpeechSpec(MODEL, MODEL.voices[0], 24_000)
@@ -40,36 +42,54 @@ async def test_how_a_text_is_told_depends_on_how_it_comes_and_never_on_when(
     assert told == ({False} if asked is None and live else {asked})
 
 
-@dataclass
-class SlowBroker:
-    """The last record of a log is known; its first cannot be read in time."""
+# A second of MODEL.
+SECOND = 24_000
+ENDED = End("r", 10 * SECOND, "ok")
 
-    first_record: object
+
+@dataclass
+class Broker:
+    """The last record of the audio log is known; the first of the codes perhaps not in time."""
+
+    first_codes: object
+    last_audio: LogRecord = ENDED
 
     @property
-    def logs(self) -> SlowBroker:
+    def logs(self) -> Broker:
         return self
 
-    async def last(self, log: Log, request_id: str) -> SimpleNamespace:
-        return SimpleNamespace(tenant="acme")
+    async def last(self, log: Log, request_id: str) -> Stored:
+        assert log is AUDIO
+        return Stored(7, self.last_audio, "", "acme")
 
     async def first(self, log: Log, request_id: str) -> object:
-        if isinstance(self.first_record, Exception):
-            raise self.first_record
-        return self.first_record
+        assert log is CODES
+        if isinstance(self.first_codes, Exception):
+            raise self.first_codes
+        return self.first_codes
 
 
-def attached(bus: SlowBroker, from_sample: int) -> Attach:
+def attached(bus: Broker, from_sample: int) -> Attach:
     spec = replace(SPEC, tenant="acme")
     return Attach(bus, spec, "r", from_sample, lambda: None)  # type: ignore[arg-type]
 
 
 async def test_a_resume_goes_on_where_the_broker_is_too_busy_to_say_what_it_dropped() -> None:
-    await attached(SlowBroker(TimeoutError()), 0).require()
+    await attached(Broker(TimeoutError()), 0).require()
 
 
 async def test_a_resume_of_what_the_store_dropped_is_refused() -> None:
-    dropped = SimpleNamespace(record=SimpleNamespace(start=100))
-    await attached(SlowBroker(dropped), 100).require()
+    dropped = SimpleNamespace(record=SimpleNamespace(start=25))  # two seconds of codes
+    await attached(Broker(dropped), 2 * SECOND).require()
     with pytest.raises(NotFound):
-        await attached(SlowBroker(dropped), 99).require()
+        await attached(Broker(dropped), 2 * SECOND - 1).require()
+    with pytest.raises(NotFound):
+        await attached(Broker(None), 2 * SECOND).require()
+
+
+async def test_who_has_heard_it_all_needs_no_codes() -> None:
+    await attached(Broker(None), 10 * SECOND).require()
+
+
+async def test_codes_that_are_not_committed_yet_are_no_codes_that_are_gone() -> None:
+    await attached(Broker(None, Position("r", SECOND)), 0).require()

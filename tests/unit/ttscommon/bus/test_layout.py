@@ -20,7 +20,7 @@ def test_logs_keep_what_was_read_and_jobs_outlive_any_request() -> None:
         assert stream.retention == RetentionPolicy.LIMITS
         assert stream.allow_direct
         assert stream.num_replicas == 3
-    assert (by_name["acme-JOBS"].max_age or 0) >= subjects.CODES.age_s
+    assert (by_name["acme-TALK_JOBS"].max_age or 0) >= subjects.CODES.age_s
 
 
 def test_every_name_and_subject_carries_the_deployments_prefix() -> None:
@@ -39,5 +39,5 @@ def test_what_differs_is_named() -> None:
             "num_replicas 1 instead of 3"
         ]
         assert list(differences(wanted, replace(wanted, metadata=None))) == [
-            "schema none instead of 2"
+            "schema none instead of 4"
         ]

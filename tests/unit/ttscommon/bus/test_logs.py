@@ -16,8 +16,8 @@ from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.takeover import WriterTuning
 from ttscommon.errors import Fenced, NoResponders
-from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, Tensor
-from ttscommon.subjects import AUDIO
+from ttscommon.messages import Chunk, CodecChunk, End, Tensor
+from ttscommon.subjects import CODES
 
 STEP = 100
 
@@ -37,13 +37,14 @@ async def other(broker: Any, bus: Bus) -> AsyncIterator[Bus]:
     await connected.close()
 
 
-def audio(start: int, stop: int) -> AudioChunk:
-    return AudioChunk("r", start, 16_000, Tensor.of(np.arange(start, stop).astype(np.int16)))
+def codes(start: int, stop: int, request_id: str = "r") -> CodecChunk:
+    values = Tensor.of(np.arange(start, stop).astype(np.int16))
+    return CodecChunk(request_id, start, {"codes": values})
 
 
 async def put(writer: LogWriter, chunks: int) -> None:
     for _ in range(chunks):
-        await writer.put(audio(writer.position, writer.position + STEP))
+        await writer.put(codes(writer.position, writer.position + STEP))
 
 
 async def finish(writer: LogWriter) -> None:
@@ -57,19 +58,20 @@ async def drain(reader: LogReader) -> list[Chunk | End]:
 
 
 def positions(records: list[Chunk | End]) -> list[int]:
-    return [int(v) for r in records if isinstance(r, AudioChunk) for v in r.pcm.array()]
+    chunks = [r.tensors["codes"] for r in records if isinstance(r, CodecChunk)]
+    return [int(value) for each in chunks for value in each.array()]
 
 
 async def committed(bus: Bus, chunks: int) -> None:
     """Wait until the log itself holds `chunks` records."""
     async with asyncio.timeout(10):
-        while len(await bus.logs.read(AUDIO, "r", 0)) < chunks:
+        while len(await bus.logs.read(CODES, "r", 0)) < chunks:
             await asyncio.sleep(0.005)
 
 
 async def test_a_reader_gets_everything_once_and_in_order(bus: Bus, other: Bus) -> None:
-    async with other.reader(AUDIO, "r") as reader:
-        writer = await bus.writer(AUDIO, "r", 1)
+    async with other.reader(CODES, "r") as reader:
+        writer = await bus.writer(CODES, "r", 1)
         await put(writer, 20)
         await finish(writer)
         records = await drain(reader)
@@ -78,10 +80,10 @@ async def test_a_reader_gets_everything_once_and_in_order(bus: Bus, other: Bus) 
 
 
 async def test_a_reader_that_comes_late_reads_the_log_from_its_offset(bus: Bus, other: Bus) -> None:
-    writer = await bus.writer(AUDIO, "r", 1)
+    writer = await bus.writer(CODES, "r", 1)
     await put(writer, 5)
     await finish(writer)
-    async with other.reader(AUDIO, "r", start=250) as reader:
+    async with other.reader(CODES, "r", start=250) as reader:
         assert positions(await drain(reader)) == list(range(250, 5 * STEP))
 
 
@@ -99,65 +101,52 @@ async def test_live_messages_lost_on_the_way_come_again(
         await deliver(subject, data, headers)
 
     monkeypatch.setattr(bus.link, "send_raw", lossy)
-    async with other.reader(AUDIO, "r") as reader:
-        writer = await bus.writer(AUDIO, "r", 1)
+    async with other.reader(CODES, "r") as reader:
+        writer = await bus.writer(CODES, "r", 1)
         await put(writer, 30)
         await finish(writer)
         assert positions(await drain(reader)) == list(range(30 * STEP))
 
 
 async def test_malformed_messages_on_a_log_are_skipped(bus: Bus, other: Bus) -> None:
-    async with other.reader(AUDIO, "r") as reader:
-        writer = await bus.writer(AUDIO, "r", 1)
-        await bus.link.send_raw(AUDIO.live("r"), b"\xc1 not msgpack")
-        await bus.link.send_raw(AUDIO.nack("r"), b"not a number")
-        await bus.link.send_raw(AUDIO.offer("r"), b"not a number")
+    async with other.reader(CODES, "r") as reader:
+        writer = await bus.writer(CODES, "r", 1)
+        await bus.link.send_raw(CODES.live("r"), b"\xc1 not msgpack")
+        await bus.link.send_raw(CODES.nack("r"), b"not a number")
+        await bus.link.send_raw(CODES.offer("r"), b"not a number")
         await put(writer, 2)
         await finish(writer)
         assert positions(await drain(reader)) == list(range(2 * STEP))
 
 
-async def test_a_checkpoint_outlives_one_successor_after_another(bus: Bus, other: Bus) -> None:
-    first = await bus.writer(AUDIO, "r", 1)
-    checkpoint = Checkpoint(3, b"mark", (0.5, 0.75))
-    pcm = Tensor.of(np.zeros(STEP, np.int16))
-    await first.put(AudioChunk("r", 0, 16_000, pcm, checkpoint=checkpoint))
-    await committed(bus, 1)
-    for epoch in (2, 3):  # the second finds nothing at the log's end but the first's Takeover
-        writer = await other.writer(AUDIO, "r", epoch, restore=False)
-        assert (writer.position, writer.checkpoint) == (STEP, checkpoint)
-        assert writer.restored == []
-        await writer.release()
-
-
 async def test_a_successor_goes_on_where_the_log_ends(bus: Bus, other: Bus) -> None:
-    first = await bus.writer(AUDIO, "r", 1)
+    first = await bus.writer(CODES, "r", 1)
     await put(first, 3)
     await committed(bus, 3)
-    second = await other.writer(AUDIO, "r", 2)
+    second = await other.writer(CODES, "r", 2)
     assert second.position == 3 * STEP
     assert positions(list(second.restored)) == list(range(3 * STEP))
     with pytest.raises(Fenced):
         await finish(first)
     await put(second, 1)
     await finish(second)
-    async with bus.reader(AUDIO, "r") as reader:
+    async with bus.reader(CODES, "r") as reader:
         assert positions(await drain(reader)) == list(range(4 * STEP))
 
 
 async def test_a_zombie_with_a_lower_epoch_cannot_even_open(bus: Bus, other: Bus) -> None:
-    second = await other.writer(AUDIO, "r", 3)
+    second = await other.writer(CODES, "r", 3)
     await put(second, 1)
     with pytest.raises(Fenced):
-        await bus.writer(AUDIO, "r", 2)
+        await bus.writer(CODES, "r", 2)
     await finish(second)
 
 
 async def test_what_was_heard_and_never_committed_is_adopted(
     bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with other.reader(AUDIO, "r") as reader:
-        first = await bus.writer(AUDIO, "r", 1)
+    async with other.reader(CODES, "r") as reader:
+        first = await bus.writer(CODES, "r", 1)
         await put(first, 1)
         await committed(bus, 1)
         monkeypatch.setattr(bus.logs, "commit", _never)
@@ -165,7 +154,7 @@ async def test_what_was_heard_and_never_committed_is_adopted(
         heard = [await anext(reader) for _ in range(3)]
         await first.release()
         monkeypatch.undo()
-        second = await bus.writer(AUDIO, "r", 2)
+        second = await bus.writer(CODES, "r", 2)
         assert second.position == 3 * STEP
         await put(second, 1)
         await finish(second)
@@ -179,17 +168,17 @@ async def _never(*_: Any, **__: Any) -> int:
 
 
 async def test_a_finished_log_needs_no_successor(bus: Bus, other: Bus) -> None:
-    writer = await bus.writer(AUDIO, "r", 1)
+    writer = await bus.writer(CODES, "r", 1)
     await put(writer, 1)
     await finish(writer)
-    assert (await other.writer(AUDIO, "r", 2)).ended
+    assert (await other.writer(CODES, "r", 2)).ended
 
 
 async def test_a_full_window_holds_the_producer_back(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus.logs, "commit", _never)
-    writer = await bus.writer(AUDIO, "r", 1)
+    writer = await bus.writer(CODES, "r", 1)
     await put(writer, WriterTuning().window)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(put(writer, 1), 0.1)
@@ -199,8 +188,8 @@ async def test_a_full_window_holds_the_producer_back(
 async def test_a_broker_killed_in_the_middle_loses_and_repeats_nothing(
     broker: Any, bus: Bus, other: Bus
 ) -> None:
-    async with other.reader(AUDIO, "r") as reader:
-        writer = await bus.writer(AUDIO, "r", 1)
+    async with other.reader(CODES, "r") as reader:
+        writer = await bus.writer(CODES, "r", 1)
         await put(writer, 5)
         await committed(bus, 5)
         broker.children["broker"].kill()
@@ -222,38 +211,38 @@ async def cramped(broker: Any) -> AsyncIterator[Bus]:
 async def drained(bus: Bus, start: int) -> None:
     """Wait until the record at `start` is committed."""
     async with asyncio.timeout(10):
-        while (tail := await bus.logs.last(AUDIO, "r")) is None or tail.record.start < start:
+        while (tail := await bus.logs.last(CODES, "r")) is None or tail.record.start < start:
             await asyncio.sleep(0.005)
 
 
 async def crowd_out(bus: Bus) -> None:
-    """Another request's audio pushes everything of "r" out of the log."""
-    writer = await bus.writer(AUDIO, "crowd", 1)
+    """Another request's records push everything of "r" out of the log."""
+    writer = await bus.writer(CODES, "crowd", 1)
     for start in range(0, 20 * STEP, STEP):
-        await writer.put(AudioChunk("crowd", start, 16_000, audio(start, start + STEP).pcm))
+        await writer.put(codes(start, start + STEP, "crowd"))
     await writer.end(End("crowd", writer.position, "ok"))
     await writer.close()
 
 
 async def test_a_log_that_a_full_store_dropped_goes_on(cramped: Bus) -> None:
-    writer = await cramped.writer(AUDIO, "r", 1)
+    writer = await cramped.writer(CODES, "r", 1)
     await put(writer, 3)
     await committed(cramped, 3)
     await crowd_out(cramped)
-    assert await cramped.logs.last(AUDIO, "r") is None
+    assert await cramped.logs.last(CODES, "r") is None
     await put(writer, 1)
     await finish(writer)
-    tail = await cramped.logs.last(AUDIO, "r")
+    tail = await cramped.logs.last(CODES, "r")
     assert tail is not None
     assert isinstance(tail.record, End)
 
 
 async def test_a_dropped_log_keeps_its_fence(cramped: Bus) -> None:
-    first = await cramped.writer(AUDIO, "r", 1)
+    first = await cramped.writer(CODES, "r", 1)
     await put(first, 3)
     await committed(cramped, 3)
     await crowd_out(cramped)
-    second = await cramped.writer(AUDIO, "r", 2)
+    second = await cramped.writer(CODES, "r", 2)
     assert second.position == 0  # nobody can know better
     with pytest.raises(Fenced):
         await finish(first)
@@ -261,10 +250,10 @@ async def test_a_dropped_log_keeps_its_fence(cramped: Bus) -> None:
 
 
 async def test_a_successor_does_with_what_a_full_store_left_of_the_beginning(cramped: Bus) -> None:
-    first = await cramped.writer(AUDIO, "r", 1)
+    first = await cramped.writer(CODES, "r", 1)
     await put(first, 20)
     await drained(cramped, 19 * STEP)
-    second = await cramped.writer(AUDIO, "r", 2)
+    second = await cramped.writer(CODES, "r", 2)
     assert second.position == 20 * STEP
     restored = positions(list(second.restored))
     assert restored[0] > 0
@@ -273,30 +262,30 @@ async def test_a_successor_does_with_what_a_full_store_left_of_the_beginning(cra
 
 
 async def test_a_stream_that_does_not_answer_is_not_taken_for_an_empty_one(bus: Bus) -> None:
-    assert await bus.logs.read(AUDIO, "r", 0) == []
-    await bus.link.jetstream.delete_stream(bus.link.name(AUDIO.stream))
+    assert await bus.logs.read(CODES, "r", 0) == []
+    await bus.link.jetstream.delete_stream(bus.link.name(CODES.stream))
     with pytest.raises(Unreachable):
-        await bus.logs.read(AUDIO, "r", 0)
+        await bus.logs.read(CODES, "r", 0)
 
 
 async def test_a_cancellation_while_leaving_leaves_no_subscription(bus: Bus) -> None:
-    reader = bus.reader(AUDIO, "r1")
+    reader = bus.reader(CODES, "r1")
     await reader.__aenter__()
     leaving = asyncio.create_task(reader.__aexit__(None, None, None))
     await asyncio.sleep(0)
     leaving.cancel()
     await asyncio.wait([leaving])
     with pytest.raises(NoResponders):
-        await bus.link.request(AUDIO.live("r1"), b"", 5.0)
+        await bus.link.request(CODES.live("r1"), b"", 5.0)
 
 
 async def test_a_reader_that_was_left_is_no_garbage_for_the_collector(bus: Bus, other: Bus) -> None:
-    writer = await bus.writer(AUDIO, "r", epoch=1)
+    writer = await bus.writer(CODES, "r", epoch=1)
     await put(writer, 2)
     await finish(writer)
     gc.disable()
     try:
-        async with other.reader(AUDIO, "r") as reader:
+        async with other.reader(CODES, "r") as reader:
             await drain(reader)
         left = weakref.ref(reader)
         del reader

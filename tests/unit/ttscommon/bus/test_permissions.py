@@ -33,15 +33,16 @@ def rights(role: Role, prefix: str = "antiphon") -> Permissions:
 @pytest.mark.parametrize("role", SERVICES)
 @pytest.mark.parametrize("action", ["CREATE", "UPDATE", "DELETE"])
 def test_no_service_may_make_change_or_remove_a_stream(role: Role, action: str) -> None:
-    for stream in ("antiphon-JOBS", "antiphon-CODES", "KV_antiphon-leases"):
+    for stream in ("antiphon-TALK_JOBS", "antiphon-CODES", "KV_antiphon-leases"):
         assert not allows(rights(role).publish, f"$JS.API.STREAM.{action}.{stream}")
 
 
 def test_setup_makes_streams_and_reads_or_writes_nothing_in_them() -> None:
     may = rights("setup").publish
-    assert allows(may, "$JS.API.STREAM.CREATE.antiphon-JOBS")
+    assert allows(may, "$JS.API.STREAM.CREATE.antiphon-TALK_JOBS")
     assert not allows(may, "antiphon.job.talk.vesper.r")
-    assert not allows(may, "$JS.API.STREAM.DELETE.antiphon-JOBS")
+    assert not allows(may, "$JS.API.STREAM.DELETE.antiphon-TALK_JOBS")
+    assert allows(may, "$JS.API.STREAM.DELETE.antiphon-JOBS")  # which is retired
     assert not allows(may, "$JS.API.DIRECT.GET.antiphon-CODES")
 
 
@@ -62,11 +63,11 @@ def test_each_log_has_one_role_that_writes_it(role: Role, writes: str, hears: st
 
 
 def test_workers_take_jobs_of_their_own_stage_and_of_served_models_alone() -> None:
-    def pull(durable: str) -> str:
-        return f"$JS.API.CONSUMER.MSG.NEXT.antiphon-JOBS.{durable}"
+    def pull(durable: str, queue: str = "TALK_JOBS") -> str:
+        return f"$JS.API.CONSUMER.MSG.NEXT.antiphon-{queue}.{durable}"
 
     assert allows(rights("talker").publish, pull("antiphon-talk-vesper"))
-    assert not allows(rights("talker").publish, pull("antiphon-voc-vesper"))
+    assert not allows(rights("talker").publish, pull("antiphon-voc-vesper", "VOCODE_JOBS"))
     assert not allows(rights("talker").publish, pull("antiphon-talk-other"))
     assert not allows(rights("gateway").publish, pull("antiphon-talk-vesper"))
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ttscommon.bus import Bus, Delivery, JobFeed
+from ttscommon.bus.deliveries import pull_priority
 from ttscommon.epochs import is_first
+from ttscommon.errors import Overloaded
 from ttscommon.messages import SpeechRequest, decode
-from ttscommon.subjects import JOBS, TALKER
+from ttscommon.pieces import Mark, Pause
+from ttscommon.subjects import TALKER, VOCODER
 
 REQUEST = SpeechRequest("r", "m", "v", "hello")
 
@@ -27,7 +31,7 @@ async def bus(broker: Any) -> AsyncIterator[Bus]:
 
 
 async def messages(bus: Bus) -> int:
-    info = await bus.link.jetstream.stream_info(bus.link.name(JOBS))
+    info = await bus.link.jetstream.stream_info(bus.link.name(TALKER.stream))
     return int(info.state.messages)
 
 
@@ -48,7 +52,7 @@ async def test_a_job_is_queued_once_however_often_it_is_submitted(bus: Bus) -> N
 
 
 async def test_a_request_never_has_two_jobs_however_late_it_is_submitted_again(bus: Bus) -> None:
-    config = (await bus.link.jetstream.stream_info(bus.link.name(JOBS))).config
+    config = (await bus.link.jetstream.stream_info(bus.link.name(TALKER.stream))).config
     config.duplicate_window = 0.1  # two minutes, as this test sees them
     await bus.link.jetstream.update_stream(config)
     await bus.submit(TALKER, REQUEST)
@@ -103,7 +107,74 @@ async def test_the_backlog_says_what_waits_and_what_was_given(bus: Bus) -> None:
     assert sorted(await bus.queue.jobs()) == [("talk", "m", name) for name in ("a", "b", "c")]
 
 
+async def test_each_stage_has_a_queue_of_its_own_and_vocoders_are_told_no_text(bus: Bus) -> None:
+    marked = SpeechRequest("r", "m", "v", "hello", marks=(Mark(1, Pause(1.0)),), seed=7)
+    for stage in (TALKER, VOCODER):
+        await bus.submit(stage, marked)
+    talk, vocode = await bus.queue.find(TALKER, "r"), await bus.queue.find(VOCODER, "r")
+    assert talk is not None
+    assert vocode is not None
+    assert talk.request == marked
+    assert vocode.request == SpeechRequest("r", "m", "v", "", seed=7)
+    assert sorted(await bus.queue.jobs()) == [("talk", "m", "r"), ("voc", "m", "r")]
+
+
+async def test_only_a_job_that_no_worker_was_given_is_withdrawn(bus: Bus) -> None:
+    for name in ("a", "b", "c"):
+        await bus.submit(TALKER, SpeechRequest(name, "m", "v", "hello"))
+    await claim(bus)
+    assert await bus.queue.withdraw(TALKER, "m", "a") == 0
+    assert await bus.queue.withdraw(TALKER, "m", "b") == 2  # waited, itself included
+    assert await bus.queue.withdraw(TALKER, "m", "b") == 0
+    assert sorted(await bus.queue.jobs()) == [("talk", "m", name) for name in ("a", "c")]
+
+
+async def test_a_full_queue_refuses_at_once(broker: Any) -> None:
+    settings = broker.bus.model_copy(update={"prefix": "small", "slots": 1})
+    small = await Bus.connect(settings, "test")
+    try:
+        await small.ensure()
+        for name in ("a", "b"):
+            await small.submit(TALKER, SpeechRequest(name, "m", "v", "hello"))
+        with pytest.raises(Overloaded):
+            await small.submit(TALKER, SpeechRequest("c", "m", "v", "hello"))
+        await small.submit(VOCODER, SpeechRequest("c", "m", "v", "hello"))
+    finally:
+        await small.close()
+
+
 # Pulls
+
+
+async def first_of(bus: Bus, *loads: float) -> float:
+    """Submit a job when workers of these loads have pulled, in this order; whose pull brings it."""
+    feeds = {load: bus.queue.feed(TALKER, "m", partial(float, load)) for load in loads}
+    tasks: dict[asyncio.Task[Delivery], float] = {}
+    for count, (load, feed) in enumerate(feeds.items(), 1):
+        tasks[asyncio.create_task(feed.next())] = load
+        await pulled(bus, count)
+    await bus.submit(TALKER, REQUEST)
+    async with asyncio.timeout(10):
+        done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    for feed in feeds.values():
+        await feed.close()
+    return tasks[done.pop()]
+
+
+async def test_the_least_loaded_of_the_workers_that_wait_is_given_the_next_job(bus: Bus) -> None:
+    assert await first_of(bus, 31 / 32, 0.5, 0.0, 0.7) == 0.0
+
+
+async def test_a_worker_that_waits_alone_is_given_a_job_whatever_its_load(bus: Bus) -> None:
+    assert await first_of(bus, 31 / 32) == 31 / 32
+
+
+def test_loads_become_the_brokers_ten_priorities() -> None:
+    loads = (0.0, 1 / 32, 0.25, 0.5, 31 / 32, 1.0)
+    assert [pull_priority(load) for load in loads] == [0, 0, 2, 5, 9, 9]
 
 
 async def test_a_pull_that_is_not_waited_for_any_more_takes_no_job(bus: Bus) -> None:
@@ -121,7 +192,7 @@ async def test_a_pull_that_is_not_waited_for_any_more_takes_no_job(bus: Bus) -> 
 
 async def pulled(bus: Bus, pulls: int) -> None:
     """Wait until the broker knows of so many pulls."""
-    jobs, durable = bus.link.name(JOBS), bus.link.name(TALKER.durable("m"))
+    jobs, durable = bus.link.name(TALKER.stream), bus.link.name(TALKER.durable("m"))
     async with asyncio.timeout(10):
         while (await bus.link.jetstream.consumer_info(jobs, durable)).num_waiting != pulls:
             await asyncio.sleep(0.01)

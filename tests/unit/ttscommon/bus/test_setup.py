@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+from nats.js.api import StreamConfig
 
 from ttscommon.bus import Bus, BusUnprepared
 from ttscommon.bus.layout import Layout
 from ttscommon.bus.setup import Setup, SetupTuning
 from ttscommon.messages import SpeechRequest
-from ttscommon.subjects import CODES, JOBS, TALKER
+from ttscommon.subjects import CODES, RETIRED_JOBS, TALKER, VOCODER
 
 Connect = Callable[..., Awaitable[Bus]]
 IMPATIENT = SetupTuning(missing_s=0.0)
@@ -37,10 +38,10 @@ async def stream(bus: Bus, name: str) -> Any:
 
 async def test_a_service_refuses_a_broker_that_nobody_prepared(connect: Connect) -> None:
     bus = await connect()
-    with pytest.raises(BusUnprepared, match="antiphon-JOBS: missing"):
+    with pytest.raises(BusUnprepared, match="antiphon-TALK_JOBS: missing"):
         await Setup(bus.link, IMPATIENT).verify()
     with pytest.raises(Exception, match="stream not found"):
-        await stream(bus, JOBS)
+        await stream(bus, TALKER.stream)
 
 
 async def test_what_is_created_once_is_verified_by_services_with_default_settings(
@@ -79,13 +80,44 @@ async def test_a_migration_changes_what_differs_and_only_that(connect: Connect) 
 async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Connect) -> None:
     bus = await connect()
     await bus.setup.create()
-    config = await stream(bus, JOBS)
+    config = await stream(bus, TALKER.stream)
     config.metadata, config.allow_direct = {"antiphon-schema": "1"}, False
     await bus.link.jetstream.update_stream(config)
-    with pytest.raises(BusUnprepared, match="schema 1 instead of 2"):
+    with pytest.raises(BusUnprepared, match="schema 1 instead of 4"):
         await bus.verify()
-    assert await bus.setup.migrate() == ["antiphon-JOBS"]
+    assert await bus.setup.migrate() == ["antiphon-TALK_JOBS"]
     await bus.verify()
+
+
+async def test_the_shared_queue_of_schema_2_is_replaced_and_sequences_go_on(
+    connect: Connect,
+) -> None:
+    bus = await connect(max_log_bytes=1 << 26)
+    retired = StreamConfig(name=bus.link.name(RETIRED_JOBS), subjects=["antiphon.job.>"])
+    await bus.link.jetstream.add_stream(retired)
+    for name in ("a", "b"):
+        await bus.link.jetstream.publish(f"antiphon.job.talk.m.{name}", b"")
+    assert str((await bus.setup.inspect())[0]).startswith("antiphon-JOBS: was replaced")
+    with pytest.raises(BusUnprepared, match="subjects overlap"):
+        await bus.setup.create()
+    await bus.setup.migrate()
+    await bus.verify()
+    for stage in (TALKER, VOCODER):
+        await bus.submit(stage, SpeechRequest("r", "m", "v", "hello"))
+        job = await bus.queue.find(stage, "r")
+        assert job is not None
+        assert job.sequence == 3
+
+
+async def test_queues_are_sized_for_the_fleets_slots(connect: Connect) -> None:
+    operator = await connect(slots=100, max_log_bytes=1 << 26)
+    await operator.setup.create()
+    assert (await stream(operator, VOCODER.stream)).max_msgs == 200
+    service = await connect(slots=None)
+    await service.verify()
+    larger = await connect(slots=1000)
+    assert await larger.setup.migrate() == ["antiphon-TALK_JOBS", "antiphon-VOCODE_JOBS"]
+    assert (await stream(larger, TALKER.stream)).max_msgs == 2000
 
 
 async def test_two_deployments_share_a_broker(connect: Connect) -> None:
@@ -105,7 +137,7 @@ async def test_a_consumer_is_made_once_and_left_as_it_is(connect: Connect) -> No
     bus = await connect()
     await bus.ensure()
     await bus.ensure_consumer(TALKER, "m")
-    jobs, durable = bus.link.name(JOBS), bus.link.name(TALKER.durable("m"))
+    jobs, durable = bus.link.name(TALKER.stream), bus.link.name(TALKER.durable("m"))
     info = await bus.link.jetstream.consumer_info(jobs, durable)
     info.config.max_waiting = None
     created = info.created

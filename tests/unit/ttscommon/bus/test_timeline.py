@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttscommon.bus.timeline import Timeline
-from ttscommon.messages import AudioChunk, Chunk, End, LogRecord, Takeover, Tensor
+from ttscommon.messages import (
+    AudioChunk,
+    Checkpoint,
+    Chunk,
+    End,
+    LogRecord,
+    Position,
+    Takeover,
+    Tensor,
+)
 
 RATE = 16_000
 
@@ -154,3 +163,32 @@ def test_an_end_behind_what_was_dropped_says_that_it_is_gone() -> None:
     timeline.feed_log(End("r", 8, "ok"))
     assert timeline.gone
     assert not timeline.ended
+
+
+def test_a_position_beyond_what_is_here_is_a_gap_until_the_samples_come() -> None:
+    timeline = Timeline()
+    timeline.feed_live(audio(0, 4))
+    assert not timeline.gap
+    timeline.feed_log(Position("r", 8))
+    assert bool(timeline.gap)
+    assert not timeline.gone
+    assert samples(timeline.feed_live(audio(4, 8))) == [4, 5, 6, 7]
+    assert not bool(timeline.gap)
+
+
+def test_an_end_waits_for_the_samples_before_it() -> None:
+    timeline = Timeline()
+    assert timeline.feed_log(End("r", 8, "ok")) == []
+    assert timeline.end is not None
+    assert timeline.feed_live(audio(0, 4, epoch=2)) != []
+    got = timeline.feed_live(audio(4, 8, epoch=2))
+    assert [type(r) for r in got] == [AudioChunk, End]
+
+
+def test_the_checkpoint_is_that_of_the_last_chunk_that_was_delivered() -> None:
+    timeline = Timeline()
+    chunk = audio(0, 4)
+    marked = AudioChunk("r", 0, RATE, chunk.pcm, checkpoint=Checkpoint(3, b"mark"))
+    timeline.feed_live(marked)
+    timeline.feed_live(audio(8, 12))  # held back
+    assert timeline.checkpoint == Checkpoint(3, b"mark")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ttscommon.bus.window import Pending, Window
+from ttscommon.bus.window import Pending, Tail, Window
 from ttscommon.errors import BusUnavailable, Fenced
 from ttscommon.messages import End, LogRecord, TextPiece, encode
 
@@ -104,3 +104,29 @@ async def test_a_failure_that_passes_is_kept_for_the_writer() -> None:
     failure = BusUnavailable("no leader")
     await window.fail(failure)
     assert window.failure is failure
+
+
+def test_a_tail_forgets_the_oldest_beyond_its_room_and_knows_where_it_starts() -> None:
+    size = len(text(0, "ab").data)
+    tail = Tail(room=2 * size)
+    for start in (0, 2, 4):
+        tail.add(text(start, "xy"))
+    assert tail.start == 2
+    assert spans(tail.behind(2, most=10 * size)) == [(2, 4), (4, 6)]
+    assert spans(tail.behind(5, most=10 * size)) == [(4, 6)]
+    assert spans(tail.behind(0, most=size)) == [(2, 4)]
+
+
+def test_a_tail_that_begins_elsewhere_has_nothing_of_before() -> None:
+    tail = Tail(room=1000)
+    tail.add(text(0, "ab"))
+    tail.begin(7)
+    assert tail.start == 7
+    assert tail.behind(0, most=1000) == []
+
+
+def test_a_tail_keeps_one_record_whatever_its_size() -> None:
+    tail = Tail(room=1)
+    tail.add(text(0, "ab"))
+    tail.add(pending(End("r", 2, "ok")))
+    assert spans(tail.behind(2, most=1)) == [(2, 2)]

@@ -156,6 +156,25 @@ async def test_deaths_add_up_while_the_log_does_not_grow(
         delivery = await scene.claimed(bus, queue=False)
 
 
+async def test_a_log_that_does_not_answer_leaves_the_count_as_it_is(
+    bus: Bus, scene: Any, view: LeaseView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivery = await scene.claimed(bus)
+    epoch = delivery.epoch(scene.request)
+    lease = Lease(scene.worker, "talker", "r", epoch, delivery.receipt, deaths=2)
+    await bus.kv.put(LEASES, lease.key, lease.encode())
+    await view.refresh()
+    seen = view[lease.key]
+    assert seen is not None
+
+    async def silent(*_: Any) -> Any:
+        raise TimeoutError("no replica answers")
+
+    monkeypatch.setattr(bus.logs, "tail", silent)
+    assert await HandingOn(bus, view, QUICK).run(seen)
+    assert (await scene.lease(bus)).deaths == 2
+
+
 async def test_progress_clears_the_count(bus: Bus, scene: Any, view: LeaseView) -> None:
     delivery = await scene.claimed(bus)
     epoch = delivery.epoch(scene.request)
@@ -201,3 +220,18 @@ async def test_an_election_in_the_lease_bucket_does_not_hold_the_job_up(
     monkeypatch.setattr(bus.kv, "replace", electing)
     assert await asyncio.wait_for(HandingOn(bus, view, QUICK).run(seen), 10)
     await scene.claimed(bus, queue=False)
+
+
+async def test_deaths_that_cannot_be_written_are_told_to_a_live_worker(
+    bus: Bus, scene: Any, view: LeaseView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = await dead(bus, scene, view)
+    await scene.reported(bus, "live")
+    offers = await taking(bus, "live", TAKEN)
+
+    async def electing(*_: Any) -> Any:
+        raise BusUnavailable("no leader")
+
+    monkeypatch.setattr(bus.kv, "replace", electing)
+    assert await asyncio.wait_for(HandingOn(bus, view, QUICK).run(seen), 10)
+    assert [offer.deaths for offer in offers] == [1]

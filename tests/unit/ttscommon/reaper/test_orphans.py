@@ -55,6 +55,18 @@ async def test_an_orphaned_job_is_requeued_with_a_higher_epoch(
     assert await is_queued(bus)
 
 
+async def test_the_next_holder_is_told_of_those_that_died_before_their_lease(
+    bus: Bus, scene: Any, eyes: Eyes
+) -> None:
+    await scene.claimed(bus)
+    for deaths in (1, 2, 3):
+        await eyes.check(2)
+        left = await scene.lease(bus)
+        assert (left.held, left.deaths) == (False, deaths)
+        again = await scene.claimed(bus, queue=False)
+        assert left.epoch < again.epoch(scene.request)
+
+
 async def test_a_job_that_waits_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
     await bus.submit(TALKER, scene.request)
     job = await bus.queue.find(TALKER, "r")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
-from ttscommon.bus import Bus
+from ttscommon import subjects
+from ttscommon.bus import Bus, Incoming
 from ttscommon.epochs import is_first
 from ttscommon.metrics import Metrics
 from ttscommon.reaper import Reaper
+from ttscommon.reaper.tuning import DEFAULT_TUNING, ReaperTuning
 from ttscommon.replicas import Replica
 from ttscommon.subjects import TALKER
 from ttscommon.worker import Job, Worker
@@ -32,9 +35,11 @@ class Jobs:
 
 
 @asynccontextmanager
-async def reaping(bus: Bus, scene: Any) -> AsyncIterator[Reaper]:
+async def reaping(
+    bus: Bus, scene: Any, tuning: ReaperTuning = DEFAULT_TUNING
+) -> AsyncIterator[Reaper]:
     """An elected reaper."""
-    reaper = Reaper(bus)
+    reaper = Reaper(bus, tuning)
     running = asyncio.create_task(reaper.run())
 
     async def elected() -> bool:
@@ -64,6 +69,21 @@ async def working(bus: Bus, jobs: Jobs) -> AsyncIterator[None]:
         if bus.link.closed:
             running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_gateways_are_told_of_a_dead_worker_that_was_idle(
+    bus: Bus, other: Bus, scene: Any
+) -> None:
+    told: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def hear(message: Incoming) -> None:
+        told.put_nowait(message.data)
+
+    await bus.link.subscribe(subjects.gone("*"), hear)
+    async with reaping(bus, scene), working(other, Jobs()):
+        await other.link.close()
+        assert await asyncio.wait_for(told.get(), 10) == other.worker_id.encode()
+    assert told.empty()
 
 
 async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
@@ -98,4 +118,21 @@ async def test_a_job_without_a_lease_is_found(bus: Bus, other: Bus, scene: Any) 
     async with reaping(bus, scene), working(other, heir):
         job = await heir.next()
         assert not is_first(job.epoch)
+        heir.finish.set()
+
+
+async def test_an_absence_counts_as_soon_as_it_has_lasted_and_not_at_the_next_round(
+    bus: Bus, other: Bus, scene: Any
+) -> None:
+    lease = await scene.leased(bus, await scene.claimed(bus))
+    heir = Jobs()
+    once = replace(DEFAULT_TUNING, round_s=3600.0)
+    async with reaping(bus, scene, once) as reaper, working(other, heir):
+
+        async def known() -> bool:
+            return bool(reaper.view.held_by(scene.worker))
+
+        await scene.until(known)
+        await reaper.check(scene.worker)
+        assert (await heir.next()).epoch > lease.epoch
         heir.finish.set()

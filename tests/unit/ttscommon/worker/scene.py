@@ -13,7 +13,7 @@ from ttscommon.leases import Lease
 from ttscommon.messages import End, SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Replica
-from ttscommon.subjects import AUDIO, LEASES, VOCODER, Stage
+from ttscommon.subjects import LEASES, VOCODER, Stage
 from ttscommon.worker import Job, Worker, WorkerTuning
 
 TUNING = WorkerTuning()
@@ -109,7 +109,7 @@ async def wait(event: asyncio.Event) -> None:
 
 
 async def ended(bus: Bus, request_id: str) -> End:
-    async with asyncio.timeout(15), bus.reader(AUDIO, request_id) as reader:
+    async with asyncio.timeout(15), bus.audio_reader(request_id) as reader:
         async for record in reader:
             if isinstance(record, End):
                 return record

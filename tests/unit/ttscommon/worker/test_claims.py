@@ -30,6 +30,19 @@ async def test_a_job_that_is_handed_over_goes_before_a_pull() -> None:
     assert not claims.preempted.is_set()
 
 
+async def test_a_pull_is_asked_anew_when_the_load_has_fallen_well_below_what_it_said() -> None:
+    claims = Claims(8)
+    assert all(claims.take() for _ in range(6))
+    await claims.reserve()
+    claims.give_back()
+    assert not claims.preempted.is_set()
+    claims.give_back()
+    assert claims.preempted.is_set()
+    claims.unreserve()
+    await claims.reserve()
+    assert not claims.preempted.is_set()
+
+
 async def test_nothing_is_taken_while_the_slots_are_held_and_ever_once_closed() -> None:
     claims = Claims(2)
     claims.hold()

@@ -22,8 +22,8 @@ from tests.unit.ttscommon.worker.scene import (
 from ttscommon.epochs import epoch_of
 from ttscommon.errors import Fenced, LogUnwritable
 from ttscommon.leases import Lease
-from ttscommon.messages import AudioChunk, End, Tensor
-from ttscommon.subjects import AUDIO, LEASES, VOCODER
+from ttscommon.messages import AudioChunk, End, Position, Tensor
+from ttscommon.subjects import LEASES, VOCODER
 from ttscommon.worker import Job, WorkerTuning
 
 
@@ -90,8 +90,9 @@ async def test_failures_with_progress_between_them_do_not_add_up(connect: Connec
     async def progress_then_fail(job: Job) -> None:
         nonlocal calls
         calls += 1
-        writer = await bus.writer(AUDIO, job.request_id, job.epoch)
+        writer = await bus.audio_writer(job.request_id, job.epoch)
         try:
+            await writer.begin(writer.listener or Position("r", writer.position))
             if calls == 6:
                 await writer.end(End(job.request_id, writer.position, "ok"))
                 await writer.close()
@@ -116,7 +117,7 @@ async def test_a_log_that_cannot_be_written_ends_its_request_at_once(connect: Co
     async def refused(job: Job) -> None:
         raise LogUnwritable("AUDIO refuses the record")
 
-    async with working(bus, refused), client.reader(AUDIO, "r") as reader:
+    async with working(bus, refused), client.audio_reader("r") as reader:
         await client.submit(VOCODER, request("r"))
         end = await asyncio.wait_for(anext(reader), 10)
         assert isinstance(end, End)

@@ -25,8 +25,8 @@ from ttscommon.bus import Bus
 from ttscommon.epochs import handed_over
 from ttscommon.handover import TAKEN, HandOver
 from ttscommon.leases import Lease
-from ttscommon.messages import AudioChunk, Tensor
-from ttscommon.subjects import AUDIO, LEASES, TALKER, VOCODER
+from ttscommon.messages import AudioChunk, Position, Tensor
+from ttscommon.subjects import LEASES, TALKER, VOCODER
 from ttscommon.worker import Job, Worker
 
 
@@ -94,7 +94,8 @@ async def test_a_suspect_that_makes_progress_is_alone_no_longer(connect: Connect
 
     async def speak(job: Job) -> None:
         if job.request_id == "suspect":
-            writer = await bus.writer(AUDIO, job.request_id, job.epoch)
+            writer = await bus.audio_writer(job.request_id, job.epoch)
+            await writer.begin(Position(job.request_id, 0))
             pcm = Tensor.of(np.zeros(10, np.int16))
             await writer.put(AudioChunk(job.request_id, 0, 16_000, pcm))
             await going_on.wait()

@@ -86,7 +86,7 @@ async def test_a_worker_that_was_paused_leaves_its_successors_lease_and_lets_go(
 ) -> None:
     bus, client = await connect(), await connect()
     seen = Seen()
-    async with working(bus, seen, tuning=WorkerTuning(heartbeat_s=0.2)) as worker:
+    async with working(bus, seen, tuning=WorkerTuning(heartbeat_s=0.2, renew_s=0.1)) as worker:
         await client.submit(VOCODER, request("r1"))
         job = await seen.next()
         await until(lambda: leased(client, "r1"))
@@ -95,6 +95,22 @@ async def test_a_worker_that_was_paused_leaves_its_successors_lease_and_lets_go(
         await until(lambda: holds(worker.free == 2))  # a heartbeat told it
         assert await lease_of(client, "r1") == successor
         assert await queued_jobs(client) == 1
+
+
+async def test_only_leases_that_have_become_old_are_written_again(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    async with working(bus, seen, tuning=WorkerTuning(heartbeat_s=0.02, renew_s=0.5)):
+        await client.submit(VOCODER, request("r1"))
+        job = await seen.next()
+        await until(lambda: leased(client, "r1"))
+        first = job.lease.revision
+        async with asyncio.timeout(10):
+            while job.lease.revision == first:
+                await asyncio.sleep(0.01)
+        # Two dozen heartbeats lie between two writings.
+        assert job.lease.revision == first + 1
+        seen.finish.set()
 
 
 async def test_a_worker_that_was_fenced_takes_back_a_lease_that_is_its_own(

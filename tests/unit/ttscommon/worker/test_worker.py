@@ -24,7 +24,7 @@ from tests.unit.ttscommon.worker.scene import (
 from ttscommon import subjects
 from ttscommon.epochs import is_first
 from ttscommon.messages import Listening, SpeechRequest
-from ttscommon.subjects import JOBS, REPLICAS, VOCODER
+from ttscommon.subjects import REPLICAS, VOCODER
 from ttscommon.worker import Job, WorkerTuning
 
 
@@ -52,7 +52,9 @@ async def test_a_job_that_the_broker_forgot_to_have_given_goes_on(connect: Conne
         first = await seen.next()
         given = first.message
         link = client.link
-        await link.jetstream.delete_consumer(link.name(JOBS), link.name(VOCODER.durable("m")))
+        await link.jetstream.delete_consumer(
+            link.name(VOCODER.stream), link.name(VOCODER.durable("m"))
+        )
         await client.ensure_consumer(VOCODER, "m")  # knows nothing of any delivery
         await until(lambda: holds(first.message is not given))
         assert seen.jobs.empty()

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import structlog
 
-from gateway import errors
 from gateway.audio import AudioFormat, Outbox, Piece
 from gateway.errors import ClientTooSlow, TooManyContexts, WrongOrder
 from gateway.protocols.native.delivery import FORMAT
@@ -28,6 +27,7 @@ from gateway.protocols.native.messages import (
     OfContext,
     SessionResume,
     tell,
+    tell_error,
     write,
 )
 from gateway.protocols.shared.utterance import Rest, Utterance
@@ -112,7 +112,7 @@ class Contexts:
             return
         try:
             for named in self._speaking.values():
-                tell(self._outbox, "error", **named.about(), error=errors.body(error))
+                tell_error(self._outbox, error, **named.about())
         except ClientTooSlow:
             log_.debug("context.error_unheard")
 
@@ -132,7 +132,7 @@ class Contexts:
     def over(self, utterance: Utterance, error: AntiphonError | None) -> None:
         named = self._forget(utterance)
         if error is not None:
-            tell(self._outbox, "error", **named.about(), error=errors.body(error))
+            tell_error(self._outbox, error, **named.about())
         else:
             self._done(named, "ok", utterance.played_s())
 

@@ -129,9 +129,15 @@ def tell(outbox: Outbox, kind: str, **fields: Any) -> None:
     outbox.put(msgspec.json.encode({"type": kind, **fields}).decode())
 
 
-def tell_error(outbox: Outbox, error: AntiphonError, request_id: str | None = None) -> None:
-    """Queue an error, about a request or about the session."""
-    tell(outbox, "error", request_id=request_id, error=errors.body(error))
+def tell_error(
+    outbox: Outbox, error: AntiphonError, request_id: str | None = None, **about: Any
+) -> None:
+    """Queue an error, about a request (`about`: its other names) or about the session."""
+    told = errors.body(error)
+    wait_s = errors.retry_after_s(error)
+    if wait_s is not None:
+        told["retry_after_s"] = wait_s
+    tell(outbox, "error", **about, request_id=request_id, error=told)
 
 
 def write(text: IncrementalText, message: InputMessage) -> None:

@@ -1,0 +1,90 @@
+"""Tells the other gateways what this one holds, and hears it of them: over core NATS, in words of
+some hundred bytes, as soon as something changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from gateway.admission.admission import Admission
+from gateway.admission.peers import GatewayUse
+from ttscommon import subjects
+from ttscommon.bus import Bus, Incoming
+from ttscommon.errors import MalformedMessage
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ExchangeTuning:
+    """Seconds. `pause_s`: the least between two words, half of a turn's window. `beat_s`: the most;
+    such a word says everything.
+    """
+
+    pause_s: float = 0.05
+    beat_s: float = 1.0
+
+
+class Exchange:
+    """One gateway's. `run` while it serves."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        admission: Admission,
+        tuning: ExchangeTuning = ExchangeTuning(),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._bus = bus
+        self._admission = admission
+        self._tuning = tuning
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Tell and hear until cancelled; the others are told that this gateway has gone."""
+        subject = subjects.gateway_use("*")
+        subscription: Any = await self._bus.link.subscribe(subject, self._on_use)
+        try:
+            while True:
+                await self._tell_when_changed()
+        finally:
+            await self._say(GatewayUse(self._bus.worker_id, leaving=True))
+            await self._bus.link.unsubscribe(subscription)
+
+    async def _tell_when_changed(self) -> None:
+        admission, tuning = self._admission, self._tuning
+        try:
+            async with asyncio.timeout(tuning.beat_s):
+                await admission.changed.wait()
+            whole = False
+        except TimeoutError:
+            whole = True
+        admission.changed.clear()
+        for name in admission.peers.forget_silent(self._clock()):
+            log_.warning("gateway.silent", gateway=name)
+        await self._say(admission.use(self._bus.worker_id, whole=whole))
+        await asyncio.sleep(tuning.pause_s)
+
+    async def _say(self, use: GatewayUse) -> None:
+        await self._bus.link.send_raw(subjects.gateway_use(self._bus.worker_id), use.encode())
+
+    async def _on_use(self, message: Incoming) -> None:
+        try:
+            use = GatewayUse.decode(message.data)
+        except MalformedMessage as error:
+            log_.warning("gateway.malformed", error=error.message)
+            return
+        if use.gateway == self._bus.worker_id:
+            self._admission.echo(use)
+            return
+        met = use.gateway not in self._admission.peers and not use.leaving
+        self._admission.hear(use)
+        if met:  # who has just come knows nothing of this gateway
+            log_.info("gateway.met", gateway=use.gateway)
+            await self._say(self._admission.use(self._bus.worker_id, whole=True))

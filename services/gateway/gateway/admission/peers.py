@@ -1,0 +1,161 @@
+"""What the other gateways of the deployment hold and have used, as they tell it. Pure.
+
+Each gateway tells its own counts (see Exchange). Usage is told as totals, so a message that is lost
+costs nothing but time, and nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
+
+from ttscommon.errors import MalformedMessage
+
+
+class TenantUse(msgspec.Struct, frozen=True, array_like=True):
+    """held: streams now. requests, characters: admitted since the gateway started.
+    requests_owed, characters_owed: what its minute's allowances are short of being full.
+    """
+
+    held: int = 0
+    requests: int = 0
+    characters: int = 0
+    requests_owed: float = 0.0
+    characters_owed: float = 0.0
+
+
+class GatewayUse(msgspec.Struct, frozen=True):
+    """One gateway's own counts. streams: by model. recent: streams admitted in the last second.
+    tenants: those with limits that changed, or, if `whole`, all of them that are not idle. leaving:
+    it holds nothing any more. word: counts what this gateway says.
+    """
+
+    gateway: str
+    streams: dict[str, int] = {}
+    recent: int = 0
+    tenants: dict[str, TenantUse] = {}
+    whole: bool = False
+    word: int = 0
+    leaving: bool = False
+
+    def encode(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> GatewayUse:
+        """Raises MalformedMessage."""
+        try:
+            return msgspec.msgpack.decode(data, type=cls)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise MalformedMessage(str(error)) from error
+
+
+@dataclass(frozen=True)
+class PeersTuning:
+    """`silent_s`: who was not heard of for so long is gone: three times what the living take."""
+
+    silent_s: float = 3.0
+
+
+@dataclass
+class _Peer:
+    heard_s: float
+    use: GatewayUse
+    tenants: dict[str, TenantUse]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a peer's word adds to what a tenant has used, or, when the two have just met, what the
+    tenant owes at least.
+    """
+
+    tenant: str
+    requests: float
+    characters: float
+    met: bool
+
+
+class Peers:
+    """The other gateways that live."""
+
+    def __init__(self, tuning: PeersTuning = PeersTuning()) -> None:
+        self._tuning = tuning
+        self._peers: dict[str, _Peer] = {}
+        self._streams: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    def __contains__(self, gateway: str) -> bool:
+        return gateway in self._peers
+
+    def streams(self, model: str) -> int:
+        """Streams of a model at the other gateways."""
+        return self._streams[model]
+
+    def held(self, tenant: str) -> int:
+        """A tenant's streams at the other gateways."""
+        return self._held[tenant]
+
+    def share(self, recent: int) -> float:
+        """This gateway's part of what all may take now, by what it admitted in the last second.
+
+        The parts of all gateways add up to one as far as they know the same of each other.
+        """
+        total = recent + sum(peer.use.recent for peer in self._peers.values())
+        return (1 + recent) / (1 + len(self._peers) + total)
+
+    def hear(self, use: GatewayUse, now: float) -> list[Spent]:
+        """Take a peer's word; returns what its tenants have used that was not known."""
+        if use.leaving:
+            self._peers.pop(use.gateway, None)
+            self._count()
+            return []
+        peer = self._peers.get(use.gateway)
+        if peer is None:
+            self._peers[use.gateway] = _Peer(now, use, dict(use.tenants))
+            spent = list(_owed(use.tenants))
+        else:
+            spent = list(_since(peer.tenants, use.tenants))
+            peer.heard_s, peer.use = now, use
+            if use.whole:  # a word that said so may have been lost
+                idle = peer.tenants.keys() - use.tenants.keys()
+                peer.tenants.update({t: replace(peer.tenants[t], held=0) for t in idle})
+            peer.tenants.update(use.tenants)
+        self._count()
+        return spent
+
+    def forget_silent(self, now: float) -> list[str]:
+        """Drop who was not heard of for too long; returns their names."""
+        silent_s = self._tuning.silent_s
+        gone = [name for name, peer in self._peers.items() if now - peer.heard_s > silent_s]
+        for name in gone:
+            del self._peers[name]
+        if gone:
+            self._count()
+        return gone
+
+    def _count(self) -> None:
+        self._streams, self._held = Counter(), Counter()
+        for peer in self._peers.values():
+            self._streams.update(peer.use.streams)
+            self._held.update({name: use.held for name, use in peer.tenants.items() if use.held})
+
+
+def _owed(tenants: dict[str, TenantUse]) -> Iterator[Spent]:
+    for name, use in tenants.items():
+        yield Spent(name, use.requests_owed, use.characters_owed, met=True)
+
+
+def _since(before: dict[str, TenantUse], now: dict[str, TenantUse]) -> Iterable[Spent]:
+    for name, use in now.items():
+        known = before.get(name, TenantUse())
+        requests, characters = use.requests - known.requests, use.characters - known.characters
+        if requests > 0 or characters > 0:
+            yield Spent(name, requests, characters, met=False)

@@ -1,0 +1,60 @@
+"""What admission is told: its limits, who asks, and what there is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateway.admission.floods import FloodLimits
+from gateway.admission.forecast import View
+
+
+@dataclass(frozen=True)
+class AdmissionLimits:
+    """How admission weighs what it sees. Origin: docs/performance.md, "Overload, floods".
+
+    A stream beyond its tenant's share gets `borrowed_priority`. How long a stream keeps its slot
+    is a moving average that starts at `first_hold_s`. Predictions are corrected by at most
+    `bias_most`. A first sound may take `alone_factor` times what it takes a request alone before
+    it is refused, a borrowed stream's `borrowed_factor`.
+    """
+
+    borrowed_priority: int = 3
+    hold_weight: float = 0.1
+    first_hold_s: float = 2.0
+    bias_weight: float = 0.2
+    bias_half_life_s: float = 5.0
+    bias_most: float = 4.0
+    alone_factor: float = 2.0
+    borrowed_factor: float = 1.3
+    floods: FloodLimits = field(default_factory=FloodLimits)
+
+
+@dataclass(frozen=True)
+class Applicant:
+    """A request at the door. `resumed`: it was admitted before, here or at another gateway.
+    `crowded`: more requests wait for this gateway's turn than there are streams left.
+    """
+
+    tenant: str
+    model: str
+    characters: int = 0
+    priority: int = 5
+    resumed: bool = False
+    crowded: bool = False
+
+    @property
+    def kinds(self) -> tuple[str, str, str]:
+        """What it takes one of: its model's streams, its key's streams and its key's requests."""
+        return f"model {self.model}", f"streams {self.tenant}", f"requests {self.tenant}"
+
+
+class Capacity(Protocol):
+    """What the live replicas can take; see Catalogue."""
+
+    own: Counter[str]
+
+    def capacity(self, model: str) -> View: ...
+
+    def adopt(self, model: str) -> None: ...

@@ -1,0 +1,160 @@
+"""Four gateways over a real broker: what they admit together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from gateway.admission import Admission, Applicant, Exchange, KeyRing, Peers
+from gateway.admission.forecast import View
+from gateway.admission.keys import Tenant
+from gateway.errors import RateLimited
+from gateway.settings import GatewaySettings
+from ttscommon.bus import Bus
+from ttscommon.errors import Overloaded
+from ttscommon.metrics import GatewayMetrics
+from ttscommon.replicas import Replica
+
+GATEWAYS = 4
+SLOTS = 32
+LIMITED = {"acme": Tenant(streams=8), "busy": Tenant(requests_per_minute=20)}
+
+
+class Fleet:
+    """What one gateway sees of the workers that all share."""
+
+    def __init__(self, peers: Peers) -> None:
+        self.own = Counter[str]()
+        self._peers = peers
+        step_s = {1: 0.004, 64: 0.004}
+        self._talkers = (Replica("t", "talker", (), SLOTS, SLOTS, step_s=step_s),)
+        self._vocoders = (Replica("v", "vocoder", (), 64, 64, step_s=step_s, frame_s=0.0001),)
+
+    def adopt(self, model: str) -> None: ...
+
+    def capacity(self, model: str) -> View:
+        busy = self.own[model] + self._peers.streams(model)
+        return View(self._talkers, self._vocoders, busy, 25.0)
+
+
+class Front:
+    """One gateway's admission, and the streams it holds."""
+
+    def __init__(self, bus: Bus, tenants: dict[str, Tenant]) -> None:
+        peers = Peers()
+        catalogue: Any = Fleet(peers)
+        keys = KeyRing(tenants, required=True) if tenants else KeyRing()
+        self.admission = Admission(
+            GatewaySettings(), catalogue, GatewayMetrics(), keys, peers=peers
+        )
+        self.bus = bus
+        self.held = ExitStack()
+        self.exchange = asyncio.create_task(Exchange(bus, self.admission).run())
+
+    async def ask(self, tenant: str) -> bool:
+        """Whether one more stream is admitted."""
+        try:
+            applicant = await self.admission.turn(Applicant(tenant, "m", 5))
+            self.held.enter_context(self.admission.stream(applicant))
+        except (Overloaded, RateLimited):
+            return False
+        return True
+
+    async def stop(self) -> None:
+        self.held.close()
+        self.exchange.cancel()
+        await asyncio.gather(self.exchange, return_exceptions=True)
+        await self.bus.close()
+
+
+@pytest.fixture
+async def fronts(broker: Any, request: pytest.FixtureRequest) -> AsyncIterator[list[Front]]:
+    buses = [await Bus.connect(broker.bus, "gateway") for _ in range(GATEWAYS)]
+    made = [Front(bus, getattr(request, "param", {})) for bus in buses]
+    await until(lambda: all(len(front.admission.peers) == GATEWAYS - 1 for front in made))
+    yield made
+    for front in made:
+        await front.stop()
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def burst(fronts: list[Front], each: int, tenant: str = "") -> int:
+    """So many requests at each gateway in the same moment: how many are admitted."""
+    asked = [front.ask(tenant) for front in fronts for _ in range(each)]
+    return sum(await asyncio.gather(*asked))
+
+
+async def test_a_burst_at_four_gateways_takes_what_there_is_and_three_more_at_most(
+    fronts: list[Front],
+) -> None:
+    admitted = await burst(fronts, SLOTS)
+    assert SLOTS - GATEWAYS <= admitted <= SLOTS + GATEWAYS - 1
+    # From then on everybody knows that all is taken.
+    await until(lambda: all(f.admission.peers.streams("m") >= admitted - SLOTS for f in fronts))
+    assert await burst(fronts, 4) == 0
+
+
+async def test_all_the_room_is_there_for_one_gateway_that_has_all_the_requests(
+    fronts: list[Front],
+) -> None:
+    assert await burst(fronts[:1], SLOTS) == SLOTS
+
+
+async def test_streams_that_end_at_one_gateway_make_room_at_another(fronts: list[Front]) -> None:
+    assert await burst(fronts[:1], SLOTS) == SLOTS
+    await until(lambda: fronts[1].admission.peers.streams("m") == SLOTS)
+    assert await burst(fronts[1:2], 1) == 0
+    fronts[0].held.close()
+    await until(lambda: fronts[1].admission.peers.streams("m") == 0)
+    assert await burst(fronts[1:2], 4) == 4
+
+
+@pytest.mark.parametrize("fronts", [LIMITED], indirect=True)
+async def test_a_keys_streams_are_limited_in_sum(fronts: list[Front]) -> None:
+    admitted = await burst(fronts, 8, "acme")
+    assert 8 - GATEWAYS <= admitted <= 8 + GATEWAYS - 1
+    await until(lambda: all(f.admission.peers.held("acme") >= admitted - 8 for f in fronts))
+    assert await burst(fronts, 4, "acme") == 0
+
+
+@pytest.mark.parametrize("fronts", [LIMITED], indirect=True)
+async def test_a_keys_requests_a_minute_are_limited_in_sum(fronts: list[Front]) -> None:
+    admitted = 0
+    for _ in range(4):
+        admitted += await burst(fronts, 8, "busy")
+        for front in fronts:
+            front.held.pop_all().close()
+    assert 20 - GATEWAYS <= admitted <= 20 + GATEWAYS
+
+
+@pytest.mark.parametrize("fronts", [LIMITED], indirect=True)
+async def test_a_gateway_that_comes_later_knows_what_a_key_has_used(
+    fronts: list[Front], broker: Any
+) -> None:
+    await burst(fronts[:1], 20, "busy")
+    fronts[0].held.close()
+    late = Front(await Bus.connect(broker.bus, "gateway"), LIMITED)
+    try:
+        await until(lambda: len(late.admission.peers) == GATEWAYS)
+        assert sum([await late.ask("busy") for _ in range(8)]) <= 1
+    finally:
+        await late.stop()
+
+
+async def test_a_gateway_that_leaves_holds_nothing_any_more(fronts: list[Front]) -> None:
+    assert await burst(fronts[:1], SLOTS) == SLOTS
+    await until(lambda: fronts[1].admission.peers.streams("m") == SLOTS)
+    leaving = fronts.pop(0)
+    await leaving.stop()
+    await until(lambda: all(len(front.admission.peers) == GATEWAYS - 2 for front in fronts))
+    assert fronts[0].admission.peers.streams("m") == 0
