@@ -218,6 +218,7 @@ async def _now_s(client: httpx.AsyncClient) -> float:
 def draw(dashboard: Dashboard, found: dict[str, list[Line]], path: Path) -> None:
     """The dashboard as a picture."""
     rows = -(-len(dashboard.panels) // COLUMNS)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with plt.rc_context(cast(Any, style(LIGHT))):
         figure, axes = plt.subplots(rows, COLUMNS, figsize=(16, 3.1 * rows), squeeze=False)
         for axis in axes.flat[len(dashboard.panels) :]:

@@ -131,6 +131,27 @@ def test_no_container_is_root_or_can_write_its_file_system(name: str) -> None:
             assert container["resources"]["limits"]["memory"]
 
 
+def slots_of(example_name: str) -> int:
+    """Streams that the chart's larger stage may hold, at least 256."""
+    held: defaultdict[str, int] = defaultdict(int)
+    objects = render(example(example_name))
+    scaled = {
+        one["spec"]["scaleTargetRef"]["name"]: one["spec"].get("maxReplicaCount")
+        or one["spec"]["maxReplicas"]
+        for kind in ("ScaledObject", "HorizontalPodAutoscaler")
+        for one in of_kind(objects, kind)
+    }
+    for deployment in of_kind(objects, "Deployment"):
+        stage = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
+        if stage in ("talker", "vocoder"):
+            slots = int(
+                environment(deployment["spec"]["template"], SECRETS).get("ANTIPHON_SLOTS", 32)
+            )
+            workers = scaled.get(deployment["metadata"]["name"]) or deployment["spec"]["replicas"]
+            held[stage] += workers * slots
+    return max(256, *held.values())
+
+
 @every_example
 def test_a_job_prepares_the_broker_before_a_release_works(name: str) -> None:
     [job] = jobs(render(example(name)))
@@ -138,6 +159,7 @@ def test_a_job_prepares_the_broker_before_a_release_works(name: str) -> None:
     assert settings.bus.user == "setup"
     assert settings.bus.replicas is not None
     assert settings.bus.max_log_bytes is not None
+    assert settings.bus.slots == slots_of(name)
     assert job["spec"]["containers"][0]["command"][1:] == ["-m", "ttscommon.bus", "migrate"]
 
 
