@@ -132,7 +132,7 @@ class WyomingSession:
     async def _take(self, kind: str, data: Mapping[str, Any]) -> None:
         match kind:
             case "describe":
-                self._tell("info", info(self._context))
+                self._tell("info", await info(self._context))
             case "ping":
                 self._tell("pong", {"text": data.get("text")})
             case "synthesize" if self._streamed is None:
@@ -223,7 +223,7 @@ def event(kind: str, data: Mapping[str, Any], payload: bytes = b"") -> bytes:
     return json.dumps(head).encode() + b"\n" + body + payload
 
 
-def info(context: GatewayContext) -> dict[str, Any]:
+async def info(context: GatewayContext) -> dict[str, Any]:
     """What this server can speak."""
     known = {"description": "Antiphon", "attribution": _ATTRIBUTION, "installed": True}
     programs = [
@@ -244,7 +244,7 @@ def info(context: GatewayContext) -> dict[str, Any]:
                 for voice in model.voices
             ],
         }
-        for model in context.catalogue.snapshot.models().values()
+        for model in (await context.catalogue.models()).values()
     ]
     return {"tts": programs, **{name: [] for name in _LISTS}}
 

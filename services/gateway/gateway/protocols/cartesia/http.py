@@ -88,7 +88,7 @@ async def stream(request: Request, context: Context) -> Response:
 @router.get("/voices/", include_in_schema=False)
 async def voices(context: Context) -> dict[str, Any]:
     """A page of voices, which is the last."""
-    found = context.catalogue.snapshot.model(DEFAULT, context.settings.default_model)
+    found = await context.catalogue.model(DEFAULT)
     page = [
         {
             "id": voice.id,

@@ -134,27 +134,27 @@ async def _speak(
 @router.get("/v1/voices")
 async def voices(context: Context) -> dict[str, Any]:
     """The default model's voices."""
-    return {"voices": _voices(context)}
+    return {"voices": await _voices(context)}
 
 
 @router.get("/v2/voices")
 async def voices_page(context: Context) -> dict[str, Any]:
     """The same, as a page that is the last."""
-    found = _voices(context)
+    found = await _voices(context)
     page = {"has_more": False, "total_count": len(found), "next_page_token": None}
     return {"voices": found, **page}
 
 
-def models(context: GatewayContext) -> list[dict[str, Any]]:
+async def models(context: GatewayContext) -> list[dict[str, Any]]:
     """`GET /v1/models` as ElevenLabs answers it; the path is OpenAI's too."""
     return [
         {"model_id": name, "name": name, "can_do_text_to_speech": True}
-        for name in context.catalogue.snapshot.models()
+        for name in await context.catalogue.models()
     ]
 
 
-def _voices(context: GatewayContext) -> list[dict[str, Any]]:
-    found = context.catalogue.snapshot.model(DEFAULT, context.settings.default_model)
+async def _voices(context: GatewayContext) -> list[dict[str, Any]]:
+    found = await context.catalogue.model(DEFAULT)
     return [
         {
             "voice_id": voice.id,

@@ -40,18 +40,17 @@ def voice_card(voice: Voice) -> dict[str, Any]:
 @router.get("/v1/models/{name:path}")
 async def model(context: Context, name: str) -> dict[str, Any]:
     """One model, by its name or what stands for it, and its voices."""
-    models = context.catalogue.snapshot.models()
-    wanted, _ = context.names(name, DEFAULT)
-    found = context.catalogue.snapshot.model(wanted, context.settings.default_model)
-    if not models:
+    if not await context.catalogue.models():
         raise NotFound(f"there is no model '{name}'", param="model")
+    wanted, _ = context.names(name, DEFAULT)
+    found = await context.catalogue.model(wanted)
     return {**model_card(found), "id": name, "voices": [voice_card(v) for v in found.voices]}
 
 
 @router.get("/v1/audio/models")
 async def audio_models(context: Context) -> dict[str, Any]:
     """The models that speak, which are all."""
-    return {"models": [{"id": name} for name in context.catalogue.snapshot.models()]}
+    return {"models": [{"id": name} for name in await context.catalogue.models()]}
 
 
 @router.get("/v1/audio/voices")
@@ -61,7 +60,7 @@ async def voices(
 ) -> dict[str, Any]:
     """The voices of one model, and those that the caller made of recordings."""
     wanted, _ = context.names(model, DEFAULT)
-    found = context.catalogue.snapshot.model(wanted, context.settings.default_model)
+    found = await context.catalogue.model(wanted)
     listed = [voice_card(voice) for voice in found.voices]
     return {"voices": listed, "uploaded_voices": await _own(request, context)}
 

@@ -31,9 +31,10 @@ _REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 async def models(request: Request, context: Context) -> Response:
     """The models that live talkers serve. ElevenLabs' clients ask at the same path."""
     if "xi-api-key" in request.headers:
-        return JSONResponse(elevenlabs.models(context))
-    found = context.catalogue.snapshot.models().values()
-    return JSONResponse({"object": "list", "data": [model_card(model) for model in found]})
+        return JSONResponse(await elevenlabs.models(context))
+    found = await context.catalogue.models()
+    cards = [model_card(model) for model in found.values()]
+    return JSONResponse({"object": "list", "data": cards})
 
 
 @router.post("/v1/audio/speech", response_class=Response)
