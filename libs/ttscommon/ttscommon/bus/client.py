@@ -7,9 +7,10 @@ import contextlib
 from typing import Final
 
 import nats.errors
-from nats.aio.client import Client, Srv
+from nats.aio.client import Srv
 
 from ttscommon.bus.faults import is_refusal
+from ttscommon.bus.lean import LeanClient
 
 _CLOSE_S: Final = 1.0
 
@@ -18,7 +19,7 @@ class NoTls(nats.errors.Error):
     """The broker offers a connection in the clear, and TLS was asked for."""
 
 
-class BusClient(Client):
+class BusClient(LeanClient):
     """Reconnects when the broker revokes its credentials, and sends none in the clear.
 
     The library closes for good when a broker that it is connected to says that the credentials do

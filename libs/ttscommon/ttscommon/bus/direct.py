@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any, Final
 
+import msgspec
 import nats.errors
 from nats.aio.msg import Msg
 
@@ -27,7 +27,7 @@ async def direct_get(
     found: list[tuple[dict[str, str], bytes]] = []
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def on_message(message: Msg) -> None:
+    def on_message(message: Msg) -> None:
         headers = message.headers or {}
         if "Nats-Sequence" in headers:
             found.append((headers, message.data))
@@ -38,12 +38,10 @@ async def direct_get(
         else:
             done.set_exception(nats.errors.Error(f"direct get: {headers}"))
 
-    inbox = link.client.new_inbox()
-    subscription = await link.client.subscribe(inbox, cb=on_message)
-    try:
+    await link.client.listen_for_answers()
+    with link.client.answered(on_message) as inbox:
         subject = f"$JS.API.DIRECT.GET.{stream}"
-        await link.client.publish(subject, json.dumps(query).encode(), reply=inbox)
-        await asyncio.wait_for(done, timeout_s)
-    finally:
-        await link.unsubscribe(subscription)
+        await link.client.publish(subject, msgspec.json.encode(query), reply=inbox)
+        async with asyncio.timeout(timeout_s):
+            await done
     return found

@@ -17,6 +17,7 @@ from nats.js import JetStreamContext
 from ttscommon.bus.client import BusClient
 from ttscommon.bus.credentials import credentials
 from ttscommon.bus.faults import Unreachable, is_refusal, reason
+from ttscommon.bus.lean import Hearer, InTurn
 from ttscommon.bus.permissions import inbox_prefix
 from ttscommon.errors import BusRefused, BusUnavailable, MalformedMessage, NoResponders
 from ttscommon.messages import Message, decode, encode
@@ -174,12 +175,16 @@ class Link:
 
     async def subscribe(self, subject: str, receive: Receive) -> Any:
         """Call `receive` with every Incoming; returns the subscription, for `unsubscribe`."""
-        return await self.client.subscribe(self.subject(subject), cb=receive)
+        return await self.hear(subject, InTurn(receive))
+
+    async def hear(self, subject: str, hearer: Hearer) -> Any:
+        """`subscribe` for a function that does not wait: it is called as messages are read."""
+        return await self.client.hear(self.subject(subject), hearer)
 
     async def listen(self, subject: str, callback: Callable[[Message], None]) -> Any:
         """Call back with every parsed message on a core subject; returns the subscription."""
 
-        async def on_message(message: Incoming) -> None:
+        def on_message(message: Incoming) -> None:
             try:
                 parsed = decode(message.data)
             except MalformedMessage as error:
@@ -187,7 +192,7 @@ class Link:
                 return
             callback(parsed)
 
-        return await self.subscribe(subject, on_message)
+        return await self.hear(subject, on_message)
 
     async def unsubscribe(self, subscription: Any) -> None:
         """End a subscription; nothing to do when the connection is gone."""

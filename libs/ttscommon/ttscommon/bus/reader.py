@@ -88,7 +88,7 @@ class LogReader:
         link, request_id = self._link, self._request_id
         link.on_reconnect(self._suspect_loss)
         self._subscriptions = [
-            await link.subscribe(self._log.live(request_id), self._on_live),
+            await link.hear(self._log.live(request_id), self._on_live),
             await link.subscribe(self._log.offer(request_id), self._on_offer),
         ]
         if not self._fresh:
@@ -143,7 +143,7 @@ class LogReader:
         if self._timeline.gap:
             self._suspect.set()
 
-    async def _on_live(self, message: Incoming) -> None:
+    def _on_live(self, message: Incoming) -> None:
         if len(self._ready) >= self._tuning.queued:
             self._more = True  # from the log, when there is room
             return
