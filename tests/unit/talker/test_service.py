@@ -162,7 +162,7 @@ async def test_text_that_comes_later_is_spoken_too(connect: Connect, engine: Eng
     await typist.end(End("r1", 11, "ok"))
     await asyncio.wait_for(work, 15)
     await typist.close()
-    assert len((await hear(bus))[0]) == len(spoken(len("Hello") + 11))
+    assert len((await hear(bus))[0]) == len(spoken(len("Hello ") + 11))
 
 
 async def test_a_gateway_that_died_does_not_hold_a_slot_for_good(
