@@ -1,6 +1,6 @@
 # make serve              run everything on this machine: http://127.0.0.1:8000
 # make serve PORT=9000    ... elsewhere; PORT=0 takes a free port
-# make test               unit and pipeline tests
+# make test               unit and pipeline tests on all cores; one file on one: ARGS="-n0 FILE"
 # make clients            real clients of OpenAI, ElevenLabs, Cartesia, Deepgram, Wyoming against a stack
 # make fuzz               10,000 malformed requests and messages a protocol: ARGS=, COUNT=
 # make check              ruff, mypy --strict, import contract
@@ -51,7 +51,8 @@ serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
 
 test: $(VENV)/.training
-	$(BIN)/python -m pytest -m "not chaos and not gpu and not clients" $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
+	  -m "not chaos and not gpu and not clients" $(ARGS)
 
 test-deploy: $(VENV)/.training
 	ANTIPHON_TEST_DEPLOY=1 $(BIN)/python -m pytest tests/deploy $(ARGS)

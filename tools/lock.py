@@ -30,6 +30,7 @@ TRAIN: Final = ("training",)
 TOOLS: Final = (
     "pytest==9.2.0",
     "pytest-asyncio==1.5.0",
+    "pytest-xdist==3.8.0",
     "hypothesis==6.170.15",
     "mypy==2.4.1",
     "ruff==0.17.5",
