@@ -233,14 +233,20 @@ async def test_a_request_whose_codes_are_gone_is_not_found_at_once(
     assert not stand.stage.remakes
 
 
-async def test_a_request_that_has_ended_is_made_again_as_often_as_it_is_resumed(
-    stand: Any, talk: Any, halves: Halves
-) -> None:
+async def heard_to_the_end(stand: Any, talk: Any, halves: Halves) -> tuple[Ticket, Any]:
+    """The ticket and the first half of a request that has its End, and whose client has left."""
     ticket, heard, socket = await first_half(stand, talk, resumable=True)
     halves.go.set()
     await talk.until(socket, "audio.done")
     await socket.close()
     await ended(stand.gateway.context.services.bus, ticket)
+    return ticket, heard
+
+
+async def test_a_request_that_has_ended_is_made_again_as_often_as_it_is_resumed(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    ticket, heard = await heard_to_the_end(stand, talk, halves)
     whole = talk.sound("first halfsecond half")
     for sample in (0, len(heard) - 1):
         rest = await the_rest(stand, talk, ticket, sample)
@@ -251,11 +257,7 @@ async def test_a_request_that_has_ended_is_made_again_as_often_as_it_is_resumed(
 async def test_nothing_is_made_again_for_a_client_that_has_it_all(
     stand: Any, talk: Any, halves: Halves
 ) -> None:
-    ticket, _, socket = await first_half(stand, talk, resumable=True)
-    halves.go.set()
-    await talk.until(socket, "audio.done")
-    await socket.close()
-    await ended(stand.gateway.context.services.bus, ticket)
+    ticket, _ = await heard_to_the_end(stand, talk, halves)
     everything = len(talk.sound("first halfsecond half"))
     async with stand.session(seed=0) as again:
         await talk.send(again, "session.resume", **asdict(ticket), from_sample=everything)

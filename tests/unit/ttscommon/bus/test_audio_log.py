@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-import pytest_asyncio
 
 from ttscommon.bus import AudioReader, AudioWriter, Bus
 from ttscommon.bus.reader import ReaderTuning
@@ -28,21 +27,6 @@ from ttscommon.subjects import AUDIO, VOCODER
 RATE = 16_000
 STEP = 1000
 REQUEST = SpeechRequest("r", "m", "v", "hello")
-
-
-@pytest_asyncio.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "writer")
-    await connected.ensure()
-    yield connected
-    await connected.close()
-
-
-@pytest_asyncio.fixture
-async def other(broker: Any, bus: Bus) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "reader")
-    yield connected
-    await connected.close()
 
 
 def audio(start: int, stop: int) -> AudioChunk:
@@ -77,6 +61,13 @@ def samples(records: Sequence[Chunk | End]) -> list[int]:
 
 def numbers(start: int, stop: int) -> list[int]:
     return np.arange(start, stop).astype(np.int16).tolist()
+
+
+async def settled(bus: Bus) -> None:
+    """What this connection has sent so far has reached the broker: its messages, and its interest
+    in those of others.
+    """
+    await bus.logs.last(AUDIO, "r")
 
 
 async def noted(bus: Bus, position: int) -> None:
@@ -150,6 +141,7 @@ async def test_a_reader_that_is_slow_asks_for_what_it_had_no_room_for(bus: Bus, 
 async def test_a_sample_that_left_the_window_is_sought(bus: Bus, other: Bus) -> None:
     writer = await small(bus, tail_bytes=4 * 2 * STEP)
     await put(writer, 10)
+    await settled(bus)
     async with other.audio_reader("r", 2500) as reader:
         wanted = await asyncio.wait_for(writer.sought(), 10)
         assert wanted.start == 2500
@@ -265,6 +257,7 @@ async def test_an_end_that_reaches_a_reader_who_lacks_samples_has_them_made_agai
 ) -> None:
     async with other.audio_reader("r") as reader:
         reader.remake()
+        await settled(other)
         await lost_tail(bus, monkeypatch)
         monkeypatch.undo()
         hearing = asyncio.create_task(drain(reader))

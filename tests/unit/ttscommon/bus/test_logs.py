@@ -22,21 +22,6 @@ from ttscommon.subjects import CODES
 STEP = 100
 
 
-@pytest_asyncio.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "writer")
-    await connected.ensure()
-    yield connected
-    await connected.close()
-
-
-@pytest_asyncio.fixture
-async def other(broker: Any, bus: Bus) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "reader")
-    yield connected
-    await connected.close()
-
-
 def codes(start: int, stop: int, request_id: str = "r") -> CodecChunk:
     values = Tensor.of(np.arange(start, stop).astype(np.int16))
     return CodecChunk(request_id, start, {"codes": values})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -127,7 +128,9 @@ async def test_two_deployments_share_a_broker(connect: Connect) -> None:
         await bus.ensure()
         await bus.ensure_consumer(TALKER, "m")
     await mine.submit(TALKER, SpeechRequest("r", "m", "v", "hello"))
-    assert await mine.queue.waiting(TALKER, "m") == 1
+    async with asyncio.timeout(10):
+        while await mine.queue.waiting(TALKER, "m") != 1:  # the consumer's count follows
+            await asyncio.sleep(0.01)
     assert await theirs.queue.waiting(TALKER, "m") == 0
     await mine.kv.put("leases", "k", b"1")
     assert await theirs.kv.get("leases", "k") is None
