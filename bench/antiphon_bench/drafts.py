@@ -18,7 +18,7 @@ import msgspec
 
 from antiphon_bench.texts import SHORT
 from talker.engine.engine import Engine
-from talker.engine.widths import Widths
+from talker.engine.widths import Gains, Widths
 from talker.loading import load_family
 from talker.models.base import Family
 from talker.settings import TalkerSettings
@@ -47,15 +47,6 @@ class Drafted(msgspec.Struct, frozen=True, kw_only=True):
     frames_per_s: float
     gained: float
     frames: str
-
-
-class _Told:
-    def __init__(self) -> None:
-        self.steps = self.frames = 0
-
-    def __call__(self, width: int, frames: int) -> None:
-        del width
-        self.steps, self.frames = self.steps + 1, self.frames + frames
 
 
 class _Fixed(Widths):
@@ -106,10 +97,10 @@ def compare(
 
 
 def _speak(case: Case, streams: int, texts: Sequence[str], clock: Callable[[], float]) -> Drafted:
-    told, family = _Told(), case.family
+    gains, family = Gains(), case.family
 
     def widths(most: int, _: object) -> Widths:
-        made = _Fixed(most, told) if case.width else Widths(most, told)
+        made = _Fixed(most, gains) if case.width else Widths(most, gains)
         if isinstance(made, _Fixed):
             made.width = case.width
         return made
@@ -134,11 +125,10 @@ def _speak(case: Case, streams: int, texts: Sequence[str], clock: Callable[[], f
         for name in sorted(one.arrays):
             digest.update(one.arrays[name].tobytes())
     frames = sum(rows(one.arrays) for one in spoken)
-    gained = told.frames / told.steps if told.steps else 1.0
     return Drafted(
         case=case.name,
         streams=streams,
         frames_per_s=frames / took_s,
-        gained=gained,
+        gained=gains.mean,
         frames=digest.hexdigest()[:12],
     )

@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 
 from talker.engine.engine import Engine
-from talker.engine.widths import Widths
+from talker.engine.widths import Gains, Widths
 from talker.loading import load_family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
@@ -36,36 +36,21 @@ def judge_tolerances(folder: Path, report_path: Path, limit: int) -> None:
     plain: Scores | None = None
     progress = Progress("tolerances", len(TOLERANCES) * len(texts))
     for tries, cents in TOLERANCES:
-        scores, gained = Scores(), _Gained()
-        for text, codes in zip(texts, _spoken(folder, texts, tries, cents, gained), strict=True):
+        scores, gains = Scores(), Gains()
+        for text, codes in zip(texts, _spoken(folder, texts, tries, cents, gains), strict=True):
             scores.add(judges, text, sound(decoder, codes), dnsmos=False)
             progress.report(len(report) * len(texts) + len(scores.said))
         plain = plain or scores
         report[f"{tries} tries, {cents:g} cents"] = {
             **scores.report(),
             "beside none": scores.beside(plain),
-            "frames a step": gained.mean,
+            "frames a step": gains.mean,
         }
         write_report(report, report_path)
 
 
-class _Gained:
-    """Frames that steps gained."""
-
-    def __init__(self) -> None:
-        self._steps = self._frames = 0
-
-    def __call__(self, width: int, frames: int) -> None:
-        del width
-        self._steps, self._frames = self._steps + 1, self._frames + frames
-
-    @property
-    def mean(self) -> float:
-        return self._frames / self._steps if self._steps else 1.0
-
-
 def _spoken(
-    folder: Path, texts: Sequence[str], tries: int, cents: float, gained: _Gained
+    folder: Path, texts: Sequence[str], tries: int, cents: float, gains: Gains
 ) -> list[torch.Tensor]:
     """[frames, 4] codes of each text."""
     settings = TalkerSettings(
@@ -77,7 +62,7 @@ def _spoken(
         slots=1,
         blocks=_BLOCKS,
         metrics=Metrics(),
-        widths=lambda most, _: Widths(most, gained),
+        widths=lambda most, _: Widths(most, gains),
     )
     voice = family.spec.voices[0].id
     requests = [SpeechRequest(text, "v", voice, text, seed=n) for n, text in enumerate(texts)]
