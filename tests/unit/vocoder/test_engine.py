@@ -157,6 +157,27 @@ def test_a_long_chunk_lets_others_in_between() -> None:
     assert max(sum(batch) for batch in bench.codec.batches) <= 8
 
 
+def test_a_listener_with_seconds_in_hand_gets_one_piece_of_what_is_here() -> None:
+    bench = Bench(stream_frames=5)
+    listener = bench.open("a")
+    sequence = codes(160)
+    bench.feed("a", sequence[:110])
+    bench.steps(22)
+    sizes = [len(event.pcm) / 640 for event in listener.events if isinstance(event, Piece)]
+    assert sizes == [4.45, *[5.0] * 15, 15.0, 15.0]  # from three seconds in hand on
+    bench.feed("a", sequence[110:112])
+    bench.steps()
+    assert sum(sizes) * 640 < len(listener.pcm)  # nothing else is here: not waited for
+    bench.engine.playback("a", bench.clock.now - 4.0)
+    count = len(listener.events)
+    bench.feed("a", sequence[112:])
+    bench.steps(2)
+    assert len(listener.events) == count + 2  # the listener has not much in hand any more
+    bench.engine.finish("a")
+    bench.steps(12)
+    assert listener.pcm == offline(sequence)
+
+
 def test_what_a_predecessor_sent_is_decoded_and_not_sent_again() -> None:
     sequence = codes(12)
     for skip in (1, 640 - 352, 5000, 12 * 640 - 1, 12 * 640):

@@ -195,6 +195,7 @@ class Engine(Runtime[Stream, Piece]):
                 self.metrics.ttfp.labels(_STAGE).observe(now - stream.opened_s)
             else:
                 self.metrics.slack.labels(_STAGE).observe(deadline_s - now)
+        if len(pcm := stream.gather(pcm, now)):
             self._emit(stream.key, stream.piece(pcm))
         if work.final:
             self._finish(stream)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,11 @@ from ttscommon.runtime import Failed, Finished
 from vocoder.codecs.base import CodecSpec, Decoded, State, Work
 from vocoder.engine.scheduler import Ready
 from vocoder.pcm import to_pcm
+
+# A listener that has so much in hand loses nothing by a longer piece, and a piece costs every
+# process on its way the same whatever its length. Longer than a starved stream waits for its turn.
+_AMPLE_S: Final = 3.0
+_LONG_S: Final = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +88,8 @@ class Stream:
     _marks: deque[tuple[int, bytes]] = field(default_factory=deque)
     _mark: bytes = b""
     _last_taken: bool = False
+    _gathered: list[npt.NDArray[np.int16]] = field(default_factory=list)
+    _samples_gathered: int = 0
 
     def __post_init__(self) -> None:
         self._before = 0 if self.prefix is None else rows(self.prefix)
@@ -124,9 +132,8 @@ class Stream:
         """When the listener runs dry, if playback began with the first sample or as told since."""
         if self._playback_start_s is None:
             return self.opened_s
-        return (
-            self._playback_start_s + max(self._position, self.resume.skip) / self.spec.sample_rate
-        )
+        sent = max(self._position, self.resume.skip) - self._samples_gathered
+        return self._playback_start_s + sent / self.spec.sample_rate
 
     def playback(self, start_s: float) -> None:
         """Playback of the request's first sample was, or would have been, at `start_s`."""
@@ -196,6 +203,20 @@ class Stream:
             if self._playback_start_s is None:
                 self._playback_start_s = now - self.resume.skip / self.spec.sample_rate
         return pcm
+
+    def gather(self, pcm: npt.NDArray[np.int16], now: float) -> npt.NDArray[np.int16]:
+        """`pcm` behind what was gathered before; nothing while more is better waited for."""
+        self._gathered.append(pcm)
+        self._samples_gathered += len(pcm)
+        if self._may_gather(now):
+            return pcm[:0]
+        gathered, self._gathered, self._samples_gathered = self._gathered, [], 0
+        return gathered[0] if len(gathered) == 1 else np.concatenate(gathered)
+
+    def _may_gather(self, now: float) -> bool:
+        """More is here to decode, and the listener would not notice."""
+        short = self._samples_gathered < _LONG_S * self.spec.sample_rate
+        return short and self._takeable > 0 and self.deadline_s - now > _AMPLE_S
 
     def piece(self, pcm: npt.NDArray[np.int16]) -> Piece:
         """The collected samples, with the mark to go on from behind them."""
