@@ -157,21 +157,24 @@ def chaos_stack(
     rotating: bool = False,
     gateway: dict[str, str] | None = None,
     talker_curve: Mapping[str, float] = TALKER_CURVE,
+    vocoder_curve: Mapping[str, float] | None = None,
+    talkers: int = 2,
+    vocoders: int = 2,
 ) -> ChaosStack:
-    """A stack with two talkers and two vocoders. `poisonous`: some texts kill its talkers.
-    `rotating`: see ChaosStack.
+    """A stack under attack. `poisonous`: some texts kill its talkers. `rotating`: see ChaosStack.
+    The curves are the step times of fake engines; a vocoder without one has its own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     talker: dict[str, str] = {}
+    vocoder: dict[str, str] = {}
     if engine == "fake":
-        curve = folder / "talker-curve.json"
-        curve.write_text(json.dumps(talker_curve))
-        talker["ANTIPHON_FAKE_CURVE"] = str(curve)
+        talker = _curve(folder / "talker-curve.json", talker_curve)
+        vocoder = _curve(folder / "vocoder-curve.json", vocoder_curve)
     fields: dict[str, Any] = {"engine": engine, "brokers": brokers}
     config = StackConfig(
         port=0,
-        talkers=2,
-        vocoders=2,
+        talkers=talkers,
+        vocoders=vocoders,
         store=folder / "store",
         max_log_bytes=max_log_bytes,
         # What died is away for so long, every time.
@@ -180,6 +183,7 @@ def chaos_stack(
             # Logs are compared and counted when everything has settled.
             "gateway": {"ANTIPHON_KEEP_LOGS_S": "3600", **(gateway or {})},
             "talker": talker,
+            "vocoder": vocoder,
         },
         **fields,
     )
@@ -191,3 +195,11 @@ def chaos_stack(
         poisonous=poisonous,
         rotating=rotating,
     )
+
+
+def _curve(path: Path, curve: Mapping[str, float] | None) -> dict[str, str]:
+    """The setting that gives a fake engine its step times; none leaves it its own."""
+    if curve is None:
+        return {}
+    path.write_text(json.dumps(curve))
+    return {"ANTIPHON_FAKE_CURVE": str(path)}

@@ -1,0 +1,289 @@
+"""`python -m tests.chaos.fleet`: many realtime listeners on a small fleet that keeps losing parts.
+
+Ten talkers, ten vocoders, four gateways and three brokers with fake engines on this machine. Every
+listener asks anew when it has heard what it asked for to its end. Each minute one process of each
+kind is killed. Every sample is held against the undisturbed run, and what the fleet holds is looked
+at every ten seconds: the first third of the looks against the last. Out come build/fleet.json and
+an exit status of 1 if anything was lost, repeated or different, or grew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+from tests.chaos.faults import kill
+from tests.chaos.leaks import LeakCheck
+from tests.chaos.listener import TEXT, Heard, Original, Verdict, judge, listen, logged_codes
+from tests.chaos.probe import Held, Probe
+from tests.chaos.proxy import Proxy
+from tests.chaos.stack import ChaosStack, chaos_stack
+from ttscommon.bus import Bus
+from ttscommon.subjects import LOGS
+
+_KINDS = ("talker", "vocoder", "gateway", "broker")
+_LOOK_EVERY_S = 10.0
+_FIRST_SEED = 5000
+# 2 to 40 s of sound.
+_TEXTS = (TEXT[:36], TEXT[:84], TEXT, TEXT, TEXT + " " + TEXT, " ".join([TEXT] * 3))
+# Half as fast again as speech; a step is cheap, as 27 processes share the machine.
+_TALKER = {"base_s": 0.026, "stream_s": 0.0001, "prefill_s": 0.002}
+_VOCODER = {"base_s": 0.010, "stream_s": 0.0002, "frame_s": 0.0001}
+_GATEWAY = {"ANTIPHON_KEEP_LOGS_S": "30"}
+# What a look may differ by from one before without having grown.
+_SHARE, _ROOM = 1.15, 8.0
+
+
+@dataclass
+class Run:
+    """What came of it. `sound_s`: seconds of speech that the listeners got."""
+
+    verdict: Verdict = field(default_factory=Verdict)
+    killed: dict[str, int] = field(default_factory=dict)
+    sound_s: float = 0.0
+    looks: list[dict[str, float]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def report(self, streams: int, took_s: float) -> dict[str, Any]:
+        """As it stands in fleet.json."""
+        verdict = self.verdict
+        cores = [name for name in self.looks[0] if name.endswith("_cores")] if self.looks else []
+        names = (
+            "worst_wait_s", "worst_silence_s", "worst_underrun_s", "underruns", "lost", "repeated",
+            "differing", "hung", "errors", "refused",
+        )  # fmt: skip
+        return {
+            "streams": streams,
+            "took_s": round(took_s, 1),
+            "spoken": verdict.streams,
+            "sound_s": round(self.sound_s, 1),
+            "killed": self.killed,
+            **{name: round(getattr(verdict, name), 3) for name in names},
+            "cores": {n: round(median(look[n] for look in self.looks), 2) for n in cores},
+            "notes": verdict.notes[:20],
+            "problems": self.problems,
+            "flat": flat(self.looks),
+            "looks": self.looks,
+        }
+
+
+def flat(looks: Sequence[dict[str, float]]) -> dict[str, tuple[float, float, bool]]:
+    """Each figure's median in the first and in the last third, and whether it stayed."""
+    third = max(1, len(looks) // 3)
+    found: dict[str, tuple[float, float, bool]] = {}
+    for name in looks[0] if looks else ():
+        if name.endswith("_cores") or name == "machine":
+            continue  # what they took; others share the machine
+        first = median(look[name] for look in looks[:third])
+        last = median(look[name] for look in looks[-third:])
+        found[name] = (round(first, 2), round(last, 2), last <= first * _SHARE + _ROOM)
+    return found
+
+
+async def run(streams: int, for_s: float, folder: Path) -> dict[str, Any]:
+    """Figures and problems; see the module."""
+    stack = chaos_stack(
+        folder, lambda name, line: None, gateways=4, brokers=3, talkers=10, vocoders=10,
+        gateway=_GATEWAY, talker_curve=_TALKER, vocoder_curve=_VOCODER,
+    )  # fmt: skip
+    done = Run(killed=dict.fromkeys(_KINDS, 0))
+    async with stack, AsyncExitStack() as doors:
+        door = await doors.enter_async_context(Proxy(_Turning(stack)))
+        bus = await Bus.connect(stack.bus, "chaos")
+        doors.push_async_callback(bus.close)
+        url = f"http://127.0.0.1:{door.port}"
+        originals = await _originals(url, bus)
+        print(f"{len(stack.children)} processes are up", flush=True)
+        began_s = time.monotonic()
+        end_s = began_s + for_s
+        async with Probe(stack, bus) as probe:
+            looking = asyncio.create_task(_look(stack, bus, probe, done, end_s))
+            killing = asyncio.create_task(_kill(stack, done, end_s))
+            await asyncio.gather(
+                *(_listen(url, number, bus, originals, done, end_s) for number in range(streams))
+            )
+            took_s = time.monotonic() - began_s
+            looking.cancel()
+            await killing
+            await asyncio.gather(looking, return_exceptions=True)
+        await stack.whole()
+        done.problems += await LeakCheck(stack, bus).check()
+    return done.report(streams, took_s)
+
+
+class _Turning:
+    """The living gateways, another one first each time."""
+
+    def __init__(self, stack: ChaosStack) -> None:
+        self._stack = stack
+        self._turn = 0
+
+    def __call__(self) -> Sequence[int]:
+        children = [self._stack.children[name] for name in self._stack.names("gateway")]
+        ports = [c.ports["http"] for c in children if c.ready.is_set() and c.pid is not None]
+        self._turn += 1
+        first = self._turn % max(1, len(ports))
+        return ports[first:] + ports[:first]
+
+
+async def _originals(url: str, bus: Bus) -> dict[int, Original]:
+    """By seed, what each text sounds like when nobody disturbs it."""
+    found: dict[int, Original] = {}
+    for number, text in enumerate(_TEXTS):
+        heard = await listen(url, _FIRST_SEED + number, text)
+        while heard.outcome != "ok":  # the workers are still being heard of
+            await asyncio.sleep(0.5)
+            heard = await listen(url, _FIRST_SEED + number, text)
+        codes = await logged_codes(bus, heard.request_id)
+        found[heard.seed] = Original(codes, heard.samples)
+    return found
+
+
+async def _listen(
+    url: str, number: int, bus: Bus, originals: dict[int, Original], done: Run, end_s: float
+) -> None:
+    """Hear one text after another, each to its end as it plays."""
+    dice = random.Random(number)
+    await asyncio.sleep(dice.uniform(0, 15))
+    while time.monotonic() < end_s:
+        choice = dice.randrange(len(_TEXTS))
+        heard = await listen(url, _FIRST_SEED + choice, _TEXTS[choice])
+        done.verdict.add(await judge(bus, [heard], originals))
+        done.sound_s += len(heard.samples) / (heard.sample_rate or 1)
+        await asyncio.sleep(_left_to_hear_s(heard))
+
+
+def _left_to_hear_s(heard: Heard) -> float:
+    if not heard.arrivals:
+        return 1.0
+    duration_s = len(heard.samples) / (heard.sample_rate or 1)
+    return max(0.0, heard.arrivals[0][0] + duration_s - time.monotonic())
+
+
+async def _kill(stack: ChaosStack, done: Run, end_s: float) -> None:
+    """One process of each kind a minute, a quarter of a minute apart."""
+    dice = random.Random(17)
+    next_s = time.monotonic()
+    while True:
+        for kind in _KINDS:
+            next_s += 60.0 / len(_KINDS)
+            if next_s > end_s:
+                return
+            await asyncio.sleep(next_s - time.monotonic())
+            await kill(kind)(stack, dice)
+            done.killed[kind] += 1
+
+
+async def _look(stack: ChaosStack, bus: Bus, probe: Probe, done: Run, end_s: float) -> None:
+    """Every ten seconds; the broker may be electing, then this look is left out."""
+    spent = _Spent(stack)
+    while (now := time.monotonic()) < end_s - _LOOK_EVERY_S:
+        await asyncio.sleep(_LOOK_EVERY_S)
+        try:
+            async with asyncio.timeout(_LOOK_EVERY_S):
+                look = _figures(await probe.look(), await _log_bytes(bus), done.verdict.streams)
+        except Exception as error:  # noqa: BLE001 -- a process may be dying at this very moment
+            print(f"no look: {error!r}"[:100], flush=True)
+            continue
+        look.update(spent.cores())
+        done.looks.append(look)
+        verdict = done.verdict
+        print(
+            f"{end_s - now:.0f} s left: {verdict.streams} spoken, clean {verdict.clean}, underruns "
+            f"{verdict.underruns}, worst {verdict.worst_underrun_s:.2f} s, killed {done.killed}, "
+            f"{look}",
+            flush=True,
+        )
+
+
+class _Spent:
+    """CPU time over wall time since the last call, by kind; `machine` is everything there."""
+
+    def __init__(self, stack: ChaosStack) -> None:
+        self._stack = stack
+        self._at_s = time.monotonic()
+        self._before = self._now()
+        psutil.cpu_percent()
+
+    def cores(self) -> dict[str, float]:
+        now, took_s = self._now(), time.monotonic() - self._at_s
+        found = dict.fromkeys((f"{kind}_cores" for kind in (*_KINDS, "listeners")), 0.0)
+        for (name, pid), seconds in now.items():
+            spent = seconds - self._before.get((name, pid), 0.0)
+            found[f"{name.split('-')[0]}_cores"] += spent / took_s
+        self._before, self._at_s = now, self._at_s + took_s
+        machine = psutil.cpu_percent() * (psutil.cpu_count() or 1) / 100
+        return {name: round(value, 2) for name, value in {**found, "machine": machine}.items()}
+
+    def _now(self) -> dict[tuple[str, int], float]:
+        pids = [(name, child.pid) for name, child in self._stack.children.items()]
+        found = {("listeners", os.getpid()): time.process_time()}
+        for name, pid in pids:
+            if pid is not None and psutil.pid_exists(pid):
+                times = psutil.Process(pid).cpu_times()
+                found[name, pid] = times.user + times.system
+        return found
+
+
+def _figures(held: Held, log_bytes: int, spoken: int) -> dict[str, float]:
+    """Means over the processes of a kind: a killed one begins anew."""
+    found: dict[str, float] = {}
+    for kind in _KINDS:
+        for what in ("rss_mib", "files", "threads"):
+            sizes = [v for k, v in getattr(held, what).items() if k.split("-")[0] == kind]
+            found[f"{kind}_{what}"] = round(sum(sizes) / max(1, len(sizes)), 1)
+    for what in ("subscriptions", "consumers", "leases", "jobs"):
+        found[what] = getattr(held, what)
+    # Nothing that a client may resume leaves within ten minutes.
+    found["log_kib_a_request"] = round(log_bytes / max(1, spoken) / 1024, 2)
+    return found
+
+
+async def _log_bytes(bus: Bus) -> int:
+    link = bus.link
+    infos = [await link.jetstream.stream_info(link.name(log.stream)) for log in LOGS]
+    return sum(info.state.bytes for info in infos)
+
+
+def table(report: dict[str, Any]) -> str:
+    """Markdown: what was held in the first and in the last third."""
+    lines = ["| figure | first third | last third |", "| --- | ---: | ---: |"]
+    for name, (first, last, stayed) in report["flat"].items():
+        lines.append(f"| {name} | {first:g} | {last:g}{'' if stayed else ' GREW'} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Exit status 1 if a listener did not get all, and only once, or something grew or stayed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.fleet", description=__doc__)
+    parser.add_argument("--streams", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--out", type=Path, default=Path("build/fleet.json"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="fleet-") as folder:
+        report = asyncio.run(run(options.streams, options.minutes * 60, Path(folder)))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(report, indent=1) + "\n")
+    print(table(report))
+    print(json.dumps({k: v for k, v in report.items() if k not in ("looks", "flat")}, indent=1))
+    bad = ("lost", "repeated", "differing", "hung", "errors", "problems")
+    grew = any(not stayed for *_, stayed in report["flat"].values())
+    return int(grew or any(report[name] for name in bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
