@@ -16,9 +16,13 @@ from ttscommon.messages import Cancel, Listening, Message, Playback, SpeechReque
 
 
 class Lendable(Protocol):
-    """A worker's slot that the next job may have early."""
+    """A worker's slot that other jobs may have early, or meanwhile."""
+
+    parked: bool
 
     def spoken(self) -> None: ...
+    def park(self) -> bool: ...
+    async def unpark(self) -> None: ...
 
 
 @dataclass(eq=False)
@@ -58,6 +62,20 @@ class Job:
         """To be called when the End is written: the next job need not wait for its commit."""
         if self.slot is not None:
             self.slot.spoken()
+
+    @property
+    def parked(self) -> bool:
+        """It waits without a slot."""
+        return self.slot is not None and self.slot.parked
+
+    def park(self) -> bool:
+        """Let other jobs have the slot until `unpark`; False if this one has to keep it."""
+        return self.slot is not None and self.slot.park()
+
+    async def unpark(self) -> None:
+        """Wait for a slot, before all jobs that are still in the queue."""
+        if self.slot is not None:
+            await self.slot.unpark()
 
     def control(self, message: Message) -> None:
         """Take a Cancel, or word of the listener."""

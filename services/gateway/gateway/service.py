@@ -20,6 +20,8 @@ from ttscommon.service import Service
 from ttscommon.tasks import stop, until
 
 _BACKLOG: Final = 2048
+# What a connection's kernel buffer holds beyond what is on its way.
+_UNSENT_BYTES: Final = 1 << 16
 _HEARTBEAT_S: Final = 1.0
 _LOOP: Final = "event-loop"
 _HAND_OVER_S: Final = 5.0
@@ -84,6 +86,10 @@ def listen(settings: GatewaySettings) -> socket.socket:
         # waits for its buffer to empty. Accepted sockets inherit the option.
         limit_ms = int(settings.slow_client_timeout_s * 1000)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        # The system would take megabytes, a minute or two of sound. A client that hears it as it is
+        # played would seem to take nothing for as long as a third of that lasts.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
     try:
         listener.bind((settings.host, settings.port))
         listener.listen(_BACKLOG)

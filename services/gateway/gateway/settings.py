@@ -59,7 +59,7 @@ class GatewaySettings(ServiceSettings):
     coalesce_s: float = Field(default=0.002, ge=0, le=0.1)
 
     send_buffer_bytes: int = Field(default=1 << 20, ge=4096)
-    slow_client_timeout_s: float = Field(default=10.0, gt=0)
+    slow_client_timeout_s: float = Field(default=30.0, gt=0)
 
     @field_validator("resume_secret", "previous_resume_secret", mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +36,9 @@ _FREE_TIMEOUT_S: Final = 30.0
 _REFERENCE_TIMEOUT_S: Final = 10.0
 # How long a listener may take to be heard of, where there seems to be none.
 LISTENER_S: Final = 2.0
+# How long a stream keeps its slot that gets on no further because its listener takes nothing more.
+# Such a listener has all of its credit in hand, and what it takes next is half of it.
+PARK_S: Final = 0.5
 
 log_ = structlog.get_logger(__name__)
 
@@ -60,10 +63,16 @@ class Words:
         return words
 
 
+class Fed:
+    """The engine has all codes."""
+
+
 class VocodeJob:
     """Runs one job from where its listener stands to its End.
 
-    A listener that asks for samples which are not at hand any more has them decoded again.
+    A listener that asks for samples which are not at hand any more has them decoded again. One that
+    takes nothing for a while has the job parked: it waits without a slot, and goes on behind what
+    it sent.
     """
 
     def __init__(
@@ -96,18 +105,25 @@ class VocodeJob:
         except AntiphonError as error:
             await self._writer.end(self._failure(error))
             return
-        found: End | Position = await self._unheard(prefix) if start is None else start
+        found: End | Position | None = start
         try:
-            while isinstance(found, Position):
+            if found is None:
+                found = await self._aside(self._unheard(prefix))
+            while not isinstance(found, End):
                 found = await self._sound(found, prefix)
+                if found is None:
+                    found = await self._aside(self._parked(prefix))
         except LogGone as error:
             if self._writer.remaking is None:
                 raise  # the worker ends it
             found = self._failure(error)
         await self._writer.end(found)
 
-    async def _sound(self, start: Position, prefix: Arrays | None) -> End | Position:
-        """Decode from `start` on, to the End or until a listener asks for an earlier sample."""
+    async def _sound(self, start: Position, prefix: Arrays | None) -> End | Position | None:
+        """Decode from `start` on, to the End or until a listener asks for an earlier sample.
+
+        None when nobody takes more.
+        """
         job, begun = self._job, await self._writer.begin(start)
         self._words = Words(begun.last_word)
         self._codes_end = None
@@ -125,6 +141,36 @@ class VocodeJob:
             job.on_playback = None
             await self._free()
 
+    async def _aside(self, waiting: Coroutine[Any, Any, End | Position]) -> End | Position:
+        """What `waiting` brings, without a slot, and then with one again."""
+        if not self._job.park():
+            return await waiting
+        found = await waiting
+        if isinstance(found, End):
+            return found
+        returning = asyncio.create_task(self._job.unpark())
+        cancelled = asyncio.create_task(self._job.cancelled.wait())
+        try:
+            await asyncio.wait({returning, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+            return self._cancelled() if cancelled.done() else found
+        finally:
+            await stop(returning, cancelled, again_s=0.5)
+
+    async def _parked(self, prefix: Arrays | None) -> End | Position:
+        """Wait until the listener takes more, or another comes, or there is none any more."""
+        log_.info("audio.parked", request_id=self._job.request_id, position=self._writer.position)
+        wanted = asyncio.create_task(self._writer.wanted())
+        cancelled = asyncio.create_task(self._job.cancelled.wait())
+        try:
+            await asyncio.wait({wanted, cancelled}, return_when=asyncio.FIRST_COMPLETED)
+            if cancelled.done():
+                return self._cancelled()
+            if (found := wanted.result()) is not None:
+                return found
+        finally:
+            await stop(wanted, cancelled, again_s=0.5)
+        return self._writer.remaking or await self._unheard(prefix)
+
     async def _unheard(self, prefix: Arrays | None) -> End | Position:
         """Decode nothing for nobody: wait for a listener, or until the codes say where it ends."""
         log_.info("audio.unheard", request_id=self._job.request_id)
@@ -134,7 +180,7 @@ class VocodeJob:
         try:
             await asyncio.wait({heard, cancelled, ended}, return_when=asyncio.FIRST_COMPLETED)
             if cancelled.done():
-                return self._end("cancelled", "cancelled", "cancelled")
+                return self._cancelled()
             return heard.result() if heard.done() else ended.result()
         finally:
             await stop(heard, cancelled, ended, again_s=0.5)
@@ -167,8 +213,11 @@ class VocodeJob:
                 arrays = await References(self._bus).derived(reference)
         return self._engine.prefix(self._job.request, arrays)
 
-    async def _outcome(self, events: asyncio.Queue[Event], begin: int) -> End | Position:
-        """Work until the request is cancelled, decoded or failed, or wanted from another sample."""
+    async def _outcome(self, events: asyncio.Queue[Event], begin: int) -> End | Position | None:
+        """Work until the request is cancelled, decoded or failed, or wanted from another sample.
+
+        None when nobody takes more.
+        """
         sought = asyncio.create_task(self._writer.sought())
         cancelled = asyncio.create_task(self._job.cancelled.wait())
         reading = asyncio.create_task(self._read(begin), name=f"codes-{self._job.request_id}")
@@ -178,18 +227,21 @@ class VocodeJob:
             while True:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 if cancelled in done:
-                    return self._end("cancelled", "cancelled", "cancelled")
+                    return self._cancelled()
                 if writing in done:
                     return writing.result()
                 if sought in done:
                     return sought.result()
-                if reading in done and (end := reading.result()) is not None:
-                    return end
+                if reading in done and not isinstance(read := reading.result(), Fed):
+                    return read
         finally:
             await stop(cancelled, reading, writing, sought, again_s=0.5)
 
-    async def _read(self, begin: int) -> End | None:
-        """Feed the engine all codes. Returns an End only if what waits is not worth decoding."""
+    async def _read(self, begin: int) -> End | Fed | None:
+        """Feed the engine all codes, as far as the listener takes their sound.
+
+        Returns an End if what waits is not worth decoding, None if nobody takes more.
+        """
         request_id = self._job.request_id
         async with self._bus.reader(subjects.CODES, request_id, begin) as reader:
             while True:
@@ -202,6 +254,8 @@ class VocodeJob:
                     break
                 if not isinstance(record, CodecChunk):
                     return self._end("error", "malformed_message", "a record that holds no codes")
+                if not await self._has_room(record.start):
+                    return None
                 if record.spent:
                     self._spent, self._first_codes_s = record.spent, time.monotonic()
                 self._words.add(record.words)
@@ -211,7 +265,23 @@ class VocodeJob:
             return self._end("cancelled", record.code, record.message)
         self._codes_end = record
         self._engine.finish(request_id)
-        return None
+        return Fed()
+
+    async def _has_room(self, frame: int) -> bool:
+        """Wait until the listener takes what comes of the request's `frame`; False if it is better
+        done without a slot.
+
+        A codec that would have to decode everything again keeps its slot while somebody listens.
+        """
+        position = frame * self._engine.spec.samples_per_frame
+        before = self._writer.position
+        while not await self._writer.room(position, PARK_S):
+            before, moved = self._writer.position, self._writer.position > before
+            if moved:  # the engine was not done with what it has
+                continue
+            if self._engine.spec.context_frames is not None or not await self._writer.is_heard():
+                return False
+        return True
 
     async def _write(self, events: asyncio.Queue[Event]) -> End:
         """Put pieces as they come, and return the End that fits how the stream ended.
@@ -265,6 +335,9 @@ class VocodeJob:
             return self._end("error", error.code, error.message, error.param)
         log_.error("stream.failed", request_id=self._job.request_id, exc_info=error)
         return self._end("error", "internal", "synthesis failed")
+
+    def _cancelled(self) -> End:
+        return self._end("cancelled", "cancelled", "cancelled")
 
     def _end(
         self, outcome: Outcome, code: str = "", message: str = "", param: str | None = None

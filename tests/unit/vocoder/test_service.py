@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from ttscommon.messages import (
     Tensor,
     WordTime,
 )
-from ttscommon.metrics import Metrics
 from ttscommon.service import Service
 from ttscommon.subjects import AUDIO, CODES, VOCODER
 from ttscommon.worker import Job
@@ -39,29 +38,6 @@ from vocoder.settings import VocoderSettings
 
 Connect = Callable[[], Awaitable[Bus]]
 Codes = npt.NDArray[np.int16]
-
-
-@pytest.fixture
-async def connect(broker: Any) -> AsyncIterator[Connect]:
-    buses: list[Bus] = []
-
-    async def connect() -> Bus:
-        bus = await Bus.connect(broker.bus, "test")
-        await bus.ensure()
-        buses.append(bus)
-        return bus
-
-    yield connect
-    for bus in buses:
-        await bus.close()
-
-
-@pytest.fixture
-def engine() -> Iterator[Engine]:
-    engine = Engine(FakeCodec("m", Curve(0.0, 0.0, 0.0)), slots=8, metrics=Metrics())
-    engine.start()
-    yield engine
-    engine.stop()
 
 
 def request(request_id: str = "r1", voice: str = "slt") -> SpeechRequest:

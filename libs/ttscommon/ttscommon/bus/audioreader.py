@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import structlog
 
+from ttscommon.bus.credit import BYTES_PER_SAMPLE, Grants
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore
 from ttscommon.bus.queue import JobQueue
 from ttscommon.bus.reader import DEFAULT_TUNING, LogReader, ReaderTuning
+from ttscommon.bus.timeline import Timeline
 from ttscommon.errors import BusUnavailable, LogGone, Overloaded
-from ttscommon.messages import End, Position, encode
+from ttscommon.messages import AudioChunk, Chunk, End, LogRecord, Position, encode
 from ttscommon.subjects import AUDIO
 
 log_ = structlog.get_logger(__name__)
@@ -30,6 +32,9 @@ class AudioReader(LogReader):
 
     A gap makes it ask the writer (NACK), who sends again or decodes again. If there is none any
     more and the log has its End, the rest is made again by a new vocode job, if `remakes` is set.
+
+    It holds as many bytes as it grants the writer, and some that were on their way: what does not
+    fit is dropped, and asked for when there is room.
     """
 
     def __init__(
@@ -43,12 +48,34 @@ class AudioReader(LogReader):
         fresh: bool = False,
         tuning: ReaderTuning = DEFAULT_TUNING,
     ) -> None:
-        # Nothing is read from the log, so a repair costs the same however much waits.
-        tuning = replace(tuning, catch_up=tuning.queued // 2)
         super().__init__(link, logs, AUDIO, request_id, start, fresh=fresh, tuning=tuning)
+        self._timeline = Timeline(start, keeps=False)
+        self._grants = Grants(link, AUDIO.nack(request_id), start, tuning.credit_bytes)
         self.remakes = False
         self._queue = queue
         self._remade_s = float("-inf")
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        if not self._fresh:
+            self._grants.repeat()  # another reader may have granted more, or less
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await super().__aexit__(kind, error, traceback)
+        finally:
+            await self._grants.close()
+
+    @property
+    def held_bytes(self) -> int:
+        """Of sound that waits for whoever reads."""
+        return BYTES_PER_SAMPLE * self._in_hand
 
     @property
     def log_ended(self) -> bool:
@@ -66,6 +93,39 @@ class AudioReader(LogReader):
         timeline = self._timeline
         position = Position(self._request_id, timeline.next, timeline.checkpoint)
         await self._link.reply(message.reply, encode(position))
+        self._grants.repeat()
+
+    def _take_live(self, record: LogRecord) -> None:
+        if isinstance(record, AudioChunk) and record.start >= self._grants.limit + self._margin:
+            self._more = True
+            return
+        super()._take_live(record)
+
+    def _was_read(self, record: Chunk | End) -> None:
+        self._grants.advance(record.end)
+        super()._was_read(record)
+
+    @property
+    def _in_hand(self) -> int:
+        """Samples that are here and were not read."""
+        return self._timeline.next - self._grants.read
+
+    @property
+    def _margin(self) -> int:
+        """A writer looks at its credit before it decodes the codes of a chunk, some seconds."""
+        return self._grants.samples // 4
+
+    @property
+    def _full(self) -> bool:
+        return False  # what a record holds decides
+
+    @property
+    def _supplied(self) -> bool:
+        return self._in_hand >= self._grants.samples // 2
+
+    @property
+    def _hungry(self) -> bool:
+        return self._in_hand <= self._grants.samples // 4
 
     async def _repair(self) -> bool:
         """Ask the writer, then look whether the log has its End.
@@ -91,6 +151,7 @@ class AudioReader(LogReader):
 
     async def _ask_writer(self) -> bool:
         """Whether there is one that will send what comes next."""
+        self._grants.repeat()
         nack = AUDIO.nack(self._request_id)
         try:
             await self._link.request(nack, str(self._timeline.next).encode(), _ASK_S)

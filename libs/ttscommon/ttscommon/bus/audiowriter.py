@@ -9,6 +9,7 @@ import structlog
 
 from ttscommon import tracing
 from ttscommon.bus import offers
+from ttscommon.bus.credit import Credit
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore
@@ -17,6 +18,7 @@ from ttscommon.bus.window import Tail
 from ttscommon.bus.writer import LogWriter
 from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, Position, Takeover
 from ttscommon.subjects import AUDIO
+from ttscommon.tasks import stop
 
 log_ = structlog.get_logger(__name__)
 
@@ -25,8 +27,9 @@ class AudioWriter(LogWriter):
     """The one writer of a request's audio; see LogWriter for the log, the fence and the End.
 
     After a takeover `listener` is where the reader stands, if there is one, and `begin` must come
-    before `put`. A log that has its End already can be sounded again for a reader that lacks
-    something: then `remaking` is the End, all goes live and nothing is committed.
+    before `put`. `room` says how far a reader wants it to be; `put` itself does not wait for it. A
+    log that has its End already can be sounded again for a reader that lacks something: then
+    `remaking` is the End, all goes live and nothing is committed.
     """
 
     def __init__(
@@ -47,6 +50,8 @@ class AudioWriter(LogWriter):
         self._noted: int | None = None
         self._sought: int | None = None
         self._seek = asyncio.Event()
+        self._credit = Credit(tuning.credit_bytes)
+        self._last = Position(request_id, 0)
 
     @property
     def remaking(self) -> End | None:
@@ -65,6 +70,7 @@ class AudioWriter(LogWriter):
         pending = self._pending(chunk)
         self._sound.add(pending)
         self.position = chunk.end
+        self._last = Position(self._request_id, chunk.end, chunk.checkpoint)
         await self._send(pending)
         tracing.first_chunk(chunk.spent[-1].engine_s if chunk.spent else 0.0)
         if self._is_worth_noting(chunk):
@@ -85,14 +91,49 @@ class AudioWriter(LogWriter):
 
     async def begin(self, listener: Position) -> Checkpoint:
         """Send from where `listener` stands on; returns what to begin decoding with."""
+        if not self._begun:
+            self._credit.begin(listener.start)
         self._sought = None
         self._seek.clear()
         self._begun = True
         self._sound.begin(listener.start)
         self.position = listener.start
+        self._last = listener
         if listener.checkpoint.frame or not listener.start:
             return listener.checkpoint
         return await self._checkpoint_before(listener.start)
+
+    async def room(self, position: int, timeout_s: float | None = None) -> bool:
+        """Wait until a reader has room for the sample at `position`; False after `timeout_s`."""
+        return await self._credit.room(position, timeout_s)
+
+    async def wanted(self) -> Position | None:
+        """Wait until a reader takes more than there is, and say where to begin again.
+
+        None when nobody listens any more. What was sent is not kept meanwhile.
+        """
+        self._sound.begin(self.position)
+        waiting = asyncio.create_task(self._credit.room(self.position))
+        seeking = asyncio.create_task(self._seek.wait())
+        try:
+            while True:
+                done, _ = await asyncio.wait(
+                    {waiting, seeking},
+                    timeout=self._tuning.listener_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if seeking in done:
+                    return await self.sought()
+                if done:
+                    return self._last
+                if self._link.connected and not await self.is_heard():
+                    return None
+        finally:
+            await stop(waiting, seeking)
+
+    async def is_heard(self) -> bool:
+        """Whether a reader answers, of two questions one."""
+        return await self._ask() is not None or await self._ask() is not None
 
     async def sought(self) -> Position:
         """Wait until a reader asks for what is not here any more, or not yet."""
@@ -142,6 +183,10 @@ class AudioWriter(LogWriter):
         return max(before, key=lambda checkpoint: checkpoint.frame, default=Checkpoint())
 
     async def _on_nack(self, message: Incoming) -> None:
+        if self._credit.heed(message.data):
+            if message.reply:
+                await self._link.reply(message.reply, b"")
+            return
         try:
             position = int(message.data)
         except ValueError:

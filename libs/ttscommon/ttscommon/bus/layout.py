@@ -25,7 +25,8 @@ SCHEMA_KEY: Final = "antiphon-schema"
 JOB_AGE_S: Final = 3600.0
 DEDUPE_S: Final = 120.0
 LOG_MESSAGES_PER_REQUEST: Final = 4096
-# A stage's queue holds the jobs that run and as many that wait; more are refused.
+# A stage's queue holds the jobs that run and as many that wait, and those that are parked; more are
+# refused.
 JOBS_PER_SLOT: Final = 2
 # A talker's job carries the text. Only talkers read it.
 _JOB_BYTES: Final = {"talker": 32 << 10, "vocoder": 4 << 10}
@@ -116,7 +117,7 @@ class Layout:
         return f"{self.prefix}.{subject}"
 
     def _jobs(self, stage: Stage) -> StreamConfig:
-        jobs = JOBS_PER_SLOT * self.slots
+        jobs = (JOBS_PER_SLOT + stage.parked_per_slot) * self.slots
         return StreamConfig(
             name=self._name(stage.stream),
             subjects=[self._subject(stage.all_jobs)],

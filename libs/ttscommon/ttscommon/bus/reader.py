@@ -12,12 +12,13 @@ from typing import Final, Self
 import structlog
 
 from ttscommon.bus import offers
+from ttscommon.bus.credit import CREDIT_BYTES
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore, Stored
 from ttscommon.bus.timeline import Timeline
 from ttscommon.errors import AntiphonError, LogGone, MalformedMessage
-from ttscommon.messages import Chunk, End, decode_record
+from ttscommon.messages import Chunk, End, LogRecord, decode_record
 from ttscommon.subjects import Log
 from ttscommon.tasks import stop
 
@@ -27,14 +28,16 @@ log_ = structlog.get_logger(__name__)
 @dataclass(frozen=True)
 class ReaderTuning:
     """`queued`: records that may wait for the one who reads; `catch_up`: how many of them a reader
-    that is far behind reads at once. A reconnection or a gap starts a repair at once; mere silence
-    does after `idle_first_s`, longer than a chunk's cadence, and doubles up to `idle_most_s`.
-    Between two repairs of one gap lies `gap_retry_s`, doubled up to `gap_longest_s`. `gone_s`: how
-    long a writer may take to send again what the store has dropped.
+    that is far behind reads at once. Of audio `credit_bytes` may wait, see bus/credit.py. A
+    reconnection or a gap starts a repair at once; mere silence does after `idle_first_s`, longer
+    than a chunk's cadence, and doubles up to `idle_most_s`. Between two repairs of one gap lies
+    `gap_retry_s`, doubled up to `gap_longest_s`. `gone_s`: how long a writer may take to send again
+    what the store has dropped.
     """
 
     queued: int = 1024
     catch_up: int = 64
+    credit_bytes: int = CREDIT_BYTES
     idle_first_s: float = 1.5
     idle_most_s: float = 6.0
     gap_retry_s: float = 0.05
@@ -127,7 +130,7 @@ class LogReader:
         if self._stopped:
             raise StopAsyncIteration
         record = self._ready.popleft()
-        self._read_on_if_room()
+        self._was_read(record)
         return record
 
     def stop(self) -> None:
@@ -144,7 +147,7 @@ class LogReader:
             self._suspect.set()
 
     def _on_live(self, message: Incoming) -> None:
-        if len(self._ready) >= self._tuning.queued:
+        if self._full:
             self._more = True  # from the log, when there is room
             return
         try:
@@ -155,11 +158,33 @@ class LogReader:
         committed = (message.headers or {}).get("C", "")
         if committed.isdigit():
             self._timeline.committed(int(committed))
+        self._take_live(record)
+
+    def _take_live(self, record: LogRecord) -> None:
         self._deliver(self._timeline.feed_live(record))
 
+    def _was_read(self, record: Chunk | End) -> None:
+        """Whoever reads has it now."""
+        self._read_on_if_room()
+
     def _read_on_if_room(self) -> None:
-        if self._more and len(self._ready) <= self._tuning.catch_up // 4:
+        if self._more and self._hungry:
             self._suspect.set()
+
+    @property
+    def _full(self) -> bool:
+        """No more may come live."""
+        return len(self._ready) >= self._tuning.queued
+
+    @property
+    def _supplied(self) -> bool:
+        """What is missing can wait until more of what is here was read."""
+        return len(self._ready) >= self._tuning.catch_up
+
+    @property
+    def _hungry(self) -> bool:
+        """What is missing is wanted now."""
+        return len(self._ready) <= self._tuning.catch_up // 4
 
     async def _on_offer(self, message: Incoming) -> None:
         try:
@@ -180,7 +205,7 @@ class LogReader:
             except TimeoutError:
                 self._idle_s = min(self._idle_s * 2, self._tuning.idle_most_s)
             self._suspect.clear()
-            if len(self._ready) >= self._tuning.catch_up:
+            if self._supplied:
                 self._more = True  # whoever reads asks for it when there is room
                 continue
             before = self._timeline.next

@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ttscommon.bus.credit import CREDIT_BYTES
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logstore import LogStore, Stored
 from ttscommon.bus.timeline import Timeline
@@ -22,12 +23,14 @@ class WriterTuning:
 
     Audio: `positions` that may wait for their commit, longer than an election; `position_s` of
     sound lie between two. A NACK brings `tail_bytes` of sound back, `resend_bytes` of it at once.
+    `credit_bytes`: what a reader takes that has told nothing, see bus/credit.py.
 
     Seconds: `offer_s`: how long readers may take to offer what they heard; one that is alive
     answers within milliseconds. `ask_s` lies between two questions while no reader of audio
-    answers. `leader_s`: how long a log's leader may take, before its followers are asked instead.
-    `restore_s`: how long a log may take to be read; `again_s` lies between two reads. `close_s`:
-    how long the last records may take, longer than an election.
+    answers, `listener_s` while one takes nothing. `leader_s`: how long a log's leader may take,
+    before its followers are asked instead. `restore_s`: how long a log may take to be read;
+    `again_s` lies between two reads. `close_s`: how long the last records may take, longer than an
+    election.
     """
 
     window: int = 64
@@ -36,8 +39,10 @@ class WriterTuning:
     position_s: float = 2.0
     tail_bytes: int = 1 << 20
     resend_bytes: int = 1 << 18
+    credit_bytes: int = CREDIT_BYTES
     offer_s: float = 0.15
     ask_s: float = 0.2
+    listener_s: float = 5.0
     leader_s: float = 0.15
     restore_s: float = 30.0
     again_s: float = 0.02

@@ -24,11 +24,12 @@ class Timeline:
 
     Invariants: `next` only grows; every position from `start` to `next` was delivered once;
     at most one End is delivered, and nothing after it. `checkpoint` is that of the last chunk, if
-    it was one of audio.
+    it was one of audio. `keeps`: what was delivered may be offered to a successor of the writer.
     """
 
-    def __init__(self, start: int = 0) -> None:
+    def __init__(self, start: int = 0, *, keeps: bool = True) -> None:
         self.next = start
+        self._keeps = keeps
         self.epoch = 0
         self.ended = False
         self.checkpoint = Checkpoint()
@@ -127,7 +128,8 @@ class Timeline:
             self.next = part.end
             if isinstance(part, AudioChunk):
                 self.checkpoint = part.checkpoint
-            (self._committed if committed else self._uncommitted).append(part)
+            if self._keeps:
+                (self._committed if committed else self._uncommitted).append(part)
             ready.append(part)
         if self._end is not None and self._end.start <= self.next:
             self.ended = True

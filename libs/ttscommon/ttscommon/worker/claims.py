@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 # A pull keeps the priority it was asked with, so it is asked anew when the load has fallen by so
@@ -15,16 +16,21 @@ class Claims:
 
     A job that is handed over directly goes before a pull: `preempted` is set, and the pull has to
     end. So it has when this worker's load has fallen well below what the pull was asked with. While
-    held, or once closed, nothing is pulled and nothing is taken.
+    held, or once closed, nothing is pulled and nothing is taken. A job that was parked comes back
+    before anything is pulled.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, parkable: int = 0) -> None:
+        """`parkable`: jobs that may wait without a slot."""
         self.total = total
         self.used = 0
         self.preempted = asyncio.Event()
         self._pulls = 0
         self._pulled_at = 0.0
         self._closing = 0
+        self._parkable = parkable
+        self._parked = 0
+        self._returning = 0
         self._held = False
         self._closed = False
         self._changed = asyncio.Event()
@@ -44,7 +50,7 @@ class Claims:
 
     async def reserve(self) -> None:
         """Wait for a slot to pull for; `pulled` or `unreserve` must follow."""
-        while self._shut or self.used + self._pulls >= self.total:
+        while self._shut or self.used + self._pulls + self._returning >= self.total:
             self._changed.clear()
             await self._changed.wait()
         self._pulls += 1
@@ -91,6 +97,32 @@ class Claims:
         """A job that lent its slot is over."""
         self._closing -= 1
 
+    def park(self) -> bool:
+        """Let other jobs have the slot of one that waits; False if too many wait already."""
+        if self._parked >= self._parkable:
+            return False
+        self._parked += 1
+        self.give_back()
+        return True
+
+    async def unpark(self) -> None:
+        """Wait for a slot for a job that waited, also where nothing new is taken any more."""
+        self._returning += 1
+        self._judge()
+        try:
+            while self._held or self.used >= self.total:
+                self._changed.clear()
+                await self._changed.wait()
+        finally:
+            self._returning -= 1
+        self.used += 1
+        self.leave()
+
+    def leave(self) -> None:
+        """A job that was parked is so no more."""
+        self._parked -= 1
+        self._judge()
+
     def hold(self) -> None:
         """Take nothing more until `resume`."""
         self._held = True
@@ -106,7 +138,7 @@ class Claims:
         self._judge()
 
     def _judge(self) -> None:
-        full = self._shut or self.used + self._pulls > self.total
+        full = self._shut or self.used + self._pulls + self._returning > self.total
         eased = self._pulled_at - self.load >= _EASED
         if self._pulls and (full or eased):
             self.preempted.set()
@@ -116,18 +148,34 @@ class Claims:
 
 
 class Slot:
-    """The slot of one job. `spoken` lends it early, `over` gives it back."""
+    """The slot of one job. `spoken` lends it early, `park` for a while, `over` gives it back."""
 
-    def __init__(self, claims: Claims) -> None:
+    def __init__(self, claims: Claims, on_park: Callable[[], object] = lambda: None) -> None:
+        self.parked = False
         self._claims = claims
+        self._on_park = on_park
         self._lent = False
 
     def spoken(self) -> None:
         """The job's End is written; what is left is the broker's word."""
-        self._lent = self._lent or self._claims.lend()
+        if not self.parked:
+            self._lent = self._lent or self._claims.lend()
+
+    def park(self) -> bool:
+        """The job waits; False if it has to keep the slot."""
+        self.parked = self._claims.park()
+        self._on_park()
+        return self.parked
+
+    async def unpark(self) -> None:
+        """The job goes on."""
+        await self._claims.unpark()
+        self.parked = False
 
     def over(self) -> None:
-        if self._lent:
+        if self.parked:
+            self._claims.leave()
+        elif self._lent:
             self._claims.settle()
         else:
             self._claims.give_back()

@@ -56,9 +56,7 @@ class Isolation:
         if lease.deaths >= tuning.poison:
             return Sentence.POISON
         suspect = lease.deaths >= tuning.alone
-        if self._alone is not None or (
-            suspect and self._running and lease.bounces < tuning.bounces
-        ):
+        if self._alone is not None or (suspect and self._busy and lease.bounces < tuning.bounces):
             return Sentence.ELSEWHERE
         if not suspect:
             self._running.add(job)
@@ -66,7 +64,7 @@ class Isolation:
         self._alone = job
         self._claims.hold()
         log_.warning("job.isolated", request_id=job.request_id, stage=self._stage.name)
-        if self._running and not await self._wait_to_be_alone(job, held):
+        if self._busy and not await self._wait_to_be_alone(job, held):
             return Sentence.CANCELLED
         self._running.add(job)
         return Sentence.ALONE
@@ -78,6 +76,14 @@ class Isolation:
             proven = await grew(self._bus, self._stage.writes, job.request_id, job.epoch)
             if proven and self._alone is job:
                 self._free()
+
+    def parked(self) -> None:
+        """A job here waits, and computes nothing: it is in nobody's way."""
+        self._changed.set()
+
+    @property
+    def _busy(self) -> bool:
+        return any(not job.parked for job in self._running)
 
     def over(self, job: Job) -> None:
         """`job` does not run here any more."""
@@ -99,7 +105,7 @@ class Isolation:
         return not job.cancelled.is_set()
 
     async def _empty(self) -> None:
-        while self._running:
+        while self._busy:
             self._changed.clear()
             await self._changed.wait()
 

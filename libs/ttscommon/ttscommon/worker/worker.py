@@ -64,7 +64,7 @@ class Worker:
         self._handle = handle
         self._metrics = metrics
         self._chores = Chores()
-        self._claims = Claims(slots)
+        self._claims = Claims(slots, stage.parked_per_slot * slots)
         self._reporter = Reporter(bus, stage, models, report)
         self._isolation = Isolation(bus, stage, self._claims, tuning.isolation)
         self._leases = LeaseKeeper(bus, self.active, self._supersede, self._chores, tuning)
@@ -182,7 +182,7 @@ class Worker:
 
     async def _run(self, job: Job, predecessor: Job | None, known: Lease | None) -> None:
         log = log_.bind(request_id=job.request_id, stage=self._stage.name, epoch=job.epoch)
-        job.slot = slot = Slot(self._claims)
+        job.slot = slot = Slot(self._claims, self._isolation.parked)
         control: Any = None
         try:
             if predecessor is not None and predecessor.task is not None:

@@ -191,9 +191,9 @@ class Engine(Runtime[Stream, Piece]):
         first, deadline_s = not stream.sent, stream.deadline_s
         pcm = stream.collect(work, decoded, now)
         if len(pcm):
-            if first:
+            if first and not stream.resume.skip:
                 self.metrics.ttfp.labels(_STAGE).observe(now - stream.opened_s)
-            else:
+            elif not first:
                 self.metrics.slack.labels(_STAGE).observe(deadline_s - now)
         if len(pcm := stream.gather(pcm, now)):
             self._emit(stream.key, stream.piece(pcm))

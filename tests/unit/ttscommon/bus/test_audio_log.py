@@ -128,12 +128,17 @@ async def test_live_messages_lost_on_the_way_come_again(
 
 
 async def test_a_reader_that_is_slow_asks_for_what_it_had_no_room_for(bus: Bus, other: Bus) -> None:
-    tuning = ReaderTuning(queued=8, idle_first_s=0.05, idle_most_s=0.05)
+    tuning = ReaderTuning(credit_bytes=8 * 2 * STEP, idle_first_s=0.05, idle_most_s=0.05)
     async with AudioReader(other.link, other.logs, other.queue, "r", tuning=tuning) as reader:
         writer = await bus.audio_writer("r", 1)
         await put(writer, 40)
         async with asyncio.timeout(20):
-            heard = [await anext(reader) for _ in range(40)]
+            while reader.held_bytes < 10 * 2 * STEP:
+                await asyncio.sleep(0.005)
+            heard = []
+            for _ in range(40):
+                assert reader.held_bytes <= 10 * 2 * STEP
+                heard.append(await anext(reader))
         await finish(writer)
         assert samples(heard + await drain(reader)) == numbers(0, 40 * STEP)
 

@@ -113,7 +113,7 @@ async def test_the_shared_queue_of_schema_2_is_replaced_and_sequences_go_on(
 async def test_queues_are_sized_for_the_fleets_slots(connect: Connect) -> None:
     operator = await connect(slots=100, max_log_bytes=1 << 26)
     await operator.setup.create()
-    assert (await stream(operator, VOCODER.stream)).max_msgs == 200
+    assert (await stream(operator, VOCODER.stream)).max_msgs == 400
     service = await connect(slots=None)
     await service.verify()
     larger = await connect(slots=1000)

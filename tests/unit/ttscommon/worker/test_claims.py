@@ -64,6 +64,58 @@ def test_a_spoken_job_lends_its_slot_and_gives_it_back_once() -> None:
     assert claims.free == 1
 
 
+async def test_a_parked_job_lets_others_in_and_comes_back_before_what_is_queued() -> None:
+    claims = Claims(1, parkable=1)
+    assert claims.take()
+    slot = Slot(claims)
+    assert slot.park()
+    assert claims.take()  # another job has it meanwhile
+    returning = asyncio.create_task(slot.unpark())
+    await asyncio.sleep(0)
+    assert slot.parked
+    pulling = asyncio.create_task(claims.reserve())
+    claims.give_back()
+    await asyncio.wait_for(returning, 1)
+    assert (claims.free, slot.parked, pulling.done()) == (0, False, False)
+    slot.over()
+    await asyncio.wait_for(pulling, 1)
+    assert claims.free == 1
+
+
+async def test_a_job_that_comes_back_goes_before_an_outstanding_pull() -> None:
+    claims = Claims(1, parkable=1)
+    assert claims.take()
+    slot = Slot(claims)
+    assert slot.park()
+    await claims.reserve()
+    await slot.unpark()
+    assert claims.preempted.is_set()
+    assert not claims.pulled()
+
+
+async def test_parked_jobs_go_on_while_a_worker_drains() -> None:
+    claims = Claims(2, parkable=2)
+    slots = [Slot(claims), Slot(claims)]
+    for slot in slots:
+        assert claims.take()
+        assert slot.park()
+    claims.close()
+    await asyncio.wait_for(slots[0].unpark(), 1)
+    slots[1].spoken()
+    for slot in slots:
+        slot.over()
+    assert claims.used == 0
+
+
+def test_no_more_jobs_are_parked_than_may_be() -> None:
+    claims = Claims(2, parkable=1)
+    assert claims.take()
+    assert claims.take()
+    assert Slot(claims).park()
+    assert not Slot(claims).park()
+    assert claims.used == 1
+
+
 def test_no_more_jobs_wait_for_the_broker_than_there_are_slots() -> None:
     claims = Claims(1)
     first, second = Slot(claims), Slot(claims)

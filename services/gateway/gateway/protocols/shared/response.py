@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.audio import AudioFormat, Piece, encoder_for, pieces, wav
 from gateway.audio.encoders import cost_ms
 from gateway.errors import ClientTooSlow
+from gateway.protocols.shared.spool import Spool
 from gateway.requests import Speech
 from gateway.requests.breakdown import server_timing
 from gateway.settings import GatewaySettings
@@ -118,21 +119,24 @@ class SpeechResponse(Response):
         await self._send(send, self._framing.end(self._speech), more=False)
 
     async def _whole(self, send: Send) -> None:
-        parts: list[bytes] = []
-        samples = 0
+        samples, head = 0, b""
         self._speech.detached = self._speech.spec.resumable
-        async with self._speech as speech:
-            async for piece in self._pieces():
-                parts.append(self._framing.piece(piece))
-                samples += piece.samples
-                if piece.samples:
-                    await speech.handed(piece.samples)
-            self._require_sound()
-        if self._exact_wav:
-            parts.insert(0, wav.header(self._speech.sample_rate, samples, self._audio.codec))
-        body = b"".join((*parts, self._framing.end(self._speech)))
-        await self._start(send, length=len(body))
-        await self._send(send, body, more=False)
+        with Spool() as body:
+            async with self._speech as speech:
+                async for piece in self._pieces():
+                    await body.add(self._framing.piece(piece))
+                    samples += piece.samples
+                    if piece.samples:
+                        await speech.handed(piece.samples)
+                self._require_sound()
+            await body.add(self._framing.end(self._speech))
+            if self._exact_wav:
+                head = wav.header(self._speech.sample_rate, samples, self._audio.codec)
+            await self._start(send, length=len(head) + len(body))
+            await self._send(send, head, more=True)
+            async for part in body.parts():
+                await self._send(send, part, more=True)
+            await self._send(send, b"", more=False)
 
     def _pieces(self) -> AsyncIterator[Piece]:
         made = AudioFormat(self._audio.codec) if self._exact_wav else self._audio

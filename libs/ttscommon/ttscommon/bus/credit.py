@@ -1,0 +1,144 @@
+"""How far a writer of audio may run ahead of who reads it: both halves of it.
+
+A reader tells up to which sample it takes what comes, and asks for an answer, so that a lost
+message is told again. Who writes or reads from a position on goes by `CREDIT_BYTES` until then:
+short speeches need no message at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from ttscommon.bus.link import Link
+from ttscommon.errors import BusUnavailable, NoResponders
+from ttscommon.tasks import stop
+
+# 22 s of sound at 24 kHz: longer than any recovery takes, and twice what it takes to make it worth
+# a vocoder's while to begin again.
+CREDIT_BYTES: Final = 1 << 20
+BYTES_PER_SAMPLE: Final = 2
+_PREFIX: Final = b"to "
+
+
+@dataclass(frozen=True)
+class GrantTuning:
+    """Seconds. `answer_s`: how long a writer may take to answer before it is told again. `rest_s`:
+    between two attempts where nobody writes; whoever comes asks the reader where it stands.
+    """
+
+    answer_s: float = 0.5
+    rest_s: float = 0.5
+
+
+class Credit:
+    """The writer's half: the sample up to which it may send.
+
+    The latest word counts. Of two readers one is about to leave; the other, if it waits, tells its
+    own again, and drops what it has no room for until then.
+    """
+
+    def __init__(self, credit_bytes: int) -> None:
+        self.limit = self._samples = credit_bytes // BYTES_PER_SAMPLE
+        self._told = False
+        self._changed = asyncio.Event()
+
+    def begin(self, start: int) -> None:
+        """A reader that has told nothing yet stands at `start`."""
+        if not self._told:
+            self._move(start + self._samples)
+
+    def heed(self, data: bytes) -> bool:
+        """Take a reader's word; False if it is none."""
+        told = data.removeprefix(_PREFIX)
+        if not (data.startswith(_PREFIX) and told.isdigit()):
+            return False
+        self._told = True
+        self._move(int(told))
+        return True
+
+    async def room(self, position: int, timeout_s: float | None = None) -> bool:
+        """Wait until `position` may be sent; False if that takes longer than `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while position >= self.limit:
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _move(self, limit: int) -> None:
+        self.limit = limit
+        self._changed.set()
+
+
+class Grants:
+    """The reader's half: tells the writer of new room, half of the credit at a time.
+
+    Less would have a vocoder begin again for every chunk that is read.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        subject: str,
+        start: int,
+        credit_bytes: int,
+        tuning: GrantTuning = GrantTuning(),
+    ) -> None:
+        self.samples = credit_bytes // BYTES_PER_SAMPLE
+        self.read = start
+        self._link = link
+        self._subject = subject
+        self._tuning = tuning
+        self._told = start + self.samples
+        self._again = False
+        self._telling: asyncio.Task[None] | None = None
+        self._rests_until_s = float("-inf")
+
+    @property
+    def limit(self) -> int:
+        """The sample up to which there is room."""
+        return self.read + self.samples
+
+    def advance(self, position: int) -> None:
+        """Everything before `position` was read."""
+        self.read = position
+        if self._due > self._told:
+            self._tell()
+
+    def repeat(self) -> None:
+        """Whoever writes may not know."""
+        self._again = True
+        self._tell()
+
+    async def close(self) -> None:
+        if self._telling is not None:
+            await stop(self._telling)
+
+    @property
+    def _due(self) -> int:
+        """What the writer is to know."""
+        return self.limit if self.limit - self._told >= self.samples // 2 else self._told
+
+    def _tell(self) -> None:
+        busy = self._telling is not None and not self._telling.done()
+        if not busy and time.monotonic() >= self._rests_until_s:
+            self._telling = asyncio.create_task(self._tell_all(), name=f"credit-{self._subject}")
+
+    async def _tell_all(self) -> None:
+        while self._again or self._due > self._told:
+            self._again, limit = False, self._due
+            try:
+                data = _PREFIX + str(limit).encode()
+                await self._link.request(self._subject, data, self._tuning.answer_s)
+                self._told = limit
+            except NoResponders:
+                self._rests_until_s = time.monotonic() + self._tuning.rest_s
+                return
+            except BusUnavailable:
+                self._again = True
+                await asyncio.sleep(self._tuning.rest_s)

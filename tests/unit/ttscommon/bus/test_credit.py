@@ -1,0 +1,192 @@
+"""How far a writer of audio may run ahead of its reader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+import pytest
+import pytest_asyncio
+
+from ttscommon.bus import AudioReader, AudioWriter, Bus
+from ttscommon.bus.credit import Credit, Grants, GrantTuning
+from ttscommon.bus.reader import ReaderTuning
+from ttscommon.bus.takeover import WriterTuning
+from ttscommon.messages import AudioChunk, End, Position, Tensor
+from ttscommon.subjects import AUDIO
+
+STEP = 1000
+CREDIT = 8 * 2 * STEP
+
+
+@pytest_asyncio.fixture
+async def bus(broker: Any) -> AsyncIterator[Bus]:
+    connected = await Bus.connect(broker.bus, "both")
+    await connected.ensure()
+    yield connected
+    await connected.close()
+
+
+async def writing(bus: Bus) -> AudioWriter:
+    writer = AudioWriter(bus.link, bus.logs, "r", 1, tuning=WriterTuning(credit_bytes=CREDIT))
+    await writer.open(restore=False)
+    return writer
+
+
+def reading(bus: Bus, start: int = 0) -> AudioReader:
+    tuning = ReaderTuning(credit_bytes=CREDIT, idle_first_s=0.1, idle_most_s=0.1)
+    fresh = not start
+    return AudioReader(bus.link, bus.logs, bus.queue, "r", start, fresh=fresh, tuning=tuning)
+
+
+async def produce(writer: AudioWriter, chunks: int) -> None:
+    """As a vocoder does: what nobody takes is not made."""
+    while writer.position < chunks * STEP:
+        await writer.room(writer.position)
+        samples = np.arange(writer.position, writer.position + STEP).astype(np.int16)
+        await writer.put(AudioChunk("r", writer.position, 16_000, Tensor.of(samples)))
+    await writer.end(End("r", writer.position, "ok"))
+    await writer.close()
+
+
+async def until(condition: Any) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def hear(reader: AudioReader, chunks: int) -> list[int]:
+    """The next chunks; a chunk that was cut is one."""
+    heard: list[int] = []
+    async with asyncio.timeout(10):
+        for _ in range(chunks):
+            record = await anext(reader)
+            assert isinstance(record, AudioChunk)
+            assert reader.held_bytes <= CREDIT * 5 // 4
+            heard += record.pcm.array().tolist()
+    return heard
+
+
+def test_a_reader_that_has_told_nothing_takes_the_credit_from_where_it_stands() -> None:
+    credit = Credit(200)
+    assert credit.limit == 100
+    credit.begin(50)
+    assert credit.limit == 150
+
+
+@pytest.mark.parametrize("data", [b"", b"12", b"to ", b"to -1", b"to x", b"\xc1"])
+def test_other_words_on_the_same_subject_grant_nothing(data: bytes) -> None:
+    credit = Credit(200)
+    assert not credit.heed(data)
+    assert credit.limit == 100
+
+
+def test_the_latest_word_counts_also_if_it_takes_room_away() -> None:
+    credit = Credit(200)
+    assert credit.heed(b"to 900")
+    assert credit.heed(b"to 300")
+    credit.begin(700)
+    assert credit.limit == 300
+
+
+async def test_a_writer_stops_at_its_credit_and_goes_on_with_half_of_it(bus: Bus) -> None:
+    async with reading(bus) as reader:
+        writer = await writing(bus)
+        work = asyncio.create_task(produce(writer, 30))
+        await until(lambda: writer.position == 8 * STEP)
+        await hear(reader, 3)
+        assert not await writer.room(writer.position, 0.05)
+        await hear(reader, 1)
+        await until(lambda: writer.position == 12 * STEP)
+        heard = await hear(reader, 26)
+        await work
+    assert heard == np.arange(4 * STEP, 30 * STEP).astype(np.int16).tolist()
+
+
+async def test_a_grant_that_is_lost_is_told_again(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[bytes] = []
+    heed = Credit.heed
+
+    def deaf(credit: Credit, data: bytes) -> bool:
+        if data.startswith(b"to ") and len(lost) < 2:
+            lost.append(data)
+            raise ValueError("lost")
+        return heed(credit, data)
+
+    monkeypatch.setattr(Credit, "heed", deaf)
+    async with reading(bus) as reader:
+        reader._grants._tuning = GrantTuning(answer_s=0.02, rest_s=0.01)
+        writer = await writing(bus)
+        work = asyncio.create_task(produce(writer, 12))
+        await until(lambda: writer.position == 8 * STEP)
+        await hear(reader, 4)
+        await until(lambda: writer.position == 12 * STEP)
+        await work
+    assert len(lost) == 2
+
+
+async def test_where_nobody_writes_a_reader_does_not_tell_for_ever(bus: Bus) -> None:
+    grants = Grants(bus.link, AUDIO.nack("r"), 0, CREDIT)
+    grants.advance(5 * STEP)
+    assert grants._telling is not None
+    await asyncio.wait_for(grants._telling, 5)
+    grants.advance(6 * STEP)
+    assert grants._telling.done()  # it rests
+    await grants.close()
+
+
+async def test_of_two_readers_the_one_that_reads_has_its_way_and_loses_nothing(bus: Bus) -> None:
+    """One that was superseded and has not let go yet stands elsewhere, and takes nothing."""
+    async with reading(bus, 3 * STEP) as stale:
+        writer = await writing(bus)
+        await writer.begin(Position("r", 3 * STEP))
+        work = asyncio.create_task(produce(writer, 40))
+        await hear(stale, 4)
+        async with reading(bus, 5 * STEP) as reader:
+            stale._grants.repeat()
+            heard = await hear(reader, 35)
+        await work
+    assert heard == np.arange(5 * STEP, 40 * STEP).astype(np.int16).tolist()
+
+
+async def test_a_writer_that_is_not_wanted_knows_when_it_is_again(bus: Bus) -> None:
+    async with reading(bus) as reader:
+        writer = await writing(bus)
+        work = asyncio.create_task(produce(writer, 30))
+        await until(lambda: writer.position == 8 * STEP)
+        work.cancel()
+        wanted = asyncio.create_task(writer.wanted())
+        await hear(reader, 4)
+        assert await asyncio.wait_for(wanted, 5) == Position("r", 8 * STEP)
+    await writer.release()
+
+
+async def test_a_writer_that_nobody_hears_any_more_is_told_so(bus: Bus) -> None:
+    tuning = WriterTuning(credit_bytes=CREDIT, listener_s=0.05, offer_s=0.05)
+    writer = AudioWriter(bus.link, bus.logs, "r", 1, tuning=tuning)
+    await writer.open(restore=False)
+    async with reading(bus):
+        work = asyncio.create_task(produce(writer, 30))
+        await until(lambda: writer.position == 8 * STEP)
+        work.cancel()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(writer.wanted(), 0.3)
+    assert await asyncio.wait_for(writer.wanted(), 5) is None
+    await writer.release()
+
+
+async def test_to_begin_again_grants_nothing(bus: Bus) -> None:
+    writer = await writing(bus)
+    await writer.begin(Position("r", 5 * STEP))
+    assert not await writer.room(8 * STEP, 0.01)
+    await writer.release()
+    successor = AudioWriter(bus.link, bus.logs, "r", 2, tuning=WriterTuning(credit_bytes=CREDIT))
+    await successor.open(restore=False)
+    await successor.begin(Position("r", 5 * STEP))
+    assert await successor.room(12 * STEP, 0.01)
+    assert not await successor.room(13 * STEP, 0.01)
+    await successor.release()

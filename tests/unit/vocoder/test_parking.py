@@ -1,0 +1,140 @@
+"""Vocoders and listeners who take less than they could be given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.vocoder.test_service import codes, hear, job, offline, write_codes
+from ttscommon.bus import AudioWriter, Bus
+from ttscommon.bus.credit import CREDIT_BYTES
+from ttscommon.bus.takeover import WriterTuning
+from ttscommon.messages import AudioChunk, Cancel, End
+from ttscommon.subjects import AUDIO
+from vocoder import vocode_job
+from vocoder.engine.engine import Engine
+from vocoder.service import Vocoder
+
+Connect = Callable[[], Awaitable[Bus]]
+
+
+class ParkingPlace:
+    """A worker's slot."""
+
+    def __init__(self) -> None:
+        self.parked = False
+        self.times = 0
+        self.free = asyncio.Event()
+        self.free.set()
+
+    def spoken(self) -> None:
+        """Nobody waits for it."""
+
+    def park(self) -> bool:
+        self.parked = True
+        self.times += 1
+        return True
+
+    async def unpark(self) -> None:
+        await self.free.wait()
+        self.parked = False
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+# Three times as long as what a reader takes at once.
+LONG = 3 * CREDIT_BYTES // 2 // 640
+
+
+@pytest.fixture
+def parking(monkeypatch: pytest.MonkeyPatch) -> ParkingPlace:
+    monkeypatch.setattr(vocode_job, "PARK_S", 0.05)
+    return ParkingPlace()
+
+
+async def test_a_listener_who_takes_nothing_more_has_its_stream_parked(
+    connect: Connect, engine: Engine, parking: ParkingPlace
+) -> None:
+    bus = await connect()
+    sequence = codes(LONG)
+    current = job()
+    current.slot = parking
+    async with bus.audio_reader("r1", fresh=True) as reader:
+        work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
+        await write_codes(bus, sequence, step=25)
+        await until(lambda: parking.parked and reader.held_bytes >= CREDIT_BYTES)
+        assert engine.idle
+        assert reader.held_bytes <= CREDIT_BYTES * 5 // 4 + 2 * 16_000  # the last is a long piece
+        parking.free.clear()  # all slots are taken when the listener goes on
+        half: list[int] = []
+        while len(half) < CREDIT_BYTES // 3:
+            record = await anext(reader)
+            assert isinstance(record, AudioChunk)
+            half += record.pcm.array().tolist()
+        assert engine.idle
+        parking.free.set()
+        samples, words, end = await hear(reader)
+        await asyncio.wait_for(work, 15)
+    assert half + samples == offline(sequence)
+    assert words[-1] == f"w{LONG - 1}"
+    assert end.outcome == "ok"
+    assert parking.times >= 1
+    assert engine.idle
+
+
+@pytest.mark.parametrize("back", [True, False])
+async def test_a_parked_stream_whose_listener_has_gone_ends_without_a_slot(
+    connect: Connect,
+    engine: Engine,
+    parking: ParkingPlace,
+    monkeypatch: pytest.MonkeyPatch,
+    back: bool,
+) -> None:
+    monkeypatch.setattr(vocode_job, "LISTENER_S", 0.5 if back else 0.05)
+    bus = await connect()
+
+    async def audio_writer(request_id: str, epoch: int, **_: Any) -> AudioWriter:
+        tuning = WriterTuning(listener_s=0.05)
+        writer = AudioWriter(bus.link, bus.logs, request_id, epoch, tuning=tuning)
+        await writer.open(restore=False)
+        return writer
+
+    monkeypatch.setattr(bus, "audio_writer", audio_writer)
+    sequence = codes(LONG)
+    current = job()
+    current.slot = parking
+    async with bus.audio_reader("r1", fresh=True):
+        work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
+        await write_codes(bus, sequence, step=25)
+        await until(lambda: parking.parked)
+    if back:
+        async with bus.audio_reader("r1", LONG * 600) as reader:
+            assert (await hear(reader))[0] == offline(sequence)[LONG * 600 :]
+    await asyncio.wait_for(work, 15)
+    tail = await bus.logs.last(AUDIO, "r1")
+    assert tail is not None
+    assert isinstance(tail.record, End)
+    assert (tail.record.outcome, tail.record.start) == ("ok", LONG * 640)
+    assert engine.idle
+
+
+async def test_a_parked_stream_can_be_cancelled(
+    connect: Connect, engine: Engine, parking: ParkingPlace
+) -> None:
+    bus = await connect()
+    current = job()
+    current.slot = parking
+    async with bus.audio_reader("r1", fresh=True) as reader:
+        work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
+        await write_codes(bus, codes(LONG), step=25)
+        await until(lambda: parking.parked)
+        current.control(Cancel("r1"))
+        await asyncio.wait_for(work, 15)
+        assert (await hear(reader))[2].outcome == "cancelled"
