@@ -162,7 +162,10 @@ async def _listen(
     while time.monotonic() < end_s:
         choice = dice.randrange(len(_TEXTS))
         heard = await listen(url, _FIRST_SEED + choice, _TEXTS[choice])
-        done.verdict.add(await judge(bus, [heard], originals))
+        verdict = await judge(bus, [heard], originals)
+        for note in verdict.notes:
+            print(note, flush=True)
+        done.verdict.add(verdict)
         done.sound_s += len(heard.samples) / (heard.sample_rate or 1)
         await asyncio.sleep(_left_to_hear_s(heard))
 

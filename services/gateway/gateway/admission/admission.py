@@ -215,7 +215,7 @@ class Admission:
             with suppress(Unavailable):  # which admit says
                 yield applicant.kinds[0], self._forecast(applicant.model).room
         streams = self._limits.free_streams(applicant.tenant)
-        requests = self._limits.free_requests(applicant.tenant, self.clock())
+        requests = self._limits.free_requests(applicant.tenant, applicant.characters, self.clock())
         for kind, free in zip(applicant.kinds[1:], (streams, requests), strict=True):
             if free is not None:
                 yield kind, free

@@ -123,6 +123,10 @@ class Bucket:
         self._refill(now)
         return self._level
 
+    def times(self, amount: float, now: float) -> float:
+        """How often `amount` could be taken now; see `wait_s` for more than a full bucket."""
+        return self.left(now) / min(amount, self._capacity)
+
     def owed(self, now: float) -> float:
         """What it is short of being full."""
         return self._capacity - self.left(now)
@@ -169,9 +173,14 @@ class Allowance:
         if self._characters is not None:
             self._characters.take(characters, now)
 
-    def requests_left(self, now: float) -> float | None:
-        """Of the minute; None: no limit."""
-        return None if self._requests is None else self._requests.left(now)
+    def requests_left(self, characters: int, now: float) -> float | None:
+        """How many of so many characters each are left of the minute; None: no limit."""
+        left = [
+            bucket.times(amount, now)
+            for bucket, amount in ((self._requests, 1), (self._characters, characters))
+            if bucket is not None and amount
+        ]
+        return min(left, default=None)
 
     def elsewhere(self, requests: float, characters: float, now: float) -> None:
         """So much was used at another gateway."""

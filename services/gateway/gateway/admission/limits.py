@@ -36,9 +36,9 @@ class KeyLimits:
             return None
         return limit - self._held(tenant) - self._peers.held(tenant)
 
-    def free_requests(self, tenant: str, now: float) -> float | None:
-        """What is left of the requests of the minute; None: no limit."""
-        return self._allowances[tenant].requests_left(now)
+    def free_requests(self, tenant: str, characters: int, now: float) -> float | None:
+        """How many requests of so many characters are left of the minute; None: no limit."""
+        return self._allowances[tenant].requests_left(characters, now)
 
     def request(self, tenant: str, characters: int, now: float) -> None:
         """A request of so many characters was admitted here."""

@@ -106,3 +106,14 @@ def test_text_that_came_later_is_paid_by_the_next_request() -> None:
     with pytest.raises(RateLimited) as caught:
         allowance.check(1, 0.0)
     assert caught.value.retry_after_s == 61
+
+
+def test_what_is_left_is_counted_in_requests_like_the_one_that_asks() -> None:
+    both = Allowance(Tenant(requests_per_minute=10, characters_per_minute=100))
+    assert both.requests_left(5, 0.0) == 10.0
+    assert both.requests_left(50, 0.0) == 2.0
+    both.request(50, 0.0)
+    assert both.requests_left(50, 0.0) == 1.0
+    assert both.requests_left(0, 0.0) == 9.0
+    assert Allowance(Tenant(characters_per_minute=100)).requests_left(500, 0.0) == 1.0
+    assert Allowance(Tenant(characters_per_minute=100)).requests_left(0, 0.0) is None
