@@ -7,6 +7,7 @@
 # make test-deploy        images and compose on this machine's container engine
 # make chaos              kill, stop and cut off processes: a table and build/chaos.json
 # make soak               5,000 requests of every kind, clients leaving: does anything grow or stay?
+# make fleet              100 listeners on 27 processes, four of which die each minute: ARGS=
 # make bench              load against a running stack: URL=, ARGS=
 # make voice BUDGET=140   train the default voice, in minutes of one core
 # make voice-eval         measure it; make voice-page: listen to it
@@ -45,7 +46,7 @@ TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 GOLDENS := build/goldens
 OFFICIAL := tests/parity/reference
 
-.PHONY: serve test clients fuzz test-deploy check chaos soak bench voice voice-eval voice-page goldens lock clean
+.PHONY: serve test clients fuzz test-deploy check chaos soak fleet bench voice voice-eval voice-page goldens lock clean
 
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
@@ -100,6 +101,9 @@ chaos: $(VENV)/.training
 soak: $(VENV)/.training
 	$(BIN)/python -m tests.chaos.leaving
 	$(BIN)/python -m tests.chaos.soak $(ARGS)
+
+fleet: $(VENV)/.training
+	$(BIN)/python -m tests.chaos.fleet $(ARGS)
 
 bench: $(VENV)/.developing
 	$(BIN)/antiphon bench run --url $(URL) --protocol ws $(or $(ARGS),--concurrency 4)

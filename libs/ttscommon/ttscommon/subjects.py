@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from ttscommon.errors import BadRequest
@@ -139,6 +140,7 @@ def holders(stage: str) -> str:
     return f"ctl.holders.{token(stage)}"
 
 
+@lru_cache(maxsize=4096)  # a request's id is looked at for every chunk
 def token(name: str) -> str:
     """`name`, if it is safe as one token of a subject; raises BadRequest otherwise."""
     if not name or not all(c.isascii() and (c.isalnum() or c in "_-") for c in name):
