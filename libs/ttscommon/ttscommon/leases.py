@@ -1,29 +1,34 @@
-"""Who holds which job: one lease a job, replaced only at the revision that was seen.
+"""Who holds which job: a lease is written when a worker takes a job, removed when the job is done.
 
-So a worker that was paused during a takeover cannot write over its successor's lease, and learns
-from the refusal that it is superseded. A lease outlives its holder until another worker has the
-job: it carries what is known of the deaths that the job has seen.
+A job's leases are written only behind the last of all of them that was seen. So a worker that was
+paused during a takeover cannot speak for the job any more, and learns from the refusal that it is
+superseded. A lease outlives its holder until another worker has the job: it carries what is known
+of the deaths that the job has seen. That its holder lives is said elsewhere, once for all its jobs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import msgspec
 import structlog
 
+from ttscommon import subjects
 from ttscommon.bus import Bus, Entry
 from ttscommon.errors import BusUnavailable, Fenced, MalformedMessage
 from ttscommon.subjects import LEASES
 
 StageName = Literal["talker", "vocoder"]
 
-# Another writer of a lease is a successor or the reaper; neither writes twice.
-_TRIES: Final = 4
+# Another writer of a job's leases is a successor or the reaper; neither writes often. The replica
+# that answers a read may be behind by a moment.
+_TRIES: Final = 5
+_BEHIND_S: Final = 0.01
+# In a key, where no worker has written a lease.
+NOBODY: Final = "nobody"
 
 log_ = structlog.get_logger(__name__)
 
@@ -49,7 +54,12 @@ class Lease(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        return f"{self.stage}.{self.request_id}"
+        return subjects.lease(self.stage, self.request_id, self.worker_id or NOBODY)
+
+    @property
+    def all_of_job(self) -> str:
+        """Matches the keys of every lease of the job."""
+        return subjects.leases_of_job(self.stage, self.request_id)
 
     @property
     def held(self) -> bool:
@@ -85,49 +95,98 @@ class Lease(msgspec.Struct, frozen=True):
             raise MalformedMessage(str(error)) from error
 
 
+@dataclass(frozen=True)
+class JobLeases:
+    """A job's leases by key, and the last revision among them: what is written next must know it.
+
+    Other than the holder's there is what earlier holders left, for the moment of a takeover.
+    """
+
+    by_key: Mapping[str, Lease]
+    revision: int
+
+    @classmethod
+    async def read(cls, bus: Bus, stage: StageName, request_id: str) -> JobLeases:
+        """As any replica has them; raises BusUnavailable."""
+        found = await bus.kv.latest(LEASES, subjects.leases_of_job(stage, request_id))
+        revision = max((entry.revision for entry in found), default=0)
+        return cls(leases_in(found), revision)
+
+    @property
+    def newest(self) -> Lease | None:
+        return max(self.by_key.values(), key=lambda one: (one.epoch, one.held), default=None)
+
+
+async def forget(bus: Bus, lease: Lease) -> None:
+    """Remove what is left of a job that is done, or is another message by now.
+
+    Raises BusUnavailable.
+    """
+    found = await JobLeases.read(bus, lease.stage, lease.request_id)
+    revision: int | None = found.revision
+    for key, other in found.by_key.items():
+        if revision is not None and other.epoch <= lease.epoch:
+            revision = await bus.kv.delete_among(LEASES, lease.all_of_job, key, revision)
+
+
+async def leases_of_worker(bus: Bus, worker_id: str) -> list[Lease]:
+    """What a worker holds, as any replica has it; raises BusUnavailable."""
+    found = await bus.kv.entries(LEASES, subjects.leases_of_worker(worker_id))
+    return [lease for lease in leases_in(found).values() if lease.worker_id == worker_id]
+
+
+async def lease_holders(bus: Bus) -> set[str]:
+    """Every worker that holds a job, as any replica has it; raises BusUnavailable."""
+    found = await bus.kv.entries(LEASES, subjects.leases_of_worker("*"))
+    return {lease.worker_id for lease in leases_in(found).values() if lease.held}
+
+
 @dataclass
 class HeldLease:
     """A job's lease as its holder knows it, or who acts for the holder.
 
-    `revision` 0: not known to be written. `written_s`: when it was, last. `holder`: the worker that
-    has the job, or had it.
+    `revision`: the last among the job's leases that is known; 0: not known to be written. `holder`:
+    the worker that has the job, or had it.
     """
 
     lease: Lease
     revision: int = 0
     holder: str = ""
-    written_s: float = -math.inf
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.holder = self.holder or self.lease.worker_id
 
     @property
+    def key(self) -> str:
+        return self.lease.held_by(self.holder).key
+
+    @property
     def written(self) -> bool:
         return self.revision > 0
 
     async def take(self, bus: Bus, *, figures: bool = True) -> None:
-        """Write it over whatever an earlier epoch left; with that one's `figures` of the past.
-
-        Raises Fenced if a later epoch has the job, BusUnavailable.
+        """Write it in place of whatever an earlier epoch left; with that one's `figures` of the
+        past. Raises Fenced if a later epoch has the job, BusUnavailable.
         """
         async with self._writing:
             await self._take(bus, figures=figures)
 
     async def _take(self, bus: Bus, *, figures: bool) -> None:
-        found = Entry(self.lease.key, None, self.revision)
-        for _ in range(_TRIES):
-            revision = await bus.kv.replace(
-                LEASES, self.lease.key, self.lease.encode(), found.revision
-            )
+        last, found = self.revision, None
+        for attempt in range(_TRIES):
+            revision = await self._write(bus, last)
             if revision is not None:
-                self.revision, self.written_s = revision, time.monotonic()
+                self.revision = revision
+                if self.lease.held and found is not None:
+                    await self._remove_others(bus, found)
                 return
-            found = await bus.kv.entry(LEASES, self.lease.key)
-            before = _decode(found)
-            self._require_later_than(before)
-            if figures and before is not None and before.worker_id != self.holder:
-                self.lease = self.lease.with_figures_of(before)
+            await asyncio.sleep(attempt * _BEHIND_S)
+            found = await JobLeases.read(bus, self.lease.stage, self.lease.request_id)
+            self._require_later_than(found)
+            if figures:
+                self._learn_from(found)
+            last = found.revision
         raise BusUnavailable(f"the lease of {self.lease.request_id} is contended")
 
     async def note(self, bus: Bus, *, waiting: bool) -> None:
@@ -136,18 +195,22 @@ class HeldLease:
         await self.take(bus)
 
     async def release(self, bus: Bus) -> None:
-        """The job is over here: remove the lease, unless it is another worker's by now.
+        """The job is over here: remove the lease, unless it was taken away by now.
 
         Raises BusUnavailable.
         """
         async with self._writing:
-            if self.written:
-                await bus.kv.delete(LEASES, self.lease.key, self.revision)
-                return
-            found = await bus.kv.entry(LEASES, self.lease.key)
-            lease = _decode(found)
-            if lease is not None and not self._is_anothers(lease):
-                await bus.kv.delete(LEASES, lease.key, found.revision)
+            last = self.revision
+            for attempt in range(_TRIES):
+                if last and await self._delete(bus, self.key, last):
+                    return
+                await asyncio.sleep(attempt * _BEHIND_S)
+                found = await JobLeases.read(bus, self.lease.stage, self.lease.request_id)
+                own = found.by_key.get(self.key)
+                if own is None or not own.held or self._is_anothers(own):
+                    return
+                last = found.revision
+            raise BusUnavailable(f"the lease of {self.lease.request_id} is contended")
 
     async def hand_back(self, bus: Bus, **known: int) -> bool:
         """Give the job up for others; False if it was not ours any more. Raises BusUnavailable.
@@ -162,9 +225,35 @@ class HeldLease:
                 return False
             return True
 
-    def _require_later_than(self, other: Lease | None) -> None:
-        if other is not None and self._is_anothers(other):
-            raise Fenced(f"epoch {other.epoch} holds {other.key}", owner=other.epoch)
+    async def _write(self, bus: Bus, last: int) -> int | None:
+        value, among = self.lease.encode(), self.lease.all_of_job
+        return await bus.kv.replace_among(LEASES, among, self.key, value, last)
+
+    async def _delete(self, bus: Bus, key: str, last: int) -> int | None:
+        return await bus.kv.delete_among(LEASES, self.lease.all_of_job, key, last)
+
+    async def _remove_others(self, bus: Bus, found: JobLeases) -> None:
+        """What earlier holders left: were it there when they die, the job would be handed on."""
+        try:
+            for key in found.by_key.keys() - {self.key}:
+                revision = await self._delete(bus, key, self.revision)
+                if revision is None:
+                    return
+                self.revision = revision
+        except BusUnavailable as error:
+            log_.debug("lease.others_left", key=self.key, error=error.message)
+
+    def _learn_from(self, found: JobLeases) -> None:
+        """Take over the figures of the last holder, or of oneself at an earlier delivery."""
+        before = found.newest
+        if before is None or (before.worker_id, before.epoch) == (self.holder, self.lease.epoch):
+            return
+        self.lease = self.lease.with_figures_of(before)
+
+    def _require_later_than(self, found: JobLeases) -> None:
+        for other in found.by_key.values():
+            if self._is_anothers(other):
+                raise Fenced(f"epoch {other.epoch} holds {other.key}", owner=other.epoch)
 
     def _is_anothers(self, other: Lease) -> bool:
         """A broker that died may forget that it gave a job, and give it again: the same epoch."""
@@ -173,11 +262,15 @@ class HeldLease:
         return other.epoch > self.lease.epoch
 
 
-def _decode(entry: Entry) -> Lease | None:
-    if entry.value is None:
-        return None
-    try:
-        return Lease.decode(entry.value)
-    except MalformedMessage as error:
-        log_.warning("lease.malformed", key=entry.key, error=error.message)
-        return None
+def leases_in(entries: list[Entry]) -> dict[str, Lease]:
+    """The leases among some entries, oldest first, by key."""
+    leases: dict[str, Lease] = {}
+    for entry in entries:
+        leases.pop(entry.key, None)
+        if entry.value is None:
+            continue
+        try:
+            leases[entry.key] = Lease.decode(entry.value)
+        except MalformedMessage as error:
+            log_.warning("lease.malformed", key=entry.key, error=error.message)
+    return leases

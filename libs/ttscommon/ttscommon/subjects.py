@@ -135,6 +135,21 @@ def handover(worker_id: str) -> str:
     return f"ctl.handover.{token(worker_id)}"
 
 
+def lease(stage: str, request_id: str, worker_id: str) -> str:
+    """The key of a worker's lease of a job."""
+    return f"{stage}.{token(request_id)}.{token(worker_id)}"
+
+
+def leases_of_job(stage: str, request_id: str) -> str:
+    """Every lease of a job: its holder's, and what earlier ones left."""
+    return f"{stage}.{token(request_id)}.*"
+
+
+def leases_of_worker(worker_id: str) -> str:
+    """Every lease of a worker; '*' for all workers."""
+    return f"*.*.{worker_id if worker_id == '*' else token(worker_id)}"
+
+
 def holders(stage: str) -> str:
     """Every worker of a stage: whoever holds the request that is asked for answers."""
     return f"ctl.holders.{token(stage)}"

@@ -42,7 +42,7 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
         await gateway.context.catalogue.refresh()
         service.ready_when("bus", lambda: bus.connected)
         metrics.bus_up.labels().set_function(lambda: bus.connected)
-        metrics.leases.labels().set_function(lambda: len(reaper.view) if reaper.leading else 0)
+        metrics.leases.labels().set_function(lambda: reaper.held)
         service.watch(_LOOP)
         http = asyncio.create_task(http_server.serve(sockets=[listener]), name="http")
         duties = [

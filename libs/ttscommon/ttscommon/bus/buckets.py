@@ -13,10 +13,13 @@ import nats.js.errors
 
 from ttscommon.bus.direct import DIRECT_BATCH, direct_get
 from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of
+from ttscommon.bus.layout import TRACE_AGE_S
 from ttscommon.bus.link import Link
 from ttscommon.errors import BusUnavailable
 
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
+_EXPECTED_AMONG: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
+_TTL: Final = "Nats-TTL"
 _OPERATION: Final = "KV-Operation"
 _EXPIRED: Final = "Nats-Marker-Reason"
 _DELETED: Final = "DEL"
@@ -49,19 +52,31 @@ class Buckets:
 
         None if another writer was first.
         """
-        written = await self._write(bucket, key, value, {_EXPECTED: str(revision)})
+        written = await self.replace_among(bucket, key, key, value, revision)
         if written is None and revision == 0:
             found = await self.entry(bucket, key)
             if found.value is None and found.revision:
                 return await self._write(bucket, key, value, {_EXPECTED: str(found.revision)})
         return written
 
+    async def replace_among(
+        self, bucket: str, pattern: str, key: str, value: bytes, revision: int
+    ) -> int | None:
+        """Store `value` if `revision` is still the last of all keys that match `pattern`."""
+        headers = self._expecting(bucket, pattern, revision)
+        return await self._write(bucket, key, value, headers)
+
     async def delete(self, bucket: str, key: str, revision: int | None = None) -> bool:
         """Remove `key`, if it is still at `revision` where one is given; False if it is not."""
-        headers = {_OPERATION: _DELETED}
-        if revision is not None:
-            headers[_EXPECTED] = str(revision)
-        return await self._write(bucket, key, b"", headers) is not None
+        headers = {} if revision is None else self._expecting(bucket, key, revision)
+        return await self._remove(bucket, key, headers) is not None
+
+    async def delete_among(self, bucket: str, pattern: str, key: str, revision: int) -> int | None:
+        """Remove `key` if `revision` is still the last of all keys that match `pattern`.
+
+        Returns the last revision after that.
+        """
+        return await self._remove(bucket, key, self._expecting(bucket, pattern, revision))
 
     async def purge(self, bucket: str, key: str) -> None:
         """Remove `key` without a trace: no reader learns that it was there."""
@@ -83,35 +98,53 @@ class Buckets:
     async def all(self, bucket: str, under: str = "") -> dict[str, bytes]:
         """Every key with its value, or those that begin with `under`, which ends with a dot."""
         values: dict[str, bytes] = {}
-        for entry in await self.changes(bucket, 0, under):
+        for entry in await self.entries(bucket, f"{under}>"):
             if entry.value is None:
                 values.pop(entry.key, None)
             else:
                 values[entry.key] = entry.value
         return values
 
-    async def changes(self, bucket: str, after: int, under: str = "") -> list[Entry]:
-        """Every entry behind revision `after`, oldest first; a key's latest is the last.
+    async def entries(self, bucket: str, pattern: str = ">") -> list[Entry]:
+        """Every entry whose key matches, oldest first; a key's latest is the last.
 
-        Pages are read upwards: what is renewed meanwhile is met again further up. What expired
+        Pages are read upwards: what is written meanwhile is met again further up. What expired
         just vanishes.
         """
-        prefix = self._subject(bucket, "")
-        query = {"next_by_subj": f"{prefix}{under}>", "batch": DIRECT_BATCH}
-        stream, timeout_s = self._stream(bucket), self._link.settings.publish_timeout_s
+        query = {"next_by_subj": self._subject(bucket, pattern), "batch": DIRECT_BATCH}
         found: list[Entry] = []
+        while True:
+            after = found[-1].revision if found else 0
+            page = await self._page(bucket, {**query, "seq": after + 1})
+            found += page
+            if len(page) < DIRECT_BATCH:
+                return found
+
+    async def latest(self, bucket: str, *patterns: str) -> list[Entry]:
+        """The last entry of every key that matches one of the patterns, each of which fits few."""
+        found: list[Entry] = []
+        for start in range(0, len(patterns), DIRECT_BATCH):
+            some = [self._subject(bucket, one) for one in patterns[start : start + DIRECT_BATCH]]
+            found += await self._page(bucket, {"multi_last": some})
+        return found
+
+    async def _page(self, bucket: str, query: dict[str, object]) -> list[Entry]:
+        stream, timeout_s = self._stream(bucket), self._link.settings.publish_timeout_s
+        prefix = self._subject(bucket, "")
         try:
-            while True:
-                page = await direct_get(self._link, stream, {**query, "seq": after + 1}, timeout_s)
-                for headers, data in page:
-                    after = int(headers["Nats-Sequence"])
-                    gone = _OPERATION in headers or _EXPIRED in headers
-                    key = headers["Nats-Subject"].removeprefix(prefix)
-                    found.append(Entry(key, None if gone else data, after))
-                if len(page) < DIRECT_BATCH:
-                    return found
+            page = await direct_get(self._link, stream, query, timeout_s)
         except Unreachable as error:
             raise BusUnavailable(f"could not list {bucket}") from error
+        return [_entry(headers, data, prefix) for headers, data in page]
+
+    def _expecting(self, bucket: str, pattern: str, revision: int) -> dict[str, str]:
+        return {_EXPECTED: str(revision), _EXPECTED_AMONG: self._subject(bucket, pattern)}
+
+    async def _remove(self, bucket: str, key: str, headers: dict[str, str]) -> int | None:
+        headers = {**headers, _OPERATION: _DELETED}
+        if (age_s := TRACE_AGE_S.get(bucket)) is not None:
+            headers[_TTL] = f"{age_s}s"
+        return await self._write(bucket, key, b"", headers)
 
     async def _write(
         self, bucket: str, key: str, value: bytes, headers: dict[str, str]
@@ -144,3 +177,9 @@ class Buckets:
 
     def _subject(self, bucket: str, key: str) -> str:
         return f"$KV.{self._link.name(bucket)}.{key}"
+
+
+def _entry(headers: dict[str, str], data: bytes, prefix: str) -> Entry:
+    gone = _OPERATION in headers or _EXPIRED in headers
+    key = headers["Nats-Subject"].removeprefix(prefix)
+    return Entry(key, None if gone else data, int(headers["Nats-Sequence"]))

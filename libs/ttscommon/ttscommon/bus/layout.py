@@ -19,7 +19,7 @@ from ttscommon import subjects
 from ttscommon.subjects import ACK_WAIT_S, LOGS, STAGES, Log, Stage
 
 # Raised whenever an older service could not work with what a newer one expects here.
-SCHEMA: Final = "4"
+SCHEMA: Final = "5"
 SCHEMA_KEY: Final = "antiphon-schema"
 
 JOB_AGE_S: Final = 3600.0
@@ -36,12 +36,14 @@ WORKERS: Final = "workers"
 # None: for ever.
 BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.REPLICAS: 6.0,
-    subjects.LEASES: 60.0,
+    subjects.LEASES: JOB_AGE_S,
     subjects.TOMBSTONES: 600.0,
     subjects.VOICES: None,
     subjects.DERIVED: None,
     subjects.PASSING_DERIVED: 3600.0,
 }
+# How long the trace of a deleted key is kept, where every request leaves some.
+TRACE_AGE_S: Final[dict[str, int]] = {subjects.LEASES: 5}
 # How long an object lives, and how much all of them may take, as a share of a log's bytes.
 OBJECTS: Final[dict[str, tuple[float | None, float]]] = {
     subjects.RECORDINGS: (None, 1.0),
@@ -169,6 +171,7 @@ class Layout:
             allow_direct=True,
             allow_rollup_hdrs=True,
             deny_delete=True,
+            allow_msg_ttl=bucket in TRACE_AGE_S or None,
             duplicate_window=min(DEDUPE_S, age_s or DEDUPE_S),
             metadata={SCHEMA_KEY: SCHEMA},
         )

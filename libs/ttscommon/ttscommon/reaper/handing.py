@@ -15,14 +15,13 @@ import structlog
 from ttscommon import subjects
 from ttscommon.bus import Bus
 from ttscommon.epochs import handed_over, message_of
-from ttscommon.errors import BusUnavailable, Fenced, MalformedMessage
+from ttscommon.errors import BusUnavailable, Fenced
 from ttscommon.handover import TAKEN, HandOver
-from ttscommon.leases import HeldLease, Lease
+from ttscommon.leases import HeldLease, JobLeases, Lease, forget, leases_of_worker
 from ttscommon.progress import grew
+from ttscommon.reaper.roster import Roster
 from ttscommon.reaper.tuning import ReaperTuning
-from ttscommon.reaper.view import LeaseView, Seen
-from ttscommon.replicas import Replica
-from ttscommon.subjects import REPLICAS, STAGES
+from ttscommon.subjects import STAGES
 
 log_ = structlog.get_logger(__name__)
 
@@ -30,49 +29,57 @@ log_ = structlog.get_logger(__name__)
 class HandingOn:
     """`run` for one job at a time; several jobs at once are several calls."""
 
-    def __init__(self, bus: Bus, view: LeaseView, tuning: ReaperTuning) -> None:
+    def __init__(self, bus: Bus, roster: Roster, tuning: ReaperTuning) -> None:
         self._bus = bus
-        self._view = view
+        self._roster = roster
         self._tuning = tuning
         self._under_way: set[str] = set()
-        self._replicas: list[Replica] = []
-        self._replicas_s = 0.0
+        self._given: dict[str, tuple[Lease, float]] = {}
 
-    async def run(self, seen: Seen, *, died: bool = True) -> bool:
+    async def held_by(self, worker_id: str) -> list[Lease]:
+        """A worker's leases, also of jobs that it was handed just now; raises BusUnavailable."""
+        held = {lease.all_of_job: lease for lease in await leases_of_worker(self._bus, worker_id)}
+        for job, (lease, _) in self._recently_given().items():
+            if lease.worker_id == worker_id and (job not in held or held[job].epoch < lease.epoch):
+                held[job] = lease
+        return list(held.values())
+
+    async def run(self, lease: Lease, *, died: bool = True) -> bool:
         """Until the job is handed on, or another worker is found to have it; False for that.
 
         `died`: its holder did, abruptly, which counts against the job unless its log grew.
         """
-        key = seen.lease.key
-        if key in self._under_way:
+        job = lease.all_of_job
+        if job in self._under_way:
             return False
-        self._under_way.add(key)
+        self._under_way.add(job)
         try:
-            return await self._run(seen, died=died)
+            return await self._run(lease, died=died)
         finally:
-            self._under_way.discard(key)
+            self._under_way.discard(job)
 
-    async def _run(self, seen: Seen, *, died: bool) -> bool:
-        lease = seen.lease
+    async def _run(self, lease: Lease, *, died: bool) -> bool:
+        holder, deaths = lease.worker_id, lease.deaths
         if died and lease.held and not lease.waiting:
             lease = lease.released(deaths=await self._deaths(lease))
         else:
             lease = lease.released()
         ways = [self._by_queue, self._directly]
-        if lease.deaths and died:
-            stored = await self._store(lease, seen.lease.worker_id)
+        if died and (lease.deaths or deaths):
+            stored = await self._store(lease, holder)
             if stored is None:
                 return False
             if not stored:
                 ways.reverse()  # a worker that is asked is told of the deaths
         pause_s = self._tuning.first_pause_s
-        while self._is_last(lease):
+        while True:
             for way in ways:
-                if await way(lease):
+                if await way(lease, holder):
                     return True
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, self._tuning.longest_pause_s)
-        return False
+            if not await self._is_last(lease):
+                return False
 
     async def _deaths(self, lease: Lease) -> int:
         """Deaths in a row that the job has seen without its log growing, this one included.
@@ -104,26 +111,27 @@ class HandingOn:
             return False
         return True
 
-    def _is_last(self, lease: Lease) -> bool:
-        """Whether no later holder is known: its job would be torn from it."""
-        known = self._view[lease.key]
-        return known is not None and known.lease.epoch <= lease.epoch
+    async def _is_last(self, lease: Lease) -> bool:
+        """Whether the job goes on and no later holder is known: it would be torn from it."""
+        try:
+            found = await JobLeases.read(self._bus, lease.stage, lease.request_id)
+        except BusUnavailable:
+            return True
+        return found.newest is not None and found.newest.epoch <= lease.epoch
 
-    async def _by_queue(self, lease: Lease) -> bool:
+    async def _by_queue(self, lease: Lease, holder: str) -> bool:
         try:
             await self._bus.queue.hand_on(lease.receipt, self._tuning.nak_s)
         except BusUnavailable:
             return False
-        if self._is_last(lease):
-            self._view.put(lease)
         return True
 
-    async def _directly(self, lease: Lease) -> bool:
+    async def _directly(self, lease: Lease, holder: str) -> bool:
         """Ask live workers, the idlest first, whether one takes the job."""
         try:
             job = await self._bus.queue.find(STAGES[lease.stage], lease.request_id)
             if job is None or job.sequence != message_of(lease.epoch):
-                await self._forget(lease)
+                await forget(self._bus, lease)
                 return False
             offer = HandOver(
                 job.request.again_now(),
@@ -135,52 +143,36 @@ class HandingOn:
                 lease.failures,
                 job.trace,
             )
-            for worker_id in await self._workers(lease, job.request.model):
+            for worker_id in self._workers(lease.stage, job.request.model, holder):
                 if await self._taken(worker_id, offer):
                     log_.info("job.handed_over", request_id=lease.request_id, worker=worker_id)
-                    self._view.put(offer.lease(lease.stage).held_by(worker_id))
+                    self._note_given(offer.lease(lease.stage).held_by(worker_id))
                     return True
         except BusUnavailable as error:
             log_.debug("handover.impossible", request_id=lease.request_id, error=error.message)
         return False
 
-    async def _forget(self, lease: Lease) -> None:
-        """The job is done, or is another message by now: its lease was all that was left."""
-        await HeldLease(lease).release(self._bus)
-        self._view.drop(lease.key)
+    def _note_given(self, lease: Lease) -> None:
+        self._given = {**self._recently_given(), lease.all_of_job: (lease, time.monotonic())}
 
-    async def _workers(self, lease: Lease, model: str) -> list[str]:
+    def _recently_given(self) -> dict[str, tuple[Lease, float]]:
+        """Jobs that were handed over, whose leases may not have been written yet."""
+        oldest_s = time.monotonic() - self._tuning.given_s
+        return {job: given for job, given in self._given.items() if given[1] > oldest_s}
+
+    def _workers(self, stage: str, model: str, holder: str) -> list[str]:
+        """Who has room for a job, the idlest first; not its dead holder."""
         fit = [
             replica
-            for replica in await self._live_replicas()
-            if replica.stage == lease.stage
+            for replica in self._roster.replicas
+            if replica.stage == stage
             and replica.free > 0
             and not replica.draining
             and any(served.name == model for served in replica.models)
-            and not self._is_dead(replica.worker_id, lease)
+            and replica.worker_id != holder
         ]
         random.shuffle(fit)
         return [r.worker_id for r in sorted(fit, key=lambda r: -r.free / r.slots)]
-
-    async def _live_replicas(self) -> list[Replica]:
-        now = time.monotonic()
-        if now - self._replicas_s > self._tuning.replicas_s:
-            reports = await self._bus.kv.all(REPLICAS)
-            self._replicas = [one for value in reports.values() if (one := _parse(value))]
-            self._replicas_s = now
-        return self._replicas
-
-    async def refresh(self) -> None:
-        """Read who reports; raises BusUnavailable."""
-        await self._live_replicas()
-
-    def workers(self) -> set[str]:
-        """Everyone who reported at the last refresh."""
-        return {replica.worker_id for replica in self._replicas}
-
-    def _is_dead(self, worker_id: str, lease: Lease) -> bool:
-        held = self._view[lease.key]
-        return held is not None and held.lease.worker_id == worker_id
 
     async def _taken(self, worker_id: str, offer: HandOver) -> bool:
         try:
@@ -190,10 +182,3 @@ class HandingOn:
         except BusUnavailable:
             return False
         return answer == TAKEN
-
-
-def _parse(value: bytes) -> Replica | None:
-    try:
-        return Replica.decode(value)
-    except MalformedMessage:
-        return None

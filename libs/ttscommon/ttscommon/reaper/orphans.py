@@ -7,22 +7,27 @@ long after the listener has left.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Final
 
 import structlog
 
 from ttscommon import subjects
 from ttscommon.bus import Backlog, Bus, QueuedJob
-from ttscommon.epochs import epoch_of
+from ttscommon.epochs import epoch_of, message_of
 from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
-from ttscommon.leases import HeldLease, Lease
+from ttscommon.leases import HeldLease, JobLeases, Lease
 from ttscommon.messages import End
 from ttscommon.progress import grew
+from ttscommon.reaper.census import Census
 from ttscommon.reaper.handing import HandingOn
 from ttscommon.reaper.tuning import ReaperTuning
-from ttscommon.reaper.view import LeaseView, Seen
 from ttscommon.subjects import STAGES, Stage
+
+# Jobs that are looked at together: after the loss of many workers each takes `holder_s`.
+_AT_ONCE: Final = 64
 
 log_ = structlog.get_logger(__name__)
 
@@ -30,20 +35,21 @@ log_ = structlog.get_logger(__name__)
 class Orphans:
     """`check` again and again, while this reaper leads."""
 
-    def __init__(self, bus: Bus, view: LeaseView, handing: HandingOn, tuning: ReaperTuning) -> None:
+    def __init__(self, bus: Bus, census: Census, handing: HandingOn, tuning: ReaperTuning) -> None:
         self._bus = bus
-        self._view = view
+        self._census = census
         self._handing = handing
         self._tuning = tuning
         self._signs: Counter[tuple[str, int]] = Counter()
 
     async def check(self) -> None:
-        """Compare the jobs with the leases; raises BusUnavailable."""
+        """Compare the jobs with what workers hold; raises BusUnavailable."""
         jobs = await self._bus.queue.jobs()
+        held = await self._census.take()  # later, so that whoever has taken a job says so
         suspects: dict[tuple[Stage, str], list[str]] = {}
         for queue, model, request_id in jobs:
             stage = next((s for s in STAGES.values() if s.queue == queue), None)
-            if stage is not None and not self._is_held(stage, request_id):
+            if stage is not None and (stage.name, request_id) not in held:
                 suspects.setdefault((stage, model), []).append(request_id)
         seen: set[tuple[str, int]] = set()
         for (stage, model), requests in suspects.items():
@@ -53,29 +59,33 @@ class Orphans:
         for sign in self._signs.keys() - seen:
             del self._signs[sign]
 
-    def _is_held(self, stage: Stage, request_id: str) -> bool:
-        known = self._view[f"{stage.name}.{request_id}"]
-        return known is not None and known.lease.held
-
     async def _check(
-        self, stage: Stage, requests: Iterable[str], backlog: Backlog
+        self, stage: Stage, requests: Sequence[str], backlog: Backlog
     ) -> set[tuple[str, int]]:
         """Look at jobs without a holder; returns those that were given to a worker once."""
         seen: set[tuple[str, int]] = set()
-        for request_id in requests:
-            job = await self._bus.queue.find(stage, request_id)
-            if job is None or job.sequence > backlog.given:
-                continue
-            sign = (f"{stage.name}.{request_id}", job.sequence)
-            seen.add(sign)
-            if await self._has_holder(stage, request_id):
-                self._signs[sign] = 0
-                continue
-            self._signs[sign] += 1
-            if self._signs[sign] >= self._tuning.checks:
-                del self._signs[sign]
-                await self._rescue(stage, job)
+        for start in range(0, len(requests), _AT_ONCE):
+            some = requests[start : start + _AT_ONCE]
+            looks = (self._look_at(stage, request_id, backlog) for request_id in some)
+            seen.update(sign for sign in await asyncio.gather(*looks) if sign is not None)
         return seen
+
+    async def _look_at(
+        self, stage: Stage, request_id: str, backlog: Backlog
+    ) -> tuple[str, int] | None:
+        """None for a job that no worker was given."""
+        job = await self._bus.queue.find(stage, request_id)
+        if job is None or job.sequence > backlog.given:
+            return None
+        sign = (f"{stage.name}.{request_id}", job.sequence)
+        if await self._has_holder(stage, request_id):
+            self._signs[sign] = 0
+            return sign
+        self._signs[sign] += 1
+        if self._signs[sign] >= self._tuning.checks:
+            del self._signs[sign]
+            await self._rescue(stage, job)
+        return sign
 
     async def _has_holder(self, stage: Stage, request_id: str) -> bool:
         """Ask the workers themselves: leases cannot be written while their bucket is electing."""
@@ -89,8 +99,8 @@ class Orphans:
 
     async def _rescue(self, stage: Stage, job: QueuedJob) -> None:
         request_id = job.request.request_id
-        known = self._view[f"{stage.name}.{request_id}"]
-        if known is not None and known.lease.receipt:
+        known = (await JobLeases.read(self._bus, stage.name, request_id)).newest
+        if known is not None and known.receipt and message_of(known.epoch) == job.sequence:
             # Given back, and lost on the way: its receipt is known, so the job stays the same.
             await self._handing.run(known, died=False)
             return
@@ -107,7 +117,7 @@ class Orphans:
         except AntiphonError as error:
             log_.warning("orphans.left", request_id=request_id, error=error.message)
 
-    async def _note_death(self, stage: Stage, job: QueuedJob, known: Seen | None) -> None:
+    async def _note_death(self, stage: Stage, job: QueuedJob, known: Lease | None) -> None:
         """Whoever was given the job died before its lease: tell the next holder.
 
         A request that crashes its worker at once would else be given to one after another.
@@ -115,7 +125,7 @@ class Orphans:
         request_id, epoch = job.request.request_id, epoch_of(job.sequence, 1)
         if await grew(self._bus, stage.writes, request_id, epoch):
             return
-        deaths = 1 + (known.lease.deaths if known is not None else 0)
+        deaths = 1 + (known.deaths if known is not None else 0)
         lease = Lease("", stage.name, request_id, epoch, receipt="", deaths=deaths)
         try:
             await HeldLease(lease).take(self._bus, figures=False)

@@ -1,13 +1,14 @@
 """Hands a dead worker's jobs on within milliseconds; ack_wait is only the backstop.
 
-Four duties share one view of the leases. The election says which reaper works. The pulse says which
-workers are dead. What they held is handed on, each job by itself, for as long as it takes. And jobs
-that nobody holds, or ever held a lease of, are found and queued again.
+The election says which reaper works. The pulse says which workers are dead. A dead worker's leases
+are read, once, and its jobs handed on, each by itself, for as long as it takes. And jobs that no
+worker says it holds are found and queued again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -15,12 +16,14 @@ import structlog
 from ttscommon import subjects
 from ttscommon.bus import Bus, DisconnectWatch, Incoming
 from ttscommon.errors import BusUnavailable
+from ttscommon.leases import Lease, lease_holders
+from ttscommon.reaper.census import Census
 from ttscommon.reaper.election import Election
 from ttscommon.reaper.handing import HandingOn
 from ttscommon.reaper.orphans import Orphans
 from ttscommon.reaper.pulse import Pulse, Verdict
+from ttscommon.reaper.roster import Roster
 from ttscommon.reaper.tuning import DEFAULT_TUNING, ReaperTuning
-from ttscommon.reaper.view import LeaseView, Seen
 from ttscommon.tasks import stop
 
 log_ = structlog.get_logger(__name__)
@@ -29,17 +32,20 @@ Duty = Callable[[], Awaitable[None]]
 
 
 class Reaper:
-    """Watches leases and connections while it is the elected one of all reapers."""
+    """Watches workers while it is the elected one of all reapers."""
 
     def __init__(self, bus: Bus, tuning: ReaperTuning = DEFAULT_TUNING) -> None:
         self.reaped = 0
-        self.view = LeaseView(bus)
+        self.roster = Roster(bus)
         self._bus = bus
         self._tuning = tuning
         self._election = Election(bus, tuning)
         self._pulse = Pulse(bus, tuning)
-        self._handing = HandingOn(bus, self.view, tuning)
-        self._orphans = Orphans(bus, self.view, self._handing, tuning)
+        self._handing = HandingOn(bus, self.roster, tuning)
+        self._census = Census(bus, self.roster, tuning)
+        self._orphans = Orphans(bus, self._census, self._handing, tuning)
+        self._has_led = False
+        self._listed: dict[str, float] = {}
         self._doubted: set[str] = set()
         self._announced: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -47,6 +53,11 @@ class Reaper:
     @property
     def leading(self) -> bool:
         return self._election.leading
+
+    @property
+    def held(self) -> int:
+        """Jobs in the hands of workers, as they said last; 0 while another reaper leads."""
+        return len(self._census) if self.leading else 0
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -58,8 +69,7 @@ class Reaper:
             await asyncio.gather(
                 disconnects,
                 self._forever(self._election.stand, tuning.round_s),
-                self._forever(self._refresh, tuning.view_s),
-                self._forever(self._refresh_replicas, tuning.replicas_s),
+                self._forever(self._refresh, tuning.replicas_s),
                 self._forever(self._ping_round, tuning.round_s),
                 self._forever(self._check_orphans, tuning.check_s),
             )
@@ -73,10 +83,13 @@ class Reaper:
         verdict = await self._pulse.check(worker_id, reported=reported)
         if verdict is Verdict.ALIVE:
             self._announced.discard(worker_id)
+            self._listed.pop(worker_id, None)
         if verdict in (Verdict.GONE, Verdict.SILENT):
             if self.leading:
                 self._hand_on(worker_id, verdict)
                 await self._announce(worker_id)
+                if verdict is Verdict.GONE:
+                    self.roster.gone(worker_id)
         elif (pause_s := self._pulse.doubted_s(worker_id)) is not None:
             self._look_again(worker_id, pause_s)
 
@@ -109,20 +122,24 @@ class Reaper:
             await asyncio.sleep(pause_s)
 
     async def _refresh(self) -> None:
-        if self.leading:
-            await self.view.refresh()
-
-    async def _refresh_replicas(self) -> None:
-        if self.leading:
-            await self._handing.refresh()
+        """Read who reports; when newly elected, also who holds jobs and may report no more."""
+        if not self.leading:
+            self._has_led = False
+            return
+        await self.roster.refresh()
+        if not self._has_led:
+            self.roster.add(await lease_holders(self._bus))
+            self._has_led = True
 
     async def _ping_round(self) -> None:
         """Workers must answer, idle or not, whether or not a disconnect was seen."""
         if not self.leading:
             return
-        workers = self.view.workers() | self._handing.workers()
+        workers = self.roster.workers()
         self._pulse.forget_others(workers)
         self._announced &= workers
+        oldest_s = time.monotonic() - self._tuning.listed_s
+        self._listed = {w: at_s for w, at_s in self._listed.items() if at_s > oldest_s}
         await asyncio.gather(*(self.check(worker) for worker in workers))
 
     async def _check_orphans(self) -> None:
@@ -144,23 +161,40 @@ class Reaper:
 
     async def _check_after_grace(self, worker_id: str) -> None:
         await asyncio.sleep(self._tuning.grace_s)
-        try:
-            await self.view.refresh()  # it may have claimed a job since the last time
-        except BusUnavailable:
-            log_.debug("reaper.view_stale")
-        if self.view.held_by(worker_id) or worker_id in self._handing.workers():
+        if worker_id not in self.roster.workers():
+            try:
+                await self.roster.refresh()  # it may have come since the last time
+            except BusUnavailable:
+                log_.debug("reaper.roster_stale")
+        if worker_id in self.roster.workers():
             await self.check(worker_id, reported=True)
 
     def _hand_on(self, worker_id: str, why: Verdict) -> None:
-        held = self.view.held_by(worker_id)
+        """Once for each death: what it held is read then, and nobody watches it before."""
+        if worker_id not in self._listed:
+            self._listed[worker_id] = time.monotonic()
+            self._census.drop(worker_id)
+            self._in_background(self._hand_all_on(worker_id, why))
+
+    async def _hand_all_on(self, worker_id: str, why: Verdict) -> None:
+        held = await self._held_by(worker_id)
         if held:
             reason = why.name.lower()
             log_.warning("reaper.handing_on", worker_id=worker_id, why=reason, jobs=len(held))
-        for seen in held:
-            self._in_background(self._hand_one_on(seen))
+        for lease in held:
+            self._in_background(self._hand_one_on(lease))
 
-    async def _hand_one_on(self, seen: Seen) -> None:
-        if await self._handing.run(seen):
+    async def _held_by(self, worker_id: str) -> list[Lease]:
+        """The leases of a dead worker, as soon as the bucket answers."""
+        while True:
+            try:
+                return await self._handing.held_by(worker_id)
+            except BusUnavailable as error:
+                log_.debug("leases.unlisted", worker_id=worker_id, error=error.message)
+            await asyncio.sleep(self._tuning.list_s)
+
+    async def _hand_one_on(self, lease: Lease) -> None:
+        if await self._handing.run(lease):
             self.reaped += 1
 
     def _in_background(self, duty: Awaitable[None]) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class ReaperTuning:
     """Seconds, unless they are counts. Origin: docs/performance.md, "Recovery".
 
-    Who is dead. `round_s`: between two pings of every worker that holds a job. `ping_s`: how long
+    Who is dead. `replicas_s`: how often workers' reports are read. `round_s`: between two pings of
+    every worker. `ping_s`: how long
     an answer may take; `late_s`: a ping that took longer by so much was not waited for, this
     process was late itself. `grace_s`: after the broker reported a disconnect; a worker that merely
     changed brokers is back by then. `gone_s`: how long nobody may listen where no disconnect was
@@ -20,16 +21,18 @@ class ReaperTuning:
     Who leads. `term_s`: how long an election holds. `leaderless_s`: how long the elected one goes
     on while the bucket itself has no leader (elections take 4 to 9): nobody else can be elected.
 
-    Handing on. `view_s`: how often leases are read. `tail_s`: how long the log may take to say
-    whether a holder got anywhere. `replicas_s`: how old what is known of live workers may be.
-    `nak_s`: how long the queue may take, and `handover_s` a worker. Between two attempts lies
-    `first_pause_s`, doubled up to `longest_pause_s`.
+    Handing on. `list_s`: until the leases of a dead worker that could not be read are read again.
+    `tail_s`: how long the log may take to say whether a holder got anywhere. `nak_s`: how long the
+    queue may take, and `handover_s` a worker. Between two attempts lies `first_pause_s`, doubled up
+    to `longest_pause_s`. `given_s`: how long a worker that was handed a job directly may take to
+    write its lease. `listed_s`: how long it is remembered that a dead worker's leases were read.
 
-    Orphans. `check_s`: how often jobs are compared with leases. `checks`: how many in a row must
-    find nobody; a job may be between its claim and its lease. `holder_s`: how long workers may take
-    to say that they hold a job.
+    Orphans. `check_s`: how often jobs are compared with what workers hold; `census_s`: how long
+    those may take to say so. `checks`: how many in a row must find nobody; a job may be on its way.
+    `holder_s`: how long workers may take to say that they hold a certain job.
     """
 
+    replicas_s: float = 0.5
     round_s: float = 0.25
     ping_s: float = 0.5
     late_s: float = 0.25
@@ -41,15 +44,17 @@ class ReaperTuning:
     term_s: float = 3.0
     leaderless_s: float = 15.0
 
-    view_s: float = 0.2
+    list_s: float = 0.2
     tail_s: float = 0.2
-    replicas_s: float = 0.5
     nak_s: float = 0.3
     handover_s: float = 0.3
     first_pause_s: float = 0.05
     longest_pause_s: float = 0.5
+    given_s: float = 10.0
+    listed_s: float = 60.0
 
     check_s: float = 0.4
+    census_s: float = 0.2
     checks: int = 2
     holder_s: float = 0.3
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 
 import msgspec
 import structlog
@@ -40,10 +41,17 @@ class JobEndings:
         self._leases = leases
         self._chores = chores
         self._tuning = tuning
+        self._closing: Counter[str] = Counter()
+
+    @property
+    def closing(self) -> frozenset[str]:
+        """Requests whose jobs are done and not acknowledged yet."""
+        return frozenset(self._closing)
 
     def done(self, job: Job) -> None:
         """The log has its end: acknowledge the job behind the slot's next one."""
-        self._chores.start(self._acknowledge(job))
+        self._closing[job.request_id] += 1
+        self._chores.start(self._close(job))
 
     async def end(self, job: Job, code: str, message: str, outcome: Outcome = "error") -> None:
         """Write the job's End without the engine, live at least, and be done with it."""
@@ -91,6 +99,13 @@ class JobEndings:
         if message_of(owner) > job.message.sequence:
             await job.message.discard()
 
+    async def _close(self, job: Job) -> None:
+        try:
+            await self._acknowledge(job)
+        finally:
+            self._closing -= Counter([job.request_id])
+        await self._leases.release(job.lease)
+
     async def _acknowledge(self, job: Job) -> None:
         """An unacknowledged job would only be claimed again and found ended, so give up in time."""
         until_s = time.monotonic() + self._tuning.acks_s
@@ -99,7 +114,6 @@ class JobEndings:
                 log_.warning("job.ack_lost", request_id=job.request_id)
                 break
             await asyncio.sleep(self._tuning.ack_pause_s)
-        await self._leases.release(job.lease)
 
 
 async def end_without_engine(

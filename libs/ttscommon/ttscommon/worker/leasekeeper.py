@@ -1,9 +1,8 @@
-"""Writes, renews and removes the leases of one worker's jobs."""
+"""Writes and removes the leases of one worker's jobs, and finds out which it has lost."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
@@ -12,8 +11,10 @@ from ttscommon.bus import Bus
 from ttscommon.epochs import is_first
 from ttscommon.errors import BusUnavailable, Fenced
 from ttscommon.jobs import Job
-from ttscommon.leases import HeldLease
+from ttscommon.leases import HeldLease, leases_in
+from ttscommon.subjects import LEASES
 from ttscommon.tasks import Chores
+from ttscommon.worker.absences import Absences
 from ttscommon.worker.tuning import WorkerTuning
 
 log_ = structlog.get_logger(__name__)
@@ -66,24 +67,38 @@ class LeaseKeeper:
             return
 
     async def release(self, held: HeldLease) -> None:
-        """Remove a lease; if the broker cannot now, `renew` tries again."""
-        self._unreleased[held.lease.key] = held
+        """Remove a lease; if the broker cannot now, it is tried again at the next heartbeat."""
+        self._unreleased[held.key] = held
         try:
             await held.release(self._bus)
         except BusUnavailable:
             log_.debug("lease.unreleased", request_id=held.lease.request_id)
             return
-        self._unreleased.pop(held.lease.key, None)
+        self._unreleased.pop(held.key, None)
 
     async def renew(self) -> None:
-        """Tell the broker that the jobs are still worked on, and write old leases again."""
-        jobs = list(self._active.values())
-        for job in jobs:
-            await job.message.renew()
-        old_s = time.monotonic() - self._tuning.renew_s
-        await asyncio.gather(*(self.write(job) for job in jobs if job.lease.written_s < old_s))
+        """Tell the broker that the jobs are still worked on, all at once."""
+        await asyncio.gather(*(job.message.renew() for job in list(self._active.values())))
         for held in list(self._unreleased.values()):
-            await self.release(held)
+            self._chores.start(self.release(held))
+
+    async def watch(self) -> None:
+        """Audit whenever this worker was away, and now and then; never ends."""
+        with Absences(self._bus, self._tuning.absence) as absences:
+            while True:
+                await absences.next()
+                await self.audit()
+
+    async def audit(self) -> None:
+        """Look in one read whether the leases are still there; let go of what others have."""
+        jobs = {job.lease.key: job for job in list(self._active.values()) if job.lease.written}
+        try:
+            found = leases_in(await self._bus.kv.latest(LEASES, *jobs)) if jobs else {}
+        except BusUnavailable as error:
+            log_.debug("leases.unseen", error=error.message)
+            return
+        lost = [job for key, job in jobs.items() if key not in found or not found[key].held]
+        await asyncio.gather(*(self.write(job) for job in lost))
 
     def _is_active(self, job: Job) -> bool:
         return self._active.get(job.request_id) is job

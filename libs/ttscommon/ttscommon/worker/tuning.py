@@ -22,19 +22,28 @@ class IsolationTuning:
 
 
 @dataclass(frozen=True)
+class AbsenceTuning:
+    """Seconds. `tick_s`: how often it is looked; a look that is `late_s` late follows an absence.
+    Together they are less than the reaper takes to give a silent worker up. `audit_s`: how long
+    nothing may be seen until the leases are looked at all the same.
+    """
+
+    tick_s: float = 1.0
+    late_s: float = 1.0
+    audit_s: float = 30.0
+
+
+@dataclass(frozen=True)
 class WorkerTuning:
-    """`heartbeat_s`: a quarter of ack_wait. `renew_s`: how old a lease may be at a heartbeat until
-    it is written again, which leaves half of the bucket's age for an election. `most_failures`:
-    after so many without progress a job ends in an error; `retry_s` times their number lies between
-    two. `lease_s`: how long a successor waits for its lease before it begins. `lease_retry_s`:
-    until an unwritten lease is tried again. `give_back_s`: how long giving a job back may take.
-    `clean_up_s`: longer than a handler takes to leave. An acknowledgement is tried for `acks_s`,
-    longer than an election, for `ack_s` at a time. `listeners_s`: how often it is looked whether
-    somebody listens.
+    """`heartbeat_s`: a quarter of ack_wait. `most_failures`: after so many without progress a job
+    ends in an error; `retry_s` times their number lies between two. `lease_s`: how long a successor
+    waits for its lease before it begins. `lease_retry_s`: until an unwritten lease is tried again.
+    `give_back_s`: how long giving a job back may take. `clean_up_s`: longer than a handler takes to
+    leave. An acknowledgement is tried for `acks_s`, longer than an election, for `ack_s` at a time.
+    `listeners_s`: how often it is looked whether somebody listens.
     """
 
     heartbeat_s: float = 7.0
-    renew_s: float = 20.0
     most_failures: int = 8
     retry_s: float = 0.2
     lease_s: float = 0.3
@@ -45,6 +54,7 @@ class WorkerTuning:
     ack_s: float = 1.0
     ack_pause_s: float = 0.2
     listeners_s: float = 1.0
+    absence: AbsenceTuning = field(default_factory=AbsenceTuning)
     isolation: IsolationTuning = field(default_factory=IsolationTuning)
 
 

@@ -14,6 +14,7 @@ from ttscommon import subjects, tracing
 from ttscommon.bus import Bus, Delivery, Incoming
 from ttscommon.epochs import is_first
 from ttscommon.errors import BusUnavailable, Fenced, LogGone, LogUnwritable
+from ttscommon.holding import Holding
 from ttscommon.jobs import Job, earliest_playback_s
 from ttscommon.leases import HeldLease, Lease
 from ttscommon.messages import Cancel, SpeechRequest
@@ -109,6 +110,7 @@ class Worker:
         ]
         others = [
             asyncio.create_task(self._heartbeat(), name="heartbeat"),
+            asyncio.create_task(self._leases.watch(), name="leases"),
             asyncio.create_task(self._end_unheard(), name="listeners"),
             asyncio.create_task(self._reporter.run(), name="reports"),
             asyncio.create_task(self._bus.link.failed(), name="link"),
@@ -128,13 +130,21 @@ class Worker:
     async def _subscribe(self) -> list[Any]:
         link, worker_id = self._bus.link, self._bus.worker_id
         return [
-            await link.subscribe(subjects.ping(worker_id), _pong),
+            await link.subscribe(subjects.ping(worker_id), self._on_ping),
             await link.subscribe(subjects.handover(worker_id), self._intake.on_handover),
             await link.subscribe(subjects.holders(self._stage.name), self._on_holder_wanted),
         ]
 
+    async def _on_ping(self, message: Incoming) -> None:
+        """Answer, with what is held here where that is asked for."""
+        answer = Holding(self._stage.name, tuple(self._held())).encode() if message.data else b""
+        await message.respond(answer)
+
+    def _held(self) -> frozenset[str]:
+        return self._endings.closing.union(self.active)
+
     async def _on_holder_wanted(self, message: Incoming) -> None:
-        if message.data.decode("ascii", "replace") in self.active:
+        if message.data.decode("ascii", "replace") in self._held():
             await self._bus.link.reply(message.reply, self._bus.worker_id.encode())
 
     async def _heartbeat(self) -> None:
@@ -275,7 +285,3 @@ class Worker:
         if tasks:
             await asyncio.wait(tasks, timeout=drain_s)
         await stop(*tasks, again_s=self._tuning.clean_up_s)
-
-
-async def _pong(message: Incoming) -> None:
-    await message.respond(b"")

@@ -239,7 +239,7 @@ class Catalogue:
         """Read the replicas' reports now."""
         started_s = time.monotonic()
         try:
-            entries = await self._bus.kv.changes(subjects.REPLICAS, 0)
+            entries = await self._bus.kv.entries(subjects.REPLICAS)
         except BusUnavailable as error:
             log_.debug("catalogue.stale", error=error.message)
             return

@@ -75,15 +75,26 @@ async def test_a_key_is_deleted_only_at_the_revision_that_was_seen(bus: Bus) -> 
     assert await bus.kv.replace(LEASES, "k", b"3", gone.revision) is not None
 
 
-async def test_changes_begin_behind_what_was_seen(bus: Bus, other: Bus) -> None:
-    await bus.kv.put(LEASES, "old", b"1")
-    seen = (await other.kv.changes(LEASES, 0))[-1].revision
-    await bus.kv.put(LEASES, "new", b"1")
-    await bus.kv.delete(LEASES, "old")
-    assert [(e.key, e.value) for e in await other.kv.changes(LEASES, seen)] == [
-        ("new", b"1"),
-        ("old", None),
-    ]
+async def test_a_key_is_written_only_behind_the_last_of_all_that_match(bus: Bus) -> None:
+    first = await bus.kv.replace_among(LEASES, "a.*", "a.x", b"1", 0)
+    assert first is not None
+    assert await bus.kv.replace_among(LEASES, "a.*", "a.y", b"2", 0) is None
+    second = await bus.kv.replace_among(LEASES, "a.*", "a.y", b"2", first)
+    assert second is not None
+    assert await bus.kv.delete_among(LEASES, "a.*", "a.x", first) is None
+    third = await bus.kv.delete_among(LEASES, "a.*", "a.x", second)
+    assert third is not None
+    assert await bus.kv.replace_among(LEASES, "a.*", "a.y", b"3", second) is None
+    assert await bus.kv.replace_among(LEASES, "a.*", "a.y", b"3", third) is not None
+
+
+async def test_one_read_finds_the_last_entries_of_several_patterns(bus: Bus) -> None:
+    for key in ("a.x", "b.x", "b.y", "c.x"):
+        await bus.kv.put(LEASES, key, key.encode())
+    await bus.kv.delete(LEASES, "b.y")
+    found = {entry.key: entry.value for entry in await bus.kv.latest(LEASES, "a.x", "b.*")}
+    assert found == {"a.x": b"a.x", "b.x": b"b.x", "b.y": None}
+    assert [entry.key for entry in await bus.kv.entries(LEASES, "*.x")] == ["a.x", "b.x", "c.x"]
 
 
 async def test_a_key_that_was_deleted_can_be_made_again(bus: Bus) -> None:

@@ -39,5 +39,5 @@ def test_what_differs_is_named() -> None:
             "num_replicas 1 instead of 3"
         ]
         assert list(differences(wanted, replace(wanted, metadata=None))) == [
-            "schema none instead of 4"
+            "schema none instead of 5"
         ]

@@ -84,7 +84,7 @@ async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Co
     config = await stream(bus, TALKER.stream)
     config.metadata, config.allow_direct = {"antiphon-schema": "1"}, False
     await bus.link.jetstream.update_stream(config)
-    with pytest.raises(BusUnprepared, match="schema 1 instead of 4"):
+    with pytest.raises(BusUnprepared, match="schema 1 instead of 5"):
         await bus.verify()
     assert await bus.setup.migrate() == ["antiphon-TALK_JOBS"]
     await bus.verify()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ttscommon.bus import Bus, Delivery
-from ttscommon.leases import Lease
+from ttscommon.leases import JobLeases, Lease
 from ttscommon.messages import SpeechRequest
 from ttscommon.replicas import Model, Replica
 from ttscommon.subjects import LEASES, REPLICAS, TALKER
@@ -39,8 +39,8 @@ class Scene:
         return lease
 
     async def lease(self, bus: Bus) -> Lease | None:
-        value = await bus.kv.get(LEASES, "talker.r")
-        return None if value is None else Lease.decode(value)
+        """The newest of the request."""
+        return (await JobLeases.read(bus, "talker", "r")).newest
 
     async def reported(self, bus: Bus, worker_id: str, free: int = 1) -> None:
         """A live talker has said that it has room."""

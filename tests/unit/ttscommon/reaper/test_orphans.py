@@ -8,26 +8,30 @@ import pytest
 
 from ttscommon import subjects
 from ttscommon.bus import Bus
+from ttscommon.holding import Holding
 from ttscommon.messages import End
+from ttscommon.reaper.census import Census
 from ttscommon.reaper.handing import HandingOn
 from ttscommon.reaper.orphans import Orphans
+from ttscommon.reaper.roster import Roster
 from ttscommon.reaper.tuning import ReaperTuning
-from ttscommon.reaper.view import LeaseView
 from ttscommon.subjects import CODES, TALKER
 
-QUICK = ReaperTuning(holder_s=0.05, checks=2)
+QUICK = ReaperTuning(holder_s=0.05, checks=2, census_s=0.05)
 
 
 class Eyes:
     """A reaper's, as far as orphans go."""
 
     def __init__(self, bus: Bus) -> None:
-        self.view = LeaseView(bus)
-        self._orphans = Orphans(bus, self.view, HandingOn(bus, self.view, QUICK), QUICK)
+        self._roster = Roster(bus)
+        self._census = Census(bus, self._roster, QUICK)
+        handing = HandingOn(bus, self._roster, QUICK)
+        self._orphans = Orphans(bus, self._census, handing, QUICK)
 
     async def check(self, times: int) -> None:
         for _ in range(times):
-            await self.view.refresh()
+            await self._roster.refresh()
             await self._orphans.check()
 
 
@@ -74,9 +78,21 @@ async def test_a_job_that_waits_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) 
     assert await bus.queue.find(TALKER, "r") == job
 
 
-async def test_a_job_that_is_leased_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
-    await scene.leased(bus, await scene.claimed(bus))
-    await eyes.check(4)
+async def test_a_job_that_a_worker_holds_is_left_alone_also_while_that_is_silent(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes
+) -> None:
+    silent = False
+
+    async def holding(message: Any) -> None:
+        if not silent:
+            await message.respond(Holding("talker", ("r",)).encode())
+
+    await other.link.subscribe(subjects.ping(scene.worker), holding)
+    await scene.reported(other, scene.worker)
+    await scene.claimed(bus)
+    await eyes.check(2)
+    silent = True  # whoever is stopped is given up by the pulse, in its own time
+    await eyes.check(3)
     assert not await is_queued(bus)
 
 

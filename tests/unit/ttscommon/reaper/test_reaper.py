@@ -96,7 +96,7 @@ async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
         first = await lost.next()
 
         async def known() -> bool:
-            return bool(reaper.view.held_by(other.worker_id))
+            return bool(reaper.held) and await scene.lease(bus) is not None
 
         await scene.until(known)
         async with working(heir_bus, heir):
@@ -110,6 +110,17 @@ async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
             heir.finish.set()
     assert reaper.reaped == 1
     await heir_bus.close()
+
+
+async def test_who_died_while_nobody_was_elected_is_found_by_its_leases(
+    bus: Bus, other: Bus, scene: Any
+) -> None:
+    lease = await scene.leased(bus, await scene.claimed(bus))  # and its report has expired
+    heir = Jobs()
+    no_orphans = replace(DEFAULT_TUNING, checks=1000)
+    async with working(other, heir), reaping(bus, scene, no_orphans):
+        assert (await heir.next()).epoch > lease.epoch
+        heir.finish.set()
 
 
 async def test_a_job_without_a_lease_is_found(bus: Bus, other: Bus, scene: Any) -> None:
@@ -130,7 +141,7 @@ async def test_an_absence_counts_as_soon_as_it_has_lasted_and_not_at_the_next_ro
     async with reaping(bus, scene, once) as reaper, working(other, heir):
 
         async def known() -> bool:
-            return bool(reaper.view.held_by(scene.worker))
+            return scene.worker in reaper.roster.workers()
 
         await scene.until(known)
         await reaper.check(scene.worker)

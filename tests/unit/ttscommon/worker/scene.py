@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from ttscommon import subjects
 from ttscommon.bus import Bus, Delivery
 from ttscommon.handover import HandOver
-from ttscommon.leases import Lease
+from ttscommon.leases import JobLeases, Lease
 from ttscommon.messages import End, SpeechRequest
 from ttscommon.metrics import Metrics
 from ttscommon.replicas import Replica
-from ttscommon.subjects import LEASES, VOCODER, Stage
+from ttscommon.subjects import VOCODER, Stage
 from ttscommon.worker import Job, Worker, WorkerTuning
 
 TUNING = WorkerTuning()
@@ -78,8 +78,8 @@ async def queued_jobs(bus: Bus) -> int:
 
 
 async def lease_of(bus: Bus, request_id: str) -> Lease | None:
-    value = await bus.kv.get(LEASES, f"vocoder.{request_id}")
-    return None if value is None else Lease.decode(value)
+    """The newest of the request."""
+    return (await JobLeases.read(bus, "vocoder", request_id)).newest
 
 
 async def claim(bus: Bus) -> Delivery:
