@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Sequence
+from typing import Final
 
 import structlog
 
@@ -22,6 +24,9 @@ from ttscommon.progress import grew
 from ttscommon.reaper.roster import Roster
 from ttscommon.reaper.tuning import ReaperTuning
 from ttscommon.subjects import STAGES
+
+# Jobs that one read may ask for.
+_AT_ONCE: Final = 1000
 
 log_ = structlog.get_logger(__name__)
 
@@ -43,6 +48,18 @@ class HandingOn:
             if lease.worker_id == worker_id and (job not in held or held[job].epoch < lease.epoch):
                 held[job] = lease
         return list(held.values())
+
+    async def tidy(self, leases: Sequence[Lease]) -> None:
+        """Remove those of jobs that were done already: their worker died before it did so."""
+        try:
+            for start in range(0, len(leases), _AT_ONCE):
+                some = leases[start : start + _AT_ONCE]
+                going_on = await self._bus.queue.held([one.request_id for one in some])
+                for lease in some:
+                    if lease.request_id not in going_on:
+                        await forget(self._bus, lease)
+        except BusUnavailable as error:
+            log_.debug("leases.left", error=error.message)
 
     async def run(self, lease: Lease, *, died: bool = True) -> bool:
         """Until the job is handed on, or another worker is found to have it; False for that.

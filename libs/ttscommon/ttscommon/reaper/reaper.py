@@ -181,8 +181,8 @@ class Reaper:
         if held:
             reason = why.name.lower()
             log_.warning("reaper.handing_on", worker_id=worker_id, why=reason, jobs=len(held))
-        for lease in held:
-            self._in_background(self._hand_one_on(lease))
+        await asyncio.gather(*(self._hand_one_on(lease) for lease in held))
+        await self._handing.tidy(held)
 
     async def _held_by(self, worker_id: str) -> list[Lease]:
         """The leases of a dead worker, as soon as the bucket answers."""

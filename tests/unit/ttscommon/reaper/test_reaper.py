@@ -123,6 +123,18 @@ async def test_who_died_while_nobody_was_elected_is_found_by_its_leases(
         heir.finish.set()
 
 
+async def test_the_lease_of_a_job_that_was_done_goes_with_its_worker(bus: Bus, scene: Any) -> None:
+    delivery = await scene.claimed(bus)
+    await scene.leased(bus, delivery)
+    assert await delivery.acknowledge(5.0)  # and died before it removed the lease
+    async with reaping(bus, scene):
+
+        async def forgotten() -> bool:
+            return await scene.lease(bus) is None
+
+        await scene.until(forgotten)
+
+
 async def test_a_job_without_a_lease_is_found(bus: Bus, other: Bus, scene: Any) -> None:
     await scene.claimed(bus)  # by a worker that died at once
     heir = Jobs()
