@@ -123,10 +123,9 @@ async def forget(bus: Bus, lease: Lease) -> None:
     Raises BusUnavailable.
     """
     found = await JobLeases.read(bus, lease.stage, lease.request_id)
-    revision: int | None = found.revision
     for key, other in found.by_key.items():
-        if revision is not None and other.epoch <= lease.epoch:
-            revision = await bus.kv.delete_among(LEASES, lease.all_of_job, key, revision)
+        if other.epoch <= lease.epoch:
+            await bus.kv.purge(LEASES, key, found.revision)
 
 
 async def leases_of_worker(bus: Bus, worker_id: str) -> list[Lease]:
@@ -200,17 +199,13 @@ class HeldLease:
         Raises BusUnavailable.
         """
         async with self._writing:
-            last = self.revision
-            for attempt in range(_TRIES):
-                if last and await self._delete(bus, self.key, last):
-                    return
-                await asyncio.sleep(attempt * _BEHIND_S)
+            if not self.written:
                 found = await JobLeases.read(bus, self.lease.stage, self.lease.request_id)
                 own = found.by_key.get(self.key)
                 if own is None or not own.held or self._is_anothers(own):
                     return
-                last = found.revision
-            raise BusUnavailable(f"the lease of {self.lease.request_id} is contended")
+                self.revision = found.revision
+            await bus.kv.purge(LEASES, self.key, self.revision)
 
     async def hand_back(self, bus: Bus, **known: int) -> bool:
         """Give the job up for others; False if it was not ours any more. Raises BusUnavailable.
@@ -229,17 +224,11 @@ class HeldLease:
         value, among = self.lease.encode(), self.lease.all_of_job
         return await bus.kv.replace_among(LEASES, among, self.key, value, last)
 
-    async def _delete(self, bus: Bus, key: str, last: int) -> int | None:
-        return await bus.kv.delete_among(LEASES, self.lease.all_of_job, key, last)
-
     async def _remove_others(self, bus: Bus, found: JobLeases) -> None:
         """What earlier holders left: were it there when they die, the job would be handed on."""
         try:
             for key in found.by_key.keys() - {self.key}:
-                revision = await self._delete(bus, key, self.revision)
-                if revision is None:
-                    return
-                self.revision = revision
+                await bus.kv.purge(LEASES, key, self.revision)
         except BusUnavailable as error:
             log_.debug("lease.others_left", key=self.key, error=error.message)
 

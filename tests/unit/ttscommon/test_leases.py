@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -29,18 +30,23 @@ async def keys(bus: Bus) -> list[str]:
     return sorted(await bus.kv.all(LEASES))
 
 
-async def written(bus: Bus) -> int:
-    """Entries that the bucket was ever given."""
-    info = await bus.link.jetstream.stream_info(f"KV_{bus.link.name(LEASES)}")
-    return int(info.state.last_seq)
-
-
-async def test_a_job_costs_two_writes(bus: Bus) -> None:
+async def test_a_lease_that_was_removed_stays_so_when_the_broker_is_killed(
+    bus: Bus, broker: Any
+) -> None:
     held = HeldLease(lease("a"))
     await held.take(bus)
     await held.release(bus)
+    assert await bus.kv.entries(LEASES) == []  # no trace, whose end would bring it back
+    returned = asyncio.Event()
+
+    async def on_return() -> None:
+        returned.set()
+
+    bus.link.on_reconnect(on_return)
+    broker.children["broker"].kill()
+    await asyncio.wait_for(returned.wait(), 20)
+    await bus.setup.verify()
     assert await keys(bus) == []
-    assert await written(bus) == 2
 
 
 async def test_a_successor_has_the_figures_and_the_place_of_its_predecessor(bus: Bus) -> None:

@@ -13,13 +13,11 @@ import nats.js.errors
 
 from ttscommon.bus.direct import DIRECT_BATCH, direct_get
 from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of
-from ttscommon.bus.layout import TRACE_AGE_S
 from ttscommon.bus.link import Link
 from ttscommon.errors import BusUnavailable
 
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 _EXPECTED_AMONG: Final = "Nats-Expected-Last-Subject-Sequence-Subject"
-_TTL: Final = "Nats-TTL"
 _OPERATION: Final = "KV-Operation"
 _EXPIRED: Final = "Nats-Marker-Reason"
 _DELETED: Final = "DEL"
@@ -69,20 +67,18 @@ class Buckets:
     async def delete(self, bucket: str, key: str, revision: int | None = None) -> bool:
         """Remove `key`, if it is still at `revision` where one is given; False if it is not."""
         headers = {} if revision is None else self._expecting(bucket, key, revision)
-        return await self._remove(bucket, key, headers) is not None
+        headers[_OPERATION] = _DELETED
+        return await self._write(bucket, key, b"", headers) is not None
 
-    async def delete_among(self, bucket: str, pattern: str, key: str, revision: int) -> int | None:
-        """Remove `key` if `revision` is still the last of all keys that match `pattern`.
+    async def purge(self, bucket: str, key: str, revision: int | None = None) -> None:
+        """Remove `key` without a trace: no reader learns that it was there.
 
-        Returns the last revision after that.
+        Where a revision is given, only what is no newer.
         """
-        return await self._remove(bucket, key, self._expecting(bucket, pattern, revision))
-
-    async def purge(self, bucket: str, key: str) -> None:
-        """Remove `key` without a trace: no reader learns that it was there."""
+        before = None if revision is None else revision + 1
         try:
             await self._jetstream.purge_stream(
-                self._stream(bucket), subject=self._subject(bucket, key)
+                self._stream(bucket), seq=before, subject=self._subject(bucket, key)
             )
         except Unreachable as error:
             raise BusUnavailable(f"could not purge {bucket}/{key}") from error
@@ -139,12 +135,6 @@ class Buckets:
 
     def _expecting(self, bucket: str, pattern: str, revision: int) -> dict[str, str]:
         return {_EXPECTED: str(revision), _EXPECTED_AMONG: self._subject(bucket, pattern)}
-
-    async def _remove(self, bucket: str, key: str, headers: dict[str, str]) -> int | None:
-        headers = {**headers, _OPERATION: _DELETED}
-        if (age_s := TRACE_AGE_S.get(bucket)) is not None:
-            headers[_TTL] = f"{age_s}s"
-        return await self._write(bucket, key, b"", headers)
 
     async def _write(
         self, bucket: str, key: str, value: bytes, headers: dict[str, str]

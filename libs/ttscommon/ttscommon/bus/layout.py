@@ -42,8 +42,6 @@ BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.DERIVED: None,
     subjects.PASSING_DERIVED: 3600.0,
 }
-# How long the trace of a deleted key is kept, where every request leaves some.
-TRACE_AGE_S: Final[dict[str, int]] = {subjects.LEASES: 5}
 # How long an object lives, and how much all of them may take, as a share of a log's bytes.
 OBJECTS: Final[dict[str, tuple[float | None, float]]] = {
     subjects.RECORDINGS: (None, 1.0),
@@ -171,7 +169,6 @@ class Layout:
             allow_direct=True,
             allow_rollup_hdrs=True,
             deny_delete=True,
-            allow_msg_ttl=bucket in TRACE_AGE_S or None,
             duplicate_window=min(DEDUPE_S, age_s or DEDUPE_S),
             metadata={SCHEMA_KEY: SCHEMA},
         )

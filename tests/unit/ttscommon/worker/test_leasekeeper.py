@@ -72,7 +72,7 @@ async def test_a_lease_that_could_not_be_released_is_released_later(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bus, client = await connect(), await connect()
-    failed = failing_once(bus, "delete_among", monkeypatch)
+    failed = failing_once(bus, "purge", monkeypatch)
     seen = Seen()
     async with working(bus, seen, tuning=WorkerTuning(heartbeat_s=0.05)):
         await client.submit(VOCODER, request("r1"))
