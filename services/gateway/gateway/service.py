@@ -108,6 +108,9 @@ def server(gateway: Gateway, settings: GatewaySettings) -> uvicorn.Server:
         http="httptools",
         ws="websockets-sansio",
         ws_per_message_deflate=False,
+        # A ping waits behind the sound that a client has not read yet, perhaps half a minute of it.
+        # What tells of a client that is gone is the option of `listen`, for pings as well.
+        ws_ping_timeout=None,
         # Above our own limit, so that a message somewhat too big gets a typed answer.
         ws_max_size=max(1 << 20, 2 * settings.max_message_bytes),
         lifespan="off",
