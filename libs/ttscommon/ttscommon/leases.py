@@ -151,6 +151,7 @@ class HeldLease:
     lease: Lease
     revision: int = 0
     holder: str = ""
+    _others_left: bool = False
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
@@ -196,16 +197,17 @@ class HeldLease:
     async def release(self, bus: Bus) -> None:
         """The job is over here: remove the lease, unless it was taken away by now.
 
-        Raises BusUnavailable.
+        Whoever could not write one, as the bucket had no leader, removes what earlier holders left:
+        they are dead, and nobody else will. Raises BusUnavailable.
         """
         async with self._writing:
-            if not self.written:
-                found = await JobLeases.read(bus, self.lease.stage, self.lease.request_id)
-                own = found.by_key.get(self.key)
-                if own is None or not own.held or self._is_anothers(own):
-                    return
-                self.revision = found.revision
-            await bus.kv.purge(LEASES, self.key, self.revision)
+            if self.written and not self._others_left:
+                await bus.kv.purge(LEASES, self.key, self.revision)
+                return
+            found = await JobLeases.read(bus, self.lease.stage, self.lease.request_id)
+            for key, other in found.by_key.items():
+                if not self._is_anothers(other) and not self._is_noted(other):
+                    await bus.kv.purge(LEASES, key, found.revision)
 
     async def hand_back(self, bus: Bus, **known: int) -> bool:
         """Give the job up for others; False if it was not ours any more. Raises BusUnavailable.
@@ -229,7 +231,9 @@ class HeldLease:
         try:
             for key in found.by_key.keys() - {self.key}:
                 await bus.kv.purge(LEASES, key, self.revision)
+            self._others_left = False
         except BusUnavailable as error:
+            self._others_left = True  # until the job is over
             log_.debug("lease.others_left", key=self.key, error=error.message)
 
     def _learn_from(self, found: JobLeases) -> None:
@@ -243,6 +247,10 @@ class HeldLease:
         for other in found.by_key.values():
             if self._is_anothers(other):
                 raise Fenced(f"epoch {other.epoch} holds {other.key}", owner=other.epoch)
+
+    def _is_noted(self, other: Lease) -> bool:
+        """The reaper took the job away, and tells its next holder."""
+        return other.epoch == self.lease.epoch and not other.held
 
     def _is_anothers(self, other: Lease) -> bool:
         """A broker that died may forget that it gave a job, and give it again: the same epoch."""

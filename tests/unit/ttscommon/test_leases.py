@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ttscommon.bus import Bus
-from ttscommon.errors import Fenced
+from ttscommon.errors import BusUnavailable, Fenced
 from ttscommon.leases import HeldLease, JobLeases, Lease, forget, lease_holders, leases_of_worker
 from ttscommon.subjects import LEASES
 
@@ -58,6 +58,37 @@ async def test_a_successor_has_the_figures_and_the_place_of_its_predecessor(bus:
     await heir.note(bus, waiting=True)
     await heir.release(bus)
     assert await keys(bus) == []
+
+
+async def test_an_heir_whose_lease_could_not_be_written_removes_what_it_inherited(bus: Bus) -> None:
+    await HeldLease(lease("a", 1)).take(bus)
+    await HeldLease(lease("b", 2)).release(bus)
+    assert await keys(bus) == []
+
+
+async def test_what_could_not_be_removed_at_a_takeover_goes_with_the_job(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unreachable(*_: object) -> None:
+        raise BusUnavailable("no leader")
+
+    await HeldLease(lease("a", 1)).take(bus)
+    heir = HeldLease(lease("b", 2))
+    with monkeypatch.context() as broken:
+        broken.setattr(bus.kv, "purge", unreachable)
+        await heir.take(bus)
+    assert await keys(bus) == ["talker.r.a", "talker.r.b"]
+    await heir.release(bus)
+    assert await keys(bus) == []
+
+
+async def test_a_holder_whose_lease_could_not_be_written_leaves_what_the_reaper_noted(
+    bus: Bus,
+) -> None:
+    noted = lease("a", 1).released(deaths=1)
+    await HeldLease(noted, holder="a").take(bus, figures=False)
+    await HeldLease(lease("a", 1)).release(bus)
+    assert (await JobLeases.read(bus, "talker", "r")).newest == noted
 
 
 async def test_a_stale_holder_cannot_speak_for_the_job_though_its_key_is_its_own(bus: Bus) -> None:
