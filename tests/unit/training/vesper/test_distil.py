@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from vocoder.codecs.vesper_net import HOPS_PER_FRAME, VesperDecoder
-from voicetrain import loop
 from voicetrain.vesper.distil import (
     BEFORE,
     FRAMES,
@@ -91,7 +90,7 @@ def test_training_lowers_the_error_and_resumes(
 
     errors = [error()]
     head = decoder.head.weight.detach().clone()
-    monkeypatch.setattr(loop.time, "process_time", itertools.count().__next__)  # read twice a step
+    monkeypatch.setattr("voicetrain.loop.time.process_time", itertools.count().__next__)
     for steps in (12, 36):
         train_decoder(decoder, corpus, held, tmp_path / "decoder.pt", steps, seed=1)
         errors.append(error())

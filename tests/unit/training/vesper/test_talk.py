@@ -9,7 +9,6 @@ import torch
 
 from talker.models.vesper_net import VesperNet, moved
 from talker.models.vesper_stream import VesperSampling
-from voicetrain import loop
 from voicetrain.vesper.speak import speak
 from voicetrain.vesper.talk import (
     TalkCorpus,
@@ -86,7 +85,8 @@ def test_losses_reach_every_trained_part(net: VesperNet) -> None:
 def test_a_trained_talker_says_tokens_at_their_lengths(
     net: VesperNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop.time, "process_time", count().__next__)  # read twice a step
+    # A step reads the clock twice.
+    monkeypatch.setattr("voicetrain.loop.time.process_time", count().__next__)
     corpus = corpus_of(200)
     before = net.prosody.embedding.weight.clone()
     train_talker(net, corpus, np.arange(190, 200), tmp_path / "talker.pt", STEPS, seed=1)
