@@ -117,10 +117,11 @@ async def check(bus: Bus, reference: Reference, index: int, request_id: str, pcm
 
 
 # A machine that runs other tests as well may be too slow for sixteen listeners in real time; here
-# everybody is to be served, however late.
-@pytest.mark.parametrize(
-    "stack", [{"environ": {"gateway": {"ANTIPHON_ADMISSION": "off"}}}], indirect=True
-)
+# everybody is to be served, however late, and the codes are to be there when they are compared.
+PATIENT = {"ANTIPHON_ADMISSION": "off", "ANTIPHON_KEEP_LOGS_S": "600"}
+
+
+@pytest.mark.parametrize("stack", [{"environ": {"gateway": PATIENT}}], indirect=True)
 async def test_twenty_sentences_alone_and_among_sixteen_equal_offline_synthesis(
     stack: Any, reference: Reference
 ) -> None:
