@@ -11,13 +11,14 @@ import msgspec
 import structlog
 
 from ttscommon import subjects
-from ttscommon.bus import AudioWriter, Bus
+from ttscommon.bus import AudioWriter, Bus, LogReader
 from ttscommon.errors import AntiphonError, LogGone
 from ttscommon.events import EventRouter
 from ttscommon.fields import Arrays
 from ttscommon.messages import (
     AudioChunk,
     Checkpoint,
+    Chunk,
     CodecChunk,
     End,
     Outcome,
@@ -190,11 +191,8 @@ class VocodeJob:
         request_id = self._job.request_id
         async with self._bus.reader(subjects.CODES, request_id) as reader:
             while True:
-                try:
-                    async with asyncio.timeout(self._codes_timeout_s):
-                        record = await anext(reader)
-                except TimeoutError:
-                    return self._end("error", "internal", "the codes stopped coming")
+                if (record := await self._next(reader)) is None:
+                    return self._codes_stopped()
                 if isinstance(record, End):
                     break
         await asyncio.sleep(LISTENER_S)
@@ -203,6 +201,17 @@ class VocodeJob:
             return end
         samples = whole_length(self._engine.spec, record.start, prefix)
         return msgspec.structs.replace(end, start=max(samples, end.start))
+
+    async def _next(self, codes: LogReader) -> Chunk | End | None:
+        """None if nothing comes in time."""
+        try:
+            async with asyncio.timeout(self._codes_timeout_s):
+                return await anext(codes)
+        except TimeoutError:
+            return None
+
+    def _codes_stopped(self) -> End:
+        return self._end("error", "internal", "the codes stopped coming")
 
     async def _prefix(self) -> Arrays | None:
         """Frames of the request's reference, if its voice is cloned from one."""
@@ -245,11 +254,8 @@ class VocodeJob:
         request_id = self._job.request_id
         async with self._bus.reader(subjects.CODES, request_id, begin) as reader:
             while True:
-                try:
-                    async with asyncio.timeout(self._codes_timeout_s):
-                        record = await anext(reader)
-                except TimeoutError:
-                    return self._end("error", "internal", "the codes stopped coming")
+                if (record := await self._next(reader)) is None:
+                    return self._codes_stopped()
                 if isinstance(record, End):
                     break
                 if not isinstance(record, CodecChunk):
