@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
-
-import pytest
 
 from ttscommon import subjects
 from ttscommon.bus import Bus, Entry
 from ttscommon.subjects import LEASES
-
-
-@pytest.fixture
-async def bus(broker: Any) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "test")
-    await connected.ensure()
-    yield connected
-    await connected.close()
-
-
-@pytest.fixture
-async def other(broker: Any, bus: Bus) -> AsyncIterator[Bus]:
-    connected = await Bus.connect(broker.bus, "other")
-    yield connected
-    await connected.close()
 
 
 async def test_a_bucket_is_listed_whole_while_its_keys_are_renewed(bus: Bus, other: Bus) -> None:
