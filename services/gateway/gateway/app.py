@@ -135,7 +135,7 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     context = GatewayContext(settings, catalogue, keys, services, aliases)
     app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)
     app.state.context = context
-    gateway = Gateway(app, context, Exchange(bus, admission))
+    gateway = Gateway(app, context, Exchange(bus, admission, retention))
     app.include_router(playground.router)
     for protocol in (openai, elevenlabs, cartesia, deepgram):
         app.include_router(protocol.router)

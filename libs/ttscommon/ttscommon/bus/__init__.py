@@ -13,9 +13,11 @@ from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.queue import Backlog, QueuedJob
 from ttscommon.bus.reader import LogReader
 from ttscommon.bus.setup import BusUnprepared
+from ttscommon.bus.trimmer import TRIMMED, Extent
 from ttscommon.bus.writer import LogWriter
 
 __all__ = [
+    "TRIMMED",
     "AudioReader",
     "AudioWriter",
     "Backlog",
@@ -24,6 +26,7 @@ __all__ = [
     "Delivery",
     "DisconnectWatch",
     "Entry",
+    "Extent",
     "Incoming",
     "JobFeed",
     "Link",

@@ -17,6 +17,7 @@ from ttscommon.bus.objects import Objects
 from ttscommon.bus.queue import JobQueue
 from ttscommon.bus.reader import LogReader
 from ttscommon.bus.setup import Setup
+from ttscommon.bus.trimmer import Trimmer
 from ttscommon.bus.writer import LogWriter
 from ttscommon.errors import BusUnavailable
 from ttscommon.messages import Cancel, Message, SpeechRequest
@@ -36,6 +37,7 @@ class Bus:
         self.objects = Objects(link)
         self.queue = JobQueue(link)
         self.setup = Setup(link)
+        self.trimmer = Trimmer(link)
 
     @classmethod
     async def connect(cls, settings: BusSettings, name: str) -> Bus:

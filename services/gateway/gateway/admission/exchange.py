@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
+from msgspec.structs import replace
 
 from gateway.admission.admission import Admission
 from gateway.admission.peers import GatewayUse
@@ -31,6 +32,14 @@ class ExchangeTuning:
     beat_s: float = 1.0
 
 
+class Kept(Protocol):
+    """What gateways tell each other of the logs that they need; see Retention."""
+
+    def told(self, *, leaving: bool = False) -> dict[str, int]: ...
+
+    def hear(self, gateway: str, needs: Mapping[str, int] | None) -> None: ...
+
+
 class Exchange:
     """One gateway's. `run` while it serves."""
 
@@ -38,11 +47,13 @@ class Exchange:
         self,
         bus: Bus,
         admission: Admission,
+        kept: Kept,
         tuning: ExchangeTuning = ExchangeTuning(),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._bus = bus
         self._admission = admission
+        self._kept = kept
         self._tuning = tuning
         self._clock = clock
 
@@ -72,6 +83,7 @@ class Exchange:
         await asyncio.sleep(tuning.pause_s)
 
     async def _say(self, use: GatewayUse) -> None:
+        use = replace(use, needs=self._kept.told(leaving=use.leaving))
         await self._bus.link.send_raw(subjects.gateway_use(self._bus.worker_id), use.encode())
 
     async def _on_use(self, message: Incoming) -> None:
@@ -80,6 +92,7 @@ class Exchange:
         except MalformedMessage as error:
             log_.warning("gateway.malformed", error=error.message)
             return
+        self._kept.hear(use.gateway, use.needs)
         if use.gateway == self._bus.worker_id:
             self._admission.echo(use)
             return

@@ -31,7 +31,8 @@ class TenantUse(msgspec.Struct, frozen=True, array_like=True):
 class GatewayUse(msgspec.Struct, frozen=True):
     """One gateway's own counts. streams: by model. recent: streams admitted in the last second.
     tenants: those with limits that changed, or, if `whole`, all of them that are not idle. leaving:
-    it holds nothing any more. word: counts what this gateway says.
+    it holds nothing any more. word: counts what this gateway says. needs: by stream, behind which
+    sequence it needs every record; None from a gateway of a version that does not say.
     """
 
     gateway: str
@@ -41,6 +42,7 @@ class GatewayUse(msgspec.Struct, frozen=True):
     whole: bool = False
     word: int = 0
     leaving: bool = False
+    needs: dict[str, int] | None = None
 
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)

@@ -1,58 +1,68 @@
 """Removes what ended requests leave at the broker, as soon as nobody can need it any more.
 
-The streams' own ages, an hour for codes, are only for what no gateway removes: at 500 requests a
-second they would hold 1.8 million subjects. A gateway that dies leaves its requests to them.
+The gateways together know up to where their requests need the streams, and any of them removes what
+lies before, in one call for all. What a long speech or a resumable one holds up is removed request
+by request, as far as that is cheap enough. The streams' own ages, an hour for codes, are only for
+what remains.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
+import random
 import time
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 
 import structlog
 
-from ttscommon import subjects
+from gateway.requests.horizon import Horizon, HorizonTuning, Needs, worth
+from gateway.requests.leftovers import Leftover, Leftovers
 from ttscommon.bus import Bus
 from ttscommon.errors import BusUnavailable
-from ttscommon.subjects import AUDIO, CODES, TEXT, Log
+from ttscommon.subjects import AUDIO, CODES, LOGS, TEXT, TOMBSTONES
 
 log_ = structlog.get_logger(__name__)
+
+_BY_STREAM = {log.stream: log for log in LOGS}
 
 
 @dataclass(frozen=True)
 class RetentionTuning:
     """Seconds, unless they are counts. `resumable_s`: how long a lost client may come back.
     `sweep_s`: between two looks for what is due. `again_s`: until a request is looked at again that
-    a worker still holds. `batch`: requests that are looked up at once. `share`: the part of the
-    time in which a purge may be under way: with many records in a stream one costs the broker
-    milliseconds. `most`: requests that are remembered; beyond, and for what is due for `late_s`,
-    the streams' ages have to do.
+    a worker still holds. `batch`: requests that are looked up at once.
+
+    `extents_s`: between two looks at the streams; what may go then goes if it is at least `worth`
+    of what is there. `patience_s`: how long an ended request waits for that, until it is removed by
+    itself. `share`: the part of the time in which such a removal may be under way: with many
+    records in a stream one costs the broker milliseconds. `most`: requests that are remembered;
+    beyond, and for what ended `late_s` ago, the streams' ages have to do.
     """
 
     resumable_s: float = AUDIO.age_s
     sweep_s: float = 1.0
     again_s: float = 30.0
     batch: int = 32
+    extents_s: float = 5.0
+    worth: float = 1 / 16
+    patience_s: float = 120.0
     share: float = 0.05
     most: int = 1_000_000
     late_s: float = CODES.age_s
-
-
-@dataclass(order=True, frozen=True)
-class _Leftover:
-    due_s: float
-    request_id: str = field(compare=False)
-    logs: tuple[Log, ...] = field(compare=False)
-    cancelled: bool = field(compare=False)
 
 
 class Retention:
     """One gateway's, for the requests that it heard the last of. `run` while it serves."""
 
     def __init__(
-        self, bus: Bus, keep_s: float, tuning: RetentionTuning = RetentionTuning()
+        self,
+        bus: Bus,
+        keep_s: float,
+        tuning: RetentionTuning = RetentionTuning(),
+        horizon: HorizonTuning | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`keep_s`: how long the logs of a request stay that nobody can resume. Longer than its
         workers take to commit its End and to acknowledge their jobs.
@@ -60,57 +70,91 @@ class Retention:
         self._bus = bus
         self._keep_s = keep_s
         self._tuning = tuning
-        self._waiting: list[_Leftover] = []
-        # By request: the others in the heap are out of date.
-        self._current: dict[str, _Leftover] = {}
+        self._clock = clock
+        self._horizon = Horizon(horizon or HorizonTuning.keeping(keep_s))
+        self._needs = Needs()
+        self._active: Counter[str] = Counter()
+        self._leftovers = Leftovers()
 
     def __len__(self) -> int:
-        return len(self._current)
+        """Requests that are over, and may have left something."""
+        return len(self._leftovers)
+
+    def begin(self, request_id: str, *, fresh: bool, resumable: bool) -> None:
+        """A request is about to be heard here. `fresh`: nothing was written for it so far."""
+        self._active[request_id] += 1
+        self._leftovers.forget(request_id)
+        self._needs.add(request_id, fresh=fresh, resumable=resumable)
 
     def left(self, request_id: str, resumable: bool, text: bool, cancelled: bool) -> None:
         """The request is over for this gateway, or was left to a client that may come back.
 
         `text`: some of it came later; `cancelled`: there may be a tombstone.
         """
-        logs = [CODES]
+        if self._is_heard_otherwise(request_id):
+            return
+        streams = [CODES.stream]
         if text:
-            logs.append(TEXT)
+            streams.append(TEXT.stream)
         if not resumable:  # else it goes with its stream's age
-            logs.append(AUDIO)
+            streams.append(AUDIO.stream)
+        if cancelled:
+            streams.append(TOMBSTONES)
+        if request_id not in self._needs:
+            self._needs.add(request_id, fresh=False, resumable=resumable)
         wait_s = self._tuning.resumable_s if resumable else self._keep_s
-        self._put(_Leftover(time.monotonic() + wait_s, request_id, tuple(logs), cancelled))
+        self._put(Leftover(self._clock() + wait_s, request_id, tuple(streams)))
+
+    def handed_on(self, request_id: str) -> None:
+        """The request is not heard over this connection any more, but over another."""
+        if not self._is_heard_otherwise(request_id):
+            self.forget(request_id)
 
     def forget(self, request_id: str) -> None:
-        """Somebody hears the request again, here or elsewhere: its logs are needed."""
-        self._current.pop(request_id, None)
+        """Somebody hears the request again, here or elsewhere, who sees to its logs."""
+        self._leftovers.forget(request_id)
+        if not self._active[request_id]:
+            del self._active[request_id]
+            self._needs.remove(request_id)
+
+    def told(self, *, leaving: bool = False) -> dict[str, int]:
+        """What the other gateways are to know; see Needs.told."""
+        return self._needs.told(self._clock(), leaving=leaving)
+
+    def hear(self, gateway: str, needs: Mapping[str, int] | None) -> None:
+        """What a gateway says, this one included."""
+        self._horizon.hear(gateway, needs, self._clock())
 
     async def run(self) -> None:
-        """Remove what is due, for ever."""
-        while True:
-            await asyncio.sleep(self._tuning.sweep_s)
-            try:
-                while due := self._due():
-                    await self._remove(due)
-            except BusUnavailable as error:
-                log_.debug("retention.retry", error=error.message)
+        """Remove what nobody needs, for ever."""
+        extents_s, sweep_s = self._tuning.extents_s, self._tuning.sweep_s
+        await asyncio.gather(
+            _forever(self._trim, lambda: extents_s * random.uniform(0.8, 1.2)),
+            _forever(self._end_due, lambda: sweep_s),
+            _forever(self._remove_overdue, lambda: sweep_s),
+        )
 
-    def _put(self, leftover: _Leftover) -> None:
-        if len(self._waiting) < self._tuning.most:
-            self._current[leftover.request_id] = leftover
-            heapq.heappush(self._waiting, leftover)
+    async def _trim(self) -> None:
+        """Remove what lies before everything that is needed. Raises BusUnavailable."""
+        extents = await self._bus.trimmer.extents()
+        now = self._clock()
+        if not self._needs.saw(extents):
+            log_.warning("retention.records_lost")
+            self._horizon.doubt(now)
+        self._leftovers.saw(extents)
+        for stream, free in self._horizon.look(now).items():
+            through = min(free, extents[stream].last)
+            if worth(extents[stream], through, self._tuning.worth):
+                await self._bus.trimmer.trim(stream, through)
+                log_.debug("retention.trimmed", stream=stream, through=through)
 
-    def _due(self) -> list[_Leftover]:
-        now, due = time.monotonic(), list[_Leftover]()
-        while self._waiting and self._waiting[0].due_s <= now and len(due) < self._tuning.batch:
-            leftover = heapq.heappop(self._waiting)
-            if now - leftover.due_s > self._tuning.late_s:
-                self._done(leftover)
-            elif self._current.get(leftover.request_id) is leftover:
-                due.append(leftover)
-        return due
+    async def _end_due(self) -> None:
+        """Raises BusUnavailable."""
+        while due := self._leftovers.due(self._clock(), self._tuning.batch):
+            await self._end(due)
 
-    async def _remove(self, due: list[_Leftover]) -> None:
-        """Remove what no worker needs; the rest, and what the broker did not remove, comes again.
+    async def _end(self, due: list[Leftover]) -> None:
+        """What no worker needs is over; the rest, and what nobody could tell of, comes again.
 
         Raises BusUnavailable.
         """
@@ -119,33 +163,58 @@ class Retention:
             held = await self._bus.queue.held(list(again))
             for each in due:
                 if each.request_id not in held:
-                    await self._purge_gently(each)
                     del again[each.request_id]
+                    self._over(each)
         finally:
-            later_s = time.monotonic() + self._tuning.again_s
+            later_s = self._clock() + self._tuning.again_s
             for each in again.values():
-                if self._done(each):
+                if each in self._leftovers:
                     self._put(replace(each, due_s=later_s))
 
-    def _done(self, leftover: _Leftover) -> bool:
-        """False if it was forgotten, or is another's by now."""
-        current = self._current.get(leftover.request_id) is leftover
-        if current:
-            del self._current[leftover.request_id]
-        return current
+    def _over(self, leftover: Leftover) -> None:
+        if leftover in self._leftovers:
+            self._leftovers.end(leftover, self._clock())
+            self._needs.remove(leftover.request_id)
 
-    async def _purge_gently(self, leftover: _Leftover) -> None:
-        """Remove it, unless somebody hears it again, and rest by what that took the broker."""
-        if self._current.get(leftover.request_id) is not leftover:
-            return
-        began_s = time.monotonic()
-        await self._purge(leftover)
-        self._done(leftover)
-        took_s = time.monotonic() - began_s
-        await asyncio.sleep(took_s * (1.0 / self._tuning.share - 1.0))
+    async def _remove_overdue(self) -> None:
+        """Remove what ended long ago and is still there. Raises BusUnavailable."""
+        tuning = self._tuning
+        while ended := self._leftovers.overdue(self._clock() - tuning.patience_s):
+            since_s, leftover = ended
+            began_s = time.monotonic()
+            if self._clock() - since_s < tuning.late_s:
+                await self._remove(leftover)
+            self._leftovers.drop(leftover)
+            took_s = time.monotonic() - began_s
+            await asyncio.sleep(took_s * (1.0 / tuning.share - 1.0))
 
-    async def _purge(self, leftover: _Leftover) -> None:
-        for log in leftover.logs:
-            await self._bus.logs.purge(log, leftover.request_id)
-        if leftover.cancelled:
-            await self._bus.kv.purge(subjects.TOMBSTONES, leftover.request_id)
+    async def _remove(self, leftover: Leftover) -> None:
+        request_id = leftover.request_id
+        for stream in leftover.left(self._needs.extents):
+            if stream == TOMBSTONES:
+                await self._bus.kv.purge(TOMBSTONES, request_id)
+            else:
+                await self._bus.logs.purge(_BY_STREAM[stream], request_id)
+
+    def _put(self, leftover: Leftover) -> None:
+        if len(self._leftovers) < self._tuning.most:
+            self._leftovers.put(leftover)
+        else:
+            self._needs.unname(leftover.request_id, leftover.due_s + self._tuning.again_s)
+
+    def _is_heard_otherwise(self, request_id: str) -> bool:
+        """One connection less hears it: whether there is another one here."""
+        self._active[request_id] -= 1
+        if self._active[request_id] > 0:
+            return True
+        del self._active[request_id]
+        return False
+
+
+async def _forever(duty: Callable[[], Awaitable[None]], pause_s: Callable[[], float]) -> None:
+    while True:
+        try:
+            await duty()
+        except BusUnavailable as error:
+            log_.debug("retention.retry", duty=duty.__name__, error=error.message)
+        await asyncio.sleep(pause_s())

@@ -132,6 +132,9 @@ class Speech:
             )
             await source.require()
             self._reader.remake()
+            self._services.retention.begin(
+                self.request_id, fresh=source.fresh, resumable=self.spec.resumable
+            )
             stack.callback(self._settle)
             listeners.begin(self)
             stack.callback(listeners.end, self)
@@ -271,9 +274,7 @@ class Speech:
         elif not self._ended:
             ended = self._reader.log_ended
             self._services.cancel(self.request_id, self.outcome, ended=ended)
-        cancelled = not (self._ended or self.detached)
-        resumable, text = self.spec.resumable and not cancelled, self._source.text is not None
-        self._services.retention.left(self.request_id, resumable, text or not self.fresh, cancelled)
+        self._leave_logs()
         viable = self.account is None or self.account.viable
         metrics = self._services.metrics
         metrics.streams.labels(self.outcome, str(viable).lower(), *self._listener).inc()
@@ -285,6 +286,15 @@ class Speech:
         with trace.use_span(self._span):
             self._log_end(viable, took_s)
         tracing.finish(self._span, error="error" if self.outcome == "error" else None)
+
+    def _leave_logs(self) -> None:
+        retention = self._services.retention
+        if self._superseded:
+            retention.handed_on(self.request_id)
+            return
+        cancelled = not (self._ended or self.detached)
+        resumable, text = self.spec.resumable and not cancelled, self._source.text is not None
+        retention.left(self.request_id, resumable, text or not self.fresh, cancelled)
 
     def _leave_place(self) -> None:
         """A client that may come back keeps its place until its request has its End."""

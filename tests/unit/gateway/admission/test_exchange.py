@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -42,6 +43,20 @@ class Fleet:
         return View(self._talkers, self._vocoders, busy, 25.0)
 
 
+@dataclass
+class Kept:
+    """What a gateway needs of the logs, and heard of others' needs."""
+
+    needs: dict[str, int] = field(default_factory=lambda: {"CODES": 7})
+    heard: dict[str, Mapping[str, int] | None] = field(default_factory=dict)
+
+    def told(self, *, leaving: bool = False) -> dict[str, int]:
+        return {} if leaving else self.needs
+
+    def hear(self, gateway: str, needs: Mapping[str, int] | None) -> None:
+        self.heard[gateway] = needs
+
+
 class Front:
     """One gateway's admission, and the streams it holds."""
 
@@ -54,7 +69,8 @@ class Front:
         )
         self.bus = bus
         self.held = ExitStack()
-        self.exchange = asyncio.create_task(Exchange(bus, self.admission).run())
+        self.kept = Kept()
+        self.exchange = asyncio.create_task(Exchange(bus, self.admission, self.kept).run())
 
     async def ask(self, tenant: str) -> bool:
         """Whether one more stream is admitted."""
@@ -158,3 +174,14 @@ async def test_a_gateway_that_leaves_holds_nothing_any_more(fronts: list[Front])
     await leaving.stop()
     await until(lambda: all(len(front.admission.peers) == GATEWAYS - 2 for front in fronts))
     assert fronts[0].admission.peers.streams("m") == 0
+
+
+async def test_gateways_hear_what_all_of_them_need_and_that_one_needs_nothing_more(
+    fronts: list[Front],
+) -> None:
+    names = {front.bus.worker_id for front in fronts}
+    await until(lambda: all(front.kept.heard.keys() == names for front in fronts))
+    assert all(needs == {"CODES": 7} for front in fronts for needs in front.kept.heard.values())
+    leaving = fronts.pop(0)
+    await leaving.stop()
+    await until(lambda: all(front.kept.heard[leaving.bus.worker_id] == {} for front in fronts))

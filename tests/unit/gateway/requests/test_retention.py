@@ -16,7 +16,9 @@ from ttscommon.errors import BusUnavailable
 from ttscommon.messages import End, SpeechRequest
 from ttscommon.subjects import LOGS, TALKER
 
-QUICK = RetentionTuning(resumable_s=0.0, sweep_s=0.01, again_s=0.05, batch=2)
+QUICK = RetentionTuning(
+    resumable_s=0.0, sweep_s=0.01, again_s=0.05, batch=2, extents_s=0.01, patience_s=0.0
+)
 LATE_S = 3600.0
 
 
@@ -141,3 +143,27 @@ async def test_as_many_requests_are_remembered_as_fit(bus: Bus) -> None:
     for name in ("a", "b", "c"):
         retention.left(name, resumable=False, text=False, cancelled=False)
     assert len(retention) == 2
+
+
+async def test_a_request_that_goes_on_over_another_connection_here_is_not_over(bus: Bus) -> None:
+    retention = Retention(bus, 0.0, QUICK)
+    retention.begin("a", fresh=True, resumable=True)
+    retention.begin("a", fresh=False, resumable=True)
+    retention.handed_on("a")
+    assert len(retention) == 0
+    retention.left("a", resumable=True, text=False, cancelled=False)
+    assert len(retention) == 1
+
+
+async def test_what_is_not_remembered_is_needed_as_long(bus: Bus) -> None:
+    now = 0.0
+    retention = Retention(bus, 30.0, RetentionTuning(most=1), clock=lambda: now)
+    retention.begin("a", fresh=True, resumable=True)
+    retention.begin("b", fresh=True, resumable=True)
+    retention.left("a", resumable=False, text=False, cancelled=False)
+    retention.left("b", resumable=False, text=False, cancelled=False)
+    assert len(retention) == 1
+    retention.forget("a")
+    assert retention.told(leaving=True)
+    now = 100.0
+    assert not retention.told(leaving=True)

@@ -1,0 +1,164 @@
+"""Up to where nobody needs the requests' streams any more. Pure: no clock, no network.
+
+A gateway says behind which sequence of each stream it needs every record. What lies before all that
+gateways say, and said until long enough ago, may go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from ttscommon.bus import TRIMMED, Extent
+from ttscommon.subjects import AUDIO
+
+# A sequence of each stream, in the order of TRIMMED.
+Mark: TypeAlias = tuple[int, ...]
+
+_NOTHING: Final[Mark] = (0,) * len(TRIMMED)
+# How late the end of a request may be noticed.
+_LATE_S: Final = 60.0
+
+
+class Needs:
+    """One gateway's own requests.
+
+    A request writes behind everything that its streams held before it was submitted, so what they
+    held when they were last looked at is enough to know; no request is looked at for it.
+    """
+
+    def __init__(self) -> None:
+        self.extents: dict[str, Extent] = {}
+        self._newest: Mark = _NOTHING
+        self._oldest: Mark = _NOTHING
+        self._marks: dict[str, tuple[Mark, bool]] = {}
+        self._counts: Counter[tuple[Mark, bool]] = Counter()
+        self._unnamed: dict[tuple[Mark, bool], float] = {}
+
+    def __contains__(self, request_id: str) -> bool:
+        return request_id in self._marks
+
+    def saw(self, extents: Mapping[str, Extent]) -> bool:
+        """What the streams hold now. False if records were lost, and sequences given anew: then
+        everything is needed that is there.
+        """
+        before, self.extents = self.extents, dict(extents)
+        self._newest = tuple(extents[stream].last for stream in TRIMMED)
+        self._oldest = tuple(extents[stream].first - 1 for stream in TRIMMED)
+        follow = all(extents[stream].follows(extent) for stream, extent in before.items())
+        if not follow:
+            self._marks = {name: (_NOTHING, kept) for name, (_, kept) in self._marks.items()}
+            self._counts = Counter(self._marks.values())
+            self._unnamed = {(_NOTHING, kept): s for (_, kept), s in self._unnamed.items()}
+        return follow
+
+    def add(self, request_id: str, *, fresh: bool, resumable: bool) -> None:
+        """A request is about to be submitted. One that is not `fresh` may have written before."""
+        mark = self._newest if fresh else self._oldest
+        known = self._marks.get(request_id)
+        if known is not None:
+            mark, resumable = _lowest((mark, known[0])), resumable or known[1]
+            self.remove(request_id)
+        self._marks[request_id] = (mark, resumable)
+        self._counts[mark, resumable] += 1
+
+    def remove(self, request_id: str) -> None:
+        """Nobody needs it any more; safe to call twice."""
+        key = self._marks.pop(request_id, None)
+        if key is not None:
+            self._counts[key] -= 1
+            if not self._counts[key]:
+                del self._counts[key]
+
+    def unname(self, request_id: str, until_s: float) -> None:
+        """Forget which request it is, and need as much until then."""
+        key = self._marks.get(request_id)
+        if key is not None:
+            self._unnamed[key] = max(until_s, self._unnamed.get(key, until_s))
+            self.remove(request_id)
+
+    def told(self, now: float, *, leaving: bool = False) -> dict[str, int]:
+        """By stream: every later record is needed, or will be.
+
+        leaving: there will be no other requests, and only clients that may come back elsewhere need
+        something; empty if there are none.
+        """
+        self._unnamed = {key: s for key, s in self._unnamed.items() if s > now}
+        needed = {*self._counts, *self._unnamed}
+        marks = [mark for mark, resumable in needed if resumable or not leaving]
+        if not leaving:
+            marks.append(self._newest)
+        return dict(zip(TRIMMED, _lowest(marks), strict=True)) if marks else {}
+
+
+@dataclass(frozen=True)
+class HorizonTuning:
+    """Seconds. `hold_s`: how long the last word of a gateway counts that may have died: longer than
+    its requests are kept, and than a client may take to come back elsewhere. `settle_s`: how long
+    nobody must have needed a record: longer than a request takes from one gateway to another, with
+    their words. `deaf_s`: who heard nothing for so long may have missed a gateway's last word.
+    """
+
+    hold_s: float = AUDIO.age_s + _LATE_S
+    settle_s: float = 15.0
+    deaf_s: float = 10.0
+
+    @classmethod
+    def keeping(cls, keep_s: float) -> HorizonTuning:
+        """For gateways that keep the logs of every request for so long."""
+        return cls(max(AUDIO.age_s, keep_s) + _LATE_S)
+
+
+class Horizon:
+    """What all gateways need, the own included, as they say it."""
+
+    def __init__(self, tuning: HorizonTuning = HorizonTuning()) -> None:
+        self._tuning = tuning
+        self._words: dict[str, tuple[Mark, float]] = {}
+        self._looks: deque[tuple[float, Mark]] = deque()
+        self._heard_s = float("-inf")
+        self._since_s = float("inf")
+
+    def hear(self, gateway: str, needs: Mapping[str, int] | None, now: float) -> None:
+        """A gateway's word: see Needs.told. One of an older version does not say: everything."""
+        if now - self._heard_s > self._tuning.deaf_s:
+            self._since_s = now
+        self._heard_s = now
+        if needs is not None and not needs:
+            self._words.pop(gateway, None)
+            return
+        self._words[gateway] = (tuple((needs or {}).get(stream, 0) for stream in TRIMMED), now)
+
+    def doubt(self, now: float) -> None:
+        """Records were lost: what was said before means nothing."""
+        self._since_s = now
+        self._looks.clear()
+
+    def look(self, now: float) -> dict[str, int]:
+        """By stream, up to which sequence nobody needs it; call it several times a `settle_s`.
+
+        Nothing as long as there may be gateways whose last word was before this one's time.
+        """
+        hold_s, settle_s = self._tuning.hold_s, self._tuning.settle_s
+        self._words = {name: word for name, word in self._words.items() if now - word[1] <= hold_s}
+        if not self._words or now - self._heard_s > self._tuning.deaf_s:
+            self._looks.clear()
+            return {}
+        self._looks.append((now, _lowest([mark for mark, _ in self._words.values()])))
+        while len(self._looks) > 1 and self._looks[1][0] <= now - settle_s:
+            self._looks.popleft()
+        if now - self._since_s < hold_s or self._looks[0][0] > now - settle_s:
+            return {}
+        return dict(zip(TRIMMED, _lowest([mark for _, mark in self._looks]), strict=True))
+
+
+def worth(extent: Extent, through: int, share: float) -> bool:
+    """Whether enough of a stream would go; several gateways see the same."""
+    gained, held = through + 1 - extent.first, extent.last + 1 - extent.first
+    return gained > 0 and gained >= share * held
+
+
+def _lowest(marks: Iterable[Mark]) -> Mark:
+    return tuple(map(min, zip(*marks, strict=True)))
