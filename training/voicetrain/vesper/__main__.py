@@ -2,7 +2,7 @@
 
 make       all stages and the voice folder; run again after an interruption, it goes on
 export     write the voice folder from the checkpoints of a run that is still going
-eval       measure a voice folder
+eval       measure a voice folder; what it measured before stays in its report
 tolerance  judge guesses that are taken for draws beside none
 card       the voice folder's README with samples, from the last evaluation
 page       sounds of the teacher and the voice side by side, to listen to
@@ -14,17 +14,19 @@ from pathlib import Path
 
 import torch
 
-from voicetrain.vesper.card import NOTES, write_card
+from voicetrain.vesper.card import write_card
+from voicetrain.vesper.evaluate import Evaluation
 from voicetrain.vesper.export import export_voice
 from voicetrain.vesper.page import write_page
-from voicetrain.vesper.report import evaluate_voice
+from voicetrain.vesper.parts import REPORT_NAME, Report
+from voicetrain.vesper.report import MEASURES, evaluate_voice, texts_of
 from voicetrain.vesper.stages import Plan, Workshop, make_voice
 from voicetrain.vesper.tolerance import judge_tolerances
 from voicetrain.vesper.voice import Voice
 
 WORK = Path("build/vesper")
 VOICE = Path("voices/vesper")
-REPORT = Path("build/vesper-eval.json")
+MEMORY = Path("build/vesper-eval.jsonl")
 TOLERANCE = Path("build/vesper-tolerance.json")
 PAGE = Path("build/vesper-page")
 BUDGET_MINUTES = 140.0
@@ -36,7 +38,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--voice", type=Path, default=VOICE)
-    parser.add_argument("--report", type=Path, default=REPORT)
+    parser.add_argument("--report", type=Path, help=f"by default {REPORT_NAME} in the voice folder")
+    parser.add_argument("--memory", type=Path, default=MEMORY, help="what the judges said before")
+    parser.add_argument("--only", action="append", choices=MEASURES, help="a part of eval; repeat")
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--budget-minutes", type=float, default=BUDGET_MINUTES)
     parser.add_argument("--seed", type=int, default=1)
@@ -52,6 +56,10 @@ def _workshop(arguments: argparse.Namespace) -> Workshop:
     return Workshop(arguments.work, Plan.of_budget(arguments.budget_minutes, arguments.seed))
 
 
+def _report(arguments: argparse.Namespace) -> Report:
+    return Report(arguments.report or arguments.voice / REPORT_NAME, arguments.voice)
+
+
 def main() -> None:
     """Run one command."""
     arguments = _arguments()
@@ -63,15 +71,12 @@ def main() -> None:
         lexicon = workshop.folder / "lexicon"
         export_voice(workshop.talker(), workshop.decoder(), lexicon, arguments.voice)
     if command == "eval":
-        evaluate_voice(
-            arguments.voice,
-            arguments.report,
-            arguments.report.with_suffix(".jsonl"),
-            limit=arguments.sentences,
-            texts=arguments.reliability,
-        )
+        parts = arguments.only or MEASURES
+        texts = texts_of(parts, arguments.sentences, arguments.reliability)
+        evaluation = Evaluation(arguments.voice, arguments.memory)
+        evaluate_voice(evaluation, _report(arguments), texts)
     if command == "card":
-        write_card(arguments.voice, arguments.report, arguments.work / NOTES)
+        write_card(arguments.voice, _report(arguments))
     if command == "tolerance":
         judge_tolerances(arguments.voice, TOLERANCE, arguments.sentences)
     if command == "page":

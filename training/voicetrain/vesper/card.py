@@ -1,22 +1,23 @@
 """The voice's card: samples, spectrograms, and the numbers of its last evaluation."""
 
-import json
 import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Final
 
 from voicetrain.data import Array
 from voicetrain.vesper.page import SENTENCES, write_wav
+from voicetrain.vesper.parts import Report
 from voicetrain.vesper.pictures import plot_spectrograms
+from voicetrain.vesper.report import sizes
 from voicetrain.vesper.scores import RATE
 from voicetrain.vesper.teacher import Teacher
 from voicetrain.vesper.voice import Voice
 
-NOTES: Final = "notes.md"
-"""In the work folder: what about the shipped weights deviates from an undisturbed `make voice`."""
 _PICTURED: Final = 2
+_WIDTH: Final = 100
 _SYSTEMS: Final = ("teacher", "codec", "speech")
 
 
@@ -47,15 +48,15 @@ def spoken(voice: Voice, text: str, preset: str) -> Array:
     return voice.sound(found, preset)
 
 
-def write_card(folder: Path, report_path: Path, notes: Path) -> None:
+def write_card(folder: Path, report: Report) -> None:
     """README.md of the voice folder, from its template and the report. Raises OSError, KeyError."""
-    report = json.loads(report_path.read_text("utf-8"))
     samples = [f"- [{n}](samples/{n}), {p}: {t}" for n, p, t in write_samples(folder)]
     template = resources.files("voicetrain").joinpath("data", "vesper-card.md").read_text("utf-8")
     values = {
         "samples": "\n".join(samples),
-        "notes": notes.read_text("utf-8").strip() if notes.exists() else "",
-        **figures(report),
+        "notes": "\n\n".join(fill(note, _WIDTH, break_on_hyphens=False) for note in report.notes),
+        "megabytes": f"{sum(sizes(folder).values()) / 1e6:.1f}",
+        **figures(report.parts),
     }
     for name, value in values.items():
         template = template.replace("{{" + name + "}}", value)
@@ -65,7 +66,7 @@ def write_card(folder: Path, report_path: Path, notes: Path) -> None:
 
 
 def figures(report: Mapping[str, Any]) -> dict[str, str]:
-    """What the template shows of an evaluation."""
+    """What the template shows of an evaluation, given by part. Raises KeyError."""
     lasting, drift = report["reliability"], report["long"]["drift"]
     starts, drafts, speed = report["word_starts"], report["drafts"], report["speed"]
     return {
@@ -85,12 +86,11 @@ def figures(report: Mapping[str, Any]) -> dict[str, str]:
         "talker_rtf": f"{speed['talker_rtf']:.3f}",
         "decoder_rtf": f"{speed['decoder_rtf']:.3f}",
         "drafted": f"{drafts['frames_a_verification']:.2f}",
-        "megabytes": f"{sum(report['bytes'].values()) / 1e6:.1f}",
     }
 
 
 def _set_rows(report: Mapping[str, Any]) -> list[str]:
-    sets = {**report["sets"], "long-form": report["long"]}
+    sets = {"easy": report["easy"], "hard": report["hard"], "long-form": report["long"]}
     return [
         f"| {name} {_row(system, systems[system])}"
         for name, systems in sets.items()

@@ -1,6 +1,7 @@
-"""The whole evaluation as JSON: sets, long texts, presets, paces, temperatures, reliability."""
+"""What an evaluation measures, part by part: sets, long texts, presets, paces, reliability."""
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,41 +16,35 @@ from vocoder.codecs.base import Work
 from voicetrain.corpus import held_out
 from voicetrain.progress import Progress
 from voicetrain.vesper.drafts import draft_accuracies
-from voicetrain.vesper.evaluate import Evaluation, write_report
+from voicetrain.vesper.evaluate import Evaluation
+from voicetrain.vesper.parts import Report
 from voicetrain.vesper.stages import MOST_TEXTS
 from voicetrain.vesper.text import corpus_texts
 
-PACES: Final = (0.7, 0.85, 1.2, 1.4)
+PACES: Final = (0.7, 0.85, 1.0, 1.2, 1.4)
 TEMPERATURES: Final = (0.0, 0.3, 0.6, 0.9)
 FEWER: Final = 40
+LONG: Final = 10
+TIMED: Final = 8
 SEED, OTHER_SEED = 1, 77
 _BLOCKS: Final = 256
 
 
-def evaluate_voice(
-    folder: Path, report_path: Path, memory: Path, *, limit: int, texts: int
-) -> None:
-    """Measure a voice folder. limit: sentences of each set; texts: of the reliability test."""
-    evaluation = Evaluation(folder, memory)
-    fewer = min(FEWER, limit)
-    report: dict[str, Any] = {"bytes": sizes(folder), "speed": speed(folder)}
-    steps = Progress("evaluation", 8)
+def texts_of(parts: Iterable[str], sentences: int, endings: int) -> dict[str, int]:
+    """How many texts each part is measured on. sentences: of each set; endings: of reliability."""
+    fewer = min(FEWER, sentences)
+    counts = {"easy": sentences, "hard": sentences, "long": LONG, "reliability": endings}
+    counts["speed"] = TIMED
+    return {part: counts.get(part, fewer) for part in parts}
 
-    def done(name: str, value: Any) -> None:
-        report[name] = value
-        write_report(report, report_path)
-        steps.report(len(report) - 2)
 
-    done("sets", {name: evaluation.of_set(name, limit) for name in ("easy", "hard")})
-    done("long", evaluation.of_long_texts(max(1, limit // 10)))
-    done("reliability", reliability(evaluation, texts))
-    done("word_starts", evaluation.word_starts(fewer))
-    done("paces", {str(pace): evaluation.at_pace(pace, fewer) for pace in PACES})
-    presets = [name for name in evaluation.voice.presets if name != "vesper"]
-    done("presets", {name: evaluation.of_preset(name, fewer) for name in presets})
-    warmths = {str(t): evaluation.at_temperature(t, fewer) for t in TEMPERATURES}
-    done("temperatures", warmths)
-    done("drafts", draft_accuracies(evaluation.voice, held_out("easy")[:fewer]))
+def evaluate_voice(evaluation: Evaluation, report: Report, texts: Mapping[str, int]) -> None:
+    """Measure the parts that the report lacks, each on so many texts."""
+    left = {part: count for part, count in texts.items() if not report.has(part, count)}
+    steps = Progress("evaluation", len(left))
+    for number, (part, count) in enumerate(left.items(), 1):
+        report.put(part, count, MEASURES[part](evaluation, count))
+        steps.report(number)
 
 
 def reliability(evaluation: Evaluation, count: int) -> dict[str, Any]:
@@ -60,7 +55,7 @@ def reliability(evaluation: Evaluation, count: int) -> dict[str, Any]:
     return evaluation.lengths(texts, evaluation.voice.spoken(texts), 1.0)
 
 
-def speed(folder: Path, sentences: int = 8) -> dict[str, float]:
+def speed(folder: Path, sentences: int = TIMED) -> dict[str, float]:
     """Real-time factors of the services' engines by processor time, one request at a time.
 
     The talker's has reading the text in it; the decoder's is of the chunks that the talker sent.
@@ -89,3 +84,32 @@ def sizes(folder: Path) -> dict[str, int]:
     """Bytes of each file of the voice folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.stat().st_size for path in files}
+
+
+def _presets(evaluation: Evaluation, count: int) -> dict[str, Any]:
+    return {name: evaluation.of_preset(name, count) for name in evaluation.voice.presets}
+
+
+def _paces(evaluation: Evaluation, count: int) -> dict[str, Any]:
+    return {str(pace): evaluation.at_pace(pace, count) for pace in PACES}
+
+
+def _temperatures(evaluation: Evaluation, count: int) -> dict[str, Any]:
+    return {str(t): evaluation.at_temperature(t, count) for t in TEMPERATURES}
+
+
+MEASURES: Final[Mapping[str, Callable[[Evaluation, int], Any]]] = {
+    "speed": lambda evaluation, count: speed(evaluation.voice.folder, count),
+    "drafts": lambda evaluation, count: draft_accuracies(
+        evaluation.voice, held_out("easy")[:count]
+    ),
+    "word_starts": Evaluation.word_starts,
+    "reliability": reliability,
+    "presets": _presets,
+    "paces": _paces,
+    "temperatures": _temperatures,
+    "long": Evaluation.of_long_texts,
+    "easy": lambda evaluation, count: evaluation.of_set("easy", count),
+    "hard": lambda evaluation, count: evaluation.of_set("hard", count),
+}
+"""The parts of an evaluation, the shorter ones first."""

@@ -66,9 +66,9 @@ class Scores:
             "wer": word_error_rate(self.said, self.heard).rounded(),
             "distillmos": mean(self.distillmos).rounded(),
             "misheard": [
-                [said, heard]
+                list(words)
                 for said, heard in zip(self.said, self.heard, strict=True)
-                if said != heard
+                for words in misheard(said, heard)
             ],
         }
         if self.dnsmos:
@@ -90,6 +90,20 @@ class Scores:
 def word_error_rate(said: Sequence[str], heard: Sequence[str]) -> Interval:
     """WER over normalised texts."""
     return ratio(_errors(said, heard), _words(said))
+
+
+def misheard(said: str, heard: str) -> list[tuple[str, str]]:
+    """The words that differ, as they were said and as they were heard."""
+    measured = jiwer.process_words(said, heard)
+    (references,), (hypotheses,) = measured.references, measured.hypotheses
+    return [
+        (
+            " ".join(references[chunk.ref_start_idx : chunk.ref_end_idx]),
+            " ".join(hypotheses[chunk.hyp_start_idx : chunk.hyp_end_idx]),
+        )
+        for chunk in measured.alignments[0]
+        if chunk.type != "equal"
+    ]
 
 
 def _errors(said: Sequence[str], heard: Sequence[str]) -> list[int]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from voicetrain.vesper.judges import Judges, judged, normal_text
-from voicetrain.vesper.scores import Scores, mean, ratio, word_error_rate
+from voicetrain.vesper.scores import Scores, mean, misheard, ratio, word_error_rate
 from voicetrain.vesper.teacher import Teacher
 
 SENTENCE = "The weather report says it will rain on Friday."
@@ -33,6 +33,11 @@ def test_a_system_is_compared_with_another_text_by_text() -> None:
     assert found["wer"]["value"] == -0.25
     with pytest.raises(ValueError, match="same texts"):
         other.beside(Scores(["a b"], ["a b"], [4.0]))
+
+
+def test_a_report_shows_the_words_that_differ() -> None:
+    found = misheard("the old sea wall stands", "the bold wall stands still")
+    assert found == [("old", "bold"), ("sea", ""), ("", "still")]
 
 
 def test_texts_are_compared_by_what_is_said() -> None:

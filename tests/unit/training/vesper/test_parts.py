@@ -1,0 +1,75 @@
+"""The report of an evaluation: in parts, of one voice."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from voicetrain.vesper import report as measures
+from voicetrain.vesper.evaluate import Evaluation
+from voicetrain.vesper.parts import REPORT_NAME, Report
+from voicetrain.vesper.report import evaluate_voice, texts_of
+
+SHIPPED = Path(__file__).parents[4] / "voices" / "vesper"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with what the key of a voice is made from."""
+    copied = tmp_path / "voice"
+    copied.mkdir()
+    for name in ("config.json", "lexicon.json.gz"):
+        shutil.copy(SHIPPED / name, copied)
+    return copied
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Parts of an evaluation that only note that they were measured."""
+    calls: list[str] = []
+
+    def measure(name: str, count: int) -> int:
+        calls.append(name)
+        return count
+
+    fakes = {part: lambda _, count, part=part: measure(part, count) for part in ("long", "paces")}
+    monkeypatch.setattr(measures, "MEASURES", fakes)
+    return calls
+
+
+def evaluate(folder: Path, texts: dict[str, int]) -> dict[str, int]:
+    report = Report(folder / REPORT_NAME, folder)
+    evaluate_voice(cast(Evaluation, None), report, texts)
+    return Report(folder / REPORT_NAME, folder).parts
+
+
+def test_parts_are_added_to_those_that_are_there(folder: Path, measured: list[str]) -> None:
+    assert evaluate(folder, {"long": 10}) == {"long": 10}
+    assert evaluate(folder, {"long": 10, "paces": 40}) == {"long": 10, "paces": 40}
+    assert measured == ["long", "paces"]
+
+
+def test_a_part_is_measured_again_only_on_more_texts(folder: Path, measured: list[str]) -> None:
+    evaluate(folder, {"paces": 40})
+    assert evaluate(folder, {"paces": 12}) == {"paces": 40}
+    assert evaluate(folder, {"paces": 60}) == {"paces": 60}
+    assert measured == ["paces", "paces"]
+
+
+def test_parts_and_notes_of_another_voice_are_dropped(folder: Path, measured: list[str]) -> None:
+    evaluate(folder, {"paces": 40})
+    path = folder / REPORT_NAME
+    path.write_text(json.dumps({**json.loads(path.read_text()), "notes": ["Trained by hand."]}))
+    assert Report(path, folder).notes == ["Trained by hand."]
+    (folder / "config.json").write_text("{}")
+    assert Report(path, folder).notes == []
+    assert evaluate(folder, {"long": 10}) == {"long": 10}
+
+
+def test_fewer_sentences_shorten_the_parts_that_are_made_of_sentences() -> None:
+    assert texts_of(("easy", "paces", "long"), 100, 1000) == {"easy": 100, "paces": 40, "long": 10}
+    assert texts_of(("hard", "paces", "reliability"), 12, 50) == {
+        "hard": 12, "paces": 12, "reliability": 50,
+    }  # fmt: skip
