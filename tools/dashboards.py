@@ -145,6 +145,11 @@ STAGES: Final = Dashboard(
             {"{{model}} {{stage}}": (f"max by (model, stage) (tts_queue_jobs{{{_STAGE}}})")},
         ),
         Panel(
+            "Parked streams, which hold no slot",
+            "short",
+            {"{{model}} {{stage}}": f"sum by (model, stage) (tts_parked_streams{{{_STAGE}}})"},
+        ),
+        Panel(
             "Wait in the queue",
             "s",
             _quantiles("tts_queue_wait_seconds", _STAGE, "stage", 0.5, 0.99),

@@ -37,7 +37,7 @@ EXPORTED = {
                 "tts_underrun_seconds", "tts_playback_slack_seconds", "tts_rtf_ratio",
                 "tts_refused"},
     "talker-1": {*OF_ENGINES, "tts_kv_blocks"},
-    "vocoder-1": {*OF_ENGINES, "tts_playback_slack_seconds"},
+    "vocoder-1": {*OF_ENGINES, "tts_playback_slack_seconds", "tts_parked_streams"},
 }  # fmt: skip
 
 

@@ -93,6 +93,11 @@ class Metrics:
 
     def _declare(self) -> None:
         self.slots = self._gauge("tts_slots", "Streams that an engine takes at once.", ("stage",))
+        self.parked = self._gauge(
+            "tts_parked_streams",
+            "Streams that wait without a slot until their listeners take more.",
+            ("stage",),
+        )
         self.queue_jobs = self._gauge(
             "tts_queue_jobs", "Jobs of the stage that no worker has taken.", ("stage",)
         )

@@ -139,6 +139,8 @@ def _instrument(
     # A counter that appears with its first event has not increased, for Prometheus.
     metrics.recoveries.labels(stage.name)
     metrics.queue_jobs.labels(stage.name).set_function(lambda: worker.queued)
+    if stage.parked_per_slot:
+        metrics.parked.labels(stage.name).set_function(lambda: worker.parked)
 
 
 async def _tell_of_loading(connecting: asyncio.Task[Bus], stage: Stage, model: str) -> None:

@@ -24,12 +24,12 @@ class Claims:
         """`parkable`: jobs that may wait without a slot."""
         self.total = total
         self.used = 0
+        self.parked = 0
         self.preempted = asyncio.Event()
         self._pulls = 0
         self._pulled_at = 0.0
         self._closing = 0
         self._parkable = parkable
-        self._parked = 0
         self._returning = 0
         self._held = False
         self._closed = False
@@ -99,9 +99,9 @@ class Claims:
 
     def park(self) -> bool:
         """Let other jobs have the slot of one that waits; False if too many wait already."""
-        if self._parked >= self._parkable:
+        if self.parked >= self._parkable:
             return False
-        self._parked += 1
+        self.parked += 1
         self.give_back()
         return True
 
@@ -120,7 +120,7 @@ class Claims:
 
     def leave(self) -> None:
         """A job that was parked is so no more."""
-        self._parked -= 1
+        self.parked -= 1
         self._judge()
 
     def hold(self) -> None:

@@ -79,6 +79,11 @@ class Worker:
         return self._claims.free
 
     @property
+    def parked(self) -> int:
+        """Jobs that wait for their listeners without a slot."""
+        return self._claims.parked
+
+    @property
     def queued(self) -> int:
         """Jobs of this stage that nobody had taken at the last report."""
         return self._reporter.queued

@@ -72,11 +72,12 @@ async def test_a_parked_job_lets_others_in_and_comes_back_before_what_is_queued(
     assert claims.take()  # another job has it meanwhile
     returning = asyncio.create_task(slot.unpark())
     await asyncio.sleep(0)
-    assert slot.parked
+    assert (slot.parked, claims.parked) == (True, 1)
     pulling = asyncio.create_task(claims.reserve())
     claims.give_back()
     await asyncio.wait_for(returning, 1)
     assert (claims.free, slot.parked, pulling.done()) == (0, False, False)
+    assert claims.parked == 0
     slot.over()
     await asyncio.wait_for(pulling, 1)
     assert claims.free == 1
