@@ -118,16 +118,21 @@ class JobQueue:
         Raises BusUnavailable.
         """
         found: set[str] = set()
-        timeout_s = self._link.settings.publish_timeout_s
         for stage in STAGES.values():
-            names = [self._link.subject(stage.job_of(request_id)) for request_id in request_ids]
-            query = {"multi_last": names}
-            try:
-                jobs = await direct_get(self._link, self._stream(stage), query, timeout_s)
-            except Unreachable as error:
-                raise BusUnavailable("the queue could not be read") from error
-            found.update(headers["Nats-Subject"].rsplit(".", 1)[1] for headers, _ in jobs)
+            found |= await self.queued(stage, request_ids)
         return found
+
+    async def queued(self, stage: Stage, request_ids: Sequence[str]) -> set[str]:
+        """`held`, of the jobs of one stage."""
+        names = [self._link.subject(stage.job_of(request_id)) for request_id in request_ids]
+        timeout_s = self._link.settings.publish_timeout_s
+        try:
+            jobs = await direct_get(
+                self._link, self._stream(stage), {"multi_last": names}, timeout_s
+            )
+        except Unreachable as error:
+            raise BusUnavailable("the queue could not be read") from error
+        return {headers["Nats-Subject"].rsplit(".", 1)[1] for headers, _ in jobs}
 
     async def jobs(self) -> list[tuple[str, str, str]]:
         """Queue, model and request of every job that is not acknowledged; raises BusUnavailable."""

@@ -8,6 +8,7 @@ long after the listener has left.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
@@ -28,6 +29,8 @@ from ttscommon.subjects import STAGES, Stage
 
 # Jobs that are looked at together: after the loss of many workers each takes `holder_s`.
 _AT_ONCE: Final = 64
+# Jobs that one read may ask for.
+_ASKED_AT_ONCE: Final = 512
 
 log_ = structlog.get_logger(__name__)
 
@@ -41,16 +44,13 @@ class Orphans:
         self._handing = handing
         self._tuning = tuning
         self._signs: Counter[tuple[str, int]] = Counter()
+        # Stage and model, by the stage's name and the request.
+        self._jobs: dict[tuple[str, str], tuple[Stage, str]] = {}
+        self._listed_s = float("-inf")
 
     async def check(self) -> None:
         """Compare the jobs with what workers hold; raises BusUnavailable."""
-        jobs = await self._bus.queue.jobs()
-        held = await self._census.take()  # later, so that whoever has taken a job says so
-        suspects: dict[tuple[Stage, str], list[str]] = {}
-        for queue, model, request_id in jobs:
-            stage = next((s for s in STAGES.values() if s.queue == queue), None)
-            if stage is not None and (stage.name, request_id) not in held:
-                suspects.setdefault((stage, model), []).append(request_id)
+        suspects = await self._suspects()
         seen: set[tuple[str, int]] = set()
         for (stage, model), requests in suspects.items():
             backlog = await self._bus.queue.backlog(stage, model)
@@ -58,6 +58,49 @@ class Orphans:
                 seen |= await self._check(stage, requests, backlog)
         for sign in self._signs.keys() - seen:
             del self._signs[sign]
+
+    async def _suspects(self) -> dict[tuple[Stage, str], list[str]]:
+        """Jobs that no worker says it holds, by stage and model.
+
+        Thousands of jobs are not listed each time. A list will do for a while, if all workers
+        answer, and what they do not hold of it any more has left its queue.
+        """
+        if time.monotonic() - self._listed_s < self._tuning.known_s:
+            done = await self._unheld()
+            if self._census.complete and not await self._any_queued(done):
+                for job in done:
+                    del self._jobs[job]
+                return {}
+        self._jobs = await self._list()
+        self._listed_s = time.monotonic()
+        suspects: dict[tuple[Stage, str], list[str]] = {}
+        for job in await self._unheld():
+            suspects.setdefault(self._jobs[job], []).append(job[1])
+        return suspects
+
+    async def _list(self) -> dict[tuple[str, str], tuple[Stage, str]]:
+        stages = {stage.queue: stage for stage in STAGES.values()}
+        return {
+            (stages[queue].name, request_id): (stages[queue], model)
+            for queue, model, request_id in await self._bus.queue.jobs()
+            if queue in stages
+        }
+
+    async def _unheld(self) -> list[tuple[str, str]]:
+        """Those of the known jobs that no worker holds; asked after the jobs were listed, so that
+        whoever has taken one says so.
+        """
+        held = await self._census.take()
+        return [job for job in self._jobs if job not in held]
+
+    async def _any_queued(self, jobs: Sequence[tuple[str, str]]) -> bool:
+        """Whether any is still in its queue."""
+        for name, stage in STAGES.items():
+            requests = [request_id for of, request_id in jobs if of == name]
+            for start in range(0, len(requests), _ASKED_AT_ONCE):
+                if await self._bus.queue.queued(stage, requests[start : start + _ASKED_AT_ONCE]):
+                    return True
+        return False
 
     async def _check(
         self, stage: Stage, requests: Sequence[str], backlog: Backlog

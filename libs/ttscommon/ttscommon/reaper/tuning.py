@@ -29,7 +29,8 @@ class ReaperTuning:
 
     Orphans. `check_s`: how often jobs are compared with what workers hold; `census_s`: how long
     those may take to say so. `checks`: how many in a row must find nobody; a job may be on its way.
-    `holder_s`: how long workers may take to say that they hold a certain job.
+    `holder_s`: how long workers may take to say that they hold a certain job. `known_s`: how old a
+    list of the jobs may be while all workers answer and hold what is on it.
     """
 
     replicas_s: float = 0.5
@@ -57,6 +58,7 @@ class ReaperTuning:
     census_s: float = 0.2
     checks: int = 2
     holder_s: float = 0.3
+    known_s: float = 2.0
 
 
 DEFAULT_TUNING = ReaperTuning()

@@ -40,6 +40,39 @@ def eyes(bus: Bus) -> Eyes:
     return Eyes(bus)
 
 
+class Crew:
+    """A worker that holds `requests`, until it `dies`."""
+
+    def __init__(self, *requests: str) -> None:
+        self.requests = requests
+        self._subscription: Any = None
+
+    async def join(self, bus: Bus, scene: Any) -> None:
+        async def holding(message: Any) -> None:
+            await message.respond(Holding("talker", self.requests).encode())
+
+        self._subscription = await bus.link.subscribe(subjects.ping(scene.worker), holding)
+        await scene.reported(bus, scene.worker)
+
+    async def die(self) -> None:
+        await self._subscription.unsubscribe()
+
+
+@pytest.fixture
+def lists(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many jobs each list of the queues had."""
+    found: list[int] = []
+    jobs = bus.queue.jobs
+
+    async def counted() -> Any:
+        listed = await jobs()
+        found.append(len(listed))
+        return listed
+
+    monkeypatch.setattr(bus.queue, "jobs", counted)
+    return found
+
+
 async def is_queued(bus: Bus) -> bool:
     return await bus.queue.waiting(TALKER, "m") == 1
 
@@ -94,6 +127,47 @@ async def test_a_job_that_a_worker_holds_is_left_alone_also_while_that_is_silent
     silent = True  # whoever is stopped is given up by the pulse, in its own time
     await eyes.check(3)
     assert not await is_queued(bus)
+
+
+async def test_jobs_are_not_listed_again_while_workers_have_what_is_known(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes, lists: list[int]
+) -> None:
+    crew = Crew("r")
+    await crew.join(other, scene)
+    delivery = await scene.claimed(bus)
+    await eyes.check(3)
+    assert lists == [1]
+    crew.requests = ()
+    assert await delivery.acknowledge(5.0)
+    await eyes.check(2)
+    assert lists == [1]
+
+
+async def test_a_job_that_its_worker_forgot_is_looked_at_at_once(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes, lists: list[int]
+) -> None:
+    crew = Crew("r")
+    await crew.join(other, scene)
+    await scene.claimed(bus)
+    await eyes.check(2)
+    crew.requests = ()
+    await eyes.check(2)
+    assert lists == [1, 1, 1]
+    assert await is_queued(bus)
+
+
+async def test_a_new_job_of_a_worker_that_died_is_looked_at_at_once(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes, lists: list[int]
+) -> None:
+    crew = Crew()
+    await crew.join(other, scene)
+    await eyes.check(2)
+    assert lists == [0]
+    await scene.claimed(bus)
+    await crew.die()
+    await eyes.check(2)
+    assert lists == [0, 1, 1]
+    assert await is_queued(bus)
 
 
 async def test_a_worker_that_cannot_write_its_lease_keeps_its_job(
