@@ -5,10 +5,13 @@ speed. fbgemm keeps the weights packed; products accumulate in float32, and a ro
 depend on how many rows there are. Weights that were stored in float16 lose nothing.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
+
+# Of its only overload: choosing one takes as long as a small product.
+_LINEAR: Final = torch.ops.quantized.linear_dynamic_fp16.default
 
 
 class HalfLinear(nn.Module):
@@ -24,7 +27,7 @@ class HalfLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out]."""
-        out: Tensor = torch.ops.quantized.linear_dynamic_fp16(x, self._packed)
+        out: Tensor = _LINEAR(x, self._packed)
         return out
 
 

@@ -63,13 +63,17 @@ def _stretched(frequency: Tensor, scaling: Llama3Scaling) -> Tensor:
 
 def apply_rope(x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool = True) -> Tensor:
     """Rotate [..., heads, head_dim] by tables gathered to [..., head_dim / 2]."""
-    cosines, sines = cosines.unsqueeze(-2), sines.unsqueeze(-2)
+    return rotated(x, cosines.unsqueeze(-2), sines.unsqueeze(-2), interleaved=interleaved)
+
+
+def rotated(x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool = True) -> Tensor:
+    """`apply_rope` with tables that have every dimension of x already."""
     if interleaved:
-        first, second = x[..., 0::2], x[..., 1::2]
+        first, second = x.unflatten(-1, (-1, 2)).unbind(-1)
     else:
         first, second = x.chunk(2, -1)
-    rotated = (first * cosines - second * sines, first * sines + second * cosines)
-    return torch.stack(rotated, -1).flatten(-2) if interleaved else torch.cat(rotated, -1)
+    turned = (first * cosines - second * sines, first * sines + second * cosines)
+    return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
 
 
 class Rope(nn.Module):

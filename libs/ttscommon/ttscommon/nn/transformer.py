@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.nn.norm import RMSNorm
+from ttscommon.nn.rope import rotated
 
 
 class TransformerBlock(nn.Module):
@@ -18,12 +19,16 @@ class TransformerBlock(nn.Module):
         self.mlp_norm = RMSNorm(dim)
         self.gate = nn.Linear(dim, 2 * hidden, bias=False)
         self.down = nn.Linear(hidden, dim, bias=False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(dropout) if dropout else nn.Identity()
 
-    def queries(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[..., dim] -> q, k, v, each [..., heads, head_dim]."""
-        q, k, v = self.qkv(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1)).unbind(-3)
-        return q, k, v
+    def queries(self, x: Tensor, cosines: Tensor, sines: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """[..., dim] -> q and k, rotated, and v, each [..., heads, head_dim].
+
+        cosines, sines: of the positions, [..., 1, 1, head_dim / 2].
+        """
+        qkv = self.qkv(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1))
+        q, k = rotated(qkv.narrow(-3, 0, 2), cosines, sines).unbind(-3)
+        return q, k, qkv.select(-3, 2)
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """The block's output from its input and the attention's [..., heads, head_dim]."""

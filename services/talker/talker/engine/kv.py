@@ -48,6 +48,8 @@ class PagedCache:
         self.keys = torch.zeros(spec.layers, rows, self.width)
         self.values = torch.zeros(spec.layers, rows, self.width + _ONES)
         self.values[:, :, self.width :] = 1.0
+        self.key_rows = self.keys.unbind(0)
+        self.value_rows = self.values[:, :, : self.width].unbind(0)
         self.group = spec.heads // spec.kv_heads
         self.owner = torch.arange(spec.heads) // self.group
         # [heads, kv_heads, 1]: which part of a KV row a query head reads
@@ -92,16 +94,15 @@ class _Batch:
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Tokens beyond those of the batch are padding: nothing is stored or computed for them."""
         cache, tokens = self._cache, self._tokens
-        keys, values = cache.keys[layer], cache.values[layer]
-        keys.index_copy_(0, self._places, k[:tokens].reshape(tokens, cache.width))
-        values[:, : cache.width].index_copy_(0, self._places, v[:tokens].reshape(tokens, -1))
-        scaled = q[:tokens] * cache.spec.head_dim**-0.5
+        for rows, new in ((cache.key_rows[layer], k), (cache.value_rows[layer], v)):
+            rows.index_copy_(0, self._places, first(new, tokens).flatten(1))
+        scaled = first(q, tokens) * cache.spec.head_dim**-0.5
         if self._short:
-            return padded(self._spread(scaled, self._parts, keys, values), len(q))
+            return padded(self._spread(scaled, self._parts, layer), len(q))
         parts = [
-            part.by_head(queries, keys, values)
+            part.by_head(queries, layer)
             if part.count >= _TOKENS_BY_HEAD
-            else self._spread(queries, [part], keys, values)
+            else self._spread(queries, [part], layer)
             for part, queries in zip(self._parts, torch.split(scaled, self._counts), strict=True)
         ]
         return padded(torch.cat(parts), len(q))
@@ -110,19 +111,25 @@ class _Batch:
     def _counts(self) -> list[int]:
         return [part.count for part in self._parts]
 
-    def _spread(
-        self, scaled: Tensor, parts: Sequence[_Part], keys: Tensor, values: Tensor
-    ) -> Tensor:
+    def _spread(self, scaled: Tensor, parts: Sequence[_Part], layer: int) -> Tensor:
         """All heads of a token as rows of one product, zeros in the other KV heads' places."""
         cache, (tokens, heads, _) = self._cache, scaled.shape
-        rows = (scaled[:, :, None, :] * cache.select).view(tokens * heads, cache.width)
-        split = torch.split(rows, [part.count * heads for part in parts])
-        mixed = torch.cat(
-            [part.mixed(query, keys, values) for part, query in zip(parts, split, strict=True)]
-        )
-        mixed = mixed[:, : cache.width] / mixed[:, cache.width :][:, :1]
-        by_head = mixed.view(tokens, heads, cache.spec.kv_heads, -1)
-        return by_head[:, cache.head, cache.owner]
+        rows = (scaled[:, :, None] * cache.select).view(tokens * heads, cache.width)
+        if len(parts) == 1:
+            mixed = parts[0].mixed(rows, layer)
+        else:
+            split = torch.split(rows, [part.count * heads for part in parts])
+            each = zip(parts, split, strict=True)
+            mixed = torch.cat([part.mixed(query, layer) for part, query in each])
+        sums, total, _ = mixed.split((cache.width, 1, _ONES - 1), 1)
+        own = self._own(sums.view(tokens, heads, cache.spec.kv_heads, -1))
+        return own / total.view(tokens, heads, 1)
+
+    def _own(self, by_head: Tensor) -> Tensor:
+        """[tokens, heads, kv_heads, size] -> [tokens, heads, size], each of its own KV head."""
+        if self._cache.group == 1:
+            return by_head.diagonal(0, 1, 2).mT
+        return by_head[:, self._cache.head, self._cache.owner]
 
 
 class _Part:
@@ -133,28 +140,31 @@ class _Part:
         self.start, self.count = row.plan.start, row.plan.count
         self._layout = cache.layout(row)
         self.places = self._layout.rows[row.plan.start : row.plan.end]
+        self._hidden: dict[int, Tensor] = {}
         entered = self._layout.rows[blocks_for(row.plan.start) * BLOCK_POSITIONS :]
         if len(entered):
             cache.values[:, entered, : cache.width] = 0.0
 
-    def _cached(self, cached: Tensor) -> Tensor:
-        layout = self._layout
-        return cached[layout.slice] if layout.slice else cached.index_select(0, layout.rows)
+    def _cached(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of all positions, in order: [positions, width (+ ones)]."""
+        keys, values = self._cache.keys[layer], self._cache.values[layer]
+        if self._layout.slice:
+            return keys[self._layout.slice], values[self._layout.slice]
+        return keys.index_select(0, self._layout.rows), values.index_select(0, self._layout.rows)
 
-    def mixed(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def mixed(self, query: Tensor, layer: int) -> Tensor:
         """[count * heads, width] queries -> [count * heads, width + ones], not yet divided."""
-        rows = len(query)
+        rows, (keys, values) = len(query), self._cached(layer)
         if rows < LEAST_ROWS:
             query = torch.cat([query, query[:1].expand(LEAST_ROWS - rows, -1)])
-        weights = self._weights(query @ self._cached(keys).T, rows // self.count)
-        return _summed(weights, self._cached(values))[:rows]
+        weights = self._weights(query @ keys.mT, rows // self.count)
+        return first(_summed(weights, values), rows)
 
-    def by_head(self, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def by_head(self, queries: Tensor, layer: int) -> Tensor:
         """[count, heads, head_dim], scaled, to the same; a product for each KV head, of the
         queries that share it: the same bits.
         """
-        cache = self._cache
-        keys, values = self._cached(keys), self._cached(values)
+        cache, (keys, values) = self._cache, self._cached(layer)
         size, group = cache.spec.head_dim, cache.group
         out = torch.empty_like(queries)
         for head in range(cache.spec.kv_heads):
@@ -172,18 +182,32 @@ class _Part:
         if self.count == 1:
             scores[:, self.start + 1 :] = float("-inf")
         else:
+            hidden = self._later(heads, scores.shape[1])
+            first(scores, len(hidden)).masked_fill_(hidden, float("-inf"))
+            if len(scores) > len(hidden):
+                scores[len(hidden) :] = 0.0
+        return scores.sub_(scores.amax(-1, keepdim=True)).exp_()
+
+    def _later(self, heads: int, positions: int) -> Tensor:
+        """[count * heads, positions] bool: behind each query's own; the same in all layers."""
+        if heads not in self._hidden:
             own = self.start + torch.arange(self.count)
-            visible = torch.arange(scores.shape[1]) <= own[:, None]
-            hidden = ~visible.repeat_interleave(heads, 0)
-            scores[: len(hidden)].masked_fill_(hidden, float("-inf"))
-            scores[len(hidden) :] = 0.0
-        return (scores - scores.amax(-1, keepdim=True)).exp_()
+            later = torch.arange(positions) > own[:, None]
+            self._hidden[heads] = later.repeat_interleave(heads, 0)
+        return self._hidden[heads]
+
+
+def first(x: Tensor, rows: int) -> Tensor:
+    """The first rows of x. Without a view where that is all: views take as long as small sums."""
+    return x if len(x) == rows else x[:rows]
 
 
 def _summed(weights: Tensor, values: Tensor) -> Tensor:
     """weights @ values, its sums cut every `_SUM_LENGTH` terms."""
+    if len(values) <= _SUM_LENGTH:
+        return weights @ values
     mixed = weights[:, :_SUM_LENGTH] @ values[:_SUM_LENGTH]
-    for first in range(_SUM_LENGTH, len(values), _SUM_LENGTH):
-        last = first + _SUM_LENGTH
-        mixed += weights[:, first:last].contiguous() @ values[first:last]
+    for begin in range(_SUM_LENGTH, len(values), _SUM_LENGTH):
+        end = begin + _SUM_LENGTH
+        mixed += weights[:, begin:end].contiguous() @ values[begin:end]
     return mixed

@@ -43,7 +43,7 @@ class Stream:
     gain more than a frame, and what follows it is not known yet. `rest`: what is left of a prompt
     that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s` are of
     the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its first
-    prompt was computed.
+    prompt was computed. `lacking`: frames that its first chunk still lacks, 0 once it was sent.
     """
 
     request: SpeechRequest
@@ -69,6 +69,7 @@ class Stream:
     sent_frames: int = 0
     sent_chunks: int = 0
     last_frames: int = 0
+    lacking: int = 0
     credit: int = UNACKNOWLEDGED_CHUNKS
     key: str = field(init=False)
     priority: int = field(init=False)
@@ -181,6 +182,7 @@ class Stream:
             size = sizes.next(self.last_frames, self.slack_at(now) * self.frame_rate_hz)
         else:
             size = sizes.first(busy)
+            self.lacking = max(0, size - pending)
         if pending >= size:
             return min(pending, sizes.regular)
         return pending if self._dry else 0
@@ -211,7 +213,7 @@ class Stream:
             self.first_sent_s = now - self.sent_frames / self.frame_rate_hz
         self.sent_frames += frames
         self.sent_chunks += 1
-        self.last_frames = frames
+        self.last_frames, self.lacking = frames, 0
         self.credit -= 1
         return first
 

@@ -23,10 +23,15 @@ _MARGIN: Final = 1.05  # a wider step has to be better by so much
 
 
 class Draftable(Protocol):
-    """A stream about to step. `draftable`: all that its step stands on is known."""
+    """A stream about to step. `draftable`: all that its step stands on is known.
+
+    lacking: frames that its first chunk still lacks, 0 if that was sent.
+    """
 
     @property
     def draftable(self) -> bool: ...
+    @property
+    def lacking(self) -> int: ...
     def widen(self, width: int, limit: int) -> None: ...
 
 
@@ -61,12 +66,20 @@ class Widths:
     def widen(self, chosen: Sequence[Draftable], positions: int, limit: int) -> None:
         """Have a step draft frames if that pays: `positions` in all, `limit` of them a stream's.
 
-        No step with prompts in it: somebody waits for its first sound.
+        No step with prompts in it: somebody waits for its first sound. A lone stream that waits
+        for its own tries no more frames than it lacks.
         """
         if len(self.choices) > 1 and chosen and all(stream.draftable for stream in chosen):
             width = min(self.choose(len(chosen)), positions // len(chosen))
+            if len(chosen) == 1:
+                width = min(width, self._enough(chosen[0].lacking))
             for stream in chosen if width > 1 else ():
                 stream.widen(width, limit)
+
+    def _enough(self, frames: int) -> int:
+        """The least width that may gain so many frames; the widest for none."""
+        enough = [width for width in self.choices if width >= frames > 0]
+        return enough[0] if enough else self.choices[-1]
 
     def account(self, plans: Sequence[Plan], gained: Sequence[int], seconds: float) -> None:
         """Take what a step gave and took."""

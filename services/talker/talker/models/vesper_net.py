@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from talker.models.vesper_text import TextEncoder
-from ttscommon.nn import RMSNorm, TransformerBlock, apply_rope, rope_table
+from ttscommon.nn import RMSNorm, TransformerBlock, rope_table
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
@@ -174,12 +174,10 @@ class VesperNet(nn.Module):
         `attend(layer, q, k, v)` stores k and v and returns the attention of q over all
         positions of its utterance up to its own; all [..., heads, head_dim].
         """
-        cosines, sines = self.cosines[positions], self.sines[positions]
+        cosines, sines = (t[positions][..., None, None, :] for t in (self.cosines, self.sines))
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, TransformerBlock)
-            q, k, v = block.queries(x)
-            q, k = apply_rope(q, cosines, sines), apply_rope(k, cosines, sines)
-            x = block.finish(x, attend(layer, q, k, v))
+            x = block.finish(x, attend(layer, *block.queries(x, cosines, sines)))
         out: Tensor = self.norm(x)
         return out
 

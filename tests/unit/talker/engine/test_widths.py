@@ -82,8 +82,8 @@ def test_times_that_changed_are_found_out() -> None:
 
 
 class Stream:
-    def __init__(self, *, draftable: bool = True) -> None:
-        self.draftable = draftable
+    def __init__(self, *, draftable: bool = True, lacking: int = 0) -> None:
+        self.draftable, self.lacking = draftable, lacking
         self.width = 1
 
     def widen(self, width: int, limit: int) -> None:
@@ -91,14 +91,27 @@ class Stream:
         self.width = width
 
 
-def known(most: int = 4) -> Widths:
-    widths = Widths(most)
-    drive(widths, 2, 60, free)
+def known(streams: int = 2) -> Widths:
+    widths = Widths(4)
+    drive(widths, streams, 60, free)
     return widths
 
 
 def test_streams_of_a_step_share_its_width() -> None:
     streams = [Stream(), Stream()]
+    known().widen(streams, 512, 100)
+    assert [stream.width for stream in streams] == [4, 4]
+
+
+@pytest.mark.parametrize(("lacking", "width"), [(0, 4), (1, 1), (2, 2), (3, 4), (9, 4)])
+def test_a_lone_stream_tries_no_more_than_its_first_chunk_lacks(lacking: int, width: int) -> None:
+    stream = Stream(lacking=lacking)
+    known(1).widen([stream], 512, 100)
+    assert stream.width == width
+
+
+def test_streams_in_company_share_a_width_whatever_they_lack() -> None:
+    streams = [Stream(lacking=1), Stream()]
     known().widen(streams, 512, 100)
     assert [stream.width for stream in streams] == [4, 4]
 
