@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -41,10 +42,12 @@ class TextTiming:
     timeout_s: text that stays away for so long is taken to be complete, or a gateway that died
     would hold a slot for ever. rest_share: beyond the first utterance, the part of the time that
     reading may take: it competes with the engine for the interpreter, and a minute of speech is
-    read in milliseconds. room_s: between two attempts to queue the vocoders' job.
+    read in milliseconds. first_s: for the same reason the first chunk is waited for before more is
+    read, but no longer than that. room_s: between two attempts to queue the vocoders' job.
     """
 
     timeout_s: float = 120.0
+    first_s: float = 0.15
     rest_share: float = 0.1
     room_s: float = 0.2
 
@@ -72,6 +75,7 @@ class TalkJob:
         self._request = job.request
         self._reference: Arrays | None = None
         self._refused: Exception | None = None
+        self._begun = asyncio.Event()
 
     async def run(self) -> None:
         """Have the engine speak while the vocoders' job is queued, and write the End."""
@@ -166,6 +170,8 @@ class TalkJob:
         self._engine.open(prepared, restored, first)
         if self._job.playback_start_s is not None:
             self._engine.playback(self._key, self._job.playback_start_s)
+        if first:
+            await self._first_chunk()
         await self._feed_all(units)
         if not request.text_final:
             await self._feed_late(prepared)
@@ -177,6 +183,11 @@ class TalkJob:
         prepared = self._engine.family.prepare(request, self._reference)
         units = prepared.read(unmarked(request.text, request.marks), final=request.text_final)
         return prepared, units, _next(units)
+
+    async def _first_chunk(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timing.first_s):
+                await self._begun.wait()
 
     async def _feed_all(self, units: Iterator[Any]) -> None:
         while True:
@@ -217,6 +228,7 @@ class TalkJob:
                     spent = () if self._writer.position else (self._spent(),)
                     chunk = CodecChunk(self._key, self._writer.position, tensors, words, spent)
                     await self._writer.put(chunk)
+                    self._begun.set()
                     self._engine.acknowledge(self._key)
                 case Finished():
                     return self._end("ok")

@@ -108,6 +108,21 @@ async def test_text_becomes_frames_and_the_vocoders_have_their_job(
     assert not any(spent[1:])
 
 
+async def test_nothing_more_is_read_before_the_first_chunk_is_out(
+    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, told = await connect(), list[str]()
+
+    def spy(name: str, real: Callable[..., None]) -> Callable[..., None]:
+        return lambda *given, **named: (told.append(name), real(*given, **named))[1]
+
+    for name in ("feed", "acknowledge"):
+        monkeypatch.setattr(engine, name, spy(name, getattr(engine, name)))
+    await asyncio.wait_for(Talker(bus, engine, TextTiming(first_s=15)).handle(job()), 15)
+    assert told[0] == "acknowledge"
+    assert "feed" in told
+
+
 @pytest.mark.parametrize("sent", [1, 7, 31, 32])
 async def test_a_successor_goes_on_with_the_next_frame(
     connect: Connect, engine: Engine, sent: int
