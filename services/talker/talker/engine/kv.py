@@ -121,9 +121,10 @@ class _Batch:
             split = torch.split(rows, [part.count * heads for part in parts])
             each = zip(parts, split, strict=True)
             mixed = torch.cat([part.mixed(query, layer) for part, query in each])
-        sums, total, _ = mixed.split((cache.width, 1, _ONES - 1), 1)
+        sums, total, _ = torch.split(mixed, [cache.width, 1, _ONES - 1], 1)
         own = self._own(sums.view(tokens, heads, cache.spec.kv_heads, -1))
-        return own / total.view(tokens, heads, 1)
+        out: Tensor = own / total.view(tokens, heads, 1)
+        return out
 
     def _own(self, by_head: Tensor) -> Tensor:
         """[tokens, heads, kv_heads, size] -> [tokens, heads, size], each of its own KV head."""
