@@ -62,7 +62,13 @@ def write_card(folder: Path, report: Report) -> None:
         template = template.replace("{{" + name + "}}", value)
     if left := re.search(r"{{(\w+)}}", template):
         raise KeyError(left[1])
-    (folder / "README.md").write_text(re.sub(r"\n{3,}", "\n\n", template), "utf-8")
+    card = re.sub(r"\n{3,}", "\n\n", _without_empty_tables(template))
+    (folder / "README.md").write_text(card, "utf-8")
+
+
+def _without_empty_tables(text: str) -> str:
+    """A part that was not measured yet has a table's head and no rows."""
+    return re.sub(r"^\|.*\|\n\|[ |-]+\|\n\n", "", text, flags=re.MULTILINE)
 
 
 def figures(report: Mapping[str, Any]) -> dict[str, str]:
@@ -73,7 +79,7 @@ def figures(report: Mapping[str, Any]) -> dict[str, str]:
         "sets": "\n".join(_set_rows(report)),
         "presets": "\n".join(_row(name, of) for name, of in report["presets"].items()),
         "paces": "\n".join(_pace_row(pace, of) for pace, of in report["paces"].items()),
-        "temperatures": "\n".join(_row(t, of) for t, of in report["temperatures"].items()),
+        "temperatures": "\n".join(_row(t, of) for t, of in report.get("temperatures", {}).items()),
         "count": str(lasting["sentences"]),
         "runaways": str(lasting["runaways"]),
         "empty": str(lasting["empty"]),

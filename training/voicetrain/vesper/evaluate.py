@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from talker.text.segment import utterances
-from vocoder.codecs.vesper_sound import SAMPLE_RATE
+from vocoder.codecs.vesper_sound import SAMPLE_RATE, VOICED_HZ
 from voicetrain.corpus import held_out
 from voicetrain.data import Array
 from voicetrain.vesper.codes import Features, Tables, features, quantised
@@ -44,6 +44,12 @@ class Reference:
         """[tokens] the teacher's durations of our tokens, in units of 25 ms."""
         plan = self.teacher.plan(self.voice.tokens(text).ids)
         return durations(plan.units, pace)
+
+    def pitch(self, text: str) -> Array:
+        """The pitch of the teacher's voiced hops for our tokens, in Hz."""
+        plan = self.teacher.plan(self.voice.tokens(text).ids)
+        f0, _ = self.teacher.prosody(plan, durations(plan.units, 1.0))
+        return np.asarray(f0[f0 > VOICED_HZ])
 
     def codec_sound(self, text: str) -> Array:
         """The teacher's prosody for our tokens, through codes and our decoder."""
@@ -127,14 +133,16 @@ class Evaluation:
         }
 
     def _drift(self, pieces: Sequence[str], found: Sequence[Spoken]) -> dict[str, float]:
-        """Change from the first third of a text to the last: pitch, and length to the teacher's."""
+        """Change from the first third of a text to the last: pitch and length to the teacher's."""
         third = max(1, len(pieces) // 3)
         parts = slice(0, third), slice(len(pieces) - third, len(pieces))
         pitch, pace = [], []
         for part in parts:
-            pitch.append(float(np.median(np.concatenate([self._pitch(s) for s in found[part]]))))
-            ours = sum(int(s.units.sum()) for s in found[part])
-            pace.append(ours / sum(int(self.reference.units(t).sum()) for t in pieces[part]))
+            ours = np.median(np.concatenate([self._pitch(s) for s in found[part]]))
+            theirs = np.median(np.concatenate([self.reference.pitch(t) for t in pieces[part]]))
+            pitch.append(float(ours / theirs))
+            units = sum(int(s.units.sum()) for s in found[part])
+            pace.append(units / sum(int(self.reference.units(t).sum()) for t in pieces[part]))
         return {"semitones": 12 * float(np.log2(pitch[1] / pitch[0])), "pace": pace[1] / pace[0]}
 
     def _pitch(self, spoken: Spoken) -> Array:

@@ -1,4 +1,4 @@
-"""The report of an evaluation: in parts, of one voice."""
+"""The report of an evaluation: in parts, of one voice, beside the card that shows it."""
 
 import json
 import shutil
@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from voicetrain.vesper import report as measures
+from voicetrain.vesper.card import figures
 from voicetrain.vesper.evaluate import Evaluation
 from voicetrain.vesper.parts import REPORT_NAME, Report
 from voicetrain.vesper.report import evaluate_voice, texts_of
@@ -73,3 +74,10 @@ def test_fewer_sentences_shorten_the_parts_that_are_made_of_sentences() -> None:
     assert texts_of(("hard", "paces", "reliability"), 12, 50) == {
         "hard": 12, "paces": 12, "reliability": 50,
     }  # fmt: skip
+
+
+def test_the_shipped_card_shows_the_evaluation_of_the_shipped_voice() -> None:
+    report = Report(SHIPPED / REPORT_NAME, SHIPPED)
+    card = (SHIPPED / "README.md").read_text("utf-8")
+    missing = [name for name, shown in figures(report.parts).items() if shown not in card]
+    assert not missing
