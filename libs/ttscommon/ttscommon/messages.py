@@ -7,6 +7,7 @@ anything is allocated from a payload's own figures.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -34,6 +35,11 @@ Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
 Marks: TypeAlias = Annotated[tuple[Mark, ...], msgspec.Meta(max_length=MAX_TEXT_CHARS)]
 
 
+@lru_cache(maxsize=64)
+def _name(dtype: np.dtype[Any]) -> str:
+    return dtype.newbyteorder("<").str.lstrip("<|")
+
+
 class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A little-endian, row-major array. `data` is exactly prod(shape) items of `dtype`."""
 
@@ -52,7 +58,7 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def of(cls, array: npt.NDArray[Any]) -> Tensor:
         """Wrap an array; raises MalformedMessage for a dtype the wire does not carry."""
-        dtype = array.dtype.newbyteorder("<").str.lstrip("<|")
+        dtype = _name(array.dtype)
         if dtype not in _ITEM_SIZE:
             raise MalformedMessage(f"dtype {array.dtype} does not travel on the bus")
         return cls(dtype, tuple(array.shape), np.ascontiguousarray(array).tobytes())  # type: ignore[arg-type]

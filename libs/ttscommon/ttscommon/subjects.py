@@ -23,15 +23,14 @@ class Log:
         return f"{self.prefix}.{token(request_id)}"
 
     def live(self, request_id: str) -> str:
+        """Records that are not heard on their way into the log, and a successor's question to
+        readers: what they heard and the log does not hold.
+        """
         return f"live.{self.subject(request_id)}"
 
     def nack(self, request_id: str) -> str:
         """Readers ask the writer to send again from a position."""
         return f"nack.{self.subject(request_id)}"
-
-    def offer(self, request_id: str) -> str:
-        """A writer's successor asks readers for what they heard and the log does not hold."""
-        return f"offer.{self.subject(request_id)}"
 
 
 TEXT: Final = Log("TEXT", "text", age_s=3600.0)

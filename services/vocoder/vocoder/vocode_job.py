@@ -204,6 +204,8 @@ class VocodeJob:
 
     async def _next(self, codes: LogReader) -> Chunk | End | None:
         """None if nothing comes in time."""
+        if (record := codes.at_hand()) is not None:
+            return record
         try:
             async with asyncio.timeout(self._codes_timeout_s):
                 return await anext(codes)

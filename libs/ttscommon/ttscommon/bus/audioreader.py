@@ -10,6 +10,7 @@ import structlog
 
 from ttscommon.bus.credit import BYTES_PER_SAMPLE, Grants
 from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.bus.lean import Hearer
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore
 from ttscommon.bus.queue import JobQueue
@@ -88,6 +89,9 @@ class AudioReader(LogReader):
         if self._timeline.gap:
             self._suspect.set()
 
+    def _heard(self, request_id: str) -> list[tuple[str, Hearer]]:
+        return [(AUDIO.live(request_id), self._on_live)]  # the log has no samples
+
     async def _on_offer(self, message: Incoming) -> None:
         """A writer's successor asks where to go on."""
         timeline = self._timeline
@@ -127,11 +131,12 @@ class AudioReader(LogReader):
     def _hungry(self) -> bool:
         return self._in_hand <= self._grants.samples // 4
 
-    async def _repair(self) -> bool:
+    async def _repair(self, *, lost: bool) -> bool:
         """Ask the writer, then look whether the log has its End.
 
         False if the broker could not be asked.
         """
+        del lost
         if not self._link.connected:
             return False  # nothing is worth waiting for but the reconnection
         self.repairs += 1

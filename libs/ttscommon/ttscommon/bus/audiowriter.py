@@ -14,7 +14,7 @@ from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore
 from ttscommon.bus.takeover import DEFAULT_TUNING, WriterTuning
-from ttscommon.bus.window import Tail
+from ttscommon.bus.window import Pending, Tail
 from ttscommon.bus.writer import LogWriter
 from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, Position, Takeover
 from ttscommon.subjects import AUDIO
@@ -181,6 +181,10 @@ class AudioWriter(LogWriter):
             if isinstance(each.record, Position | Takeover) and each.record.end <= position
         ]
         return max(before, key=lambda checkpoint: checkpoint.frame, default=Checkpoint())
+
+    async def _send(self, pending: Pending) -> None:
+        """Readers keep nothing of what they heard, so how far the log is tells them nothing."""
+        await self._link.send_raw(self._live, pending.data)
 
     async def _on_nack(self, message: Incoming) -> None:
         if self._credit.heed(message.data):

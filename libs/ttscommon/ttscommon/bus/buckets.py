@@ -11,6 +11,7 @@ from typing import Final
 
 import nats.js.errors
 
+from ttscommon.bus.append import append
 from ttscommon.bus.direct import DIRECT_BATCH, direct_get
 from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of
 from ttscommon.bus.link import Link
@@ -140,14 +141,12 @@ class Buckets:
         self, bucket: str, key: str, value: bytes, headers: dict[str, str]
     ) -> int | None:
         try:
-            ack = await self._jetstream.publish(
-                self._subject(bucket, key), value, headers=dict(headers) or None
-            )
+            stream, subject = self._stream(bucket), self._subject(bucket, key)
+            return await append(self._link, stream, subject, value, dict(headers), self._link.api_s)
         except Unreachable as error:
             if code_of(error) == WRONG_LAST_SEQUENCE:
                 return None
             raise BusUnavailable(f"could not write {bucket}/{key}") from error
-        return ack.seq
 
     async def _read(self, bucket: str, key: str, *, direct: bool) -> Entry:
         try:

@@ -61,6 +61,8 @@ class Credit:
 
     async def room(self, position: int, timeout_s: float | None = None) -> bool:
         """Wait until `position` may be sent; False if that takes longer than `timeout_s`."""
+        if position < self.limit:
+            return True
         try:
             async with asyncio.timeout(timeout_s):
                 while position >= self.limit:

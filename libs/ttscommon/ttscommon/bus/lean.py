@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Protocol
 
 import nats.errors
@@ -37,10 +38,10 @@ class InTurn:
 
     def __init__(self, receive: Callable[[Any], Awaitable[None]]) -> None:
         self._receive = receive
-        self._waiting: deque[Msg] = deque()
+        self._waiting: deque[Any] = deque()
         self._task: asyncio.Task[None] | None = None
 
-    def __call__(self, message: Msg, /) -> None:
+    def __call__(self, message: Any, /) -> None:
         self._waiting.append(message)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._work())
@@ -114,19 +115,15 @@ class LeanClient(Client):
         """The first answer; raises NoRespondersError, or TimeoutError of the library's."""
         del old_style
         await self.listen_for_answers()
-        first: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
-
-        def hear(message: Msg) -> None:
-            if not first.done():
-                first.set_result(message)
-
-        with self.answered(hear) as reply:
-            await self.publish(subject, payload, reply, headers)
+        loop = asyncio.get_running_loop()
+        first: asyncio.Future[Msg] = loop.create_future()
+        expiry = loop.call_later(timeout, _expire, first)
+        with self.answered(partial(_answer, first)) as reply:
             try:
-                async with asyncio.timeout(timeout):
-                    message = await first
-            except TimeoutError:
-                raise nats.errors.TimeoutError from None
+                await self.publish(subject, payload, reply, headers)
+                message = await first
+            finally:
+                expiry.cancel()
         if message.headers and message.headers.get("Status") == _NO_RESPONDERS:
             raise nats.errors.NoRespondersError
         return message
@@ -203,3 +200,13 @@ class LeanClient(Client):
         if isinstance(hearer, InTurn):
             hearer.stop()
         super()._remove_sub(sid, max_msgs)
+
+
+def _answer(first: asyncio.Future[Msg], message: Msg) -> None:
+    if not first.done():
+        first.set_result(message)
+
+
+def _expire(first: asyncio.Future[Msg]) -> None:
+    if not first.done():
+        first.set_exception(nats.errors.TimeoutError())

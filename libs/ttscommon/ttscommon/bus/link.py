@@ -76,6 +76,7 @@ class Link:
         self._inbox = inbox_prefix(settings.prefix, name)
         self.settings = settings
         self.client = BusClient()
+        self.api_s = tuning.api_s
         self._tuning = tuning
         self._hooks: list[Hook] = []
         self._trouble = _Trouble(tuning)

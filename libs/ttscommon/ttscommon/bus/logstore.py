@@ -12,6 +12,7 @@ from typing import Any, Final
 import nats.js.errors
 import structlog
 
+from ttscommon.bus.append import append
 from ttscommon.bus.direct import DIRECT_BATCH, direct_get
 from ttscommon.bus.faults import (
     WRONG_LAST_SEQUENCE,
@@ -207,14 +208,14 @@ class LogStore:
         headers = {_MESSAGE_ID: message_id, _EXPECTED: str(last)}
         if tenant:
             headers[_TENANT] = tenant
-        ack = await self._jetstream.publish(
+        return await append(
+            self._link,
+            self._link.name(log.stream),
             self._link.subject(log.subject(request_id)),
             data,
-            timeout=self._timeout_s,
-            stream=self._link.name(log.stream),
-            headers=headers,
+            headers,
+            self._timeout_s,
         )
-        return ack.seq
 
     async def _last(self, log: Log, request_id: str, limit_s: float) -> Any:
         stream, subject = self._link.name(log.stream), self._link.subject(log.subject(request_id))

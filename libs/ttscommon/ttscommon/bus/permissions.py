@@ -179,8 +179,8 @@ def _setup(names: _Names) -> list[str]:
 
 
 def _written(log: Log) -> tuple[str, ...]:
-    """What the writer of a log publishes: records, live and to be kept, and a question."""
-    return f"{log.prefix}.*", f"live.{log.prefix}.*", f"offer.{log.prefix}.*"
+    """What the writer of a log publishes: records, to be kept and live, and a question."""
+    return f"{log.prefix}.*", f"live.{log.prefix}.*"
 
 
 def _asked(log: Log) -> tuple[str, ...]:
@@ -194,8 +194,12 @@ def _read(log: Log) -> tuple[str, ...]:
 
 
 def _heard(log: Log) -> tuple[str, ...]:
-    """What a reader of a log hears: records, and what its writer's successor wants to know."""
-    return f"live.{log.prefix}.*", f"offer.{log.prefix}.*"
+    """What a reader of a log hears: records, and what its writer's successor wants to know.
+
+    What the log of audio keeps is not what its readers want.
+    """
+    live = f"live.{log.prefix}.*"
+    return (live,) if log is AUDIO else (f"{log.prefix}.*", live)
 
 
 def _api(action: str, names: Iterable[str]) -> list[str]:

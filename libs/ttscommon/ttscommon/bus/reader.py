@@ -14,11 +14,12 @@ import structlog
 from ttscommon.bus import offers
 from ttscommon.bus.credit import CREDIT_BYTES
 from ttscommon.bus.faults import Unreachable, reason
+from ttscommon.bus.lean import Hearer, InTurn
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore, Stored
 from ttscommon.bus.timeline import Timeline
-from ttscommon.errors import AntiphonError, LogGone, MalformedMessage
-from ttscommon.messages import Chunk, End, LogRecord, decode_record
+from ttscommon.errors import AntiphonError, BusUnavailable, LogGone, MalformedMessage
+from ttscommon.messages import Chunk, End, LogRecord, Takeover, decode_record
 from ttscommon.subjects import Log
 from ttscommon.tasks import stop
 
@@ -32,7 +33,7 @@ class ReaderTuning:
     reconnection or a gap starts a repair at once; mere silence does after `idle_first_s`, longer
     than a chunk's cadence, and doubles up to `idle_most_s`. Between two repairs of one gap lies
     `gap_retry_s`, doubled up to `gap_longest_s`. `gone_s`: how long a writer may take to send again
-    what the store has dropped.
+    what the store has dropped, `ask_s`: to answer, before the log is read.
     """
 
     queued: int = 1024
@@ -43,6 +44,7 @@ class ReaderTuning:
     gap_retry_s: float = 0.05
     gap_longest_s: float = 0.2
     gone_s: float = 1.0
+    ask_s: float = 0.1
 
 
 DEFAULT_TUNING: Final = ReaderTuning()
@@ -79,6 +81,8 @@ class LogReader:
         self._ready: deque[Chunk | End] = deque()
         self._arrived = asyncio.Event()
         self._suspect = asyncio.Event()
+        self._behind = self._lost = False
+        self._questions: InTurn | None = None
         self._stopped = False
         self._more = False
         self._failure: AntiphonError | None = None
@@ -91,11 +95,11 @@ class LogReader:
         link, request_id = self._link, self._request_id
         link.on_reconnect(self._suspect_loss)
         self._subscriptions = [
-            await link.hear(self._log.live(request_id), self._on_live),
-            await link.subscribe(self._log.offer(request_id), self._on_offer),
+            await link.hear(subject, hearer) for subject, hearer in self._heard(request_id)
         ]
         if not self._fresh:
-            self._suspect.set()  # whatever was written before we subscribed is only in the log
+            self._behind = True  # whatever was written before we subscribed is missing
+            self._suspect.set()
         self._repairer = asyncio.create_task(self._repair_loop(), name=f"repair-{request_id}")
         return self
 
@@ -109,6 +113,9 @@ class LogReader:
         # Both hold us in turn: such circles pile up until the collector stops the whole process.
         subscriptions, self._subscriptions = self._subscriptions, []
         repairer, self._repairer = self._repairer, None
+        questions, self._questions = self._questions, None
+        if questions is not None:
+            questions.stop()
         # Before anything that suspends: a cancellation may find us here, and would leave them.
         for subscription in subscriptions:
             await self._link.unsubscribe(subscription)
@@ -129,6 +136,13 @@ class LogReader:
             await self._arrived.wait()
         if self._stopped:
             raise StopAsyncIteration
+        return self._taken()
+
+    def at_hand(self) -> Chunk | End | None:
+        """The next record, if it is here already: for those who would wait with a time limit."""
+        return self._taken() if self._ready and not self._stopped else None
+
+    def _taken(self) -> Chunk | End:
         record = self._ready.popleft()
         self._was_read(record)
         return record
@@ -146,19 +160,41 @@ class LogReader:
         if self._timeline.gap:
             self._suspect.set()
 
+    def _heard(self, request_id: str) -> list[tuple[str, Hearer]]:
+        log = self._log
+        return [(log.live(request_id), self._on_live), (log.subject(request_id), self._on_commit)]
+
     def _on_live(self, message: Incoming) -> None:
-        if self._full:
-            self._more = True  # from the log, when there is room
+        if message.reply:
+            self._questions = self._questions or InTurn(self._on_offer)
+            self._questions(message)
             return
-        try:
-            record = decode_record(message.data)
-        except MalformedMessage as error:
-            log_.warning("live.malformed", request_id=self._request_id, error=error.message)
+        if (record := self._record(message)) is None:
             return
         committed = (message.headers or {}).get("C", "")
         if committed.isdigit():
             self._timeline.committed(int(committed))
         self._take_live(record)
+
+    def _on_commit(self, message: Incoming) -> None:
+        """A record on its way into the log, which may refuse it: no more certain than a live copy.
+
+        A fence that is refused has to be heard by nobody; one that holds comes live.
+        """
+        record = self._record(message)
+        if record is not None and not isinstance(record, Takeover):
+            self._timeline.committed(record.start)  # its writer knows that the log holds so much
+            self._take_live(record)
+
+    def _record(self, message: Incoming) -> LogRecord | None:
+        if self._full:
+            self._more = True  # from the log, when there is room
+            return None
+        try:
+            return decode_record(message.data)
+        except MalformedMessage as error:
+            log_.warning("live.malformed", request_id=self._request_id, error=error.message)
+            return None
 
     def _take_live(self, record: LogRecord) -> None:
         self._deliver(self._timeline.feed_live(record))
@@ -194,6 +230,7 @@ class LogReader:
         await offers.answer(self._link, message, self._timeline.heard(position))
 
     async def _suspect_loss(self) -> None:
+        self._lost = True
         self._suspect.set()
 
     async def _repair_loop(self) -> None:
@@ -204,12 +241,17 @@ class LogReader:
                     await self._suspect.wait()
             except TimeoutError:
                 self._idle_s = min(self._idle_s * 2, self._tuning.idle_most_s)
+                self._lost = True
             self._suspect.clear()
+            if not (self._behind or self._lost or self._more or self._timeline.gap):
+                continue  # what was missing has come meanwhile
             if self._supplied:
                 self._more = True  # whoever reads asks for it when there is room
                 continue
             before = self._timeline.next
-            repaired = await self._repair()
+            lost, self._behind, self._lost = self._lost, False, False
+            repaired = await self._repair(lost=lost)
+            self._lost = self._lost or not repaired
             if repaired and (self._more or not self._timeline.gap):
                 pause_s = self._tuning.gap_retry_s
                 self._read_on_if_room()
@@ -221,15 +263,15 @@ class LogReader:
             pause_s = min(pause_s, self._tuning.gap_longest_s)
             self._suspect.set()
 
-    async def _repair(self) -> bool:
+    async def _repair(self, *, lost: bool) -> bool:
         """Ask the writer first, then the log: one of the two has what is missing.
 
         False if the broker could not be asked: just after its return its streams are not up.
+        `lost`: the writer's word is not enough, for it may be another's log by now.
         """
         self.repairs += 1
-        if not self._more:
-            nack = self._log.nack(self._request_id)
-            await self._link.send_raw(nack, str(self._timeline.next).encode())
+        if not self._more and await self._ask_writer() and not lost:
+            return True
         try:
             found = await self._missing()
         except Unreachable as error:
@@ -239,6 +281,19 @@ class LogReader:
             self._log_sequence = stored.sequence
             self._deliver(self._timeline.feed_log(stored.record))
         return True
+
+    async def _ask_writer(self) -> bool:
+        """Whether there is one that gave all that is missing."""
+        position, limit_s = self._timeline.next, self._tuning.ask_s
+        try:
+            epoch, records = await offers.lacking(
+                self._link, self._log, self._request_id, position, limit_s
+            )
+        except BusUnavailable:
+            return False
+        for record in records:
+            self._take_live(record)
+        return epoch > 0 and epoch >= self._timeline.epoch and not self._timeline.gap
 
     async def _missing(self) -> list[Stored]:
         """What the log holds beyond what is here: mostly nothing, which its last record says.

@@ -36,7 +36,7 @@ class WriterTuning:
     window: int = 64
     recent: int = 16
     positions: int = 8
-    position_s: float = 2.0
+    position_s: float = 4.0
     tail_bytes: int = 1 << 20
     resend_bytes: int = 1 << 18
     credit_bytes: int = CREDIT_BYTES

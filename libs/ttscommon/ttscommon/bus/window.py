@@ -30,7 +30,7 @@ class Window:
         self._room = room
         self._waiting: deque[Pending] = deque()
         self._recent: deque[Pending] = deque(maxlen=recent)
-        self._changed = asyncio.Condition()
+        self._changed: list[asyncio.Future[None]] = []
 
     def __iter__(self) -> Iterator[Pending]:
         """What is not committed."""
@@ -40,51 +40,51 @@ class Window:
     def empty(self) -> bool:
         return not self._waiting
 
+    @property
+    def start(self) -> int | None:
+        """The position from which on everything is here; None if nothing is."""
+        kept = self._recent or self._waiting
+        return kept[0].record.start if kept else None
+
     async def add(self, pending: Pending) -> None:
         """Waits for room."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: len(self._waiting) < self._room or self.failure)
-            if self.failure is not None:
-                raise self.failure
-            self._waiting.append(pending)
-            self._changed.notify_all()
+        await self._wait(lambda: len(self._waiting) < self._room or self.failure is not None)
+        if self.failure is not None:
+            raise self.failure
+        self._waiting.append(pending)
+        self._tell()
 
     async def oldest(self) -> Pending:
         """What is to be committed next; waits for it."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: bool(self._waiting))
-            return self._waiting[0]
+        await self._wait(lambda: bool(self._waiting))
+        return self._waiting[0]
 
-    async def committed(self) -> None:
+    def committed(self) -> None:
         """The oldest one is."""
-        async with self._changed:
-            self._recent.append(self._waiting.popleft())
-            self._changed.notify_all()
+        self._recent.append(self._waiting.popleft())
+        self._tell()
 
-    async def skip_to(self, position: int, rewrite: Callable[[LogRecord], Pending]) -> None:
+    def skip_to(self, position: int, rewrite: Callable[[LogRecord], Pending]) -> None:
         """Drop what the log holds already; a record that it holds half of is rewritten."""
-        async with self._changed:
-            while self._waiting and self._waiting[0].record.end <= position:
-                if isinstance(self._waiting[0].record, End):
-                    break
-                self._waiting.popleft()
-            if self._waiting and self._waiting[0].record.start < position:
-                chunk = self._waiting[0].record
-                if not isinstance(chunk, End | Position | Takeover):
-                    self._waiting[0] = rewrite(chunk.tail(position))
-            self._changed.notify_all()
+        while self._waiting and self._waiting[0].record.end <= position:
+            if isinstance(self._waiting[0].record, End):
+                break
+            self._waiting.popleft()
+        if self._waiting and self._waiting[0].record.start < position:
+            chunk = self._waiting[0].record
+            if not isinstance(chunk, End | Position | Takeover):
+                self._waiting[0] = rewrite(chunk.tail(position))
+        self._tell()
 
-    async def fail(self, error: AntiphonError) -> None:
+    def fail(self, error: AntiphonError) -> None:
         """Nothing more can be committed."""
-        async with self._changed:
-            self.failure = error
-            self._waiting.clear()
-            self._changed.notify_all()
+        self.failure = error
+        self._waiting.clear()
+        self._tell()
 
     async def until(self, done: Callable[[], bool]) -> None:
         """Wait until `done`, which is asked after every change, or it has failed."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self.failure is not None or done())
+        await self._wait(lambda: self.failure is not None or done())
 
     def behind(self, position: int) -> list[Pending]:
         """What a reader may lack that has everything before `position`."""
@@ -93,6 +93,18 @@ class Window:
             for pending in (*self._recent, *self._waiting)
             if pending.record.end > position or isinstance(pending.record, End)
         ]
+
+    async def _wait(self, done: Callable[[], bool]) -> None:
+        while not done():
+            change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._changed.append(change)
+            await change
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, []
+        for change in changed:
+            if not change.done():
+                change.set_result(None)
 
 
 class Tail:

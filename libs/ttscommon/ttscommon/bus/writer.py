@@ -1,4 +1,4 @@
-"""The writing half of a log: a chunk is delivered live at once and committed right behind."""
+"""The writing half of a log: a chunk is delivered at once, by its commit or right before it."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ class LogWriter:
         self._committed = 0
         self._written = 0
         self._window = Window(tuning.window, tuning.recent)
+        self._live = log.live(request_id)
         self._subscription: object | None = None
         self._committer: asyncio.Task[None] | None = None
 
@@ -148,9 +149,12 @@ class LogWriter:
             raise ValueError("the log has its end already")
 
     async def _append(self, record: LogRecord) -> None:
+        """Readers hear a commit on its way to the log: what has to wait for its own goes live."""
         pending = self._pending(record)
+        at_once = self._settled and self._window.empty
         await self._window.add(pending)
-        await self._send(pending)
+        if not at_once:
+            await self._send(pending)
 
     def _pending(self, record: LogRecord) -> Pending:
         own = msgspec.structs.replace(record, epoch=self._epoch)
@@ -194,7 +198,7 @@ class LogWriter:
                 self._sequence = await self._commit(takeover, encode(takeover), owning=False)
             except Fenced:
                 return False
-        await self._window.skip_to(tail.position, self._pending)
+        self._window.skip_to(tail.position, self._pending)
         self._committed = max(self._committed, tail.position)
         self._settled = True
         return True
@@ -241,9 +245,9 @@ class LogWriter:
                 pending = await self._window.oldest()
                 self._sequence = await self._commit(pending.record, pending.data)
                 self._committed = pending.record.end
-                await self._window.committed()
+                self._window.committed()
         except AntiphonError as error:
-            await self._window.fail(error)
+            self._window.fail(error)
 
     async def _commit(self, record: LogRecord, data: bytes, *, owning: bool = True) -> int:
         self._written += 1
@@ -265,17 +269,23 @@ class LogWriter:
         )
 
     async def _send(self, pending: Pending) -> None:
-        await self._link.send_raw(
-            self._log.live(self._request_id), pending.data, {"C": str(self._committed)}
-        )
+        await self._link.send_raw(self._live, pending.data, {"C": str(self._committed)})
 
     async def _on_nack(self, message: Incoming) -> None:
         try:
             position = int(message.data)
         except ValueError:
             return
-        for pending in self._window.behind(position):
-            await self._send(pending)
+        if not message.reply:
+            return
+        epoch = self._epoch if self._keeps(position) else 0
+        kept = [pending.data for pending in self._window.behind(position)]
+        await offers.send_again(self._link, message, epoch, kept)
+
+    def _keeps(self, position: int) -> bool:
+        """All that there is from `position` on is here."""
+        start = self._window.start
+        return self._settled and position >= (self.position if start is None else start)
 
     async def _resend_window(self) -> None:
         for pending in self._window:

@@ -239,6 +239,8 @@ class Speech:
         await self._services.bus.send(subject, Playback(self.request_id, position_s))
 
     async def _next_record(self) -> object:
+        if (record := self._reader.at_hand()) is not None:
+            return record
         while True:
             patience = self._patience()
             left_s = patience.left_s(time.monotonic())

@@ -3,6 +3,10 @@
 The second chunk is the only one that is ever late: it has the sound of the first to be made in,
 and nothing else. So a busy engine sends a longer first one, and a second that is as short as can
 be; the frames that this costs the first sound are the ones that keep it from running dry.
+
+A chunk costs the bus and the next stage the same whatever its length. So listeners who have much in
+hand get longer ones than the regular, where an engine is done with them as soon as with a regular
+one under load: a death then costs no more than it did.
 """
 
 from __future__ import annotations
@@ -35,7 +39,9 @@ class ChunkSizes:
     """Sizes in frames. The decoder's own window is the vocoder's affair, not one of these.
 
     The first chunk has `initial` frames, and `busy_growth` more for an engine that needs all of
-    its time for the streams it has. Those behind it have at least `least`.
+    its time for the streams it has. Those behind it have at least `least`. One beyond `regular`
+    has at most `ample` times as many, and is made within `ample_s` seconds for every second that a
+    regular one lasts.
     """
 
     initial: int = 2
@@ -44,6 +50,8 @@ class ChunkSizes:
     slack_share: float = 0.5
     least: int = 2
     busy_growth: float = 2.0
+    ample: float = 2.0
+    ample_s: float = 0.5
 
     def __post_init__(self) -> None:
         if not 1 <= self.initial <= self.regular:
@@ -52,16 +60,24 @@ class ChunkSizes:
             raise ValueError("growth >= 1 and 0 < slack_share <= 1")
         if self.least < 1 or self.busy_growth < 0.0:
             raise ValueError("least >= 1 and busy_growth >= 0")
+        if self.ample < 1.0 or self.ample_s <= 0.0:
+            raise ValueError("ample >= 1 and ample_s > 0")
 
     def first(self, busy: float) -> int:
         """Frames of the first chunk. `busy`: the share of real time that all streams need."""
         return min(self.initial + int(busy * self.busy_growth), self.regular)
 
-    def next(self, last: int, slack_frames: float) -> int:
-        """Frames of a chunk that follows one of `last`.
+    def next(self, last: int, slack_frames: float, busy: float) -> int:
+        """Frames of a chunk that follows one of `last`; `busy` as in `first`.
 
         It may grow only while the listener holds enough sound to wait for it: to at most `growth`
         times the last one and at most `slack_share` of the slack.
         """
-        size = min(int(last * self.growth), int(slack_frames * self.slack_share), self.regular)
-        return max(size, min(self.least, self.regular))
+        most = self.most(busy)
+        size = min(int(last * self.growth), int(slack_frames * self.slack_share), most)
+        return max(size, min(self.least, most))
+
+    def most(self, busy: float) -> int:
+        """Frames of the longest chunk."""
+        made = self.ample_s / busy if busy > 0.0 else self.ample
+        return int(self.regular * max(1.0, min(self.ample, made)))

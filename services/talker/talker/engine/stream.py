@@ -179,12 +179,12 @@ class Stream:
         if not pending or self.credit < 1:
             return 0
         if self.sent_chunks:
-            size = sizes.next(self.last_frames, self.slack_at(now) * self.frame_rate_hz)
+            size = sizes.next(self.last_frames, self.slack_at(now) * self.frame_rate_hz, busy)
         else:
             size = sizes.first(busy)
             self.lacking = max(0, size - pending)
         if pending >= size:
-            return min(pending, sizes.regular)
+            return min(pending, sizes.most(busy))
         return pending if self._dry else 0
 
     @property

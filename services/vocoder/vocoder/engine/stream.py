@@ -23,7 +23,7 @@ from vocoder.pcm import to_pcm
 # A listener that has so much in hand loses nothing by a longer piece, and a piece costs every
 # process on its way the same whatever its length. Longer than a starved stream waits for its turn.
 _AMPLE_S: Final = 3.0
-_LONG_S: Final = 1.0
+_LONG_S: Final = 2.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,10 +51,19 @@ def test_without_slack_chunks_stay_small() -> None:
     assert cut(2, 3, 8, 0.0) == 2
 
 
-def test_with_slack_chunks_double_up_to_the_regular_size() -> None:
-    assert cut(3, 1, 2, 10.0) == 0
-    assert cut(4, 1, 2, 10.0) == 4
-    assert cut(25, 9, 25, 10.0) == 25
+def test_with_slack_chunks_double_up_to_the_regular_size_of_a_busy_engine() -> None:
+    assert cut(3, 1, 2, 10.0, busy=0.5) == 0
+    assert cut(4, 1, 2, 10.0, busy=0.5) == 4
+    assert cut(60, 9, 25, 10.0, busy=0.5) == 25
+
+
+def test_a_listener_with_much_in_hand_gets_longer_chunks_that_are_made_soon() -> None:
+    assert cut(25, 9, 25, 10.0, busy=0.1) == 0
+    assert cut(60, 9, 25, 10.0, busy=0.1) == 50
+    assert cut(60, 9, 25, 10.0) == 50
+    assert cut(25, 9, 25, 2.0, busy=0.1) == 25
+    assert SIZES.most(0.4) == 31
+    assert SIZES.most(0.9) == SIZES.regular
 
 
 def test_the_rest_goes_when_the_stream_is_done() -> None:
@@ -75,10 +84,10 @@ def test_a_family_recommends_sizes_in_seconds_and_settings_override_them() -> No
 @given(
     st.integers(0, 200), st.integers(0, 20), st.integers(1, 25), st.floats(-5, 60), st.booleans()
 )
-def test_a_chunk_never_holds_more_than_there_is_or_than_the_regular_size(
+def test_a_chunk_never_holds_more_than_there_is_or_than_the_longest(
     pending: int, sent: int, last: int, slack_s: float, done: bool
 ) -> None:
     count = cut(pending, sent, last, slack_s, done=done)
-    assert 0 <= count <= min(pending, SIZES.regular)
+    assert 0 <= count <= min(pending, SIZES.most(0.0))
     if done and pending:
         assert count > 0

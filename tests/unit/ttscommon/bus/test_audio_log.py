@@ -106,7 +106,7 @@ async def test_the_log_holds_positions_seconds_apart_and_no_samples(bus: Bus, ot
         records = await drain(reader)
     assert samples(records) == numbers(0, 100 * STEP)
     logged = [each.record for each in await bus.logs.read(AUDIO, "r", 0)]
-    assert [record.start for record in logged] == [STEP, 33 * STEP, 65 * STEP, 97 * STEP, 100_000]
+    assert [record.start for record in logged] == [STEP, 65 * STEP, 100_000]
     assert all(isinstance(record, Position) for record in logged[:-1])
     assert isinstance(logged[-1], End)
 
@@ -164,7 +164,7 @@ async def test_what_is_sent_again_is_not_logged_again(bus: Bus, other: Bus) -> N
     await put(writer, 70)
     await finish(writer)
     logged = [each.record.start for each in await bus.logs.read(AUDIO, "r", 0)]
-    assert logged == [STEP, 33 * STEP, 65 * STEP, 70 * STEP]
+    assert logged == [STEP, 65 * STEP, 70 * STEP]
 
 
 async def test_a_reader_further_ahead_waits_and_does_not_drive_the_writer_to_and_fro(
@@ -211,13 +211,13 @@ async def test_a_successor_that_nobody_answers_begins_where_a_client_comes_back(
     second = await other.audio_writer("r", 2)
     assert second.listener is None
     hearing = asyncio.create_task(second.heard())
-    async with bus.audio_reader("r", 34_567) as reader:
+    async with bus.audio_reader("r", 66_567) as reader:
         listener = await asyncio.wait_for(hearing, 10)
-        assert listener.start == 34_567
-        assert (await second.begin(listener)).frame == 33
-        await second.put(audio(34_567, 36_000))
+        assert listener.start == 66_567
+        assert (await second.begin(listener)).frame == 65
+        await second.put(audio(66_567, 68_000))
         await finish(second)
-        assert samples(await drain(reader)) == numbers(34_567, 36_000)
+        assert samples(await drain(reader)) == numbers(66_567, 68_000)
 
 
 async def test_a_checkpoint_outlives_one_successor_after_another(bus: Bus, other: Bus) -> None:
@@ -328,7 +328,6 @@ async def test_malformed_messages_on_a_log_are_skipped(bus: Bus, other: Bus) -> 
         writer = await bus.audio_writer("r", 1)
         await bus.link.send_raw(AUDIO.live("r"), b"\xc1 not msgpack")
         await bus.link.send_raw(AUDIO.nack("r"), b"not a number")
-        await bus.link.send_raw(AUDIO.offer("r"), b"not a number")
         await put(writer, 2)
         await finish(writer)
         assert samples(await drain(reader)) == numbers(0, 2 * STEP)

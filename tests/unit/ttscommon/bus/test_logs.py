@@ -6,6 +6,7 @@ import asyncio
 import gc
 import weakref
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ import pytest_asyncio
 from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.takeover import WriterTuning
-from ttscommon.errors import Fenced, NoResponders
-from ttscommon.messages import Chunk, CodecChunk, End, Tensor
+from ttscommon.errors import BusUnavailable, Fenced, NoResponders
+from ttscommon.messages import Chunk, CodecChunk, End, Takeover, Tensor, encode
 from ttscommon.subjects import CODES
 
 STEP = 100
@@ -93,12 +94,60 @@ async def test_live_messages_lost_on_the_way_come_again(
         assert positions(await drain(reader)) == list(range(30 * STEP))
 
 
+async def test_a_record_whose_commit_need_not_wait_goes_out_once(
+    bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[bytes] = []
+    monkeypatch.setattr(bus.link, "send_raw", partial(_note, copies))
+    async with other.reader(CODES, "r", fresh=True) as reader:
+        writer = await bus.writer(CODES, "r", 1)
+        await put(writer, 1)
+        heard = [await anext(reader)]
+        assert copies == []
+        monkeypatch.setattr(bus.logs, "commit", _never)
+        await put(writer, 1)  # on its way to a log that does not take it
+        await put(writer, 1)
+        assert len(copies) == 1
+        await writer.release()
+    assert positions(heard) == list(range(STEP))
+
+
+async def _note(copies: list[bytes], subject: str, data: bytes, headers: object = None) -> None:
+    del subject, headers
+    copies.append(data)
+
+
+async def test_a_fence_that_the_log_may_refuse_is_heard_by_nobody(bus: Bus, other: Bus) -> None:
+    async with other.reader(CODES, "r", fresh=True) as reader:
+        writer = await bus.writer(CODES, "r", 1)
+        await put(writer, 1)
+        fence = encode(Takeover("r", 0, epoch=9))
+        await bus.link.send_raw(CODES.subject("r"), fence, {"Nats-Expected-Stream": "another"})
+        await put(writer, 1)
+        await finish(writer)
+        assert positions(await drain(reader)) == list(range(2 * STEP))
+
+
+async def test_a_reader_that_comes_soon_has_all_from_the_writer_without_the_log(
+    bus: Bus, other: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = await bus.writer(CODES, "r", 1)
+    await put(writer, 9)
+    await committed(bus, 9)
+    monkeypatch.setattr(other.logs, "tail", _never)
+    async with other.reader(CODES, "r") as reader:
+        heard = [await anext(reader) for _ in range(9)]
+        await finish(writer)
+        assert positions(heard + await drain(reader)) == list(range(9 * STEP))
+
+
 async def test_malformed_messages_on_a_log_are_skipped(bus: Bus, other: Bus) -> None:
     async with other.reader(CODES, "r") as reader:
         writer = await bus.writer(CODES, "r", 1)
         await bus.link.send_raw(CODES.live("r"), b"\xc1 not msgpack")
         await bus.link.send_raw(CODES.nack("r"), b"not a number")
-        await bus.link.send_raw(CODES.offer("r"), b"not a number")
+        with pytest.raises(BusUnavailable):
+            await bus.link.request(CODES.live("r"), b"not a number", 0.05)
         await put(writer, 2)
         await finish(writer)
         assert positions(await drain(reader)) == list(range(2 * STEP))

@@ -36,7 +36,7 @@ async def test_a_full_window_is_waited_for_until_the_oldest_is_committed() -> No
     await settle()
     assert not third.done()
     assert (await window.oldest()).record.start == 0
-    await window.committed()
+    window.committed()
     await third
     assert spans(list(window)) == [(2, 4), (4, 6)]
 
@@ -45,8 +45,8 @@ async def test_what_a_reader_lacks_is_found_among_what_was_committed_lately() ->
     window = Window(room=8, recent=1)
     for start in (0, 2, 4):
         await window.add(text(start, "xy"))
-    await window.committed()
-    await window.committed()
+    window.committed()
+    window.committed()
     assert spans(window.behind(3)) == [(2, 4), (4, 6)]
     assert spans(window.behind(4)) == [(4, 6)]
     assert spans(window.behind(0)) == [(2, 4), (4, 6)]  # the first is only in the log by now
@@ -62,7 +62,7 @@ async def test_what_the_log_holds_already_is_skipped_and_half_of_it_rewritten() 
     window = Window(room=8, recent=0)
     for start in (0, 2, 4):
         await window.add(text(start, "xy"))
-    await window.skip_to(3, pending)
+    window.skip_to(3, pending)
     assert spans(list(window)) == [(3, 4), (4, 6)]
 
 
@@ -70,7 +70,7 @@ async def test_the_end_is_not_skipped() -> None:
     window = Window(room=8, recent=0)
     await window.add(text(0, "ab"))
     await window.add(pending(End("r", 2, "ok")))
-    await window.skip_to(2, pending)
+    window.skip_to(2, pending)
     assert spans(list(window)) == [(2, 2)]
 
 
@@ -80,7 +80,7 @@ async def test_a_failure_reaches_who_waits_and_who_comes_later() -> None:
     waiting = asyncio.create_task(window.add(text(2, "cd")))
     emptied = asyncio.create_task(window.until(lambda: False))
     await settle()
-    await window.fail(Fenced("another worker has it", owner=2))
+    window.fail(Fenced("another worker has it", owner=2))
     with pytest.raises(Fenced):
         await waiting
     await emptied
@@ -95,14 +95,14 @@ async def test_who_waits_for_an_empty_window_is_told_of_the_last_commit() -> Non
     closing = asyncio.create_task(window.until(lambda: window.empty))
     await settle()
     assert not closing.done()
-    await window.committed()
+    window.committed()
     await closing
 
 
 async def test_a_failure_that_passes_is_kept_for_the_writer() -> None:
     window = Window(room=4, recent=0)
     failure = BusUnavailable("no leader")
-    await window.fail(failure)
+    window.fail(failure)
     assert window.failure is failure
 
 

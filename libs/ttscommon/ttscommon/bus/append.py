@@ -1,0 +1,42 @@
+"""What JetStream is to keep: published, and the broker's word that it is kept."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import nats.errors
+import nats.js.errors
+
+from ttscommon.bus.link import Link
+
+_STREAM: Final = "Nats-Expected-Stream"
+
+
+class _Word(msgspec.Struct):
+    seq: int = 0
+    error: dict[str, Any] | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Word)
+
+
+async def append(
+    link: Link, stream: str, subject: str, data: bytes, headers: dict[str, str], timeout_s: float
+) -> int:
+    """The message's sequence in the stream; names are the broker's.
+
+    Raises APIError where the broker refuses it, or one of `Unreachable`.
+    """
+    headers[_STREAM] = stream
+    try:
+        answer = await link.client.request(subject, data, timeout=timeout_s, headers=headers)
+    except nats.errors.NoRespondersError:
+        raise nats.js.errors.NoStreamResponseError from None
+    try:
+        word = _decoder.decode(answer.data)
+    except msgspec.MsgspecError as error:
+        raise nats.errors.Error(str(error)) from error
+    if word.error is not None:
+        raise nats.js.errors.APIError.from_error(word.error)
+    return word.seq
