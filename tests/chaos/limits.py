@@ -40,9 +40,6 @@ _LIMITS = {
 # More than the gateways' turns take, and far less than the speeches of the first wave.
 _BETWEEN_S = 1.0
 
-# Gateways tell each other everything once a second.
-_ACQUAINTED_S = 3.0
-
 
 @dataclass(frozen=True)
 class Found:
@@ -77,7 +74,6 @@ async def measure(folder: Path) -> dict[str, Found]:
     async with chaos_stack(
         folder / "stack", lambda name, line: None, gateways=_GATEWAYS, gateway=gateway
     ) as stack:
-        await asyncio.sleep(_ACQUAINTED_S)
         return {name: await _limit(stack, name, limit) for name, limit in _LIMITS.items()}
 
 

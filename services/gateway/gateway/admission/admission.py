@@ -69,9 +69,11 @@ class Admission:
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     peers: Peers = field(default_factory=Peers)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    acquainted: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.idle.set()
+        self.acquainted.set()
         tenants = self.keys.tenants
         self._shares = Shares({name: tenant.weight for name, tenant in tenants.items()})
         self._limits = KeyLimits(tenants, self.peers, lambda name: self._shares.held[name])
@@ -123,8 +125,16 @@ class Admission:
             self.metrics.active.labels("gateway", *listener).dec()
 
     async def turn(self, applicant: Applicant) -> Applicant:
-        """Wait while this gateway has taken its part of what the other gateways see as free too."""
-        if applicant.resumed or not self.peers:
+        """Wait while this gateway has taken its part of what the other gateways see as free too,
+        and, for a key that has limits, until it knows of them.
+        """
+        if applicant.resumed:
+            return applicant
+        if self._limits.limited(applicant.tenant):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.acquaintance_s):
+                    await self.acquainted.wait()
+        if not self.peers:
             return applicant
         free = await self._turnstile.wait(lambda: dict(self._free(applicant)))
         return applicant if free else replace(applicant, crowded=True)

@@ -25,11 +25,12 @@ log_ = structlog.get_logger(__name__)
 @dataclass(frozen=True)
 class ExchangeTuning:
     """Seconds. `pause_s`: the least between two words, half of a turn's window. `beat_s`: the most;
-    such a word says everything.
+    such a word says everything. `answer_s`: how long the others may take to answer the first word.
     """
 
     pause_s: float = 0.05
     beat_s: float = 1.0
+    answer_s: float = 0.2
 
 
 class Kept(Protocol):
@@ -56,15 +57,21 @@ class Exchange:
         self._kept = kept
         self._tuning = tuning
         self._clock = clock
+        self._answers: asyncio.TimerHandle | None = None
+        admission.acquainted.clear()
 
     async def run(self) -> None:
         """Tell and hear until cancelled; the others are told that this gateway has gone."""
         subject = subjects.gateway_use("*")
         subscription: Any = await self._bus.link.subscribe(subject, self._on_use)
         try:
+            await self._say(self._admission.use(self._bus.worker_id, whole=True))
             while True:
                 await self._tell_when_changed()
         finally:
+            if self._answers is not None:
+                self._answers.cancel()
+            self._admission.acquainted.set()
             await self._say(GatewayUse(self._bus.worker_id, leaving=True))
             await self._bus.link.unsubscribe(subscription)
 
@@ -95,6 +102,9 @@ class Exchange:
         self._kept.hear(use.gateway, use.needs)
         if use.gateway == self._bus.worker_id:
             self._admission.echo(use)
+            if self._answers is None:  # the others have heard the first word by now
+                loop, acquainted = asyncio.get_running_loop(), self._admission.acquainted
+                self._answers = loop.call_later(self._tuning.answer_s, acquainted.set)
             return
         met = use.gateway not in self._admission.peers and not use.leaving
         self._admission.hear(use)

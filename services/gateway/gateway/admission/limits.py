@@ -21,6 +21,10 @@ class KeyLimits:
         self._allowances = {name: Allowance(tenant) for name, tenant in tenants.items()}
         self._told: dict[str, TenantUse] = {}
 
+    def limited(self, tenant: str) -> bool:
+        """Whether it has any."""
+        return self._tenants[tenant].limited
+
     def check(self, tenant: str, characters: int, now: float) -> None:
         """Raises RateLimited if the tenant may have no stream more; takes nothing."""
         free = self.free_streams(tenant)

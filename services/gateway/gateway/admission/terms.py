@@ -17,7 +17,8 @@ class AdmissionLimits:
     A stream beyond its tenant's share gets `borrowed_priority`. How long a stream keeps its slot
     is a moving average that starts at `first_hold_s`. Predictions are corrected by at most
     `bias_most`. A first sound may take `alone_factor` times what it takes a request alone before
-    it is refused, a borrowed stream's `borrowed_factor`.
+    it is refused, a borrowed stream's `borrowed_factor`. A key with limits waits for at most
+    `acquaintance_s` where a gateway does not know the others yet.
     """
 
     borrowed_priority: int = 3
@@ -28,6 +29,7 @@ class AdmissionLimits:
     bias_most: float = 4.0
     alone_factor: float = 2.0
     borrowed_factor: float = 1.3
+    acquaintance_s: float = 1.0
     floods: FloodLimits = field(default_factory=FloodLimits)
 
 

@@ -167,6 +167,19 @@ async def test_a_gateway_that_comes_later_knows_what_a_key_has_used(
         await late.stop()
 
 
+@pytest.mark.parametrize("fronts", [LIMITED], indirect=True)
+async def test_a_gateway_that_has_just_come_asks_the_others_before_a_limited_key_gets_anything(
+    fronts: list[Front], broker: Any
+) -> None:
+    await burst(fronts[:1], 8, "acme")
+    late = Front(await Bus.connect(broker.bus, "gateway"), LIMITED)
+    try:
+        assert not late.admission.acquainted.is_set()
+        assert not await late.ask("acme")
+    finally:
+        await late.stop()
+
+
 async def test_a_gateway_that_leaves_holds_nothing_any_more(fronts: list[Front]) -> None:
     assert await burst(fronts[:1], SLOTS) == SLOTS
     await until(lambda: fronts[1].admission.peers.streams("m") == SLOTS)
