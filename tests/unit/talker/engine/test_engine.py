@@ -191,7 +191,7 @@ def test_text_that_comes_late_is_waited_for(depth: int) -> None:
 
 @both_depths
 def test_a_stream_that_nobody_takes_from_pauses_and_the_others_go_on(depth: int) -> None:
-    desk = Desk(sizes=ChunkSizes(1, 1), depth=depth)
+    desk = Desk(sizes=ChunkSizes(1, 1, ample=1.0), depth=depth)
     desk.deaf.add("stuck")
     desk.open("stuck", "x" * 100)
     desk.open("free", "x" * 100)
