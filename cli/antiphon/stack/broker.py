@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import sysconfig
@@ -49,7 +50,7 @@ class BrokerProgram:
         path = self.folder / "nats.conf"
         path.touch(mode=0o600)
         path.write_text(self._configuration(ports.get("nats", self.port)))
-        return Command((find_server(), "--config", str(path)), {})
+        return Command((find_server(), "--config", str(path)), _few_threads())
 
     def bound(self, pid: int) -> Ports | None:
         """Read the ports file that nats-server writes when it listens."""
@@ -97,6 +98,14 @@ cluster {{
   routes: [ {routes} ]
 }}
 """
+
+
+def _few_threads() -> dict[str, str]:
+    """A broker beside engines: a thread for every four processors carries what these can speak.
+
+    With more of them Go's scheduler looks for work in each, a fifth of the broker's time.
+    """
+    return {"GOMAXPROCS": os.environ.get("GOMAXPROCS", str(max(1, (os.cpu_count() or 1) // 4)))}
 
 
 def find_server() -> str:
