@@ -151,7 +151,7 @@ class HeldLease:
     lease: Lease
     revision: int = 0
     holder: str = ""
-    _others_left: bool = False
+    _others_left: bool = field(default=False, init=False)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:

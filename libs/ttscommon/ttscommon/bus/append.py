@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -22,15 +23,20 @@ _decoder: Final = msgspec.json.Decoder(_Word)
 
 
 async def append(
-    link: Link, stream: str, subject: str, data: bytes, headers: dict[str, str], timeout_s: float
+    link: Link,
+    stream: str,
+    subject: str,
+    data: bytes,
+    headers: Mapping[str, str],
+    timeout_s: float,
 ) -> int:
     """The message's sequence in the stream; names are the broker's.
 
     Raises APIError where the broker refuses it, or one of `Unreachable`.
     """
-    headers[_STREAM] = stream
+    told = {**headers, _STREAM: stream}
     try:
-        answer = await link.client.request(subject, data, timeout=timeout_s, headers=headers)
+        answer = await link.client.request(subject, data, timeout=timeout_s, headers=told)
     except nats.errors.NoRespondersError:
         raise nats.js.errors.NoStreamResponseError from None
     try:

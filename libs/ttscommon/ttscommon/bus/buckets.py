@@ -142,7 +142,7 @@ class Buckets:
     ) -> int | None:
         try:
             stream, subject = self._stream(bucket), self._subject(bucket, key)
-            return await append(self._link, stream, subject, value, dict(headers), self._link.api_s)
+            return await append(self._link, stream, subject, value, headers, self._link.api_s)
         except Unreachable as error:
             if code_of(error) == WRONG_LAST_SEQUENCE:
                 return None

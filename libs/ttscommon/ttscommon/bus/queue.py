@@ -16,6 +16,7 @@ import nats.js.errors
 import structlog
 
 from ttscommon import tracing
+from ttscommon.bus.append import append
 from ttscommon.bus.deliveries import NAK, JobFeed
 from ttscommon.bus.direct import direct_get
 from ttscommon.bus.faults import QUEUE_FULL, WRONG_LAST_SEQUENCE, Unreachable, code_of, reason
@@ -205,14 +206,15 @@ class JobQueue:
             return await self._send(stage, request, headers)
 
     async def _send(self, stage: Stage, request: SpeechRequest, headers: dict[str, str]) -> bool:
-        subject, data = stage.job(request.model, request.request_id), encode(request)
-        stream = self._stream(stage)
-        tuning = self._tuning
+        subject = self._link.subject(stage.job(request.model, request.request_id))
+        stream, data = self._stream(stage), encode(request)
+        timeout_s, tuning = self._link.settings.publish_timeout_s, self._tuning
         deadline_s = time.monotonic() + tuning.submit_s
         pause_s = tuning.first_pause_s
         while True:
             try:
-                await self._or_reconnected(self._publish(stream, subject, data, headers))
+                publishing = append(self._link, stream, subject, data, headers, timeout_s)
+                await self._or_reconnected(publishing)
                 return True
             except nats.js.errors.APIError as error:
                 if code_of(error) == QUEUE_FULL:
@@ -226,17 +228,6 @@ class JobQueue:
                 raise BusUnavailable("the broker did not take the job in time")
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, tuning.longest_pause_s)
-
-    async def _publish(
-        self, stream: str, subject: str, data: bytes, headers: dict[str, str]
-    ) -> None:
-        await self._link.jetstream.publish(
-            self._link.subject(subject),
-            data,
-            timeout=self._link.settings.publish_timeout_s,
-            stream=stream,
-            headers=dict(headers),
-        )
 
     def _stream(self, stage: Stage) -> str:
         return self._link.name(stage.stream)
