@@ -9,7 +9,7 @@
 # make soak               5,000 requests of every kind, clients leaving: does anything grow or stay?
 # make fleet              100 listeners on 27 processes, four of which die each minute: ARGS=
 # make bench              load against a running stack: URL=, ARGS=
-# make voice BUDGET=140   train the default voice, in minutes of one core
+# make voice BUDGET=120   train the default voice, in minutes of one core
 # make voice-eval         measure it; make voice-page: listen to it
 # make goldens            run the official Qwen3-TTS package; our networks are held to its results
 # make lock               write requirements*.txt anew
@@ -27,7 +27,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 PORT ?= 8000
 URL ?= http://127.0.0.1:8000
-BUDGET ?= 140
+BUDGET ?= 120
 PYTHON312 ?= python3.12
 TORCH_INDEX ?=
 ARGS ?=

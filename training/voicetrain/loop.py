@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,32 @@ Losses = dict[str, Tensor]
 def placed(array: np.ndarray[Any, Any]) -> Tensor:
     """The array where training happens: `with torch.device(...)` says where that is."""
     return torch.from_numpy(array).to(torch.get_default_device())
+
+
+def autocast() -> torch.autocast:
+    """Products in bfloat16 where the default device is faster with them.
+
+    A CPU without instructions for them takes twenty times as long as in float32.
+    """
+    device = torch.get_default_device().type
+    enabled = device != "cpu" or bfloat16_pays()
+    return torch.autocast(device, torch.bfloat16, enabled=enabled)
+
+
+@cache
+def bfloat16_pays() -> bool:
+    """Whether this CPU multiplies faster in bfloat16 than in float32; tried out."""
+    return _product_s(torch.bfloat16) < _product_s(torch.float32)
+
+
+def _product_s(dtype: torch.dtype) -> float:
+    a, b = torch.ones(512, 256, dtype=dtype), torch.ones(256, 256, dtype=dtype)
+    times = []
+    for _ in range(4):
+        began = time.perf_counter()
+        torch.mm(a, b)
+        times.append(time.perf_counter() - began)
+    return min(times)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from voicetrain.loop import Losses, Schedule, train
+from voicetrain import loop
+from voicetrain.loop import Losses, Schedule, autocast, bfloat16_pays, train
 
 
 def test_the_rate_warms_up_and_falls_to_its_floor() -> None:
@@ -47,3 +48,16 @@ def test_a_spent_budget_trains_no_more(tmp_path: Path) -> None:
     again = nn.Linear(4, 4)
     assert run(again, checkpoint, 0.2) == []
     torch.testing.assert_close(again.weight, model.weight)
+
+
+@pytest.mark.parametrize(("pays", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_products_are_in_bfloat16_only_where_it_pays(
+    pays: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = {torch.bfloat16: 1.0 if pays else 3.0, torch.float32: 2.0}
+    monkeypatch.setattr(loop, "_product_s", seconds.__getitem__)
+    bfloat16_pays.cache_clear()
+    with autocast():
+        product = torch.ones(2, 2) @ torch.ones(2, 2)
+    bfloat16_pays.cache_clear()
+    assert product.dtype == dtype

@@ -29,7 +29,7 @@ VOICE = Path("voices/vesper")
 MEMORY = Path("build/vesper-eval.jsonl")
 TOLERANCE = Path("build/vesper-tolerance.json")
 PAGE = Path("build/vesper-page")
-BUDGET_MINUTES = 140.0
+BUDGET_MINUTES = 120.0
 COMMANDS = ("make", "export", "eval", "card", "page", "tolerance")
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vocoder.codecs.vesper_net import HOPS_PER_FRAME, VesperDecoder
 from voicetrain.data import Array
-from voicetrain.loop import Losses, Schedule, placed, train
+from voicetrain.loop import Losses, Schedule, autocast, placed, train
 
 BATCH = 12
 FRAMES = 30
@@ -100,7 +100,7 @@ def train_decoder(
     def losses(step: int) -> tuple[Tensor, Losses]:
         generator = np.random.default_rng((seed, step))
         batch = segments.batch(generator.choice(trained, BATCH), generator)
-        with torch.autocast(torch.get_default_device().type, torch.bfloat16):
+        with autocast():
             error = distillation_error(decoder, batch, scale)
         return error, {"error": error}
 

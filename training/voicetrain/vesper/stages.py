@@ -8,7 +8,9 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +37,7 @@ from voicetrain.vesper.text import corpus_texts
 
 MOST_TEXTS, FEWEST_TEXTS = 23_000, 600
 SECONDS_PER_TEXT = 0.012
-SHARES: Final = {"corpus": 0.06, "decoder": 0.27, "talker": 0.54, "drafter": 0.1}
+SHARES: Final = {"corpus": 0.06, "decoder": 0.4, "talker": 0.37, "drafter": 0.12}
 SPEAKING_SHARE = 0.15
 SECONDS_PER_SPOKEN_TEXT = 0.075
 HIDDEN_SHARE = 0.22
@@ -92,10 +94,19 @@ class Workshop:
         self.keys[stage] = key_of(stage, 1, parameters, [self.keys[name] for name in inputs])
 
     def make(self) -> None:
-        """All stages, in order."""
-        for stage in self.keys:
-            work: Callable[[], None] = getattr(self, f"_{stage}")
-            self.run(stage, work)
+        """All stages; the decoder's in a process of its own, beside those of the talker."""
+        for stage in ("lexicon", "text", "corpus", "tables"):
+            self.work(stage)
+        spawned = get_context("spawn")
+        with ProcessPoolExecutor(1, spawned, torch.set_num_threads, (1,)) as beside:
+            decoder = beside.submit(self.work, "decoder")
+            self.work("talker")
+            self.work("drafter")
+            decoder.result()
+
+    def work(self, stage: str) -> None:
+        """Do the work of a stage unless it is done."""
+        self.run(stage, getattr(self, f"_{stage}"))
 
     def run(self, stage: str, work: Callable[[], None]) -> None:
         """Do a stage unless it is done; forget what another plan left of it."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from talker.models.vesper_net import VesperNet, moved, token_contexts
 from ttscommon.nn import causal_attention
 from voicetrain.data import Array
-from voicetrain.loop import Losses, Schedule, placed, train
+from voicetrain.loop import Losses, Schedule, autocast, placed, train
 
 BATCH = 16
 BUCKET_BATCHES = 20
@@ -254,7 +254,7 @@ def train_talker(
 
     def losses(step: int) -> tuple[Tensor, Losses]:
         batch = utterances.batch(batch_of(step))
-        with torch.autocast(torch.get_default_device().type, torch.bfloat16):
+        with autocast():
             return talker_losses(net, batch)
 
     def validate() -> dict[str, float]:

@@ -1,5 +1,6 @@
 """The stages' keys, and a budget divided."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,7 +52,28 @@ def test_another_plan_throws_away_what_it_cannot_use(tmp_path: Path) -> None:
     assert longer.keys["decoder"] == Workshop(tmp_path, PLAN).keys["decoder"]
 
 
-@pytest.mark.parametrize("minutes", [1, 20, 140])
+class Signed(Workshop):
+    """Its stages write which process did them."""
+
+    def work(self, stage: str) -> None:
+        self.run(stage, lambda: self.sign(stage))
+
+    def sign(self, stage: str) -> None:
+        with (self.folder / f"{stage}.pid").open("a", encoding="utf-8") as file:
+            file.write(f"{os.getpid()}\n")
+
+
+def test_the_decoder_is_made_in_another_process_and_every_stage_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        workshop = Signed(tmp_path, PLAN)
+        workshop.make()
+    pids = {stage: (tmp_path / f"{stage}.pid").read_text().split() for stage in workshop.keys}
+    others = [stage for stage, found in pids.items() if found != [str(os.getpid())]]
+    assert others == ["decoder"]
+    assert len(pids["decoder"]) == 1
+
+
+@pytest.mark.parametrize("minutes", [1, 20, 120])
 def test_a_budget_is_divided_and_not_exceeded(minutes: float) -> None:
     plan = Plan.of_budget(minutes, seed=1)
     assert FEWEST_TEXTS <= plan.texts <= MOST_TEXTS
