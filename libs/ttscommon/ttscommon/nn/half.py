@@ -1,10 +1,16 @@
 """Linear layers with float16 weights and float32 arithmetic, for inference on CPUs.
 
 At a few rows a product is as slow as its weights are big: half the bytes are up to four times the
-speed. fbgemm keeps the weights packed; products accumulate in float32, and a row's result does not
-depend on how many rows there are. Weights that were stored in float16 lose nothing.
+speed. fbgemm keeps the weights packed; products accumulate in float32. Weights that were stored in
+float16 lose nothing.
+
+A row's result does not depend on how many rows there are. fbgemm alone does not promise that: where
+a CPU has no AVX-512, the kernels that it uses for one and for two rows add up in another order, and
+rows are divided among kernels by a table. So it is tried out which numbers of rows are safe, and
+others are padded.
 """
 
+from functools import cache
 from typing import Any, Final
 
 import torch
@@ -12,6 +18,10 @@ from torch import Tensor, nn
 
 # Of its only overload: choosing one takes as long as a small product.
 _LINEAR: Final = torch.ops.quantized.linear_dynamic_fp16.default
+_BLOCK: Final = 120
+"""fbgemm divides the rows into blocks of so many, and each block among kernels."""
+_SAFE: Final = 4
+"""Rows of a product that all others are held to."""
 
 
 class HalfLinear(nn.Module):
@@ -23,12 +33,30 @@ class HalfLinear(nn.Module):
         bias: Tensor | None = linear.bias
         bias = bias if bias is None else bias.detach().float()
         self._packed: Any = torch.ops.quantized.linear_prepack_fp16(weight, bias)
-        self.out_features = linear.out_features
+        self._missing = missing_rows()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out]."""
-        out: Tensor = _LINEAR(x, self._packed)
-        return out
+        rows = x.numel() // self.in_features
+        missing = self._missing[rows % _BLOCK]
+        if not missing:
+            out: Tensor = _LINEAR(x, self._packed)
+            return out
+        padded = nn.functional.pad(x.reshape(rows, -1), (0, 0, 0, missing))
+        out = _LINEAR(padded, self._packed)[:rows]
+        return out.view(*x.shape[:-1], -1)
+
+
+@cache
+def missing_rows() -> tuple[int, ...]:
+    """How many rows to add to `index` rows, modulo _BLOCK, for the bits they have among others."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(_BLOCK, 64, generator=generator)
+    packed = torch.ops.quantized.linear_prepack_fp16(torch.randn(16, 64, generator=generator), None)
+    expected = torch.cat([_LINEAR(part, packed) for part in x.split(_SAFE)])
+    safe = [n for n in range(1, _BLOCK + 1) if torch.equal(_LINEAR(x[:n], packed), expected[:n])]
+    return (0, *(next(m - n for m in safe if m >= n) for n in range(1, _BLOCK)))
 
 
 def halve(module: nn.Module) -> bool:
