@@ -1,7 +1,7 @@
 """Neural blocks shared by the model families. The only part of the library that needs torch."""
 
 from ttscommon.nn.causal import CausalConv1d, CausalUpsample1d, steps_before
-from ttscommon.nn.conv import ConvNeXt, tail_after
+from ttscommon.nn.conv import ConvNeXt, depthwise, tail_after
 from ttscommon.nn.decoder import Attend, Decoder, DecoderBlock, DecoderConfig, dense_attention
 from ttscommon.nn.half import HalfLinear, halve
 from ttscommon.nn.norm import RMSNorm
@@ -27,6 +27,7 @@ __all__ = [
     "apply_rope",
     "causal_attention",
     "dense_attention",
+    "depthwise",
     "halve",
     "pad_rows",
     "padded_rows",

@@ -17,6 +17,23 @@ def tail_after(x: Tensor, lengths: Tensor, size: int) -> Tensor:
     return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
 
 
+def depthwise(padded: Tensor, convolution: nn.Conv1d) -> Tensor:
+    """A depthwise convolution that pads nothing, for inference.
+
+    [batch, kernel - 1 + steps, channels] -> [batch, steps, channels]. A call of conv1d costs 150 us
+    on a CPU however small it is, this a third of that. The sum is written out, because addcmul and
+    sum round in another way depending on where a step stands.
+    """
+    assert convolution.bias is not None
+    taps = convolution.weight[:, 0].t().contiguous()
+    places = padded.unfold(1, len(taps), 1).permute(0, 3, 1, 2)
+    total, *others = (places * taps[:, None]).unbind(1)
+    total = total + convolution.bias
+    for other in others:
+        total += other
+    return total
+
+
 class ConvNeXt(nn.Module):
     """Depthwise convolution, norm and a two-layer MLP around a scaled residual."""
 
@@ -31,6 +48,12 @@ class ConvNeXt(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[batch, steps, size] -> [batch, steps, size], zeros around the input."""
-        mixed = self.depthwise(x.transpose(1, 2)).transpose(1, 2)
-        hidden = nn.functional.gelu(self.rise(self.norm(mixed)))
+        hidden = nn.functional.gelu(self.rise(self.norm(self._mixed(x))))
         return x + self.scale * self.fall(hidden)
+
+    def _mixed(self, x: Tensor) -> Tensor:
+        if self.training:
+            mixed: Tensor = self.depthwise(x.transpose(1, 2)).transpose(1, 2)
+            return mixed
+        around = self.depthwise.kernel_size[0] // 2
+        return depthwise(nn.functional.pad(x, (0, 0, around, around)), self.depthwise)
