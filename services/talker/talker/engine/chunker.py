@@ -18,12 +18,11 @@ from dataclasses import dataclass
 class ChunkSeconds:
     """What a family recommends: how long its first chunk and its regular ones last.
 
-    busy_from, busy_growth: see ChunkSizes, in frames.
+    busy_growth: see ChunkSizes, in frames.
     """
 
     initial_s: float = 0.12
     regular_s: float = 1.0
-    busy_from: float = 0.0
     busy_growth: float = 2.0
 
     def sizes(
@@ -32,20 +31,17 @@ class ChunkSeconds:
         """In frames, unless `initial` and `regular` say otherwise."""
         first = max(1, round(self.initial_s * frame_rate_hz)) if initial is None else initial
         most = max(first, round(self.regular_s * frame_rate_hz)) if regular is None else regular
-        return ChunkSizes(
-            min(first, most), most, busy_from=self.busy_from, busy_growth=self.busy_growth
-        )
+        return ChunkSizes(min(first, most), most, busy_growth=self.busy_growth)
 
 
 @dataclass(frozen=True)
 class ChunkSizes:
     """Sizes in frames. The decoder's own window is the vocoder's affair, not one of these.
 
-    The first chunk has `initial` frames, and in an engine that needs more than the share
-    `busy_from` of its time for the streams it has, `busy_growth` more for all of it: below that the
-    second chunk is in time whatever the first one's length. Those behind the first have at least
-    `least` frames. One beyond `regular` has at most `ample` times as many, and is made within
-    `ample_s` seconds for every second that a regular one lasts.
+    The first chunk has `initial` frames, and `busy_growth` more for an engine that needs all of
+    its time for the streams it has. Those behind it have at least `least`. One beyond `regular`
+    has at most `ample` times as many, and is made within `ample_s` seconds for every second that a
+    regular one lasts.
     """
 
     initial: int = 2
@@ -53,7 +49,6 @@ class ChunkSizes:
     growth: float = 2.0
     slack_share: float = 0.5
     least: int = 2
-    busy_from: float = 0.0
     busy_growth: float = 2.0
     ample: float = 2.0
     ample_s: float = 0.5
@@ -63,15 +58,14 @@ class ChunkSizes:
             raise ValueError("1 <= initial <= regular")
         if self.growth < 1.0 or not 0.0 < self.slack_share <= 1.0:
             raise ValueError("growth >= 1 and 0 < slack_share <= 1")
-        if self.least < 1 or self.busy_from < 0.0 or self.busy_growth < 0.0:
-            raise ValueError("least >= 1, busy_from >= 0 and busy_growth >= 0")
+        if self.least < 1 or self.busy_growth < 0.0:
+            raise ValueError("least >= 1 and busy_growth >= 0")
         if self.ample < 1.0 or self.ample_s <= 0.0:
             raise ValueError("ample >= 1 and ample_s > 0")
 
     def first(self, busy: float) -> int:
         """Frames of the first chunk. `busy`: the share of real time that all streams need."""
-        more = int(busy * self.busy_growth) if busy > self.busy_from else 0
-        return min(self.initial + more, self.regular)
+        return min(self.initial + int(busy * self.busy_growth), self.regular)
 
     def next(self, last: int, slack_frames: float, busy: float) -> int:
         """Frames of a chunk that follows one of `last`; `busy` as in `first`.

@@ -51,10 +51,9 @@ MOST_TOKENS: Final = 384
 CODEBOOKS: Final = 4
 WIDTH: Final = 4
 """Frames that a step may try: the drafter is trained for one more."""
-CHUNKS: Final = ChunkSeconds(initial_s=0.2, busy_from=0.2, busy_growth=10.0)
+CHUNKS: Final = ChunkSeconds(initial_s=0.2, busy_growth=10.0)
 """The decoder holds 150 ms back: this is the least that gives sound at once, 50 ms of it. With
-company the second chunk may take longer than that, though steps need little of the engine's time;
-a stream alone needs a tenth of it, on a slow machine a fifth.
+company the second chunk may take longer than that, though steps need little of the engine's time.
 """
 _ENERGY_DRAW: Final = 1
 _REMEMBERED_UTTERANCES: Final = 4096

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,15 +78,7 @@ def test_a_family_recommends_sizes_in_seconds_and_settings_override_them() -> No
     assert recommended.sizes(1.0) == ChunkSizes(1, 1)
     assert recommended.sizes(25.0, initial=1, regular=50) == ChunkSizes(1, 50)
     assert recommended.sizes(25.0, regular=2) == ChunkSizes(2, 2)
-    growing = ChunkSeconds(0.2, busy_from=0.2, busy_growth=10.0)
-    assert growing.sizes(20.0) == ChunkSizes(4, 20, busy_from=0.2, busy_growth=10.0)
-
-
-@pytest.mark.parametrize(("busy", "frames"), [(0.0, 4), (0.2, 4), (0.25, 6), (0.6, 10), (3.0, 20)])
-def test_a_first_chunk_grows_where_the_streams_need_more_than_a_lone_one(
-    busy: float, frames: int
-) -> None:
-    assert ChunkSizes(4, 20, busy_from=0.2, busy_growth=10.0).first(busy) == frames
+    assert ChunkSeconds(0.2, busy_growth=10.0).sizes(20.0) == ChunkSizes(4, 20, busy_growth=10.0)
 
 
 @given(
