@@ -101,6 +101,11 @@ async def test_one_trace_leads_through_every_service(tmp_path: Path) -> None:
     assert [event["trace_id"] for event in ended] == [TRACE_ID]
 
 
+def one_by_id(spans: list[ReceivedSpan], span_id: str) -> ReceivedSpan:
+    [found] = [span for span in spans if span.span_id == span_id]
+    return found
+
+
 async def test_a_takeover_is_part_of_the_trace(tmp_path: Path) -> None:
     with OtlpReceiver() as receiver:
         async with traced(tmp_path, receiver, []) as stack:
@@ -108,10 +113,11 @@ async def test_a_takeover_is_part_of_the_trace(tmp_path: Path) -> None:
             await until(lambda: any(s.name == "takeover" for s in receiver.of(TRACE_ID)))
             await until(lambda: any(s.name.startswith("generate") for s in receiver.of(TRACE_ID)))
         spans = receiver.of(TRACE_ID)
-    takeover = one(spans, "takeover")
-    job = next(s for s in spans if s.span_id == takeover.parent_id)
-    assert job.name == "process job.voc.vesper"
-    assert job.attributes["antiphon.epoch"] > 1
+    # On a slow machine a worker that lives may be taken for lost beside the one that was killed.
+    takeovers = [span for span in spans if span.name == "takeover"]
+    jobs = [one_by_id(spans, takeover.parent_id) for takeover in takeovers]
+    assert all(job.attributes["antiphon.epoch"] > 1 for job in jobs)
+    assert "process job.voc.vesper" in {job.name for job in jobs}
 
 
 async def test_requests_that_nobody_traces_send_nothing(tmp_path: Path) -> None:
