@@ -6,8 +6,8 @@ float16 lose nothing.
 
 A row's result does not depend on how many rows there are. fbgemm alone does not promise that: where
 a CPU has no AVX-512, the kernels that it uses for one and for two rows add up in another order, and
-rows are divided among kernels by a table. So it is tried out which numbers of rows are safe, and
-others are padded.
+a table divides the rows among kernels. So the first layer tries out which numbers of rows are safe,
+and every layer pads the others.
 """
 
 from functools import cache
@@ -45,7 +45,7 @@ class HalfLinear(nn.Module):
             return out
         padded = nn.functional.pad(x.reshape(rows, -1), (0, 0, 0, missing))
         out = _LINEAR(padded, self._packed)[:rows]
-        return out.view(*x.shape[:-1], -1)
+        return out.view(*x.shape[:-1], self.out_features)
 
 
 @cache

@@ -25,15 +25,10 @@ class LateConvNeXt(nn.Module):
         """[batch, kernel - 1 + steps, size], the past and the new -> [batch, steps, size]."""
         first = self.kernel - 1 - self.ahead
         steps = padded.shape[1] - self.kernel + 1
-        hidden = nn.functional.gelu(self.rise(self.norm(self._mixed(padded))))
+        mixed = depthwise(padded, self.depthwise)
+        hidden = nn.functional.gelu(self.rise(self.norm(mixed)))
         out: Tensor = padded[:, first : first + steps] + self.scale * self.fall(hidden)
         return out
-
-    def _mixed(self, padded: Tensor) -> Tensor:
-        if self.training:
-            mixed: Tensor = self.depthwise(padded.transpose(1, 2)).transpose(1, 2)
-            return mixed
-        return depthwise(padded, self.depthwise)
 
 
 def kept(x: Tensor, lengths: Tensor, size: int) -> Tensor:

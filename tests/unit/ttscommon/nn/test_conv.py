@@ -11,7 +11,7 @@ SIZE, KERNEL = 48, 7
 
 @torch.inference_mode()
 def test_it_is_a_convolution() -> None:
-    convolution = nn.Conv1d(SIZE, SIZE, KERNEL, groups=SIZE)
+    convolution = nn.Conv1d(SIZE, SIZE, KERNEL, groups=SIZE).eval()
     padded = torch.randn(3, KERNEL - 1 + 20, SIZE)
     expected = convolution(padded.transpose(1, 2)).transpose(1, 2)
     torch.testing.assert_close(depthwise(padded, convolution), expected)
@@ -20,7 +20,7 @@ def test_it_is_a_convolution() -> None:
 @pytest.mark.parametrize("steps", [1, 2, 3, 5, 8, 13])
 @torch.inference_mode()
 def test_a_step_has_the_same_bits_in_any_part_of_any_batch(steps: int) -> None:
-    convolution = nn.Conv1d(SIZE, SIZE, KERNEL, groups=SIZE)
+    convolution = nn.Conv1d(SIZE, SIZE, KERNEL, groups=SIZE).eval()
     padded = torch.randn(4, KERNEL - 1 + 40, SIZE)
     whole = depthwise(padded, convolution)
     for row in range(len(padded)):
