@@ -106,5 +106,5 @@ USER 10001:10001
 EXPOSE 8000 9100
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=3s --start-period=120s --retries=3 \
-  CMD ["python", "-m", "ttscommon.probe", "livez"]
+  CMD ["python", "-m", "ttscommon.process.probe", "livez"]
 ENTRYPOINT ["/bin/sh", "-c", "exec python -m \"$SERVICE\""]

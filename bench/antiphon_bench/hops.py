@@ -28,9 +28,9 @@ from antiphon_bench.stats import percentile
 from talker.engine import stream as talking
 from talker.loading import build_engine as build_talker
 from talker.settings import TalkerSettings
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
-from ttscommon.pieces import Text
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Text
 from vocoder.engine import engine as vocoding
 from vocoder.service import build_engine as build_vocoder
 from vocoder.settings import VocoderSettings

@@ -17,15 +17,15 @@ import numpy as np
 from pydantic import Field
 
 from ttscommon.bus import AudioWriter, Bus
-from ttscommon.messages import AudioChunk, End, Position, Tensor
-from ttscommon.metrics import Metrics
-from ttscommon.replicas import Model, Replica, Voice
-from ttscommon.reporter import Reporter
-from ttscommon.service import Service, launch
-from ttscommon.settings import ServiceSettings
-from ttscommon.subjects import TALKER, VOCODER, Stage
-from ttscommon.tasks import stop
-from ttscommon.worker import Job, Worker
+from ttscommon.cluster.reporter import Reporter
+from ttscommon.cluster.worker import Job, Worker
+from ttscommon.process.metrics import Metrics
+from ttscommon.process.service import Service, launch
+from ttscommon.process.settings import ServiceSettings
+from ttscommon.process.tasks import stop
+from ttscommon.wire.messages import AudioChunk, End, Position, Tensor
+from ttscommon.wire.replicas import Model, Replica, Voice
+from ttscommon.wire.subjects import TALKER, VOCODER, Stage
 
 FRAME_RATE_HZ: Final = 25.0
 _FRAMES_PER_CHARACTER: Final = 1.6

@@ -24,15 +24,15 @@ from antiphon_bench.arrivals import Job, open_loop
 from antiphon_bench.config import Gamma, Poisson, RunConfig, TextSet
 from antiphon_bench.stats import percentile
 from antiphon_bench.theme import THEMES, Theme, figure
-from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, Limits, PolicyName
 from talker.engine.stream import ChunkReady, Event
+from talker.family.chunker import ChunkSizes
 from talker.models.fake import FRAME_RATE_HZ, Curve, FakeModel
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
-from ttscommon.pieces import Text
-from ttscommon.playback import PlaybackAccount
+from ttscommon.process.metrics import Metrics
+from ttscommon.sound.playback import PlaybackAccount
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Text
 
 COMPARED: Final[tuple[PolicyName, ...]] = ("online", "round_robin", "first_come")
 

@@ -16,14 +16,14 @@ import numpy as np
 
 from antiphon_bench.stats import percentile
 from talker.engine.engine import Engine
-from talker.engine.runner import Results, Row
 from talker.engine.scheduler import Limits
 from talker.engine.stream import ChunkReady, Event
+from talker.family.runner import Results, Row
 from talker.models.fake import CODEBOOKS, Curve, FakeModel, Manner
-from ttscommon.fields import Arrays
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
-from ttscommon.pieces import Text
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Text
 
 _POSITIONS: Final = 1024
 _BLOCKS: Final = _POSITIONS // 16  # of a stream that fills its share of the cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ttscommon.playback import PlaybackAccount
+from ttscommon.sound.playback import PlaybackAccount
 
 _BYTES_PER_SAMPLE: Final = 2
 

@@ -20,8 +20,8 @@ from antiphon import up as up_command
 from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint
 from antiphon.stack.local import DEFAULT_VOICE_DIR
-from ttscommon.checkpoint import CheckpointError
-from ttscommon.settings import PREFIX
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.process.settings import PREFIX
 
 app = typer.Typer(
     help="Streaming text-to-speech on this machine.",

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from ttscommon.bus.permissions import accounts
 from ttscommon.bus.preparation import Action, prepare
-from ttscommon.errors import AntiphonError
-from ttscommon.settings import BusSettings, ServiceSettings, SettingsError
+from ttscommon.process.settings import BusSettings, ServiceSettings, SettingsError
+from ttscommon.wire.errors import AntiphonError
 
 app = typer.Typer(
     help="Prepare a broker. Where it is and who we are comes from ANTIPHON_BUS__..., as in every "

@@ -24,8 +24,8 @@ from prometheus_client.samples import Sample
 import talker.service
 import vocoder.service
 from talker.settings import TalkerSettings
-from ttscommon.service import DEFAULT_HEARTBEAT_LIMIT_S, Service, run_process
-from ttscommon.settings import PREFIX, SettingsError, StageSettings
+from ttscommon.process.service import DEFAULT_HEARTBEAT_LIMIT_S, Service, run_process
+from ttscommon.process.settings import PREFIX, SettingsError, StageSettings
 from vocoder.settings import VocoderSettings
 
 _EXIT_USAGE: Final = 2

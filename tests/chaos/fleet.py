@@ -33,7 +33,7 @@ from tests.chaos.probe import Held, Probe
 from tests.chaos.proxy import Proxy
 from tests.chaos.stack import ChaosStack, chaos_stack
 from ttscommon.bus import Bus
-from ttscommon.subjects import LOGS
+from ttscommon.wire.subjects import LOGS
 
 _KINDS = ("talker", "vocoder", "gateway", "broker")
 _LOOK_EVERY_S = 10.0

@@ -6,8 +6,8 @@ import asyncio
 
 from ttscommon.bus import Bus
 from ttscommon.bus.layout import Layout
-from ttscommon.settings import BusSettings
-from ttscommon.subjects import LEASES, LOGS, REPLICAS, STAGES, TOMBSTONES
+from ttscommon.process.settings import BusSettings
+from ttscommon.wire.subjects import LEASES, LOGS, REPLICAS, STAGES, TOMBSTONES
 
 _MODEL = "vesper"
 _STREAMS = [*(stage.stream for stage in STAGES.values()), *(log.stream for log in LOGS)]

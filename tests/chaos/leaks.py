@@ -11,9 +11,9 @@ import httpx
 from antiphon.stack import LocalStack
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
-from ttscommon.errors import BusUnavailable
-from ttscommon.messages import End, LogRecord
-from ttscommon.subjects import ACK_WAIT_S, AUDIO, CODES, LEASES, LOGS, Log
+from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.messages import End, LogRecord
+from ttscommon.wire.subjects import ACK_WAIT_S, AUDIO, CODES, LEASES, LOGS, Log
 
 # A job whose acknowledgement the broker lost comes back after ack_wait, which is the last resort.
 _PATIENCE_S = ACK_WAIT_S + 15.0

@@ -18,7 +18,7 @@ import psutil
 
 from antiphon.stack import LocalStack, StackConfig
 from ttscommon.bus import Bus
-from ttscommon.subjects import LEASES
+from ttscommon.wire.subjects import LEASES
 
 _WRITES: Final = 2000
 _AT_ONCE: Final = 100

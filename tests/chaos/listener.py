@@ -19,9 +19,9 @@ import numpy.typing as npt
 from antiphon.client import Audio, Finished, GatewayError, SpeechOptions, Started, speak
 from antiphon.say import whole
 from ttscommon.bus import Bus
-from ttscommon.messages import CodecChunk
-from ttscommon.playback import PlaybackAccount
-from ttscommon.subjects import CODES
+from ttscommon.sound.playback import PlaybackAccount
+from ttscommon.wire.messages import CodecChunk
+from ttscommon.wire.subjects import CODES
 
 PATIENCE_S = 90.0
 _LOG_PATIENCE_S = 10.0

@@ -8,9 +8,9 @@ from typing import Final
 from talker.models.fake import FakeModel, FakePrepared
 from talker.service import serve
 from talker.settings import TalkerSettings
-from ttscommon.fields import Arrays
-from ttscommon.messages import SpeechRequest
-from ttscommon.service import launch
+from ttscommon.process.service import launch
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import SpeechRequest
 
 POISON: Final = "Ignotum per ignotius."
 _prepare: Final = FakeModel.prepare

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 
 from antiphon.stack import LocalStack
 from ttscommon.bus import Bus
-from ttscommon.subjects import LEASES, LOGS
+from ttscommon.wire.subjects import LEASES, LOGS
 
 _PAGE_KIB = 4
 _STATS = "$SYS.REQ.SERVER.PING.STATSZ"

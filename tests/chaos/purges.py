@@ -26,7 +26,7 @@ from antiphon.stack import LocalStack, StackConfig
 from gateway.requests.horizon import HorizonTuning
 from gateway.requests.retention import Retention, RetentionTuning
 from ttscommon.bus import Bus
-from ttscommon.subjects import AUDIO, CODES, Log
+from ttscommon.wire.subjects import AUDIO, CODES, Log
 
 # Five seconds of speech.
 _RECORDS: Final[dict[Log, tuple[int, int]]] = {CODES: (12, 200), AUDIO: (3, 80)}

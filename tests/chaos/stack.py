@@ -17,7 +17,7 @@ from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.child import Child, RestartPolicy
 from antiphon.stack.local import ServiceProgram
 from tests.chaos.proxy import Proxy
-from ttscommon.settings import BusSettings
+from ttscommon.process.settings import BusSettings
 
 BROKER_AWAY_S = 0.5
 _SECRETS = ("password", "system_password")

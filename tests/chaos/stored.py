@@ -16,7 +16,7 @@ import httpx
 
 from antiphon.stack import LocalStack, StackConfig
 from ttscommon.bus import Bus
-from ttscommon.subjects import LOGS
+from ttscommon.wire.subjects import LOGS
 
 _TEXT = (
     "The tide comes in over the sand, and the boats turn slowly on their chains; "

@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.chaos.leaks import LeakCheck, complaint, in_use
 from ttscommon.bus import Bus
-from ttscommon.messages import AudioChunk, End, Tensor
+from ttscommon.wire.messages import AudioChunk, End, Tensor
 
 CHUNK = AudioChunk("r1", 0, 16_000, Tensor.of(np.zeros(4, np.int16)))
 END = End("r1", 4, "ok")

@@ -19,7 +19,7 @@ from antiphon.stack.broker import BrokerProgram, Credentials, find_server
 from antiphon.stack.child import Child, Command, Ports
 from antiphon.stack.local import ServiceProgram
 from tests.deploy.chart import Object, environment, jobs, named, of_kind, pods, render
-from ttscommon.settings import PREFIX
+from ttscommon.process.settings import PREFIX
 
 Secrets = Mapping[str, Mapping[str, str]]
 

@@ -33,7 +33,7 @@ from tests.deploy.chart import (
     templates,
 )
 from ttscommon.bus.permissions import accounts
-from ttscommon.settings import ServiceSettings
+from ttscommon.process.settings import ServiceSettings
 from vocoder.settings import VocoderSettings
 
 GOLDEN: Final = Path(__file__).parent / "golden"

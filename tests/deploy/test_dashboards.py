@@ -15,7 +15,7 @@ import yaml
 
 from tests.deploy.chart import CHART, ROOT, example, of_kind, render
 from tools.dashboards import DASHBOARDS, FOLDER, grafana
-from ttscommon.metrics import GatewayMetrics, Metrics
+from ttscommon.process.metrics import GatewayMetrics, Metrics
 
 ALERTS: Final = CHART / "alerts/antiphon.yaml"
 RUNBOOKS: Final = ROOT / "docs/operations.md"

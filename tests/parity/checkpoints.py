@@ -12,7 +12,7 @@ from talker.models.qwen3_tts.synthetic.sizes import (
     model_config,
 )
 from tests.parity.cases import CHECKPOINTS, PUBLISHED
-from ttscommon.checkpoint import dump_json
+from ttscommon.engine.checkpoint import dump_json
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_talker
 from tests.parity.cases import Case
 from tests.parity.material import CODEBOOKS, frames, gumbel
-from ttscommon.nn import dense_attention
+from ttscommon.engine.nn import dense_attention
 
 Codes = npt.NDArray[np.int16]
 

@@ -26,9 +26,9 @@ from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.models.qwen3_tts.synthetic.sizes import SIZES
 from talker.synthesis import synthesise
 from tests.parity.cases import SPEED_FRAMES, SPEED_TEXTS
-from ttscommon.fields import rows
-from ttscommon.messages import Sampling, SpeechRequest
-from ttscommon.metrics import Metrics
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import rows
+from ttscommon.wire.messages import Sampling, SpeechRequest
 
 OFFICIAL: Final = Path("build/goldens/venv/bin/python")
 BLOCKS: Final = 256

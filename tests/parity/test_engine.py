@@ -20,11 +20,11 @@ from tests.parity.cases import CASES, Case
 from tests.parity.conftest import Arrays, Checkpoints
 from tests.parity.material import CODEBOOKS, frames, gumbel
 from tests.parity.offline import embedding
-from ttscommon.fields import concatenate
-from ttscommon.messages import Reference, Sampling, SpeechRequest
-from ttscommon.metrics import Metrics
-from ttscommon.pieces import Text
-from ttscommon.runtime import Failed
+from ttscommon.engine.runtime import Failed
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import concatenate
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.pieces import Text
 
 # The official package takes instructions for a small talker, and says nothing of dropping them.
 REQUESTS: Final = [(case, index) for case in CASES for index in range(len(case.texts))]

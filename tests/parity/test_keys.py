@@ -30,7 +30,7 @@ from talker.models.qwen3_tts.weights import (
 )
 from tests.parity.cases import PUBLISHED
 from tests.parity.conftest import GOLDENS
-from ttscommon.nn.weights import published_shapes
+from ttscommon.engine.nn.weights import published_shapes
 from vocoder.codecs.qwen3_tts.config import CodecConfig
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 from vocoder.codecs.qwen3_tts.weights import UNUSED as UNUSED_BY_DECODER

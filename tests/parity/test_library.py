@@ -10,8 +10,8 @@ import torch
 
 from tests.parity.conftest import goldens
 from tests.parity.material import weight
-from ttscommon.nn import Decoder, DecoderConfig, Llama3Scaling, RopeConfig, dense_attention
-from ttscommon.nn.weights import decoder_sources
+from ttscommon.engine.nn import Decoder, DecoderConfig, Llama3Scaling, RopeConfig, dense_attention
+from ttscommon.engine.nn.weights import decoder_sources
 
 TOKENS = 12
 DIM = 48

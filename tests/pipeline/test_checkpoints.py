@@ -21,9 +21,9 @@ from talker.engine.engine import Engine
 from talker.models import load as load_talker
 from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.synthesis import synthesise
-from tests.unit.ttscommon.test_audio import wav
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
+from tests.unit.ttscommon.sound.test_recordings import wav
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Work
 from vocoder.pcm import to_pcm

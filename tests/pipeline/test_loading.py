@@ -14,10 +14,10 @@ from gateway.service import serve as serve_gateway
 from gateway.settings import GatewaySettings
 from talker.loading import build_engine
 from talker.settings import TalkerSettings
-from ttscommon import subjects
 from ttscommon.bus.preparation import prepare
-from ttscommon.service import Service
-from ttscommon.stage import run_stage
+from ttscommon.engine.stage import run_stage
+from ttscommon.process.service import Service
+from ttscommon.wire import subjects
 
 
 async def test_a_request_gets_503_with_retry_after_while_the_talker_loads(

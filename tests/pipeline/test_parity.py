@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from talker.engine.engine import Engine
+from talker.family.base import Family
 from talker.models import load as load_talker
-from talker.models.base import Family
 from talker.synthesis import synthesise
 from ttscommon.bus import Bus
-from ttscommon.fields import Arrays
-from ttscommon.messages import CodecChunk, SpeechRequest
-from ttscommon.metrics import Metrics
-from ttscommon.subjects import CODES
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import CodecChunk, SpeechRequest
+from ttscommon.wire.subjects import CODES
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Work
 from vocoder.pcm import to_pcm

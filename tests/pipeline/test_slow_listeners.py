@@ -14,8 +14,8 @@ import pytest
 from antiphon.stack import LocalStack, StackConfig
 from ttscommon.bus import Bus
 from ttscommon.bus.credit import CREDIT_BYTES
-from ttscommon.messages import End
-from ttscommon.subjects import AUDIO, CODES, Log
+from ttscommon.wire.messages import End
+from ttscommon.wire.subjects import AUDIO, CODES, Log
 
 # Three minutes.
 TEXT = "And then the story went on for a while, as stories do. " * 60

@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.stack import LocalStack, StackConfig
 from tests.otlp import OtlpReceiver, ReceivedSpan
-from ttscommon.settings import ServiceSettings
+from ttscommon.process.settings import ServiceSettings
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 CLIENT = {"traceparent": f"00-{TRACE_ID}-b7ad6b7169203331-01"}

@@ -17,11 +17,11 @@ from gateway.admission.exchange import ExchangeTuning
 from gateway.requests.horizon import HorizonTuning
 from gateway.requests.retention import Retention, RetentionTuning
 from gateway.settings import GatewaySettings
-from ttscommon import subjects
 from ttscommon.bus import Bus
-from ttscommon.messages import End
-from ttscommon.metrics import GatewayMetrics
-from ttscommon.subjects import LOGS
+from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import End
+from ttscommon.wire.subjects import LOGS
 
 QUICK = RetentionTuning(resumable_s=0.0, sweep_s=0.01, extents_s=0.02)
 SHORT = HorizonTuning(hold_s=0.3, settle_s=0.1)

@@ -32,18 +32,18 @@ ALLOWED: Final = {
     "antiphon_bench": {"ttscommon", "talker", "vocoder"},
     "voicetrain": {"ttscommon", "talker", "vocoder"},
 }
-TENSORS: Final = ("ttscommon.device", "ttscommon.kernels", "ttscommon.nn")
+TENSORS: Final = ("ttscommon.engine.device", "ttscommon.engine.kernels", "ttscommon.engine.nn")
 TORCH_FREE_MODULES: Final = (
     "talker.engine.engine",
     "talker.engine.placement",
-    "talker.engine.runner",
+    "talker.family.runner",
     "talker.engine.scheduler",
     "talker.engine.stream",
-    "talker.engine.chunker",
-    "talker.engine.blocks",
-    "talker.models.base",
+    "talker.family.chunker",
+    "talker.family.blocks",
+    "talker.family.base",
     "talker.models.fake",
-    "talker.models.streams",
+    "talker.family.streams",
     "talker.service",
     "vocoder.engine.scheduler",
     "vocoder.engine.engine",
@@ -120,7 +120,7 @@ def test_protocols_and_audio_know_nothing_of_the_bus(folder: str) -> None:
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in (PACKAGES["gateway"] / folder).rglob("*.py")
         for line, name in imported(path)
-        if name.startswith(("ttscommon.bus", "ttscommon.subjects", "nats"))
+        if name.startswith(("ttscommon.bus", "ttscommon.wire.subjects", "nats"))
     ]
     assert found == []
 

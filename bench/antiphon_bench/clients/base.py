@@ -15,7 +15,7 @@ import numpy as np
 from antiphon_bench.arrivals import Job
 from antiphon_bench.audible import AudibleDetector
 from antiphon_bench.config import Target
-from ttscommon.playback import Arrival, PlaybackAccount
+from ttscommon.sound.playback import Arrival, PlaybackAccount
 
 # Of a stream, not of a stage.
 _TOTALS = frozenset({"duration_s", "played_s", "underrun_s"})

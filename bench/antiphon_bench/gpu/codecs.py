@@ -10,7 +10,7 @@ import torch
 
 from antiphon_bench.gpu.records import Point
 from antiphon_bench.gpu.subject import Subject, seconds
-from ttscommon.device.launches import Prepared
+from ttscommon.engine.device.launches import Prepared
 from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
 from vocoder.codecs.room import Shape
 

@@ -12,15 +12,15 @@ import torch
 from antiphon_bench.gpu.codecs import Codecs
 from antiphon_bench.gpu.records import Point
 from antiphon_bench.gpu.subject import Subject, bandwidth, parameter_bytes, seconds
-from talker.engine.blocks import blocks_for
-from talker.engine.device_runner import DeviceRunner
-from talker.engine.launches import TABLE, Shape
 from talker.engine.sizing import block_bytes
+from talker.family.blocks import blocks_for
 from talker.kernels.attention import attend, attend_plain, decode_tiles, prompt_tiles
 from talker.kernels.sampling import Noise, draw_ids, sample
 from talker.models.qwen3_tts.family import Qwen3Tts
-from ttscommon.device.device import Work
-from ttscommon.kernels.choice import only
+from talker.runners.device_runner import DeviceRunner
+from talker.runners.launches import TABLE, Shape
+from ttscommon.engine.device.device import Work
+from ttscommon.engine.kernels.choice import only
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _POSITION: Final = 300  # of a decode step: half a minute of speech behind its text

@@ -12,7 +12,6 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from talker.engine.device_runner import DeviceRunner
 from talker.models.qwen3_tts.config import GenerationConfig, TalkerConfig
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.models.qwen3_tts.net import TalkerNet
@@ -22,7 +21,8 @@ from talker.models.qwen3_tts.synthetic.sizes import (
     codec_config,
     model_config,
 )
-from ttscommon.device.device import Cuda, Device, Host, Work
+from talker.runners.device_runner import DeviceRunner
+from ttscommon.engine.device.device import Cuda, Device, Host, Work
 from vocoder.codecs.qwen3_tts.config import CodecConfig
 from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
 from vocoder.codecs.qwen3_tts.net import CodecDecoder

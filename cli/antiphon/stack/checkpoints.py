@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from ttscommon.checkpoint import CheckpointError, codec_digest, find_checkpoint
-from ttscommon.settings import PREFIX
+from ttscommon.engine.checkpoint import CheckpointError, codec_digest, find_checkpoint
+from ttscommon.process.settings import PREFIX
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED: Final = ("default", "vesper")

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from ttscommon.settings import PREFIX
+from ttscommon.process.settings import PREFIX
 
 Ports = Mapping[str, int]
 

@@ -23,8 +23,8 @@ from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.stack.checkpoints import Checkpoint, programs_of
 from antiphon.stack.child import Child, ChildFailed, Command, Ports, RestartPolicy
 from ttscommon.bus.preparation import prepare
-from ttscommon.errors import AntiphonError
-from ttscommon.settings import PREFIX, BusSettings
+from ttscommon.process.settings import PREFIX, BusSettings
+from ttscommon.wire.errors import AntiphonError
 
 Engine = Literal["torch", "fake", "null"]
 LogLevel = Literal["debug", "info", "warning", "error"]

@@ -2,7 +2,7 @@
 
 from gateway.service import serve
 from gateway.settings import GatewaySettings
-from ttscommon.service import launch
+from ttscommon.process.service import launch
 
 if __name__ == "__main__":
     launch("gateway", GatewaySettings, serve)

@@ -35,10 +35,10 @@ from gateway.requests import (
     new_request_id,
 )
 from gateway.settings import GatewaySettings
-from ttscommon import tracing
 from ttscommon.bus import Bus
-from ttscommon.errors import AntiphonError, BadRequest
-from ttscommon.metrics import GatewayMetrics
+from ttscommon.process import tracing
+from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.wire.errors import AntiphonError, BadRequest
 
 _EXPOSED: Final = (
     "x-request-id",

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from pydantic import ValidationError
 
-from ttscommon.errors import (
+from ttscommon.wire.errors import (
     AntiphonError,
     BadRequest,
     BusUnavailable,
@@ -20,7 +20,7 @@ from ttscommon.errors import (
     UnknownModel,
     UnknownVoice,
 )
-from ttscommon.messages import End
+from ttscommon.wire.messages import End
 
 
 class InvalidJson(BadRequest):

@@ -14,10 +14,10 @@ from gateway.app import Gateway, create_gateway
 from gateway.protocols.wyoming import WyomingServer
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
-from ttscommon.metrics import GatewayMetrics
-from ttscommon.reaper import Reaper
-from ttscommon.service import Service
-from ttscommon.tasks import stop, until
+from ttscommon.cluster.reaper import Reaper
+from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.process.service import Service
+from ttscommon.process.tasks import stop, until
 
 _BACKLOG: Final = 2048
 # What a connection's kernel buffer holds beyond what is on its way.

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
-from ttscommon.settings import ServiceSettings
+from ttscommon.process.settings import ServiceSettings
 
 SECRET_CHARS: Final = 32
 

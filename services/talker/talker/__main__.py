@@ -2,7 +2,7 @@
 
 from talker.service import serve
 from talker.settings import TalkerSettings
-from ttscommon.service import launch
+from ttscommon.process.service import launch
 
 if __name__ == "__main__":
     launch("talker", TalkerSettings, serve)

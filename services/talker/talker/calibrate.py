@@ -16,20 +16,20 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import Engine
-from talker.engine.runner import Results, Row, Runner
 from talker.engine.scheduler import Limits, offline
+from talker.family.base import Family, Prepared
+from talker.family.chunker import ChunkSizes
+from talker.family.runner import Results, Row, Runner
+from talker.family.streams import TalkerStream
 from talker.loading import load_family
-from talker.models.base import Family, Prepared
 from talker.models.fake import Curve
-from talker.models.streams import TalkerStream
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
-from ttscommon.fields import Arrays, rows
-from ttscommon.inflight import LaunchPath
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
+from ttscommon.engine.inflight import LaunchPath
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays, rows
+from ttscommon.wire.messages import SpeechRequest
 
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
 _TEXT: Final = "The kettle has just boiled, so come in and sit down."

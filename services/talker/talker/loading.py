@@ -10,13 +10,13 @@ from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, Limits
 from talker.engine.sizing import kv_blocks
 from talker.engine.widths import Widths, plain
-from talker.models.base import Family
-from talker.models.leniency import Leniency
+from talker.family.base import Family
+from talker.family.leniency import Leniency
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
-from ttscommon.fields import rows
-from ttscommon.messages import Sampling, SpeechRequest
-from ttscommon.metrics import Metrics
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import rows
+from ttscommon.wire.messages import Sampling, SpeechRequest
 
 _WARM_UP_STREAMS: Final = (1, 4, 16)
 # Of a model that says itself how long it speaks.

@@ -9,13 +9,13 @@ from talker.engine.stream import Event
 from talker.loading import build_engine
 from talker.settings import TalkerSettings
 from talker.talk_job import TalkJob, TextTiming
-from ttscommon import subjects
 from ttscommon.bus import Bus
-from ttscommon.events import EventRouter
-from ttscommon.messages import End
-from ttscommon.service import Service
-from ttscommon.stage import run_stage
-from ttscommon.worker import Handler, Job
+from ttscommon.cluster.worker import Handler, Job
+from ttscommon.engine.events import EventRouter
+from ttscommon.engine.stage import run_stage
+from ttscommon.process.service import Service
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import End
 
 
 async def serve(service: Service, settings: TalkerSettings) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from talker.engine.scheduler import PolicyName
-from ttscommon.settings import StageSettings
+from ttscommon.process.settings import StageSettings
 
 
 class TalkerSettings(StageSettings):

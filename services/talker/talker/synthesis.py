@@ -9,11 +9,11 @@ from functools import partial
 
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
-from ttscommon.errors import AntiphonError
-from ttscommon.fields import Array, Arrays, concatenate
-from ttscommon.messages import SpeechRequest, WordTime
-from ttscommon.pieces import unmarked
-from ttscommon.runtime import Failed
+from ttscommon.engine.runtime import Failed
+from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.fields import Array, Arrays, concatenate
+from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.pieces import unmarked
 
 
 @dataclass

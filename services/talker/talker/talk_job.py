@@ -15,18 +15,19 @@ import structlog
 
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
-from talker.models.base import Prepared
-from ttscommon import subjects, tracing
+from talker.family.base import Prepared
 from ttscommon.bus import Bus, LogWriter
-from ttscommon.errors import AntiphonError, BusUnavailable, Overloaded
-from ttscommon.events import EventRouter
-from ttscommon.fields import Arrays, concatenate
-from ttscommon.messages import CodecChunk, End, Outcome, Spent, Tensor, TextPiece
-from ttscommon.pieces import Piece, unmarked
-from ttscommon.references import References
-from ttscommon.runtime import Failed, Finished, Stopped
-from ttscommon.tasks import stop
-from ttscommon.worker import Job
+from ttscommon.cluster.references import References
+from ttscommon.cluster.worker import Job
+from ttscommon.engine.events import EventRouter
+from ttscommon.engine.runtime import Failed, Finished, Stopped
+from ttscommon.process import tracing
+from ttscommon.process.tasks import stop
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded
+from ttscommon.wire.fields import Arrays, concatenate
+from ttscommon.wire.messages import CodecChunk, End, Outcome, Spent, Tensor, TextPiece
+from ttscommon.wire.pieces import Piece, unmarked
 
 _FREE_TIMEOUT_S: Final = 30.0
 # Encoding half a minute of sound, beside everybody's speech.

@@ -1,6 +1,6 @@
 """`python -m vocoder`."""
 
-from ttscommon.service import launch
+from ttscommon.process.service import launch
 from vocoder.service import serve
 from vocoder.settings import VocoderSettings
 

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from ttscommon import subjects
 from ttscommon.bus import AudioWriter, Bus
-from ttscommon.epochs import is_first
-from ttscommon.events import EventRouter
-from ttscommon.messages import End, Position
-from ttscommon.metrics import Metrics
-from ttscommon.service import Service
-from ttscommon.stage import run_stage
-from ttscommon.worker import Handler, Job
+from ttscommon.cluster.worker import Handler, Job
+from ttscommon.engine.events import EventRouter
+from ttscommon.engine.stage import run_stage
+from ttscommon.process.metrics import Metrics
+from ttscommon.process.service import Service
+from ttscommon.wire import subjects
+from ttscommon.wire.epochs import is_first
+from ttscommon.wire.messages import End, Position
 from vocoder.codecs.base import Codec
 from vocoder.engine.engine import Engine, Event
 from vocoder.engine.scheduler import Limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from ttscommon.settings import StageSettings
+from ttscommon.process.settings import StageSettings
 from vocoder.codecs.room import Room
 from vocoder.engine.scheduler import Limits
 

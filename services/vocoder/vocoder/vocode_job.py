@@ -10,12 +10,15 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from ttscommon import subjects
 from ttscommon.bus import AudioWriter, Bus, LogReader
-from ttscommon.errors import AntiphonError, LogGone
-from ttscommon.events import EventRouter
-from ttscommon.fields import Arrays
-from ttscommon.messages import (
+from ttscommon.cluster.references import References
+from ttscommon.cluster.worker import Job
+from ttscommon.engine.events import EventRouter
+from ttscommon.process.tasks import stop
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import AntiphonError, LogGone
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import (
     AudioChunk,
     Checkpoint,
     Chunk,
@@ -27,9 +30,6 @@ from ttscommon.messages import (
     Tensor,
     WordTime,
 )
-from ttscommon.references import References
-from ttscommon.tasks import stop
-from ttscommon.worker import Job
 from vocoder.engine.engine import Engine, Event, Failed, Finished, Piece, Stopped
 from vocoder.engine.stream import Resume, first_frame, whole_length
 

@@ -19,9 +19,11 @@ from gateway.app import Gateway, create_gateway
 from gateway.protocols.native import STREAM_PATH
 from gateway.service import listen, server
 from gateway.settings import GatewaySettings
-from ttscommon import subjects
 from ttscommon.bus import AudioWriter, Bus
-from ttscommon.messages import (
+from ttscommon.cluster.worker import Job, Worker
+from ttscommon.process.metrics import GatewayMetrics, Metrics
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import (
     AudioChunk,
     CodecChunk,
     End,
@@ -32,10 +34,8 @@ from ttscommon.messages import (
     TextPiece,
     WordTime,
 )
-from ttscommon.metrics import GatewayMetrics, Metrics
-from ttscommon.replicas import Model, Replica, Voice
-from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER, Stage
-from ttscommon.worker import Job, Worker
+from ttscommon.wire.replicas import Model, Replica, Voice
+from ttscommon.wire.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER, Stage
 
 RATE = 16_000
 SAMPLES_PER_CHAR = 160

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ttscommon.messages import TextPiece
-from ttscommon.pieces import Boundary, Pause, Phones
-from ttscommon.subjects import TEXT
+from ttscommon.wire.messages import TextPiece
+from ttscommon.wire.pieces import Boundary, Pause, Phones
+from ttscommon.wire.subjects import TEXT
 
 
 def pcm(messages: list[dict[str, Any]], context: str) -> Any:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from ttscommon.messages import End
-from ttscommon.subjects import AUDIO, CODES
+from ttscommon.wire.messages import End
+from ttscommon.wire.subjects import AUDIO, CODES
 
 TEXT = "half and half"
 

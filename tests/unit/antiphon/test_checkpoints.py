@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.stack.checkpoints import Checkpoint, programs_of
-from ttscommon.checkpoint import CheckpointError, codec_digest
+from ttscommon.engine.checkpoint import CheckpointError, codec_digest
 
 
 def one(name: str, codec: str) -> Checkpoint:

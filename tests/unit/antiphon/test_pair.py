@@ -13,9 +13,9 @@ import antiphon
 from antiphon import pair
 from antiphon.stack import LocalStack, StackConfig
 from talker.settings import TalkerSettings
-from ttscommon.metrics import Metrics
-from ttscommon.service import Service
-from ttscommon.settings import SettingsError
+from ttscommon.process.metrics import Metrics
+from ttscommon.process.service import Service
+from ttscommon.process.settings import SettingsError
 
 
 def test_what_both_know_goes_to_both_and_a_stage_s_own_comes_first() -> None:

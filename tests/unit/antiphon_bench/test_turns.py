@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from antiphon_bench.turns import measure, opened
-from talker.engine.blocks import BLOCK_POSITIONS
+from talker.family.blocks import BLOCK_POSITIONS
 from talker.models.fake import PROMPT
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from gateway import errors
 from gateway.errors import Draining, Loading, VoiceExists
-from ttscommon.errors import AntiphonError, Fenced, Overloaded
-from ttscommon.messages import End
+from ttscommon.wire.errors import AntiphonError, Fenced, Overloaded
+from ttscommon.wire.messages import End
 
 
 def kinds(base: type[AntiphonError] = AntiphonError) -> set[type[AntiphonError]]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from talker.calibrate import calibrate
-from talker.models.base import Prepared
+from talker.family.base import Prepared
 from talker.models.fake import Curve, FakeModel, FakeStream
 
 

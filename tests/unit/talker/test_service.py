@@ -22,14 +22,14 @@ from talker.models.fake import (
 from talker.service import Talker
 from talker.talk_job import TextTiming
 from ttscommon.bus import Bus
-from ttscommon.errors import Overloaded
-from ttscommon.fields import Array
-from ttscommon.messages import Cancel, CodecChunk, End, SpeechRequest, Tensor, TextPiece
-from ttscommon.metrics import Metrics
-from ttscommon.pieces import Piece
-from ttscommon.runtime import Stopped
-from ttscommon.subjects import CODES, TEXT, VOCODER, Stage
-from ttscommon.worker import Job
+from ttscommon.cluster.worker import Job
+from ttscommon.engine.runtime import Stopped
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import Overloaded
+from ttscommon.wire.fields import Array
+from ttscommon.wire.messages import Cancel, CodecChunk, End, SpeechRequest, Tensor, TextPiece
+from ttscommon.wire.pieces import Piece
+from ttscommon.wire.subjects import CODES, TEXT, VOCODER, Stage
 
 Connect = Callable[[], Awaitable[Bus]]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ttscommon.bus import Bus
-from ttscommon.metrics import Metrics
+from ttscommon.process.metrics import Metrics
 from vocoder.codecs.fake import Curve, FakeCodec
 from vocoder.engine.engine import Engine
 

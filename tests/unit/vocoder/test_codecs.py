@@ -13,13 +13,13 @@ import torch
 from safetensors.torch import save_file
 
 from tests.unit.vocoder.tiny_vesper import SMALL
-from ttscommon.errors import UnknownModel
-from ttscommon.fields import Field
-from ttscommon.messages import SpeechRequest
-from ttscommon.voice import VoiceError, sha256_of
+from ttscommon.engine.voice import VoiceError, sha256_of
+from ttscommon.wire.errors import UnknownModel
+from ttscommon.wire.fields import Field
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs import load
 from vocoder.codecs.base import CodecSpec, Work
-from vocoder.codecs.vesper_net import VesperDecoder
+from vocoder.codecs.vesper.net import VesperDecoder
 
 CODES = {"codes": Field((4,), "i2", 512)}
 

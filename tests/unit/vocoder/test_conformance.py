@@ -15,11 +15,11 @@ import pytest
 
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
-from ttscommon.device.late import Late
-from ttscommon.errors import MalformedMessage
-from ttscommon.fields import concatenate, rows
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
+from ttscommon.engine.device.late import Late
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.fields import concatenate, rows
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, Samples, Work
 from vocoder.codecs.fake import Curve, FakeCodec, Manner
 from vocoder.codecs.room import Room

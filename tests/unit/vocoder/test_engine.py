@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from ttscommon.errors import MalformedMessage, UnknownVoice
-from ttscommon.inflight import DeviceError
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
+from ttscommon.engine.inflight import DeviceError
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import MalformedMessage, UnknownVoice
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Decoded, Work
 from vocoder.codecs.fake import Curve, FakeCodec
 from vocoder.engine.engine import Engine, Stopped

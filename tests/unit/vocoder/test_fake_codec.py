@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ttscommon.errors import UnknownVoice
-from ttscommon.messages import SpeechRequest
+from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Work
 from vocoder.codecs.fake import Curve, FakeCodec
 

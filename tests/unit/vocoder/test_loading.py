@@ -8,8 +8,8 @@ import pytest
 
 from talker.models.qwen3_tts.synthetic import write_checkpoint
 from tests.unit.vocoder.test_codecs import voice_folder
-from ttscommon.device import device as devices
-from ttscommon.device.late import Late
+from ttscommon.engine.device import device as devices
+from ttscommon.engine.device.late import Late
 from vocoder.codecs.device_codec import DeviceCodec
 from vocoder.service import load_codec
 from vocoder.settings import VocoderSettings

@@ -12,8 +12,8 @@ from tests.unit.vocoder.test_service import codes, hear, job, offline, write_cod
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.bus.credit import CREDIT_BYTES
 from ttscommon.bus.takeover import WriterTuning
-from ttscommon.messages import AudioChunk, Cancel, End
-from ttscommon.subjects import AUDIO
+from ttscommon.wire.messages import AudioChunk, Cancel, End
+from ttscommon.wire.subjects import AUDIO
 from vocoder import vocode_job
 from vocoder.engine.engine import Engine
 from vocoder.service import Vocoder

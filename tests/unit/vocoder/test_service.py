@@ -12,8 +12,10 @@ import numpy.typing as npt
 import pytest
 
 from ttscommon.bus import AudioReader, Bus
-from ttscommon.errors import Fenced
-from ttscommon.messages import (
+from ttscommon.cluster.worker import Job
+from ttscommon.process.service import Service
+from ttscommon.wire.errors import Fenced
+from ttscommon.wire.messages import (
     AudioChunk,
     Cancel,
     Checkpoint,
@@ -25,9 +27,7 @@ from ttscommon.messages import (
     Tensor,
     WordTime,
 )
-from ttscommon.service import Service
-from ttscommon.subjects import AUDIO, CODES, VOCODER
-from ttscommon.worker import Job
+from ttscommon.wire.subjects import AUDIO, CODES, VOCODER
 from vocoder import service, vocode_job
 from vocoder.codecs.base import Work
 from vocoder.codecs.fake import Curve, FakeCodec

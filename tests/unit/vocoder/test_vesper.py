@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.vocoder.tiny_vesper import ENTRIES, tiny
-from ttscommon.errors import UnknownVoice
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Samples, Work
-from vocoder.codecs.vesper import Vesper
+from vocoder.codecs.vesper.codec import Vesper
 from vocoder.engine.engine import Engine
 from vocoder.engine.stream import Event, Finished, Piece
 from vocoder.pcm import to_pcm

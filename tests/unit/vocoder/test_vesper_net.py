@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ttscommon.nn import halve
-from vocoder.codecs.vesper_net import (
+from ttscommon.engine.nn import halve
+from vocoder.codecs.vesper.net import (
     FRAME_SAMPLES,
     SETTLE_SAMPLES,
     State,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from ttscommon.device.device import Device
-from ttscommon.replicas import Voice
+from ttscommon.engine.device.device import Device
+from ttscommon.wire.replicas import Voice
 from vocoder.codecs.room import Room
-from vocoder.codecs.vesper import Preset, Vesper
-from vocoder.codecs.vesper_device import VesperOnDevice
-from vocoder.codecs.vesper_net import VesperCodecConfig, VesperDecoder
+from vocoder.codecs.vesper.codec import Preset, Vesper
+from vocoder.codecs.vesper.device import VesperOnDevice
+from vocoder.codecs.vesper.net import VesperCodecConfig, VesperDecoder
 
 ENTRIES = 512
 SMALL = VesperCodecConfig(codebook_size=ENTRIES, text_codes=ENTRIES, text_dim=16, dim=32)

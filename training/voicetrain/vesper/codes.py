@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vocoder.codecs.vesper_net import HOPS_PER_FRAME, VesperDecoder
-from vocoder.codecs.vesper_sound import VOICED_HZ
+from vocoder.codecs.vesper.net import HOPS_PER_FRAME, VesperDecoder
+from vocoder.codecs.vesper.sound import VOICED_HZ
 
 ROUNDS = 15
 LARGEST = 120_000

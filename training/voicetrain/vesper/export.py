@@ -11,12 +11,12 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from talker.models.vesper_net import VesperNet
-from talker.models.vesper_stream import VesperSampling
+from talker.models.vesper.net import VesperNet
+from talker.models.vesper.stream import VesperSampling
 from talker.text.lexicon import FILE_NAME
-from ttscommon.voice import CONFIG_NAME, FORMAT, sha256_of
-from vocoder.codecs.vesper_net import CODEBOOKS, FRAME_SAMPLES, VesperDecoder
-from vocoder.codecs.vesper_sound import SAMPLE_RATE
+from ttscommon.engine.voice import CONFIG_NAME, FORMAT, sha256_of
+from vocoder.codecs.vesper.net import CODEBOOKS, FRAME_SAMPLES, VesperDecoder
+from vocoder.codecs.vesper.sound import SAMPLE_RATE
 
 NAME: Final = "vesper"
 LANGUAGE: Final = "en-US"

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from talker.models.vesper_net import VesperNet
-from vocoder.codecs.vesper_net import VesperDecoder
-from vocoder.codecs.vesper_sound import BINS
+from talker.models.vesper.net import VesperNet
+from vocoder.codecs.vesper.net import VesperDecoder
+from vocoder.codecs.vesper.sound import BINS
 from voicetrain.vesper.teacher import weights
 
 # Where the graph keeps an encoder's matrices: its suffix, then its attention's first products.

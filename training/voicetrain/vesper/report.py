@@ -8,9 +8,9 @@ from typing import Any, Final
 from talker.engine.engine import Engine
 from talker.models import load as load_talker
 from talker.synthesis import synthesise
-from ttscommon.fields import rows
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import rows
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Work
 from voicetrain.corpus import held_out

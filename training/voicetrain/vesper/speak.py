@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from talker.models.vesper_net import VesperNet, moved, token_contexts
-from talker.models.vesper_stream import VesperSampling
-from talker.models.vesper_text import TextCodes
-from vocoder.codecs.vesper_net import VesperDecoder
+from talker.models.vesper.net import VesperNet, moved, token_contexts
+from talker.models.vesper.stream import VesperSampling
+from talker.models.vesper.text import TextCodes
+from vocoder.codecs.vesper.net import VesperDecoder
 from voicetrain.data import Array
 
 

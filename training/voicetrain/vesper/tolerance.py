@@ -14,8 +14,8 @@ from talker.engine.widths import Gains, Widths
 from talker.loading import load_family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.messages import SpeechRequest
 from voicetrain.corpus import held_out
 from voicetrain.progress import Progress
 from voicetrain.vesper.evaluate import write_report

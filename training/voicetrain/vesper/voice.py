@@ -8,12 +8,12 @@ from typing import NamedTuple
 from safetensors.torch import load_file
 from torch import nn
 
-from talker.models.vesper_net import VesperConfig, VesperNet
-from talker.models.vesper_stream import VesperSampling
+from talker.models.vesper.net import VesperConfig, VesperNet
+from talker.models.vesper.stream import VesperSampling
 from talker.text.frontend import EnglishFrontend
 from talker.text.misaki import Tokens, tokens_of
-from ttscommon.voice import load_voice
-from vocoder.codecs.vesper_net import VesperCodecConfig, VesperDecoder
+from ttscommon.engine.voice import load_voice
+from vocoder.codecs.vesper.net import VesperCodecConfig, VesperDecoder
 from voicetrain.data import Array
 from voicetrain.vesper.speak import Spoken, sound, speak
 

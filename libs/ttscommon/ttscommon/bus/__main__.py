@@ -14,8 +14,8 @@ from typing import Final
 
 from ttscommon.bus.identities import issue
 from ttscommon.bus.preparation import ACTIONS, prepare
-from ttscommon.errors import AntiphonError
-from ttscommon.settings import BusSettings, ServiceSettings, SettingsError
+from ttscommon.process.settings import BusSettings, ServiceSettings, SettingsError
+from ttscommon.wire.errors import AntiphonError
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2

@@ -16,9 +16,9 @@ from ttscommon.bus.logstore import LogStore
 from ttscommon.bus.queue import JobQueue
 from ttscommon.bus.reader import DEFAULT_TUNING, LogReader, ReaderTuning
 from ttscommon.bus.timeline import Timeline
-from ttscommon.errors import BusUnavailable, LogGone, Overloaded
-from ttscommon.messages import AudioChunk, Chunk, End, LogRecord, Position, encode
-from ttscommon.subjects import AUDIO
+from ttscommon.wire.errors import BusUnavailable, LogGone, Overloaded
+from ttscommon.wire.messages import AudioChunk, Chunk, End, LogRecord, Position, encode
+from ttscommon.wire.subjects import AUDIO
 
 log_ = structlog.get_logger(__name__)
 

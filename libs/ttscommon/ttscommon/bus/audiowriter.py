@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import structlog
 
-from ttscommon import tracing
 from ttscommon.bus import offers
 from ttscommon.bus.credit import Credit
 from ttscommon.bus.faults import Unreachable, reason
@@ -16,9 +15,10 @@ from ttscommon.bus.logstore import LogStore
 from ttscommon.bus.takeover import DEFAULT_TUNING, WriterTuning
 from ttscommon.bus.window import Pending, Tail
 from ttscommon.bus.writer import LogWriter
-from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, Position, Takeover
-from ttscommon.subjects import AUDIO
-from ttscommon.tasks import stop
+from ttscommon.process import tracing
+from ttscommon.process.tasks import stop
+from ttscommon.wire.messages import AudioChunk, Checkpoint, Chunk, End, Position, Takeover
+from ttscommon.wire.subjects import AUDIO
 
 log_ = structlog.get_logger(__name__)
 

@@ -15,7 +15,7 @@ from ttscommon.bus.append import append
 from ttscommon.bus.direct import DIRECT_BATCH, direct_get
 from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of
 from ttscommon.bus.link import Link
-from ttscommon.errors import BusUnavailable
+from ttscommon.wire.errors import BusUnavailable
 
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 _EXPECTED_AMONG: Final = "Nats-Expected-Last-Subject-Sequence-Subject"

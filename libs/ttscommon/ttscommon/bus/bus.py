@@ -7,7 +7,6 @@ from typing import Any
 
 import structlog
 
-from ttscommon import subjects
 from ttscommon.bus.audioreader import AudioReader
 from ttscommon.bus.audiowriter import AudioWriter
 from ttscommon.bus.buckets import Buckets
@@ -19,10 +18,11 @@ from ttscommon.bus.reader import LogReader
 from ttscommon.bus.setup import Setup
 from ttscommon.bus.trimmer import Trimmer
 from ttscommon.bus.writer import LogWriter
-from ttscommon.errors import BusUnavailable
-from ttscommon.messages import Cancel, Message, SpeechRequest
-from ttscommon.settings import BusSettings
-from ttscommon.subjects import Log, Stage
+from ttscommon.process.settings import BusSettings
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.messages import Cancel, Message, SpeechRequest
+from ttscommon.wire.subjects import Log, Stage
 
 log_ = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ttscommon.settings import BusSettings
+from ttscommon.process.settings import BusSettings
 
 
 def credentials(settings: BusSettings) -> dict[str, Any]:

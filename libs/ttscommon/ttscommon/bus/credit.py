@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ttscommon.bus.link import Link
-from ttscommon.errors import BusUnavailable, NoResponders
-from ttscommon.tasks import stop
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import BusUnavailable, NoResponders
 
 # 22 s of sound at 24 kHz: longer than any recovery takes, and twice what it takes to make it worth
 # a vocoder's while to begin again.

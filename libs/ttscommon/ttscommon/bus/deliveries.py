@@ -15,10 +15,10 @@ from nats.aio.subscription import Subscription
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.layout import WORKERS
 from ttscommon.bus.link import Link
-from ttscommon.epochs import epoch_of
-from ttscommon.errors import BusUnavailable
-from ttscommon.messages import SpeechRequest
-from ttscommon.subjects import Stage
+from ttscommon.wire.epochs import epoch_of
+from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.subjects import Stage
 
 NAK: Final = b"-NAK"
 _ACK: Final = b"+ACK"

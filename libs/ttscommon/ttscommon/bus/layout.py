@@ -15,8 +15,8 @@ from nats.js.api import (
     StreamConfig,
 )
 
-from ttscommon import subjects
-from ttscommon.subjects import ACK_WAIT_S, LOGS, STAGES, Log, Stage
+from ttscommon.wire import subjects
+from ttscommon.wire.subjects import ACK_WAIT_S, LOGS, STAGES, Log, Stage
 
 # Raised whenever an older service could not work with what a newer one expects here.
 SCHEMA: Final = "5"

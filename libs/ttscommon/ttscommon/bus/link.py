@@ -19,9 +19,9 @@ from ttscommon.bus.credentials import credentials
 from ttscommon.bus.faults import Unreachable, is_refusal, reason
 from ttscommon.bus.lean import Hearer, InTurn
 from ttscommon.bus.permissions import inbox_prefix
-from ttscommon.errors import BusRefused, BusUnavailable, MalformedMessage, NoResponders
-from ttscommon.messages import Message, decode, encode
-from ttscommon.settings import BusSettings
+from ttscommon.process.settings import BusSettings
+from ttscommon.wire.errors import BusRefused, BusUnavailable, MalformedMessage, NoResponders
+from ttscommon.wire.messages import Message, decode, encode
 
 log_ = structlog.get_logger(__name__)
 

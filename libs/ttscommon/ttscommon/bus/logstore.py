@@ -22,9 +22,9 @@ from ttscommon.bus.faults import (
     reason,
 )
 from ttscommon.bus.link import Link
-from ttscommon.errors import BusUnavailable, Fenced, LogUnwritable, MalformedMessage
-from ttscommon.messages import End, LogRecord, decode_record
-from ttscommon.subjects import Log
+from ttscommon.wire.errors import BusUnavailable, Fenced, LogUnwritable, MalformedMessage
+from ttscommon.wire.messages import End, LogRecord, decode_record
+from ttscommon.wire.subjects import Log
 
 _MOST_PROBES: Final = 24
 _MESSAGE_ID: Final = "Nats-Msg-Id"

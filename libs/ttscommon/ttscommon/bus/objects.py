@@ -7,7 +7,7 @@ from nats.js.object_store import ObjectStore
 
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.link import Link
-from ttscommon.errors import BusUnavailable
+from ttscommon.wire.errors import BusUnavailable
 
 
 class Objects:

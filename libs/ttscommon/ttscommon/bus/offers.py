@@ -13,8 +13,8 @@ import msgspec
 import structlog
 
 from ttscommon.bus.link import Incoming, Link
-from ttscommon.errors import BusUnavailable, MalformedMessage
-from ttscommon.messages import (
+from ttscommon.wire.errors import BusUnavailable, MalformedMessage
+from ttscommon.wire.messages import (
     MAX_MESSAGE_BYTES,
     Chunk,
     End,
@@ -23,7 +23,7 @@ from ttscommon.messages import (
     decode_record,
     encode,
 )
-from ttscommon.subjects import Log
+from ttscommon.wire.subjects import Log
 
 _ENVELOPE_BYTES: Final = 1024
 

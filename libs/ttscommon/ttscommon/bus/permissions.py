@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ttscommon.subjects import (
+from ttscommon.wire.subjects import (
     AUDIO,
     CODES,
     DERIVED,

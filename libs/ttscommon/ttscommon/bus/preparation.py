@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from ttscommon.bus.link import Link
 from ttscommon.bus.setup import BusUnprepared, Setup
-from ttscommon.settings import BusSettings
+from ttscommon.process.settings import BusSettings
 
 Action = Literal["create", "migrate", "check"]
 ACTIONS: Final[tuple[Action, ...]] = ("create", "migrate", "check")

@@ -15,16 +15,16 @@ import nats.errors
 import nats.js.errors
 import structlog
 
-from ttscommon import tracing
 from ttscommon.bus.append import append
 from ttscommon.bus.deliveries import NAK, JobFeed
 from ttscommon.bus.direct import direct_get
 from ttscommon.bus.faults import QUEUE_FULL, WRONG_LAST_SEQUENCE, Unreachable, code_of, reason
 from ttscommon.bus.link import Link
-from ttscommon.errors import BusUnavailable, MalformedMessage, Overloaded
-from ttscommon.messages import SpeechRequest, decode, encode
-from ttscommon.subjects import STAGES, TALKER, VOCODER, Stage
-from ttscommon.tasks import stop
+from ttscommon.process import tracing
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import BusUnavailable, MalformedMessage, Overloaded
+from ttscommon.wire.messages import SpeechRequest, decode, encode
+from ttscommon.wire.subjects import STAGES, TALKER, VOCODER, Stage
 
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 

@@ -18,10 +18,10 @@ from ttscommon.bus.lean import Hearer, InTurn
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore, Stored
 from ttscommon.bus.timeline import Timeline
-from ttscommon.errors import AntiphonError, BusUnavailable, LogGone, MalformedMessage
-from ttscommon.messages import Chunk, End, LogRecord, Takeover, decode_record
-from ttscommon.subjects import Log
-from ttscommon.tasks import stop
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import AntiphonError, BusUnavailable, LogGone, MalformedMessage
+from ttscommon.wire.messages import Chunk, End, LogRecord, Takeover, decode_record
+from ttscommon.wire.subjects import Log
 
 log_ = structlog.get_logger(__name__)
 

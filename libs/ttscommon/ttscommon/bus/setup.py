@@ -21,8 +21,8 @@ from nats.js.api import StreamConfig
 from ttscommon.bus.faults import NO_ROOM, Unreachable, code_of, reason
 from ttscommon.bus.layout import JOBS_PER_SLOT, Layout, differences
 from ttscommon.bus.link import Link
-from ttscommon.errors import AntiphonError, BusUnavailable
-from ttscommon.subjects import CODES, RETIRED_JOBS, STAGES, TALKER, Stage
+from ttscommon.wire.errors import AntiphonError, BusUnavailable
+from ttscommon.wire.subjects import CODES, RETIRED_JOBS, STAGES, TALKER, Stage
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from ttscommon.bus.credit import CREDIT_BYTES
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logstore import LogStore, Stored
 from ttscommon.bus.timeline import Timeline
-from ttscommon.errors import BusUnavailable, Fenced
-from ttscommon.messages import Checkpoint, Chunk, End, Position, Takeover
-from ttscommon.subjects import Log
-from ttscommon.tasks import stop
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import BusUnavailable, Fenced
+from ttscommon.wire.messages import Checkpoint, Chunk, End, Position, Takeover
+from ttscommon.wire.subjects import Log
 
 
 @dataclass(frozen=True)

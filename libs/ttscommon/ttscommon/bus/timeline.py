@@ -12,7 +12,15 @@ from bisect import insort
 from collections import deque
 from typing import Final
 
-from ttscommon.messages import AudioChunk, Checkpoint, Chunk, End, LogRecord, Position, Takeover
+from ttscommon.wire.messages import (
+    AudioChunk,
+    Checkpoint,
+    Chunk,
+    End,
+    LogRecord,
+    Position,
+    Takeover,
+)
 
 MAX_HELD: Final = 1024
 # Enough of what was committed to bridge what followers of a leader that died do not show yet.

@@ -14,8 +14,8 @@ from typing import Final
 
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.link import Link
-from ttscommon.errors import BusUnavailable
-from ttscommon.subjects import LOGS, TOMBSTONES
+from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.subjects import LOGS, TOMBSTONES
 
 # By name: the part of it before the deployment's own.
 _STREAMS: Final[Mapping[str, str]] = MappingProxyType(

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ttscommon.errors import AntiphonError
-from ttscommon.messages import End, LogRecord, Position, Takeover
+from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.messages import End, LogRecord, Position, Takeover
 
 
 @dataclass(frozen=True)

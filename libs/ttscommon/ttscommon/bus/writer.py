@@ -8,16 +8,17 @@ import time
 import msgspec
 import structlog
 
-from ttscommon import tracing
 from ttscommon.bus import offers
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logstore import LogStore
 from ttscommon.bus.takeover import DEFAULT_TUNING, Predecessor, WriterTuning, find_predecessor
 from ttscommon.bus.timeline import Timeline
 from ttscommon.bus.window import Pending, Window
-from ttscommon.epochs import is_first
-from ttscommon.errors import AntiphonError, BusUnavailable, Fenced
-from ttscommon.messages import (
+from ttscommon.process import tracing
+from ttscommon.process.tasks import stop
+from ttscommon.wire.epochs import is_first
+from ttscommon.wire.errors import AntiphonError, BusUnavailable, Fenced
+from ttscommon.wire.messages import (
     Checkpoint,
     Chunk,
     CodecChunk,
@@ -26,8 +27,7 @@ from ttscommon.messages import (
     Takeover,
     encode,
 )
-from ttscommon.subjects import Log
-from ttscommon.tasks import stop
+from ttscommon.wire.subjects import Log
 
 log_ = structlog.get_logger(__name__)
 

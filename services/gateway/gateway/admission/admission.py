@@ -22,8 +22,8 @@ from gateway.admission.terms import AdmissionLimits, Applicant, Capacity
 from gateway.admission.turns import Turnstile
 from gateway.errors import Draining, Unavailable
 from gateway.settings import GatewaySettings
-from ttscommon.errors import AntiphonError, Overloaded
-from ttscommon.metrics import GatewayMetrics
+from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.wire.errors import AntiphonError, Overloaded
 
 _LONGEST_RETRY_S: Final = 60
 

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from gateway.admission.admission import Admission
 from gateway.admission.peers import GatewayUse
-from ttscommon import subjects
 from ttscommon.bus import Bus, Incoming
-from ttscommon.errors import MalformedMessage
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import MalformedMessage
 
 log_ = structlog.get_logger(__name__)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ttscommon.curves import Line
-from ttscommon.replicas import Replica
+from ttscommon.cluster.curves import Line
+from ttscommon.wire.replicas import Replica
 
 # A first chunk: the step under way, the prefill, two decode steps; then the vocoder's step under
 # way and its own.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from ttscommon.errors import MalformedMessage
+from ttscommon.wire.errors import MalformedMessage
 
 
 class TenantUse(msgspec.Struct, frozen=True, array_like=True):

@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 from gateway.audio.encoders import Encoder, RawPcm
 from gateway.audio.resample import Pcm, resampler
 from gateway.audio.stretch import Stretch
-from ttscommon.messages import AudioChunk, WordTime
+from ttscommon.wire.messages import AudioChunk, WordTime
 
 _NO_WORDS: Final[tuple[WordTime, ...]] = ()
 # A thread takes a tenth of a millisecond to hand work over; below this the loop does it itself.

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.requests.wishes import Wishes
-from ttscommon.messages import MAX_TEXT_CHARS, Sampling
+from ttscommon.wire.messages import MAX_TEXT_CHARS, Sampling
 
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
 SampleRate: TypeAlias = Annotated[int, Field(ge=8000, le=48_000)]

@@ -15,8 +15,8 @@ from gateway.audio import AudioFormat, Outbox, Piece
 from gateway.errors import MessageTooBig, TooManyContexts
 from gateway.protocols.shared.utterance import Utterance
 from gateway.requests import DEFAULT, GatewayContext
-from ttscommon.errors import AntiphonError, BadRequest
-from ttscommon.tasks import stop
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import AntiphonError, BadRequest
 
 VERSION: Final = "1.10.2"
 _ATTRIBUTION: Final = {"name": "Antiphon", "url": ""}

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ttscommon.replicas import Voice
+from ttscommon.wire.replicas import Voice
 
 # What a client calls the deployment's own choice of model or voice.
 DEFAULT: Final = "default"

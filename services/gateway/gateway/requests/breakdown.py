@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ttscommon.messages import Spent
+from ttscommon.wire.messages import Spent
 
 
 def breakdown(waited_s: float, spent: Sequence[Spent]) -> dict[str, float]:

@@ -16,10 +16,10 @@ from gateway.admission.peers import Peers
 from gateway.errors import Loading, Unavailable
 from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT
-from ttscommon import subjects
 from ttscommon.bus import Bus, Entry, Incoming
-from ttscommon.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
-from ttscommon.replicas import Model, Replica, Voice
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
+from ttscommon.wire.replicas import Model, Replica, Voice
 
 _ANY_LANGUAGE: Final = "mul"
 

@@ -18,9 +18,9 @@ from gateway.requests.speech import Speech
 from gateway.requests.voices import VoiceStore
 from gateway.requests.wishes import Wishes, recording
 from gateway.settings import GatewaySettings
-from ttscommon.errors import BadRequest
-from ttscommon.messages import Reference
-from ttscommon.replicas import Model, Voice
+from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.messages import Reference
+from ttscommon.wire.replicas import Model, Voice
 
 Names: TypeAlias = Literal["own", "aliases", "any"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from ttscommon.bus import TRIMMED, Extent
-from ttscommon.subjects import AUDIO
+from ttscommon.wire.subjects import AUDIO
 
 # A sequence of each stream, in the order of TRIMMED.
 Mark: TypeAlias = tuple[int, ...]

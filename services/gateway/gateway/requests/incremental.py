@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from gateway.requests.markup import MarkupReader
 from gateway.requests.text import TextCleaner, speakable, too_long
-from ttscommon.errors import AntiphonError, NothingToSay
-from ttscommon.pieces import Boundary, Mark, Marked, Pause, Phones, Piece, Text, marked
+from ttscommon.wire.errors import AntiphonError, NothingToSay
+from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones, Piece, Text, marked
 
 
 @dataclass(frozen=True)

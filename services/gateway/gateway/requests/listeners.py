@@ -15,12 +15,12 @@ from typing import Protocol
 
 import structlog
 
-from ttscommon import subjects
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
-from ttscommon.messages import End, Listening, Message
-from ttscommon.subjects import AUDIO
-from ttscommon.tasks import Chores
+from ttscommon.process.tasks import Chores
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import End, Listening, Message
+from ttscommon.wire.subjects import AUDIO
 
 log_ = structlog.get_logger(__name__)
 

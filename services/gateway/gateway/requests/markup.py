@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ttscommon.pieces import Alphabet, Pause, Phones, Piece, Text
+from ttscommon.wire.pieces import Alphabet, Pause, Phones, Piece, Text
 
 _LONGEST: Final = 300
 _LONGEST_PAUSE_S: Final = 10.0

@@ -10,8 +10,8 @@ from gateway.errors import InputTimeout, SynthesisTimeout
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.services import RequestServices
 from gateway.settings import GatewaySettings
-from ttscommon.errors import AntiphonError, BusUnavailable
-from ttscommon.subjects import TALKER, VOCODER
+from ttscommon.wire.errors import AntiphonError, BusUnavailable
+from ttscommon.wire.subjects import TALKER, VOCODER
 
 log_ = structlog.get_logger(__name__)
 

@@ -20,8 +20,8 @@ import structlog
 from gateway.requests.horizon import Horizon, HorizonTuning, Needs, worth
 from gateway.requests.leftovers import Leftover, Leftovers
 from ttscommon.bus import Bus
-from ttscommon.errors import BusUnavailable
-from ttscommon.subjects import AUDIO, CODES, LOGS, TEXT, TOMBSTONES
+from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.subjects import AUDIO, CODES, LOGS, TEXT, TOMBSTONES
 
 log_ = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from gateway.requests.retention import Retention
 from gateway.requests.tokens import ResumeTokens
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
-from ttscommon.metrics import GatewayMetrics
+from ttscommon.process.metrics import GatewayMetrics
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logstore import Stored
-from ttscommon.errors import AntiphonError
-from ttscommon.messages import End, LogRecord, Reference, SpeechRequest, TextPiece
-from ttscommon.pieces import Mark
-from ttscommon.replicas import Model, Voice
-from ttscommon.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER
+from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece
+from ttscommon.wire.pieces import Mark
+from ttscommon.wire.replicas import Model, Voice
+from ttscommon.wire.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER
 
 _SEEDS: Final = 1 << 31
 # The gateway that lost its client wrote the text log with epoch 1.

@@ -18,11 +18,12 @@ from gateway.requests.breakdown import breakdown
 from gateway.requests.patience import Patience, exhausted
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import Source, SpeechSpec
-from ttscommon import subjects, tracing
 from ttscommon.bus import AudioReader
-from ttscommon.messages import AudioChunk, End, Playback
-from ttscommon.playback import PlaybackAccount
-from ttscommon.tasks import stop
+from ttscommon.process import tracing
+from ttscommon.process.tasks import stop
+from ttscommon.sound.playback import PlaybackAccount
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import AudioChunk, End, Playback
 
 log_ = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Final
 
-from ttscommon.errors import NothingToSay, TextTooLong
+from ttscommon.wire.errors import NothingToSay, TextTooLong
 
 _SPACES: Final = frozenset("\t\n\v\f\r\x85\u2028\u2029")
 _DROPPED: Final = frozenset({"Cc", "Cs", "Co", "Cn"})

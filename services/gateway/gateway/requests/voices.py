@@ -17,12 +17,12 @@ import msgspec
 import structlog
 
 from gateway.errors import QuotaExceeded, VoiceExists
-from ttscommon import subjects
-from ttscommon.audio import BadRecording, NoDecoder, read_recording
 from ttscommon.bus import Bus
-from ttscommon.errors import BadRequest, UnknownVoice
-from ttscommon.messages import Reference
-from ttscommon.references import References, recording_key
+from ttscommon.cluster.references import References, recording_key
+from ttscommon.sound.recordings import BadRecording, NoDecoder, read_recording
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.messages import Reference
 
 _OWNER_CHARACTERS: Final = 16
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

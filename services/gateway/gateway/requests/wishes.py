@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from gateway.errors import Unsupported
-from ttscommon.audio import MOST_BYTES, BadRecording
-from ttscommon.messages import Sampling
-from ttscommon.replicas import Model, Voice
+from ttscommon.sound.recordings import MOST_BYTES, BadRecording
+from ttscommon.wire.messages import Sampling
+from ttscommon.wire.replicas import Model, Voice
 
 # Without them a text is spoken in another way; without any of the others, as somebody else.
 _DROPPABLE: Final = ("instructions", "language", "non_streaming_mode")

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from talker.engine.blocks import BLOCK_POSITIONS
-from talker.engine.chunker import ChunkSizes
 from talker.engine.gauges import STAGE, Gauges
 from talker.engine.placement import Room
-from talker.engine.runner import Results, Row
 from talker.engine.scheduler import Limits, Policy, online
 from talker.engine.stream import ChunkReady, Stream
 from talker.engine.widths import Widths
-from talker.models.base import Family, ModelSpec, Prepared
-from ttscommon.fields import Arrays, concatenate, cut, rows
-from ttscommon.inflight import launch_bisected
-from ttscommon.metrics import Metrics
-from ttscommon.pace import Pace
-from ttscommon.runtime import Runtime, Stopped
-from ttscommon.slots import Slots
+from talker.family.base import Family, ModelSpec, Prepared
+from talker.family.blocks import BLOCK_POSITIONS
+from talker.family.chunker import ChunkSizes
+from talker.family.runner import Results, Row
+from ttscommon.engine.inflight import launch_bisected
+from ttscommon.engine.pace import Pace
+from ttscommon.engine.runtime import Runtime, Stopped
+from ttscommon.engine.slots import Slots
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 
 _LIMITS: Final = Limits()
 

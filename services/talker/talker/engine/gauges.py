@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, get_args
 
-from talker.models.streams import Plan
-from ttscommon.inflight import LaunchPath
-from ttscommon.metrics import Metrics
+from talker.family.streams import Plan
+from ttscommon.engine.inflight import LaunchPath
+from ttscommon.process.metrics import Metrics
 
 STAGE: Final = "talker"
 _KINDS: Final = {True: "step", False: "prompt"}

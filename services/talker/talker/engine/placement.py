@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
-from talker.engine.blocks import BLOCK_POSITIONS, BlockAllocator
-from ttscommon.inflight import Command
+from talker.family.blocks import BLOCK_POSITIONS, BlockAllocator
+from ttscommon.engine.inflight import Command
 
 # Streams of nearly the same slack must not take the cache from each other in turn: between two
 # exchanges of places, the one that runs makes at least twice this much sound.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import structlog
 
-from talker.engine.blocks import BLOCK_POSITIONS
-from talker.models.base import CacheSpec, ModelSpec
-from ttscommon.voice import VoiceError
+from talker.family.base import CacheSpec, ModelSpec
+from talker.family.blocks import BLOCK_POSITIONS
+from ttscommon.engine.voice import VoiceError
 
 log_ = structlog.get_logger(__name__)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from talker.engine.chunker import ChunkSizes
-from talker.models.streams import Plan, TalkerStream
-from ttscommon.errors import TextTooLong
-from ttscommon.fields import Arrays
-from ttscommon.messages import SpeechRequest, WordTime
-from ttscommon.runtime import Failed, Finished
+from talker.family.chunker import ChunkSizes
+from talker.family.streams import Plan, TalkerStream
+from ttscommon.engine.runtime import Failed, Finished
+from ttscommon.wire.errors import TextTooLong
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import SpeechRequest, WordTime
 
 UNACKNOWLEDGED_CHUNKS: Final = 8
 # A family that can do without late text does so when the listener has no more than this.

@@ -7,8 +7,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from talker.engine.blocks import BLOCK_POSITIONS
-from ttscommon.kernels.choice import use_triton
+from talker.family.blocks import BLOCK_POSITIONS
+from ttscommon.engine.kernels.choice import use_triton
 
 # Consecutive tokens of a prompt that one program attends for.
 TILE_QUERIES = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ttscommon.kernels.choice import use_triton
+from ttscommon.engine.kernels.choice import use_triton
 
 
 def store(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, places: Tensor) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ttscommon.kernels.choice import use_triton
-from ttscommon.nn import dense_attention
+from ttscommon.engine.kernels.choice import use_triton
+from ttscommon.engine.nn import dense_attention
 
 
 def attend_frame(

@@ -13,10 +13,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from talker.engine import sampling
-from talker.engine.sampling import draw_keys, frame_keys, uniforms
 from talker.kernels.rules import Rules
-from ttscommon.kernels.choice import use_triton
+from talker.sampling import draw as sampling
+from talker.sampling.draw import draw_keys, frame_keys, uniforms
+from ttscommon.engine.kernels.choice import use_triton
 
 _NEVER = float("-inf")
 # What one program of the kernel holds of a row; larger vocabularies are sampled by the twin.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from talker.models.leniency import Leniency
-from ttscommon.checkpoint import find_checkpoint, is_checkpoint
-from ttscommon.errors import UnknownModel
-from ttscommon.voice import load_voice
+from talker.family.leniency import Leniency
+from ttscommon.engine.checkpoint import find_checkpoint, is_checkpoint
+from ttscommon.engine.voice import load_voice
+from ttscommon.wire.errors import UnknownModel
 
 if TYPE_CHECKING:
-    from talker.models.model import TalkerModel
-    from ttscommon.device.device import Device
+    from talker.runners.model import TalkerModel
+    from ttscommon.engine.device.device import Device
 
 # Before a vocoder on the same GPU: steps are short, and every stream waits for them.
 _PRIORITY: Final = -1
@@ -32,7 +32,7 @@ def load(
     leniency: with models that draft frames, on the CPU. Raises VoiceError, UnknownModel or
     DeviceError. torch is imported only for families that use it.
     """
-    from ttscommon.device.device import device_of
+    from ttscommon.engine.device.device import device_of
 
     where = device_of(device, _PRIORITY)
     model = _load(name, path, pads=pads, device=where, leniency=leniency)
@@ -52,7 +52,7 @@ def _load(
         return Qwen3Tts.load(name, checkpoint, pads=pads, **told)
     voice = load_voice(path)
     if voice.family == "vesper":
-        from talker.models.vesper import Vesper
+        from talker.models.vesper.family import Vesper
 
         return Vesper.load(name, voice, "cpu" if device is None else str(device.where), leniency)
     raise UnknownModel(f"there is no model family {voice.family!r}", param="model")

@@ -17,18 +17,18 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from talker.engine.blocks import BLOCK_POSITIONS
-from talker.engine.chunker import ChunkSeconds
-from talker.engine.runner import Results, Row
-from talker.models.base import CacheSpec, Family, ModelSpec, Prepared
-from talker.models.streams import Plan, SlotWriter, TalkerStream
-from ttscommon.curves import seconds_at
-from ttscommon.errors import NothingToSay, UnknownVoice
-from ttscommon.fields import Array, Arrays, Field, rows
-from ttscommon.inflight import LaunchPath
-from ttscommon.messages import SpeechRequest, WordTime
-from ttscommon.pieces import Piece
-from ttscommon.replicas import Voice
+from talker.family.base import CacheSpec, Family, ModelSpec, Prepared
+from talker.family.blocks import BLOCK_POSITIONS
+from talker.family.chunker import ChunkSeconds
+from talker.family.runner import Results, Row
+from talker.family.streams import Plan, SlotWriter, TalkerStream
+from ttscommon.cluster.curves import seconds_at
+from ttscommon.engine.inflight import LaunchPath
+from ttscommon.wire.errors import NothingToSay, UnknownVoice
+from ttscommon.wire.fields import Array, Arrays, Field, rows
+from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.pieces import Piece
+from ttscommon.wire.replicas import Voice
 
 FRAME_RATE_HZ: Final = 25.0
 CODEBOOKS: Final = 4

@@ -10,8 +10,8 @@ from talker.text import ipa, postlexical
 from talker.text.lexicon import Lexicon
 from talker.text.normalize import PAUSE_MARK, Normalizer
 from talker.text.symbols import PAUSE, SYMBOL_IDS, Phone
-from ttscommon.errors import BadRequest, NothingToSay
-from ttscommon.pieces import Phones
+from ttscommon.wire.errors import BadRequest, NothingToSay
+from ttscommon.wire.pieces import Phones
 
 _PAUSE = Phone(PAUSE, -1, False)
 

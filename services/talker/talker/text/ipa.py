@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from talker.text.symbols import CONSONANTS
-from ttscommon.errors import BadRequest
+from ttscommon.wire.errors import BadRequest
 
 _STRESS: Final = {"ˈ": "1", "'": "1", "ˌ": "2", ",": "2"}
 _SYLLABIC: Final = "\u0329"

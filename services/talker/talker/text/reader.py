@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from talker.text.frontend import MOST_GIVEN, PRIVATE, Given, Utterance, marker
 from talker.text.segment import Segmenter
-from ttscommon.errors import BadRequest, NothingToSay
-from ttscommon.pieces import Boundary, Pause, Phones, Piece, Text
+from ttscommon.wire.errors import BadRequest, NothingToSay
+from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 
 Phonetise: TypeAlias = Callable[[str, tuple[Given, ...]], Utterance]
 

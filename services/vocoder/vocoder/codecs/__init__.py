@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ttscommon.checkpoint import find_checkpoint, is_checkpoint
-from ttscommon.errors import UnknownModel
-from ttscommon.voice import VoiceFolder, load_voice
+from ttscommon.engine.checkpoint import find_checkpoint, is_checkpoint
+from ttscommon.engine.voice import VoiceFolder, load_voice
+from ttscommon.wire.errors import UnknownModel
 from vocoder.codecs.base import Codec
 from vocoder.codecs.room import Room
 
 if TYPE_CHECKING:
-    from ttscommon.device.device import Device
+    from ttscommon.engine.device.device import Device
 
 
 def load(
@@ -30,7 +30,7 @@ def load(
     only for families that use it. Raises VoiceError, DeviceError, or UnknownModel for a family
     that is not built in.
     """
-    from ttscommon.device.device import device_of
+    from ttscommon.engine.device.device import device_of
 
     where = device_of(device)
     if is_checkpoint(path):
@@ -55,8 +55,8 @@ def _checkpoint(
 
 
 def _vesper(name: str, voice: VoiceFolder, device: Device | None, room: Room) -> Codec:
-    from vocoder.codecs.vesper import Vesper
-    from vocoder.codecs.vesper_device import VesperOnDevice
+    from vocoder.codecs.vesper.codec import Vesper
+    from vocoder.codecs.vesper.device import VesperOnDevice
 
     if device is None:
         return Vesper.load(name, voice)

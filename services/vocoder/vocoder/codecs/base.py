@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ttscommon.fields import Arrays, Field, checked, empty, rows
-from ttscommon.inflight import LaunchPath
-from ttscommon.messages import SpeechRequest
-from ttscommon.replicas import Model, Voice
+from ttscommon.engine.inflight import LaunchPath
+from ttscommon.wire.fields import Arrays, Field, checked, empty, rows
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Model, Voice
 
 Samples = npt.NDArray[np.float32]
 

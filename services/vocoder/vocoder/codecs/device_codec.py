@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ttscommon.device.device import Device
-from ttscommon.device.launches import Job, Launches, Told
-from ttscommon.device.transfer import Buffers, Fetch
-from ttscommon.fields import Array, Arrays, rows
-from ttscommon.inflight import DeviceError, LaunchPath
+from ttscommon.engine.device.device import Device
+from ttscommon.engine.device.launches import Job, Launches, Told
+from ttscommon.engine.device.transfer import Buffers, Fetch
+from ttscommon.engine.inflight import DeviceError, LaunchPath
+from ttscommon.wire.fields import Array, Arrays, rows
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.resident import Resident
 from vocoder.codecs.room import Room, Shape, Shapes

@@ -16,10 +16,10 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from ttscommon.errors import UnknownVoice
-from ttscommon.fields import Arrays, Field
-from ttscommon.messages import SpeechRequest
-from ttscommon.replicas import Voice
+from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Voice
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Samples, Work
 
 _VOICES: Final = tuple(Voice(id=v, name=v.upper(), language="en") for v in ("slt", "rms", "awb"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ttscommon.slots import NoSlot
+from ttscommon.engine.slots import NoSlot
 
 
 class Resident:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ttscommon.device.buckets import Buckets
+from ttscommon.engine.device.buckets import Buckets
 
 
 @dataclass(frozen=True)

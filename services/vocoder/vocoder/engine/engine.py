@@ -9,12 +9,12 @@ from functools import partial
 from statistics import median
 from typing import Any, Final, get_args
 
-from ttscommon.fields import Arrays
-from ttscommon.inflight import LaunchPath, launch_bisected
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
-from ttscommon.runtime import Failed, Finished, Runtime, Stopped
-from ttscommon.slots import Slots
+from ttscommon.engine.inflight import LaunchPath, launch_bisected
+from ttscommon.engine.runtime import Failed, Finished, Runtime, Stopped
+from ttscommon.engine.slots import Slots
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.engine.scheduler import Limits, schedule
 from vocoder.engine.stream import Event, Piece, Resume, Stream

@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from ttscommon.fields import Array, Arrays, concatenate, cut, rows
-from ttscommon.messages import SpeechRequest
-from ttscommon.runtime import Failed, Finished
+from ttscommon.engine.runtime import Failed, Finished
+from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import CodecSpec, Decoded, State, Work
 from vocoder.engine.scheduler import Ready
 from vocoder.pcm import to_pcm

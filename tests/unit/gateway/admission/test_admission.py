@@ -13,9 +13,9 @@ from gateway.admission.forecast import View
 from gateway.admission.keys import Tenant
 from gateway.errors import Draining, RateLimited, Unavailable, edge, headers
 from gateway.settings import GatewaySettings
-from ttscommon.errors import Overloaded
-from ttscommon.metrics import GatewayMetrics
-from ttscommon.replicas import Replica
+from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.wire.errors import Overloaded
+from ttscommon.wire.replicas import Replica
 
 
 class Replicas:

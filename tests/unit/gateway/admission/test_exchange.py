@@ -17,9 +17,9 @@ from gateway.admission.keys import Tenant
 from gateway.errors import RateLimited
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
-from ttscommon.errors import Overloaded
-from ttscommon.metrics import GatewayMetrics
-from ttscommon.replicas import Replica
+from ttscommon.process.metrics import GatewayMetrics
+from ttscommon.wire.errors import Overloaded
+from ttscommon.wire.replicas import Replica
 
 GATEWAYS = 4
 SLOTS = 32

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.admission.forecast import View, cached_streams, forecast, realtime_streams
-from ttscommon.curves import Line, seconds_at
-from ttscommon.replicas import Replica
+from ttscommon.cluster.curves import Line, seconds_at
+from ttscommon.wire.replicas import Replica
 
 STEP_S = {1: 0.006, 16: 0.036}
 

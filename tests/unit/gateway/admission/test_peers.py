@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.admission.peers import GatewayUse, Peers, PeersTuning, Spent, TenantUse
-from ttscommon.errors import MalformedMessage
+from ttscommon.wire.errors import MalformedMessage
 
 
 def use(gateway: str, *, whole: bool = False, recent: int = 0, **tenants: TenantUse) -> GatewayUse:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gateway.audio import Pcm, Piece, pieces
 from gateway.audio.pipe import ClientPipe
-from ttscommon.messages import AudioChunk, Tensor, WordTime
+from ttscommon.wire.messages import AudioChunk, Tensor, WordTime
 
 RATE = 16_000
 WORD = WordTime("tide", 0.0, 0.1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import InvalidJson
 from gateway.protocols.native.messages import InputText, SessionConfig, parse_message
-from ttscommon.errors import BadRequest
+from ttscommon.wire.errors import BadRequest
 
 
 def test_messages_are_told_apart_by_type() -> None:

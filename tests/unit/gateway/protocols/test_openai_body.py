@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.protocols.openai.body import FORMATS, format_named, parse_body
-from ttscommon.errors import BadRequest
+from ttscommon.wire.errors import BadRequest
 
 
 def test_a_minimal_body_gets_openais_defaults() -> None:

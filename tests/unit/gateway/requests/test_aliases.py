@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gateway.requests.aliases import OPENAI_VOICES, Aliases, AliasesError
-from ttscommon.replicas import Voice
+from ttscommon.wire.replicas import Voice
 
 VOICES = tuple(Voice(name, name, "en") for name in ("slt", "rms", "alloy"))
 

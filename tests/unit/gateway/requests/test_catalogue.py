@@ -9,10 +9,10 @@ import pytest
 from gateway.admission.peers import GatewayUse, Peers
 from gateway.errors import Loading, Unavailable
 from gateway.requests.catalogue import Catalogue, Snapshot, voice_of
-from ttscommon import subjects
 from ttscommon.bus import Bus
-from ttscommon.errors import UnknownModel, UnknownVoice
-from ttscommon.replicas import Model, Replica, Voice
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import UnknownModel, UnknownVoice
+from ttscommon.wire.replicas import Model, Replica, Voice
 
 VOICES = (Voice("slt", "Slt", "en-US"), Voice("awb", "Awb", "en-GB"))
 

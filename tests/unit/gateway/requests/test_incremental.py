@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from gateway.requests.incremental import Head, IncrementalText
-from ttscommon.errors import NothingToSay, TextTooLong
-from ttscommon.pieces import Boundary, Mark, Marked, Pause, Phones
+from ttscommon.wire.errors import NothingToSay, TextTooLong
+from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones
 
 
 async def rest(text: IncrementalText) -> list[str]:

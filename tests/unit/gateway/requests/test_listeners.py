@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gateway.requests.listeners import Listeners, ListenersTuning
-from ttscommon import subjects
-from ttscommon.messages import AudioChunk, End, Listening, Message, Tensor
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import AudioChunk, End, Listening, Message, Tensor
 
 QUICK = ListenersTuning(tell_s=0.01, look_s=0.001)
 

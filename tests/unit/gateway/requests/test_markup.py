@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.requests.markup import MarkupReader
-from ttscommon.pieces import Pause, Phones, Piece, Text
+from ttscommon.wire.pieces import Pause, Phones, Piece, Text
 
 
 def ipa(word: str, phones: str) -> Phones:

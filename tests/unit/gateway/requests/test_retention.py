@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from gateway.requests.retention import Retention, RetentionTuning
-from ttscommon import subjects
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
-from ttscommon.errors import BusUnavailable
-from ttscommon.messages import End, SpeechRequest
-from ttscommon.subjects import LOGS, TALKER
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.messages import End, SpeechRequest
+from ttscommon.wire.subjects import LOGS, TALKER
 
 QUICK = RetentionTuning(
     resumable_s=0.0, sweep_s=0.01, again_s=0.05, batch=2, extents_s=0.01, patience_s=0.0

@@ -14,9 +14,9 @@ from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.bus.logstore import Stored
-from ttscommon.messages import End, LogRecord, Position
-from ttscommon.replicas import Model, Voice
-from ttscommon.subjects import AUDIO, CODES, Log
+from ttscommon.wire.messages import End, LogRecord, Position
+from ttscommon.wire.replicas import Model, Voice
+from ttscommon.wire.subjects import AUDIO, CODES, Log
 
 MODEL = Model("m", "f", 24_000, 12.5, (Voice("v", "V", "mul"),))
 SPEC = SpeechSpec(MODEL, MODEL.voices[0], 24_000)

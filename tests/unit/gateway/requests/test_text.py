@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.requests.text import TextCleaner, clean, speakable
-from ttscommon.errors import NothingToSay, TextTooLong
+from ttscommon.wire.errors import NothingToSay, TextTooLong
 
 ANYTHING = st.text(st.characters(exclude_categories=()))
 TRICKY = st.text(

@@ -10,13 +10,13 @@ import pytest
 from antiphon.stack import LocalStack
 from gateway.errors import QuotaExceeded, VoiceExists
 from gateway.requests.voices import NewVoice, VoiceStore
-from tests.unit.ttscommon.test_audio import wav
-from ttscommon import subjects
-from ttscommon.audio import BadRecording
+from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.bus import Bus
-from ttscommon.errors import BadRequest, UnknownVoice
-from ttscommon.fields import Arrays
-from ttscommon.references import References
+from ttscommon.cluster.references import References
+from ttscommon.sound.recordings import BadRecording
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.fields import Arrays
 
 QUOTA = 3
 TONE = wav(1.5)

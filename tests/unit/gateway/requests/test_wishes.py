@@ -13,10 +13,10 @@ from gateway.protocols.openai.body import SpeechBody
 from gateway.requests import Wishes
 from gateway.requests.catalogue import voice_of
 from gateway.requests.wishes import recording
-from ttscommon.audio import BadRecording
-from ttscommon.errors import UnknownVoice
-from ttscommon.messages import Sampling
-from ttscommon.replicas import Model, Voice
+from ttscommon.sound.recordings import BadRecording
+from ttscommon.wire.errors import UnknownVoice
+from ttscommon.wire.messages import Sampling
+from ttscommon.wire.replicas import Model, Voice
 
 VOICE = Voice("slt", "Slt", "en-US")
 PLAIN = Model("plain", "f", 16_000, 25.0, (VOICE,), accepts=("temperature",))

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import Engine
-from talker.engine.runner import Results, Row
 from talker.engine.scheduler import Limits
 from talker.engine.stream import ChunkReady, Event
-from talker.models.base import Prepared
+from talker.family.base import Prepared
+from talker.family.chunker import ChunkSizes
+from talker.family.runner import Results, Row
+from talker.family.streams import Plan
 from talker.models.fake import (
     PROMPT,
     Curve,
@@ -24,14 +25,13 @@ from talker.models.fake import (
     Manner,
     fake_frame,
 )
-from talker.models.streams import Plan
-from ttscommon.errors import TextTooLong
-from ttscommon.fields import Arrays
-from ttscommon.inflight import DeviceError
-from ttscommon.messages import SpeechRequest, WordTime
-from ttscommon.metrics import Metrics
-from ttscommon.pieces import Text
-from ttscommon.runtime import Failed, Finished, Stopped
+from ttscommon.engine.inflight import DeviceError
+from ttscommon.engine.runtime import Failed, Finished, Stopped
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import TextTooLong
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.pieces import Text
 
 BREAKS, NOT_FINITE, UNRENDERED, NO_PLAN, NOT_DONE, NOT_TAKEN = range(666, 672)
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from talker.engine.blocks import BLOCK_POSITIONS, BlockAllocator, blocks_for
 from talker.engine.placement import MARGIN_S, Placement, place, victims
+from talker.family.blocks import BLOCK_POSITIONS, BlockAllocator, blocks_for
 
 
 @dataclass(frozen=True)

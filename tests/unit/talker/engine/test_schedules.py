@@ -16,17 +16,17 @@ from functools import partial
 import numpy as np
 import pytest
 
-from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, Limits
 from talker.engine.stream import ChunkReady, Event
 from talker.engine.widths import Widths
-from talker.models.base import Prepared
+from talker.family.base import Prepared
+from talker.family.chunker import ChunkSizes
 from talker.models.fake import Curve, FakeModel, Manner, fake_frames
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
-from ttscommon.pieces import Text
-from ttscommon.runtime import Finished
+from ttscommon.engine.runtime import Finished
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Text
 
 SCHEDULES = int(os.environ.get("ANTIPHON_SCHEDULES", "100"))
 MANNERS = (

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from talker.engine.sizing import block_bytes, kv_blocks
-from talker.models.base import CacheSpec, ModelSpec
-from ttscommon.fields import Field
-from ttscommon.voice import VoiceError
+from talker.family.base import CacheSpec, ModelSpec
+from ttscommon.engine.voice import VoiceError
+from ttscommon.wire.fields import Field
 
 QWEN = CacheSpec(layers=28, heads=16, kv_heads=8, head_dim=128)
 SPEC = ModelSpec(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from talker.engine.widths import Gains, Widths
-from talker.models.streams import Plan
+from talker.family.streams import Plan
 
 Seconds = Callable[[int, int], float]
 

@@ -13,7 +13,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from talker.kernels import attention_triton, cache_triton, frame_triton, sampling_triton
-from ttscommon.kernels import blocks_triton
+from ttscommon.engine.kernels import blocks_triton
 
 TARGETS: Final = (80, 90)
 _IDS: Final = {"ids_out": "*i64", "finite_out": "*i1", "vocabulary": "i32", "draw": "i32"}

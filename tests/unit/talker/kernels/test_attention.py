@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from talker.engine.blocks import BLOCK_POSITIONS, blocks_for
+from talker.family.blocks import BLOCK_POSITIONS, blocks_for
 from talker.kernels.attention import TILE_QUERIES, attend, decode_tiles, prompt_tiles
-from ttscommon.kernels.choice import only
+from ttscommon.engine.kernels.choice import only
 
 triton = pytest.importorskip("triton")
 

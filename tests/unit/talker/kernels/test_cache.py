@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from talker.kernels.cache import move, store
-from ttscommon.kernels.choice import only
+from ttscommon.engine.kernels.choice import only
 
 pytest.importorskip("triton")
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from talker.kernels.frame import attend_frame
-from ttscommon.kernels.choice import only
-from ttscommon.nn import dense_attention
+from ttscommon.engine.kernels.choice import only
+from ttscommon.engine.nn import dense_attention
 
 pytest.importorskip("triton")
 

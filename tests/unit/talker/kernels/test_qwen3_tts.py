@@ -8,11 +8,11 @@ import pytest
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
-from ttscommon.device.late import Late
-from ttscommon.fields import Arrays
-from ttscommon.kernels.choice import Version, only
-from ttscommon.messages import Sampling, SpeechRequest
-from ttscommon.metrics import Metrics
+from ttscommon.engine.device.late import Late
+from ttscommon.engine.kernels.choice import Version, only
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Sampling, SpeechRequest
 
 pytest.importorskip("triton")
 

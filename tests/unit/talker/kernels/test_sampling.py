@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from talker.engine.sampling import draw_keys, frame_keys, uniforms
-from talker.engine.sampling import sample as sample_on_cpu
 from talker.kernels.rules import Rules
 from talker.kernels.sampling import MOST_IDS, Noise, draw_ids
-from ttscommon.kernels.choice import only
+from talker.sampling.draw import draw_keys, frame_keys, uniforms
+from talker.sampling.draw import sample as sample_on_cpu
+from ttscommon.engine.kernels.choice import only
 
 triton = pytest.importorskip("triton")
 tl = pytest.importorskip("triton.language")

@@ -19,25 +19,25 @@ from functools import partial
 import numpy as np
 import pytest
 
-from talker.engine.chunker import ChunkSizes
 from talker.engine.engine import Engine
 from talker.engine.scheduler import Limits
 from talker.engine.stream import ChunkReady, Event
-from talker.engine.torch_runner import TorchRunner
 from talker.engine.widths import Widths
-from talker.models.base import Family, Prepared
+from talker.family.base import Family, Prepared
+from talker.family.chunker import ChunkSizes
 from talker.models.fake import Curve, FakeModel, Manner
-from talker.models.model import TalkerModel
+from talker.runners.model import TalkerModel
+from talker.runners.torch_runner import TorchRunner
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
-from ttscommon.device.late import Late
-from ttscommon.errors import AntiphonError, NothingToSay
-from ttscommon.fields import Arrays, concatenate, cut, rows
-from ttscommon.messages import SpeechRequest, WordTime
-from ttscommon.metrics import Metrics
-from ttscommon.pieces import Boundary, Pause, Phones, Piece, Text
-from ttscommon.runtime import Failed, Finished
+from ttscommon.engine.device.late import Late
+from ttscommon.engine.runtime import Failed, Finished
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import AntiphonError, NothingToSay
+from ttscommon.wire.fields import Arrays, concatenate, cut, rows
+from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 
 BLOCKS = 96
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from talker.models.fake import FakePrepared
-from ttscommon.errors import NothingToSay
-from ttscommon.messages import SpeechRequest
-from ttscommon.pieces import Text
+from ttscommon.wire.errors import NothingToSay
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Text
 
 TEXT = "  The tide\n came in.  "
 

@@ -8,8 +8,8 @@ import pytest
 
 from talker.models import load
 from talker.models.qwen3_tts.synthetic import write_checkpoint
-from ttscommon.device import device
-from ttscommon.inflight import DeviceError
+from ttscommon.engine.device import device
+from ttscommon.engine.inflight import DeviceError
 
 
 def test_a_talkers_work_goes_first_where_a_vocoder_shares_its_gpu(

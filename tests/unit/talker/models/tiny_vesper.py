@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import torch
 
-from talker.models.vesper import Vesper, spec_of
-from talker.models.vesper_drafts import Tolerance
-from talker.models.vesper_net import VesperConfig, VesperNet
-from talker.models.vesper_stream import VesperSampling
+from talker.models.vesper.drafts import Tolerance
+from talker.models.vesper.family import Vesper, spec_of
+from talker.models.vesper.net import VesperConfig, VesperNet
+from talker.models.vesper.stream import VesperSampling
 from talker.text.frontend import Given, Utterance, Word
 from talker.text.symbols import SYMBOLS, Phone
-from ttscommon.errors import NothingToSay
-from ttscommon.replicas import Voice
+from ttscommon.wire.errors import NothingToSay
+from ttscommon.wire.replicas import Voice
 
 SILENCE = (5, 6, 7, 8)
 RATE_HZ = 20.0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from talker.text.frontend import EnglishFrontend, Word
 from talker.text.misaki import TOKENS, tokens_of
-from ttscommon.errors import NothingToSay
+from ttscommon.wire.errors import NothingToSay
 
 SYMBOL_OF = {token: symbol for symbol, token in TOKENS.items()}
 TEACHER = Path(__file__).parent / "teacher_phones.txt"

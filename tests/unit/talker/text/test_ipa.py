@@ -8,7 +8,7 @@ from talker.text.frontend import EnglishFrontend
 from talker.text.ipa import phones_of
 from talker.text.misaki import symbols_of
 from talker.text.symbols import SYMBOL_IDS
-from ttscommon.errors import BadRequest
+from ttscommon.wire.errors import BadRequest
 
 # Sounds of the voice's own lexicon that given phones do without: a flap, reduced vowels.
 _SHARED = str.maketrans("Tᵊᵻɐ", "təɪʌ")

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from talker.text.frontend import EnglishFrontend, Given, Utterance
 from talker.text.reader import Reader
-from ttscommon.errors import BadRequest, NothingToSay
-from ttscommon.pieces import Boundary, Pause, Phones, Piece, Text
+from ttscommon.wire.errors import BadRequest, NothingToSay
+from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 
 
 def _read(frontend: EnglishFrontend, *pieces: Piece) -> list[str]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.vesper_net import VesperConfig, VesperNet
-from vocoder.codecs.vesper_net import VesperCodecConfig, VesperDecoder
+from talker.models.vesper.net import VesperConfig, VesperNet
+from vocoder.codecs.vesper.net import VesperCodecConfig, VesperDecoder
 
 LEXICON = Path(__file__).parents[4] / "voices" / "vesper"
 

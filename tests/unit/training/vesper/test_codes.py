@@ -2,7 +2,7 @@
 
 import torch
 
-from vocoder.codecs.vesper_net import VesperDecoder
+from vocoder.codecs.vesper.net import VesperDecoder
 from voicetrain.vesper.codes import Features, Tables, features, fit, install, kmeans, quantised
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
-from talker.models.vesper_net import VesperNet
-from talker.models.vesper_stream import VesperSampling
-from talker.models.vesper_text import TextCodes
-from vocoder.codecs.vesper_net import FRAME_SAMPLES, VesperDecoder
+from talker.models.vesper.net import VesperNet
+from talker.models.vesper.stream import VesperSampling
+from talker.models.vesper.text import TextCodes
+from vocoder.codecs.vesper.net import FRAME_SAMPLES, VesperDecoder
 from voicetrain.vesper.speak import sound, speak
 
 TEXTS = [[0, 5, 9, 17, 4, 0], [0, 44, 0], [0, *range(50, 62), 0]]

@@ -10,16 +10,16 @@ import torch
 
 from talker.engine.engine import Engine
 from talker.models import load as load_talker
-from talker.models.vesper import Vesper
-from talker.models.vesper_net import VesperNet
-from talker.models.vesper_stream import VesperSampling
+from talker.models.vesper.family import Vesper
+from talker.models.vesper.net import VesperNet
+from talker.models.vesper.stream import VesperSampling
 from talker.synthesis import synthesise
-from ttscommon.messages import Sampling, SpeechRequest
-from ttscommon.metrics import Metrics
-from ttscommon.voice import VoiceError, load_voice
+from ttscommon.engine.voice import VoiceError, load_voice
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.messages import Sampling, SpeechRequest
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Work
-from vocoder.codecs.vesper_net import VesperDecoder
+from vocoder.codecs.vesper.net import VesperDecoder
 from voicetrain.vesper import page
 from voicetrain.vesper.drafts import draft_accuracies
 from voicetrain.vesper.evaluate import starts_of

@@ -12,8 +12,8 @@ import pytest
 from ttscommon.bus import AudioReader, AudioWriter, Bus
 from ttscommon.bus.reader import ReaderTuning
 from ttscommon.bus.takeover import WriterTuning
-from ttscommon.errors import Fenced, LogGone
-from ttscommon.messages import (
+from ttscommon.wire.errors import Fenced, LogGone
+from ttscommon.wire.messages import (
     AudioChunk,
     Checkpoint,
     Chunk,
@@ -22,7 +22,7 @@ from ttscommon.messages import (
     SpeechRequest,
     Tensor,
 )
-from ttscommon.subjects import AUDIO, VOCODER
+from ttscommon.wire.subjects import AUDIO, VOCODER
 
 RATE = 16_000
 STEP = 1000

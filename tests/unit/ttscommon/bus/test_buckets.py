@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ttscommon import subjects
 from ttscommon.bus import Bus, Entry
-from ttscommon.subjects import LEASES
+from ttscommon.wire import subjects
+from ttscommon.wire.subjects import LEASES
 
 
 async def test_a_bucket_is_listed_whole_while_its_keys_are_renewed(bus: Bus, other: Bus) -> None:

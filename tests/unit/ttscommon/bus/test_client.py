@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 
 from ttscommon.bus.client import BusClient
 from ttscommon.bus.link import Link
-from ttscommon.settings import BusSettings
+from ttscommon.process.settings import BusSettings
 
 
 @asynccontextmanager

@@ -15,8 +15,8 @@ import trustme
 
 from antiphon.stack.broker import find_server
 from ttscommon.bus.link import Incoming, Link, LinkTuning
-from ttscommon.errors import BusRefused
-from ttscommon.settings import BusSettings
+from ttscommon.process.settings import BusSettings
+from ttscommon.wire.errors import BusRefused
 
 QUICK = LinkTuning(refused_s=0.3)
 

@@ -14,8 +14,8 @@ from ttscommon.bus import AudioReader, AudioWriter, Bus
 from ttscommon.bus.credit import Credit, Grants, GrantTuning
 from ttscommon.bus.reader import ReaderTuning
 from ttscommon.bus.takeover import WriterTuning
-from ttscommon.messages import AudioChunk, End, Position, Tensor
-from ttscommon.subjects import AUDIO
+from ttscommon.wire.messages import AudioChunk, End, Position, Tensor
+from ttscommon.wire.subjects import AUDIO
 
 STEP = 1000
 CREDIT = 8 * 2 * STEP

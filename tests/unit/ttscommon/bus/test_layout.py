@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from nats.js.api import RetentionPolicy
 
-from ttscommon import subjects
 from ttscommon.bus.layout import Layout, differences
+from ttscommon.wire import subjects
 
 THREE = Layout("acme", replicas=3)
 

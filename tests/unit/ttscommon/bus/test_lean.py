@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 
 from ttscommon.bus import Bus
 from ttscommon.bus.lean import LeanClient
-from ttscommon.errors import BusUnavailable, NoResponders
+from ttscommon.wire.errors import BusUnavailable, NoResponders
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import pytest
 
 from ttscommon.bus.disconnects import DisconnectWatch
 from ttscommon.bus.link import Link, LinkTuning
-from ttscommon.errors import BusRefused
-from ttscommon.settings import BusSettings
+from ttscommon.process.settings import BusSettings
+from ttscommon.wire.errors import BusRefused
 
 QUICK = LinkTuning(refused_s=0.3)
 

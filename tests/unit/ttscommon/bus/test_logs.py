@@ -16,9 +16,9 @@ import pytest_asyncio
 from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.takeover import WriterTuning
-from ttscommon.errors import BusUnavailable, Fenced, NoResponders
-from ttscommon.messages import Chunk, CodecChunk, End, Takeover, Tensor, decode_record, encode
-from ttscommon.subjects import CODES
+from ttscommon.wire.errors import BusUnavailable, Fenced, NoResponders
+from ttscommon.wire.messages import Chunk, CodecChunk, End, Takeover, Tensor, decode_record, encode
+from ttscommon.wire.subjects import CODES
 
 STEP = 100
 

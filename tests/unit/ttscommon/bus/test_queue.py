@@ -12,11 +12,11 @@ import pytest
 
 from ttscommon.bus import Bus, Delivery, JobFeed
 from ttscommon.bus.deliveries import pull_priority
-from ttscommon.epochs import is_first
-from ttscommon.errors import Overloaded
-from ttscommon.messages import SpeechRequest, decode
-from ttscommon.pieces import Mark, Pause
-from ttscommon.subjects import TALKER, VOCODER
+from ttscommon.wire.epochs import is_first
+from ttscommon.wire.errors import Overloaded
+from ttscommon.wire.messages import SpeechRequest, decode
+from ttscommon.wire.pieces import Mark, Pause
+from ttscommon.wire.subjects import TALKER, VOCODER
 
 REQUEST = SpeechRequest("r", "m", "v", "hello")
 

@@ -12,8 +12,8 @@ from nats.js.api import StreamConfig
 from ttscommon.bus import Bus, BusUnprepared
 from ttscommon.bus.layout import Layout
 from ttscommon.bus.setup import Setup, SetupTuning
-from ttscommon.messages import SpeechRequest
-from ttscommon.subjects import CODES, RETIRED_JOBS, TALKER, VOCODER
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.subjects import CODES, RETIRED_JOBS, TALKER, VOCODER
 
 Connect = Callable[..., Awaitable[Bus]]
 IMPATIENT = SetupTuning(missing_s=0.0)

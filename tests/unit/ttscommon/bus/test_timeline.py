@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ttscommon.bus.timeline import Timeline
-from ttscommon.messages import (
+from ttscommon.wire.messages import (
     AudioChunk,
     Checkpoint,
     Chunk,

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from ttscommon.bus.window import Pending, Tail, Window
-from ttscommon.errors import BusUnavailable, Fenced
-from ttscommon.messages import End, LogRecord, TextPiece, encode
+from ttscommon.wire.errors import BusUnavailable, Fenced
+from ttscommon.wire.messages import End, LogRecord, TextPiece, encode
 
 
 def text(start: int, letters: str) -> Pending:

@@ -14,13 +14,13 @@ import torch
 
 from tests.unit.vocoder import tiny_vesper
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as tiny_qwen3
-from ttscommon.device.device import Device, Host
-from ttscommon.device.late import Late
-from ttscommon.fields import Arrays, cut
-from ttscommon.inflight import DeviceError
-from ttscommon.messages import SpeechRequest
-from ttscommon.metrics import Metrics
-from ttscommon.slots import NoSlot
+from ttscommon.engine.device.device import Device, Host
+from ttscommon.engine.device.late import Late
+from ttscommon.engine.inflight import DeviceError
+from ttscommon.engine.slots import NoSlot
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays, cut
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, Work
 from vocoder.codecs.device_codec import DeviceCodec
 from vocoder.codecs.room import Room, Shape

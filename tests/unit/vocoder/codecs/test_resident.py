@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ttscommon.slots import NoSlot
+from ttscommon.engine.slots import NoSlot
 from vocoder.codecs.resident import Resident
 
 

@@ -13,8 +13,8 @@ from gateway.audio import AudioFormat
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.fields import LenientMessage, SampleRate
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
-from ttscommon.errors import AntiphonError
-from ttscommon.messages import WordTime
+from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.messages import WordTime
 
 _NAMED_SPEEDS = {"slowest": 0.6, "slow": 0.8, "normal": 1.0, "fast": 1.2, "fastest": 1.5}
 

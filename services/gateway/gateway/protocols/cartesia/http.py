@@ -22,7 +22,7 @@ from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
 from gateway.requests import DEFAULT, Speech
-from ttscommon.errors import AntiphonError
+from ttscommon.wire.errors import AntiphonError
 
 router = APIRouter(dependencies=[shaped(error_shape)])
 

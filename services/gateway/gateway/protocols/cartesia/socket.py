@@ -23,7 +23,7 @@ from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import VendorSession, encode
 from gateway.protocols.shared.utterance import Utterance
 from gateway.requests import GatewayContext
-from ttscommon.errors import AntiphonError, BadRequest
+from ttscommon.wire.errors import AntiphonError, BadRequest
 
 
 @dataclass

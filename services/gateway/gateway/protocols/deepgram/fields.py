@@ -13,7 +13,7 @@ from gateway.audio import AudioFormat
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.fields import LenientMessage, SampleRate
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
-from ttscommon.errors import AntiphonError
+from ttscommon.wire.errors import AntiphonError
 
 _CODECS: Final = MappingProxyType({"linear16": "pcm_s16le"})
 _RATES_HZ: Final = MappingProxyType(

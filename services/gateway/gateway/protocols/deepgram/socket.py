@@ -17,7 +17,7 @@ from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import Leave, VendorSession
 from gateway.protocols.shared.utterance import Utterance
 from gateway.requests import GatewayContext, SpeechSpec
-from ttscommon.errors import AntiphonError, BadRequest
+from ttscommon.wire.errors import AntiphonError, BadRequest
 
 _ENCODING: Final = "linear16"
 # Clients keep a socket for an hour, and there is no message that keeps one alive.

@@ -15,8 +15,8 @@ from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.errors import Unsupported
 from gateway.protocols.fields import LenientMessage
 from gateway.requests import DEFAULT
-from ttscommon.errors import AntiphonError, BadRequest
-from ttscommon.messages import WordTime
+from ttscommon.wire.errors import AntiphonError, BadRequest
+from ttscommon.wire.messages import WordTime
 
 _DEFAULT_FORMAT: Final = "mp3_44100_128"
 _FORMAT: Final = re.compile(r"^(mp3|pcm|ulaw|alaw|opus)_(\d{4,5})(?:_(\d{1,3}))?$")

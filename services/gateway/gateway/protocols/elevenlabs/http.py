@@ -21,8 +21,8 @@ from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import Framing, SpeechResponse
 from gateway.protocols.shared.shapes import shaped
 from gateway.requests import DEFAULT, GatewayContext, Speech
-from ttscommon.errors import AntiphonError
-from ttscommon.messages import WordTime
+from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.messages import WordTime
 
 router = APIRouter(dependencies=[shaped(error_shape)])
 

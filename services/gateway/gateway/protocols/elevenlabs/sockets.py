@@ -25,7 +25,7 @@ from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import Leave, VendorSession, encode
 from gateway.protocols.shared.utterance import Utterance
 from gateway.requests import DEFAULT, GatewayContext
-from ttscommon.errors import AntiphonError, BadRequest
+from ttscommon.wire.errors import AntiphonError, BadRequest
 
 _DEFAULT_CONTEXT: Final = "default"
 _LONGEST_IDLE_S: Final = 180.0

@@ -13,7 +13,7 @@ from gateway.audio import Outbox
 from gateway.errors import BinaryMessage, MessageTooBig
 from gateway.protocols.native.tuning import SessionTuning
 from gateway.settings import GatewaySettings
-from ttscommon.tasks import stop
+from ttscommon.process.tasks import stop
 
 log_ = structlog.get_logger(__name__)
 

@@ -32,8 +32,8 @@ from gateway.protocols.native.messages import (
 )
 from gateway.protocols.shared.utterance import Rest, Utterance
 from gateway.requests import GatewayContext, SpeechSpec
-from ttscommon.errors import AntiphonError
-from ttscommon.messages import WordTime
+from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.messages import WordTime
 
 log_ = structlog.get_logger(__name__)
 

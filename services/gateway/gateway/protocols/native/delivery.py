@@ -9,7 +9,7 @@ from typing import Final
 from gateway.audio import Outbox, Piece, pieces
 from gateway.protocols.native.state import SessionRequest, Totals
 from gateway.requests import Speech
-from ttscommon.errors import NothingToSay
+from ttscommon.wire.errors import NothingToSay
 
 FORMAT: Final = "pcm_s16le"
 _BYTES_PER_SAMPLE: Final = 2

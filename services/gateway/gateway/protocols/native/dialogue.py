@@ -37,7 +37,7 @@ from gateway.protocols.native.state import (
     Unconfigured,
 )
 from gateway.requests import GatewayContext, SpeechSpec
-from ttscommon.errors import TextTooLong
+from ttscommon.wire.errors import TextTooLong
 
 PROTOCOL: Final = 1
 

@@ -21,8 +21,8 @@ from gateway.protocols.fields import (
     WishFields,
 )
 from gateway.requests import DEFAULT, IncrementalText
-from ttscommon.errors import AntiphonError
-from ttscommon.pieces import Alphabet, Phones
+from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.pieces import Alphabet, Phones
 
 
 class SessionConfig(StrictMessage, WishFields):

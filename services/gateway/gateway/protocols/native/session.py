@@ -23,8 +23,8 @@ from gateway.protocols.native.speaker import Speaker
 from gateway.protocols.native.tuning import DEFAULT_TUNING, SessionTuning
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.requests import GatewayContext
-from ttscommon.errors import AntiphonError
-from ttscommon.tasks import stop
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import AntiphonError
 
 _NORMAL: Final = 1000
 _FAULT: Final = 1011

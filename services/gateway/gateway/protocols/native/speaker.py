@@ -21,8 +21,8 @@ from gateway.protocols.native.state import (
     Totals,
 )
 from gateway.requests import GatewayContext
-from ttscommon.errors import AntiphonError
-from ttscommon.tasks import stop
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import AntiphonError
 
 
 class Speaker:

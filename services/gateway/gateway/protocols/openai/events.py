@@ -10,7 +10,7 @@ import msgspec
 from gateway import errors
 from gateway.audio import Piece
 from gateway.requests import Speech
-from ttscommon.errors import AntiphonError
+from ttscommon.wire.errors import AntiphonError
 
 
 class SpeechEvents:

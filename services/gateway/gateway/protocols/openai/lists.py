@@ -14,7 +14,7 @@ from gateway.errors import InvalidApiKey, NotFound
 from gateway.protocols.shared.context import Context
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.requests import DEFAULT, GatewayContext, StoredVoice
-from ttscommon.replicas import Model, Voice
+from ttscommon.wire.replicas import Model, Voice
 
 router = APIRouter()
 

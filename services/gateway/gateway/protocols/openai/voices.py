@@ -17,9 +17,9 @@ from gateway.protocols.shared.context import Context, read_body
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.requests import NewVoice
 from gateway.requests.wishes import recording
-from ttscommon.audio import MOST_BYTES
-from ttscommon.errors import BadRequest
-from ttscommon.messages import MAX_TEXT_CHARS
+from ttscommon.sound.recordings import MOST_BYTES
+from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.messages import MAX_TEXT_CHARS
 
 router = APIRouter()
 

@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
 from gateway.errors import MessageTooBig
 from gateway.requests import GatewayContext, SpeechSpec
-from ttscommon.errors import BadRequest
+from ttscommon.wire.errors import BadRequest
 
 
 def context_of(connection: HTTPConnection) -> GatewayContext:

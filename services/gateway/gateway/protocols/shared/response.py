@@ -17,8 +17,8 @@ from gateway.protocols.shared.spool import Spool
 from gateway.requests import Speech
 from gateway.requests.breakdown import server_timing
 from gateway.settings import GatewaySettings
-from ttscommon.errors import AntiphonError, NothingToSay
-from ttscommon.tasks import stop
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import AntiphonError, NothingToSay
 
 # Leaving a request may wait for its last text to be committed.
 _CLEAN_UP_S: Final = 6.0

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
 from gateway import errors
-from ttscommon.errors import AntiphonError
+from ttscommon.wire.errors import AntiphonError
 
 ErrorShape: TypeAlias = Callable[[AntiphonError, str], Mapping[str, Any]]
 """An error and the request's id -> the body that tells it."""

@@ -20,8 +20,8 @@ from gateway.protocols.shared.credentials import subprotocol_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.utterance import Utterance
 from gateway.requests import GatewayContext, new_request_id
-from ttscommon.errors import AntiphonError
-from ttscommon.tasks import stop
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import AntiphonError
 
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1012

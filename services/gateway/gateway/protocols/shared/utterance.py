@@ -13,8 +13,8 @@ from gateway.audio import AudioFormat, Outbox, Piece, encoder_for, pieces
 from gateway.audio.encoders import cost_ms
 from gateway.errors import SynthesisFailed
 from gateway.requests import GatewayContext, Speech, SpeechSpec, new_request_id
-from ttscommon.errors import AntiphonError, NothingToSay
-from ttscommon.tasks import stop
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import AntiphonError, NothingToSay
 
 _CLEAN_UP_S: Final = 6.0
 

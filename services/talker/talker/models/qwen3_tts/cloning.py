@@ -7,9 +7,9 @@ import torch
 
 from talker.models.qwen3_tts.codec_encoder import CodecEncoder
 from talker.models.qwen3_tts.speaker import SpeakerEncoder
-from ttscommon.audio import Floats, read_recording
-from ttscommon.fields import Arrays
-from ttscommon.nn.weights import digest
+from ttscommon.engine.nn.weights import digest
+from ttscommon.sound.recordings import Floats, read_recording
+from ttscommon.wire.fields import Arrays
 
 
 class Cloning:

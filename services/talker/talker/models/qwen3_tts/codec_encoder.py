@@ -16,8 +16,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ttscommon.checkpoint import CheckpointError, read_json
-from ttscommon.nn import Decoder, DecoderConfig, RopeConfig, dense_attention
+from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig, dense_attention
 
 FOLDER = "speech_tokenizer"
 _USAGE_FLOOR = 1e-5

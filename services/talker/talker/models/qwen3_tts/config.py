@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ttscommon.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError, read_json
 
 CODEBOOK0_SIZE = 2048
 # The highest rows of the codec's vocabulary are control ids and speakers, never spoken.

@@ -13,8 +13,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from talker.engine.sampling import draw_keys, frame_keys, uniforms_of
 from talker.models.qwen3_tts.sampling import warp
+from talker.sampling.draw import draw_keys, frame_keys, uniforms_of
 
 # On the CPU, sorting a whole vocabulary takes longer than the network that made it.
 _WINDOW: Final = 64

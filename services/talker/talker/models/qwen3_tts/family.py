@@ -14,11 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from talker.family.base import CacheSpec, ModelSpec, Prepared
 from talker.kernels.sampling import Noise as KeyedNoise
 from talker.kernels.sampling import draw_ids
-from talker.models.base import CacheSpec, ModelSpec, Prepared
-from talker.models.computation import Attend, Out, Prompts, Rows, State
-from talker.models.model import TalkerModel
 from talker.models.qwen3_tts.cloning import Cloning
 from talker.models.qwen3_tts.config import (
     CODEBOOK0_SIZE,
@@ -35,9 +33,11 @@ from talker.models.qwen3_tts.sampling import Rules
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker
-from ttscommon.fields import Arrays, Field
-from ttscommon.messages import Sampling, SpeechRequest
-from ttscommon.replicas import Voice
+from talker.runners.computation import Attend, Out, Prompts, Rows, State
+from talker.runners.model import TalkerModel
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.replicas import Voice
 
 SAMPLE_RATE: Final = 24_000
 FRAME_RATE_HZ: Final = 12.5

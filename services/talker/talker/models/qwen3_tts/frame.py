@@ -15,7 +15,7 @@ from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.predictor import Pick
 from talker.models.qwen3_tts.prompt import NO_TEXT, Heard
 from talker.models.qwen3_tts.sampling import Rules
-from ttscommon.nn import Attend
+from ttscommon.engine.nn import Attend
 
 
 @dataclass(frozen=True)

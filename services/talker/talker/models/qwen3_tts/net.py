@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from talker.models.qwen3_tts.config import BackboneConfig, TalkerConfig
 from talker.models.qwen3_tts.predictor import CodePredictor, Pick
-from ttscommon.nn import Attend, Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
 
 
 def backbone_config(c: BackboneConfig) -> DecoderConfig:

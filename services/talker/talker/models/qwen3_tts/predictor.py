@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from talker.kernels.frame import attend_frame
 from talker.models.qwen3_tts.config import BackboneConfig
-from ttscommon.nn import Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
 
 # (logits [rows, vocabulary] float32, codebook) -> ids [rows] int64
 Pick = Callable[[Tensor, int], Tensor]

@@ -8,14 +8,14 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from talker.models.base import Prepared
+from talker.family.base import Prepared
 from talker.models.qwen3_tts.config import GenerationConfig, TalkerConfig
 from talker.models.qwen3_tts.prompt import InContext, PromptRequest
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
-from ttscommon.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
-from ttscommon.fields import Array, Arrays
-from ttscommon.messages import Sampling, SpeechRequest
-from ttscommon.pieces import Boundary, Pause, Phones, Piece
+from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece
 
 N = TypeVar("N", int, float)
 

@@ -13,13 +13,13 @@ from typing import Final
 
 import numpy as np
 
+from talker.family.streams import Plan, SlotWriter, TalkerStream
 from talker.models.qwen3_tts.config import TalkerConfig
 from talker.models.qwen3_tts.prompt import Heard as Kind
 from talker.models.qwen3_tts.prompt import Positions, join, layout, prompt, spoken_frames
 from talker.models.qwen3_tts.request import Qwen3Prepared, Tokens, with_text
-from talker.models.streams import Plan, SlotWriter, TalkerStream
-from ttscommon.fields import Array, Arrays
-from ttscommon.messages import WordTime
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import WordTime
 
 # What a position does with the text of the steps.
 NO_STEP, TOLD, PADDED = range(3)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ttscommon.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError, read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -17,8 +17,8 @@ from talker.models.qwen3_tts.codec_encoder import (
 from talker.models.qwen3_tts.config import TalkerConfig, load_config
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.speaker import LogMel, SpeakerEncoder
-from ttscommon.checkpoint import CheckpointError
-from ttscommon.nn.weights import Shards, Source, Sources, decoder_sources, fill, same
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.nn.weights import Shards, Source, Sources, decoder_sources, fill, same
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SPEAKER = "speaker_encoder."

@@ -9,8 +9,8 @@ from typing import Final, Self
 
 import torch
 
-from ttscommon.fields import Arrays, Field
-from ttscommon.messages import SpeechRequest
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.qwen3_tts.config import load_config
 from vocoder.codecs.qwen3_tts.net import CodecDecoder

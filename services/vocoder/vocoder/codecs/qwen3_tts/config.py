@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from ttscommon.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import CheckpointError, read_json
 
 FOLDER = "speech_tokenizer"
 

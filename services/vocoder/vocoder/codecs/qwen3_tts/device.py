@@ -10,9 +10,9 @@ from typing import Self
 import numpy as np
 from torch import Tensor
 
-from ttscommon.device.device import Device
-from ttscommon.fields import Array, Arrays
-from ttscommon.messages import SpeechRequest
+from ttscommon.engine.device.device import Device
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Work
 from vocoder.codecs.device_codec import DeviceCodec, Piece
 from vocoder.codecs.qwen3_tts.codec import continued, spec_of

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from ttscommon.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig, RopeConfig
 from vocoder.codecs.qwen3_tts.config import DecoderSizes
 from vocoder.codecs.qwen3_tts.state import State, Tails, Window
 

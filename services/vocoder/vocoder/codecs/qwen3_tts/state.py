@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ttscommon.nn import CausalConv1d, CausalUpsample1d, dense_attention, tail_after
+from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, dense_attention, tail_after
 
 
 @dataclass(frozen=True)

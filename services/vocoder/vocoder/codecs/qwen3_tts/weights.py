@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from ttscommon.nn.weights import Shards, Source, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, fill, same
 from vocoder.codecs.qwen3_tts.config import FOLDER, load_config
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 

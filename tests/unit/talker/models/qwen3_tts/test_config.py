@@ -15,7 +15,7 @@ from talker.models.qwen3_tts.config import (
     load_config,
     load_generation_config,
 )
-from ttscommon.checkpoint import CheckpointError
+from ttscommon.engine.checkpoint import CheckpointError
 
 TOP = ("model_type", "tokenizer_type", "tts_model_type", "tts_model_size")
 

@@ -10,20 +10,20 @@ import pytest
 from msgspec.structs import replace
 
 from talker.engine.engine import Engine
+from talker.family.streams import Plan
 from talker.loading import load_family
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.models.qwen3_tts.stream import Qwen3Stream
-from talker.models.streams import Plan
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
-from ttscommon.device.device import Device, Host
-from ttscommon.device.late import Late
-from ttscommon.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
-from ttscommon.fields import Array, rows
-from ttscommon.messages import Reference, Sampling, SpeechRequest
-from ttscommon.metrics import Metrics
-from ttscommon.pieces import Text
+from ttscommon.engine.device.device import Device, Host
+from ttscommon.engine.device.late import Late
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
+from ttscommon.wire.fields import Array, rows
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.pieces import Text
 
 SPEAKER = {"speaker": np.zeros(48, np.float32)}
 

@@ -23,7 +23,7 @@ from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.predictor import CodePredictor, Scratch
 from talker.models.qwen3_tts.prompt import Heard
 from talker.models.qwen3_tts.sampling import Rules
-from ttscommon.nn import dense_attention, padded_rows
+from ttscommon.engine.nn import dense_attention, padded_rows
 
 PAD, FRAMES = 0, 5
 

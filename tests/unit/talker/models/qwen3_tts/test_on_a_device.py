@@ -10,19 +10,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from talker.engine.device_cache import DeviceCache
 from talker.engine.engine import Engine
 from talker.kernels.attention import prompt_tiles
-from talker.models.computation import Prompts, Rows
 from talker.models.qwen3_tts.family import Qwen3Tts
+from talker.runners.computation import Prompts, Rows
+from talker.runners.device_cache import DeviceCache
 from talker.synthesis import synthesise
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
-from ttscommon.device.device import Device
-from ttscommon.device.late import Late
-from ttscommon.fields import Arrays, Field
-from ttscommon.kernels.choice import only
-from ttscommon.messages import Sampling, SpeechRequest
-from ttscommon.metrics import Metrics
+from ttscommon.engine.device.device import Device
+from ttscommon.engine.device.late import Late
+from ttscommon.engine.kernels.choice import only
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import Sampling, SpeechRequest
 
 TEXTS = ("One small step.", "And another one, for good measure!", "The end of it.")
 META = torch.device("meta")

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker
-from ttscommon.checkpoint import CheckpointError
+from ttscommon.engine.checkpoint import CheckpointError
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from talker.models.qwen3_tts.synthetic import write_checkpoint
-from ttscommon.inflight import DeviceError
+from ttscommon.engine.inflight import DeviceError
 from vocoder.service import load_codec
 from vocoder.settings import VocoderSettings
 

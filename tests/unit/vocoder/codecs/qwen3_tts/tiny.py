@@ -6,7 +6,7 @@ from functools import cache
 
 import torch
 
-from ttscommon.device.device import Device
+from ttscommon.engine.device.device import Device
 from vocoder.codecs.qwen3_tts.codec import Qwen3Codec
 from vocoder.codecs.qwen3_tts.config import DecoderSizes
 from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from talker.models.qwen3_tts.synthetic.sizes import SPECIAL_TOKENS
-from ttscommon.checkpoint import dump_json
+from ttscommon.engine.checkpoint import dump_json
 
 _SPACE: Final = "\u0120"
 _WORDS: Final = (

@@ -28,7 +28,7 @@ from talker.models.qwen3_tts.synthetic.sizes import (
     model_config,
 )
 from talker.models.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
-from ttscommon.checkpoint import dump_json
+from ttscommon.engine.checkpoint import dump_json
 
 _SHARD_BYTES: Final = 2_000_000_000
 Floats = npt.NDArray[np.float32]

@@ -1,0 +1,100 @@
+"""A claimed job: its request, and what its listener and the stages tell of it meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanContext
+
+from ttscommon.bus import Delivery
+from ttscommon.cluster.leases import HeldLease
+from ttscommon.wire.messages import Cancel, Listening, Message, Playback, SpeechRequest
+
+
+class Lendable(Protocol):
+    """A worker's slot that other jobs may have early, or meanwhile."""
+
+    parked: bool
+
+    def spoken(self) -> None: ...
+    def park(self) -> bool: ...
+    async def unpark(self) -> None: ...
+
+
+@dataclass(eq=False)
+class Job:
+    """A claimed request, and the epoch with which this worker writes its log."""
+
+    request: SpeechRequest
+    epoch: int
+    message: Delivery
+    claimed_s: float = field(default_factory=time.monotonic)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled_s: float = 0.0
+    listened_s: float = field(default_factory=time.monotonic)
+    playback_start_s: float | None = None
+    task: asyncio.Task[None] | None = None
+    superseded: bool = False
+    slot: Lendable | None = None
+    held: HeldLease | None = None
+    on_playback: Callable[[float], None] | None = None
+    span: SpanContext = INVALID_SPAN_CONTEXT
+
+    @property
+    def request_id(self) -> str:
+        return self.request.request_id
+
+    @property
+    def lease(self) -> HeldLease:
+        """What says that this worker has the job; every job of a worker has one."""
+        assert self.held is not None
+        return self.held
+
+    def is_unheard(self, now_s: float) -> bool:
+        """Whether its listener, who cannot come back, has been gone for too long."""
+        return 0.0 < self.request.lease_s < now_s - self.listened_s
+
+    def spoken(self) -> None:
+        """To be called when the End is written: the next job need not wait for its commit."""
+        if self.slot is not None:
+            self.slot.spoken()
+
+    @property
+    def parked(self) -> bool:
+        """It waits without a slot."""
+        return self.slot is not None and self.slot.parked
+
+    def park(self) -> bool:
+        """Let other jobs have the slot until `unpark`; False if this one has to keep it."""
+        return self.slot is not None and self.slot.park()
+
+    async def unpark(self) -> None:
+        """Wait for a slot, before all jobs that are still in the queue."""
+        if self.slot is not None:
+            await self.slot.unpark()
+
+    def control(self, message: Message) -> None:
+        """Take a Cancel, or word of the listener."""
+        if isinstance(message, Cancel):
+            self.cancelled_s = time.monotonic()
+            self.cancelled.set()
+        elif isinstance(message, Listening):
+            self.listened_s = time.monotonic()
+        elif isinstance(message, Playback):
+            self.listened_s = time.monotonic()
+            self.playback_start_s = time.monotonic() - message.position_s
+            if self.on_playback is not None:
+                self.on_playback(self.playback_start_s)
+
+
+def earliest_playback_s(request: SpeechRequest) -> float:
+    """The earliest moment, by this process's monotonic clock, at which playback can have begun.
+
+    What a successor goes by until a Playback tells it more: jobs taken over that seem to have no
+    slack crowd out the streams that were there before, and are all served at the same time.
+    """
+    return time.monotonic() - max(0.0, time.time() - request.created_unix_s)

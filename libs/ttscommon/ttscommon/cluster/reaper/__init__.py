@@ -1,0 +1,6 @@
+"""Hands a dead worker's jobs on, and requeues jobs that nobody holds. One gateway's is elected."""
+
+from ttscommon.cluster.reaper.reaper import Reaper
+from ttscommon.cluster.reaper.tuning import ReaperTuning
+
+__all__ = ["Reaper", "ReaperTuning"]

@@ -1,0 +1,56 @@
+"""What every worker says that it holds; no lease is read for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ttscommon.bus import Bus
+from ttscommon.cluster.reaper.roster import Roster
+from ttscommon.cluster.reaper.tuning import ReaperTuning
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import BusUnavailable, MalformedMessage
+from ttscommon.wire.holding import ASKED, Holding
+
+
+class Census:
+    """`take` asks all workers at once. Who does not answer holds what it held, until `drop`.
+
+    `complete`: all workers answered the last time, and none was lost before.
+    """
+
+    def __init__(self, bus: Bus, roster: Roster, tuning: ReaperTuning) -> None:
+        self._bus = bus
+        self._roster = roster
+        self._tuning = tuning
+        self._holdings: dict[str, Holding] = {}
+        self._lost = False
+        self.complete = False
+
+    def __len__(self) -> int:
+        """Jobs in work."""
+        return sum(len(holding.requests) for holding in self._holdings.values())
+
+    async def take(self) -> set[tuple[str, str]]:
+        """Stage and request of every job that a worker holds."""
+        workers = self._roster.workers()
+        for worker_id in self._holdings.keys() - workers:
+            self.drop(worker_id)
+        answers = await asyncio.gather(*(self._ask(worker_id) for worker_id in workers))
+        self.complete = all(answers) and not self._lost
+        self._lost = False
+        return {(one.stage, name) for one in self._holdings.values() for name in one.requests}
+
+    def drop(self, worker_id: str) -> None:
+        """It is dead."""
+        self._holdings.pop(worker_id, None)
+        self._lost = True
+
+    async def _ask(self, worker_id: str) -> bool:
+        try:
+            answer = await self._bus.link.request(
+                subjects.ping(worker_id), ASKED, self._tuning.census_s
+            )
+            self._holdings[worker_id] = Holding.decode(answer)
+        except (BusUnavailable, MalformedMessage):
+            return False  # late, gone, or of a version that does not say
+        return True

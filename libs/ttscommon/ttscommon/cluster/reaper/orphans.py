@@ -1,0 +1,176 @@
+"""Finds jobs that were given to a worker and that nobody holds, and queues them again.
+
+A worker that dies between its claim and its lease leaves one, and so does a worker that could not
+prove that a job was still its own when it gave it back. The queue's own remedy, `ack_wait`, comes
+long after the listener has left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from ttscommon.bus import Backlog, Bus, QueuedJob
+from ttscommon.cluster.leases import HeldLease, JobLeases, Lease
+from ttscommon.cluster.progress import grew
+from ttscommon.cluster.reaper.census import Census
+from ttscommon.cluster.reaper.handing import HandingOn
+from ttscommon.cluster.reaper.tuning import ReaperTuning
+from ttscommon.wire import subjects
+from ttscommon.wire.epochs import epoch_of, message_of
+from ttscommon.wire.errors import AntiphonError, BusUnavailable, Fenced
+from ttscommon.wire.messages import End
+from ttscommon.wire.subjects import STAGES, Stage
+
+# Jobs that are looked at together: after the loss of many workers each takes `holder_s`.
+_AT_ONCE: Final = 64
+# Jobs that one read may ask for.
+_ASKED_AT_ONCE: Final = 512
+
+log_ = structlog.get_logger(__name__)
+
+
+class Orphans:
+    """`check` again and again, while this reaper leads."""
+
+    def __init__(self, bus: Bus, census: Census, handing: HandingOn, tuning: ReaperTuning) -> None:
+        self._bus = bus
+        self._census = census
+        self._handing = handing
+        self._tuning = tuning
+        self._signs: Counter[tuple[str, int]] = Counter()
+        # Stage and model, by the stage's name and the request.
+        self._jobs: dict[tuple[str, str], tuple[Stage, str]] = {}
+        self._listed_s = float("-inf")
+
+    async def check(self) -> None:
+        """Compare the jobs with what workers hold; raises BusUnavailable."""
+        suspects = await self._suspects()
+        seen: set[tuple[str, int]] = set()
+        for (stage, model), requests in suspects.items():
+            backlog = await self._bus.queue.backlog(stage, model)
+            if len(requests) > backlog.waiting:
+                seen |= await self._check(stage, requests, backlog)
+        for sign in self._signs.keys() - seen:
+            del self._signs[sign]
+
+    async def _suspects(self) -> dict[tuple[Stage, str], list[str]]:
+        """Jobs that no worker says it holds, by stage and model.
+
+        Thousands of jobs are not listed each time. A list will do for a while, if all workers
+        answer, and what they do not hold of it any more has left its queue.
+        """
+        if time.monotonic() - self._listed_s < self._tuning.known_s:
+            done = await self._unheld()
+            if self._census.complete and not await self._any_queued(done):
+                for job in done:
+                    del self._jobs[job]
+                return {}
+        self._jobs = await self._list()
+        self._listed_s = time.monotonic()
+        suspects: dict[tuple[Stage, str], list[str]] = {}
+        for job in await self._unheld():
+            suspects.setdefault(self._jobs[job], []).append(job[1])
+        return suspects
+
+    async def _list(self) -> dict[tuple[str, str], tuple[Stage, str]]:
+        stages = {stage.queue: stage for stage in STAGES.values()}
+        return {
+            (stages[queue].name, request_id): (stages[queue], model)
+            for queue, model, request_id in await self._bus.queue.jobs()
+            if queue in stages
+        }
+
+    async def _unheld(self) -> list[tuple[str, str]]:
+        """Those of the known jobs that no worker holds; asked after the jobs were listed, so that
+        whoever has taken one says so.
+        """
+        held = await self._census.take()
+        return [job for job in self._jobs if job not in held]
+
+    async def _any_queued(self, jobs: Sequence[tuple[str, str]]) -> bool:
+        """Whether any is still in its queue."""
+        for name, stage in STAGES.items():
+            requests = [request_id for of, request_id in jobs if of == name]
+            for start in range(0, len(requests), _ASKED_AT_ONCE):
+                if await self._bus.queue.queued(stage, requests[start : start + _ASKED_AT_ONCE]):
+                    return True
+        return False
+
+    async def _check(
+        self, stage: Stage, requests: Sequence[str], backlog: Backlog
+    ) -> set[tuple[str, int]]:
+        """Look at jobs without a holder; returns those that were given to a worker once."""
+        seen: set[tuple[str, int]] = set()
+        for start in range(0, len(requests), _AT_ONCE):
+            some = requests[start : start + _AT_ONCE]
+            looks = (self._look_at(stage, request_id, backlog) for request_id in some)
+            seen.update(sign for sign in await asyncio.gather(*looks) if sign is not None)
+        return seen
+
+    async def _look_at(
+        self, stage: Stage, request_id: str, backlog: Backlog
+    ) -> tuple[str, int] | None:
+        """None for a job that no worker was given."""
+        job = await self._bus.queue.find(stage, request_id)
+        if job is None or job.sequence > backlog.given:
+            return None
+        sign = (f"{stage.name}.{request_id}", job.sequence)
+        if await self._has_holder(stage, request_id):
+            self._signs[sign] = 0
+            return sign
+        self._signs[sign] += 1
+        if self._signs[sign] >= self._tuning.checks:
+            del self._signs[sign]
+            await self._rescue(stage, job)
+        return sign
+
+    async def _has_holder(self, stage: Stage, request_id: str) -> bool:
+        """Ask the workers themselves: leases cannot be written while their bucket is electing."""
+        try:
+            await self._bus.link.request(
+                subjects.holders(stage.name), request_id.encode(), self._tuning.holder_s
+            )
+        except BusUnavailable:
+            return not self._bus.connected
+        return True
+
+    async def _rescue(self, stage: Stage, job: QueuedJob) -> None:
+        request_id = job.request.request_id
+        known = (await JobLeases.read(self._bus, stage.name, request_id)).newest
+        if known is not None and known.receipt and message_of(known.epoch) == job.sequence:
+            # Given back, and lost on the way: its receipt is known, so the job stays the same.
+            await self._handing.run(known, died=False)
+            return
+        try:
+            tail = await self._bus.logs.last(stage.writes, request_id, self._tuning.tail_s)
+            ended = tail is not None and isinstance(tail.record, End)
+            if ended and not job.request.remake:
+                return
+            await self._note_death(stage, job, known)
+            if await self._bus.queue.requeue(stage, job):
+                log_.warning("orphans.requeued", request_id=request_id, stage=stage.name)
+        except BusUnavailable:
+            raise
+        except AntiphonError as error:
+            log_.warning("orphans.left", request_id=request_id, error=error.message)
+
+    async def _note_death(self, stage: Stage, job: QueuedJob, known: Lease | None) -> None:
+        """Whoever was given the job died before its lease: tell the next holder.
+
+        A request that crashes its worker at once would else be given to one after another.
+        """
+        request_id, epoch = job.request.request_id, epoch_of(job.sequence, 1)
+        if await grew(self._bus, stage.writes, request_id, epoch):
+            return
+        deaths = 1 + (known.deaths if known is not None else 0)
+        lease = Lease("", stage.name, request_id, epoch, receipt="", deaths=deaths)
+        try:
+            await HeldLease(lease).take(self._bus, figures=False)
+        except Fenced as error:
+            log_.debug("orphans.taken", request_id=request_id, error=error.message)

@@ -1,0 +1,207 @@
+"""Hands a dead worker's jobs on within milliseconds; ack_wait is only the backstop.
+
+The election says which reaper works. The pulse says which workers are dead. A dead worker's leases
+are read, once, and its jobs handed on, each by itself, for as long as it takes. And jobs that no
+worker says it holds are found and queued again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from ttscommon.bus import Bus, DisconnectWatch, Incoming
+from ttscommon.cluster.leases import Lease, lease_holders
+from ttscommon.cluster.reaper.census import Census
+from ttscommon.cluster.reaper.election import Election
+from ttscommon.cluster.reaper.handing import HandingOn
+from ttscommon.cluster.reaper.orphans import Orphans
+from ttscommon.cluster.reaper.pulse import Pulse, Verdict
+from ttscommon.cluster.reaper.roster import Roster
+from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING, ReaperTuning
+from ttscommon.process.tasks import stop
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import BusUnavailable
+
+log_ = structlog.get_logger(__name__)
+
+Duty = Callable[[], Awaitable[None]]
+
+
+class Reaper:
+    """Watches workers while it is the elected one of all reapers."""
+
+    def __init__(self, bus: Bus, tuning: ReaperTuning = DEFAULT_TUNING) -> None:
+        self.reaped = 0
+        self.roster = Roster(bus)
+        self._bus = bus
+        self._tuning = tuning
+        self._election = Election(bus, tuning)
+        self._pulse = Pulse(bus, tuning)
+        self._handing = HandingOn(bus, self.roster, tuning)
+        self._census = Census(bus, self.roster, tuning)
+        self._orphans = Orphans(bus, self._census, self._handing, tuning)
+        self._has_led = False
+        self._listed: dict[str, float] = {}
+        self._doubted: set[str] = set()
+        self._announced: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def leading(self) -> bool:
+        return self._election.leading
+
+    @property
+    def held(self) -> int:
+        """Jobs in the hands of workers, as they said last; 0 while another reaper leads."""
+        return len(self._census) if self.leading else 0
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        link, tuning = self._bus.link, self._tuning
+        link.on_reconnect(self._on_reconnect)
+        ping = await link.subscribe(subjects.ping(self._bus.worker_id), _pong)
+        disconnects = asyncio.create_task(self._watch_disconnects())
+        try:
+            await asyncio.gather(
+                disconnects,
+                self._forever(self._election.stand, tuning.round_s),
+                self._forever(self._refresh, tuning.replicas_s),
+                self._forever(self._ping_round, tuning.round_s),
+                self._forever(self._check_orphans, tuning.check_s),
+            )
+        finally:
+            link.off_reconnect(self._on_reconnect)
+            await stop(disconnects, *self._tasks)
+            await self._bus.unsubscribe(ping)
+
+    async def check(self, worker_id: str, *, reported: bool = False) -> None:
+        """Ping a worker, and hand its jobs on if it is dead."""
+        verdict = await self._pulse.check(worker_id, reported=reported)
+        if verdict is Verdict.ALIVE:
+            self._announced.discard(worker_id)
+            self._listed.pop(worker_id, None)
+        if verdict in (Verdict.GONE, Verdict.SILENT):
+            if self.leading:
+                self._hand_on(worker_id, verdict)
+                await self._announce(worker_id)
+                if verdict is Verdict.GONE:
+                    self.roster.gone(worker_id)
+        elif (pause_s := self._pulse.doubted_s(worker_id)) is not None:
+            self._look_again(worker_id, pause_s)
+
+    def _look_again(self, worker_id: str, pause_s: float) -> None:
+        """As soon as an absence has lasted long enough, which is between two rounds."""
+        if worker_id not in self._doubted:
+            self._doubted.add(worker_id)
+            self._in_background(self._check_again(worker_id, pause_s))
+
+    async def _check_again(self, worker_id: str, pause_s: float) -> None:
+        await asyncio.sleep(pause_s)
+        self._doubted.discard(worker_id)
+        await self.check(worker_id)
+
+    async def _announce(self, worker_id: str) -> None:
+        """Tell the gateways, once, that a worker has no slots any more."""
+        if worker_id not in self._announced:
+            self._announced.add(worker_id)
+            await self._bus.link.send_raw(subjects.gone(worker_id), worker_id.encode())
+
+    async def _on_reconnect(self) -> None:
+        self._pulse.came_back()
+
+    async def _forever(self, duty: Duty, pause_s: float) -> None:
+        while True:
+            try:
+                await duty()
+            except BusUnavailable as error:
+                log_.debug("reaper.retry", duty=duty.__name__, error=error.message)
+            await asyncio.sleep(pause_s)
+
+    async def _refresh(self) -> None:
+        """Read who reports; when newly elected, also who holds jobs and may report no more."""
+        if not self.leading:
+            self._has_led = False
+            return
+        await self.roster.refresh()
+        if not self._has_led:
+            self.roster.add(await lease_holders(self._bus))
+            self._has_led = True
+
+    async def _ping_round(self) -> None:
+        """Workers must answer, idle or not, whether or not a disconnect was seen."""
+        if not self.leading:
+            return
+        workers = self.roster.workers()
+        self._pulse.forget_others(workers)
+        self._announced &= workers
+        oldest_s = time.monotonic() - self._tuning.listed_s
+        self._listed = {w: at_s for w, at_s in self._listed.items() if at_s > oldest_s}
+        await asyncio.gather(*(self.check(worker) for worker in workers))
+
+    async def _check_orphans(self) -> None:
+        if self.leading:
+            await self._orphans.check()
+
+    async def _watch_disconnects(self) -> None:
+        """Never ends: without a system account pings alone are slower."""
+        watch = await DisconnectWatch.start(self._bus.link, self._on_disconnect)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if watch is not None:
+                await watch.close()
+
+    def _on_disconnect(self, name: str) -> None:
+        if self.leading:
+            self._in_background(self._check_after_grace(name))
+
+    async def _check_after_grace(self, worker_id: str) -> None:
+        await asyncio.sleep(self._tuning.grace_s)
+        if worker_id not in self.roster.workers():
+            try:
+                await self.roster.refresh()  # it may have come since the last time
+            except BusUnavailable:
+                log_.debug("reaper.roster_stale")
+        if worker_id in self.roster.workers():
+            await self.check(worker_id, reported=True)
+
+    def _hand_on(self, worker_id: str, why: Verdict) -> None:
+        """Once for each death: what it held is read then, and nobody watches it before."""
+        if worker_id not in self._listed:
+            self._listed[worker_id] = time.monotonic()
+            self._census.drop(worker_id)
+            self._in_background(self._hand_all_on(worker_id, why))
+
+    async def _hand_all_on(self, worker_id: str, why: Verdict) -> None:
+        held = await self._held_by(worker_id)
+        if held:
+            reason = why.name.lower()
+            log_.warning("reaper.handing_on", worker_id=worker_id, why=reason, jobs=len(held))
+        await asyncio.gather(*(self._hand_one_on(lease) for lease in held))
+        await self._handing.tidy(held)
+
+    async def _held_by(self, worker_id: str) -> list[Lease]:
+        """The leases of a dead worker, as soon as the bucket answers."""
+        while True:
+            try:
+                return await self._handing.held_by(worker_id)
+            except BusUnavailable as error:
+                log_.debug("leases.unlisted", worker_id=worker_id, error=error.message)
+            await asyncio.sleep(self._tuning.list_s)
+
+    async def _hand_one_on(self, lease: Lease) -> None:
+        if await self._handing.run(lease):
+            self.reaped += 1
+
+    def _in_background(self, duty: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(duty)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _pong(message: Incoming) -> None:
+    await message.respond(b"")

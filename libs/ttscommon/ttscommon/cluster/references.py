@@ -1,0 +1,91 @@
+"""What makes a cloned voice: its recording, and what was derived of it once, for every replica.
+
+Encoders differ by a bit between machines, and a successor would speak with another voice. So what
+is derived of a recording is written by one talker, the first, and read by all, that one included.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from ttscommon.bus import Bus
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import MalformedMessage, UnknownVoice
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Reference, Tensor
+
+_decoder: Final = msgspec.msgpack.Decoder(dict[str, Tensor])
+
+
+def recording_key(tenant: str, data: bytes) -> str:
+    """The name of a tenant's recording. None is shared, so that each tenant can delete its own."""
+    owner = hashlib.sha256(tenant.encode()).hexdigest()[:16]
+    return f"{owner}-{hashlib.sha256(data).hexdigest()}"
+
+
+class References:
+    """Recordings and what was derived of them, on the bus."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    async def keep(self, key: str, data: bytes, *, kept: bool) -> None:
+        """Store a recording, for ever or for a request; raises BusUnavailable."""
+        bucket = _recordings(kept=kept)
+        if kept or not await self._bus.objects.has(bucket, key):
+            await self._bus.objects.put(bucket, key, data)
+
+    async def forget(self, key: str) -> None:
+        """Remove a stored recording and all that was derived of it; raises BusUnavailable."""
+        await self._bus.objects.delete(subjects.RECORDINGS, key)
+        for derived in await self._bus.kv.all(subjects.DERIVED, f"{key}."):
+            await self._bus.kv.delete(subjects.DERIVED, derived)
+
+    async def derived(self, reference: Reference) -> Arrays:
+        """What a talker derived; raises UnknownVoice where nothing is left of it."""
+        found = await self._bus.kv.get(_derived(kept=reference.kept), reference.derived)
+        if found is None:
+            raise UnknownVoice("the voice was deleted", param="voice")
+        return _read(found)
+
+    async def derive(
+        self, reference: Reference, revision: str, encode: Callable[[bytes], Awaitable[Arrays]]
+    ) -> tuple[Reference, Arrays]:
+        """What was derived of a recording for a model's `revision`, now if nobody did yet.
+
+        Raises what `encode` does, UnknownVoice for a recording that is gone, BusUnavailable.
+        """
+        key = f"{reference.audio}.{revision}"
+        bucket = _derived(kept=reference.kept)
+        resolved = msgspec.structs.replace(reference, derived=key)
+        if (found := await self._bus.kv.get(bucket, key)) is not None:
+            return resolved, _read(found)
+        recordings = _recordings(kept=reference.kept)
+        data = await self._bus.objects.get(recordings, reference.audio)
+        if data is None:
+            raise UnknownVoice("the recording of this voice is gone", param="voice")
+        arrays = await encode(data)
+        tensors = {name: Tensor.of(array) for name, array in arrays.items()}
+        await self._bus.kv.replace(bucket, key, msgspec.msgpack.encode(tensors), 0)
+        if reference.kept and not await self._bus.objects.has(recordings, reference.audio):
+            await self._bus.kv.delete(bucket, key)  # it was deleted meanwhile
+        return resolved, await self.derived(resolved)
+
+
+def _recordings(*, kept: bool) -> str:
+    return subjects.RECORDINGS if kept else subjects.PASSING_RECORDINGS
+
+
+def _derived(*, kept: bool) -> str:
+    return subjects.DERIVED if kept else subjects.PASSING_DERIVED
+
+
+def _read(data: bytes) -> Arrays:
+    try:
+        return {name: tensor.array() for name, tensor in _decoder.decode(data).items()}
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise MalformedMessage(f"what was derived of a recording is damaged: {error}") from error

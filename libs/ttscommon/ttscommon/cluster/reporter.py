@@ -1,0 +1,86 @@
+"""Keeps the cluster informed of a worker: its Replica in the REPLICAS bucket, once a second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from ttscommon.bus import Bus
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.replicas import Replica
+from ttscommon.wire.subjects import Stage
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class ReporterTuning:
+    """Seconds: between two reports, a sixth of the bucket's time to live; and until a first one
+    that failed is tried again.
+    """
+
+    report_s: float = 1.0
+    again_s: float = 0.2
+
+
+class Reporter:
+    """Writes what `report` says. `queued`: jobs of `models` nobody had taken at the last look."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        stage: Stage,
+        models: Sequence[str],
+        report: Callable[[], Replica],
+        tuning: ReporterTuning = ReporterTuning(),
+    ) -> None:
+        self._tuning = tuning
+        self.queued = 0
+        self._bus = bus
+        self._stage = stage
+        self._key = f"{stage.name}.{bus.worker_id}"
+        self._models = models
+        self._report = report
+
+    async def enlist(self) -> None:
+        """Have the cluster know of this worker, however long the broker takes."""
+        while True:
+            if await self._tell():
+                return
+            await asyncio.sleep(self._tuning.again_s)
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        while True:
+            await asyncio.sleep(self._tuning.report_s)
+            await self._tell()
+
+    async def withdraw(self) -> None:
+        """Have the cluster forget this worker; if the broker cannot hear, the report expires."""
+        try:
+            await self._bus.kv.delete(subjects.REPLICAS, self._key)
+        except BusUnavailable:
+            log_.debug("report.left_to_expire")
+
+    async def _tell(self) -> bool:
+        """Write a report; False if the broker did not take it."""
+        try:
+            self.queued = await self._waiting()
+        except BusUnavailable as error:
+            log_.debug("queue.unseen", error=error.message)
+        try:
+            value = self._report().encode()
+            await self._bus.kv.put(subjects.REPLICAS, self._key, value)
+        except BusUnavailable as error:
+            log_.debug("report.unwritten", error=error.message)
+            return False
+        return True
+
+    async def _waiting(self) -> int:
+        """Jobs of ours that nobody has taken; raises BusUnavailable."""
+        queue = self._bus.queue
+        return sum([await queue.waiting(self._stage, model) for model in self._models])

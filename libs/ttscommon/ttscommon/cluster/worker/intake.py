@@ -1,0 +1,120 @@
+"""How jobs come to a worker: pulled from the queue, or handed over by the reaper."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from ttscommon.bus import Bus, Delivery, Incoming
+from ttscommon.cluster.handover import FULL, TAKEN, HandOver
+from ttscommon.cluster.jobs import Job
+from ttscommon.cluster.leases import Lease
+from ttscommon.cluster.worker.claims import Claims
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.messages import SpeechRequest, decode
+from ttscommon.wire.subjects import Stage
+
+# Request, epoch, delivery, and what is known of the job's past already.
+Begin = Callable[[SpeechRequest, int, Delivery, Lease | None], None]
+
+log_ = structlog.get_logger(__name__)
+
+
+class Intake:
+    """Calls `begin` for every job, with its slot taken; `adopt` when the same one came again."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        stage: Stage,
+        models: Sequence[str],
+        claims: Claims,
+        active: Mapping[str, Job],
+        begin: Begin,
+        adopt: Callable[[Job, Delivery], None],
+    ) -> None:
+        self._bus = bus
+        self._stage = stage
+        self._models = models
+        self._claims = claims
+        self._active = active
+        self._begin = begin
+        self._adopt = adopt
+
+    async def pull(self, model: str) -> None:
+        """Pull one job after another, as slots become free; never ends."""
+        feed = self._bus.queue.feed(self._stage, model, lambda: self._claims.load)
+        try:
+            while True:
+                await self._claims.reserve()
+                delivery = await self._one(feed.next())
+                if delivery is not None:
+                    await self._start(delivery)
+        finally:
+            await feed.close()
+
+    async def _one(self, pull: Coroutine[Any, Any, Delivery]) -> Delivery | None:
+        """The next job, with a slot for it; None when the slot is needed otherwise."""
+        pulling = asyncio.create_task(pull)
+        preempted = asyncio.create_task(self._claims.preempted.wait())
+        wanted = False
+        try:
+            await asyncio.wait({pulling, preempted}, return_when=asyncio.FIRST_COMPLETED)
+            wanted = True
+        finally:
+            if not pulling.done():
+                await stop(pulling)
+            await stop(preempted)
+            brought = not pulling.cancelled() and pulling.exception() is None
+            if wanted and brought:
+                wanted = self._claims.pulled()
+            else:
+                self._claims.unreserve()
+            if brought and not wanted:
+                await pulling.result().hand_on()
+        if pulling.cancelled():
+            return None
+        return pulling.result() if wanted or not brought else None
+
+    async def _start(self, delivery: Delivery) -> None:
+        """Begin the job, or drop it if it cannot be one."""
+        try:
+            request = decode(delivery.data)
+            if not isinstance(request, SpeechRequest):
+                raise MalformedMessage(f"{type(request).__name__} is no job")
+        except MalformedMessage as error:
+            log_.error("job.malformed", error=error.message)
+            await delivery.discard()
+            self._claims.give_back()
+            return
+        epoch = delivery.epoch(request)
+        predecessor = self._active.get(request.request_id)
+        if predecessor is not None and predecessor.epoch == epoch:
+            # The broker died before it wrote down that we have it: nobody else was given it.
+            self._claims.give_back()
+            self._adopt(predecessor, delivery)
+            return
+        self._begin(request, epoch, delivery, None)
+
+    async def on_handover(self, message: Incoming) -> None:
+        """The reaper hands a dead worker's job over directly."""
+        try:
+            handed = HandOver.decode(message.data)
+        except MalformedMessage as error:
+            log_.error("handover.malformed", error=error.message)
+            return
+        current = self._active.get(handed.request.request_id)
+        stale = current is not None and current.epoch >= handed.epoch
+        if handed.request.model not in self._models or stale or not self._claims.take():
+            await self._bus.link.reply(message.reply, FULL)
+            return
+        link = self._bus.link
+        delivery = Delivery(link, handed.receipt, b"", handed.sequence, 1, handed.trace)
+        log_.info("job.handed_over", request_id=handed.request.request_id, stage=self._stage.name)
+        self._begin(handed.request, handed.epoch, delivery, handed.lease(self._stage.name))
+        await link.reply(message.reply, TAKEN)
+        await delivery.renew()

@@ -1,0 +1,143 @@
+"""Published checkpoints: a folder, or a name on the Hugging Face hub, and what may be read of it.
+
+Nothing in a checkpoint is ever executed: JSON is parsed into typed values, tensors come from
+safetensors files, and a checkpoint that has only pickles is refused. No torch here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from ttscommon.engine.voice import VoiceError, sha256_of
+
+T = TypeVar("T")
+
+TENSORS: Final = ".safetensors"
+CODEC_FOLDER: Final = "speech_tokenizer"
+_PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_WANTED: Final = ("*.json", "*.txt", f"*{TENSORS}")
+
+
+class CheckpointError(VoiceError):
+    """A checkpoint is missing, incomplete, damaged, or of a kind that is not served."""
+
+
+def read_json(path: Path, form: type[T]) -> T:
+    """Parse a JSON file into `form`, a dataclass or any type; raises CheckpointError.
+
+    Keys that `form` does not name are left alone: checkpoints carry much that nobody needs.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=form)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path} is not as expected: {error}") from error
+
+
+def tensor_files(folder: Path, stem: str = "model") -> list[Path]:
+    """The safetensors files of a checkpoint folder: one, or the shards its index names.
+
+    Raises CheckpointError, also for pickles and for an index that leads out of the folder.
+    """
+    index = folder / f"{stem}{TENSORS}.index.json"
+    if index.exists():
+        return _shards(index)
+    whole = folder / f"{stem}{TENSORS}"
+    if whole.exists():
+        return [whole]
+    pickles = sorted(path.name for path in folder.glob("*") if path.suffix in _PICKLES)
+    if pickles:
+        raise CheckpointError(
+            f"{folder / pickles[0]} is a pickle, which can execute code when it is loaded:"
+            " convert it to safetensors"
+        )
+    raise CheckpointError(f"{folder} has neither {whole.name} nor {index.name}")
+
+
+def _shards(index: Path) -> list[Path]:
+    content = read_json(index, dict[str, object])
+    weights = content.get("weight_map")
+    if not isinstance(weights, Mapping) or not weights:
+        raise CheckpointError(f"{index} has no weight_map")
+    names = sorted({str(name) for name in weights.values()})
+    for name in names:
+        if Path(name).name != name or not name.endswith(TENSORS):
+            raise CheckpointError(f"{index} names {name!r}, which is no {TENSORS} file beside it")
+        if not (index.parent / name).exists():
+            raise CheckpointError(
+                f"{index.parent / name} is missing: download the checkpoint again"
+            )
+    return [index.parent / name for name in names]
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether `path` is a published checkpoint or the name of one, and no voice folder of ours."""
+    if not path.is_dir():
+        return not path.parent.is_dir() and _HUB_NAME.fullmatch(str(path)) is not None
+    try:
+        return "model_type" in read_json(path / "config.json", dict[str, object])
+    except CheckpointError:
+        return False
+
+
+def find_checkpoint(name: str, revision: str | None = None) -> Path:
+    """The folder of a checkpoint: `name` itself if it is one, else a download from the hub.
+
+    revision: a commit, branch or tag of a hub name. Raises CheckpointError.
+    """
+    folder = Path(name)
+    if folder.is_dir():
+        return folder
+    if not _HUB_NAME.fullmatch(name):
+        raise CheckpointError(f"{name} is neither a folder nor a hub name such as Qwen/NAME")
+    return _downloaded(name, revision)
+
+
+def codec_digest(checkpoint: Path) -> str:
+    """Hexadecimal SHA-256 of a checkpoint's codec, config and tensors: equal ones are one codec.
+
+    Raises CheckpointError.
+    """
+    folder, hashed = checkpoint / CODEC_FOLDER, hashlib.sha256()
+    try:
+        for path in (folder / "config.json", *tensor_files(folder)):
+            hashed.update(f"{path.name} {sha256_of(path)}\n".encode())
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from error
+    return hashed.hexdigest()
+
+
+def _downloaded(name: str, revision: str | None) -> Path:
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise CheckpointError(
+            f"{name} is no folder, and hub names need the extra antiphon-talker[checkpoints]"
+        ) from error
+    try:
+        found = huggingface_hub.snapshot_download(
+            name, revision=revision, allow_patterns=[*_WANTED, *(f"*/{p}" for p in _WANTED)]
+        )
+    except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
+        raise CheckpointError(
+            f"{name} cannot be downloaded: {_first_line(error)}; give the path of a folder instead"
+        ) from error
+    return Path(found)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def dump_json(path: Path, content: object) -> None:
+    """Write JSON as checkpoints have it."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -1,0 +1,190 @@
+"""A device that works through what it is given, in order, while the host goes on.
+
+Runners speak to `Device` alone. `Cuda` is the real one; `Host` does the same at once, on the CPU,
+through the same static buffers, so that a runner's books are tested where no GPU is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import torch
+from torch import Tensor
+
+from ttscommon.engine.inflight import DeviceError
+
+Work = Callable[[], object]
+_WARM_UPS: Final = 2
+
+
+class Mark(Protocol):
+    """A point in the device's work."""
+
+    def wait(self) -> None:
+        """Block until the device is there. Raises DeviceError."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Work of fixed shapes that can be run again: `run` puts its result into `out`."""
+
+    run: Work
+    out: Tensor
+
+
+class Device(ABC):
+    """Where a model computes.
+
+    slow_to_record: recordings are made before anybody waits for what they do.
+    """
+
+    where: torch.device
+    slow_to_record: bool = False
+
+    @abstractmethod
+    def submit(self, work: Work) -> None:
+        """Have the device do this after all that was submitted before. Raises DeviceError."""
+
+    @abstractmethod
+    def mark(self) -> Mark:
+        """The end of all that was submitted so far."""
+
+    @abstractmethod
+    def record(self, work: Callable[[], Tensor]) -> Recorded:
+        """Make work ready to be submitted again and again; runs it, so its inputs must do no harm.
+
+        `work` reads and writes tensors that stay where they are, and nothing on the host.
+        """
+
+    @abstractmethod
+    def aside(self) -> AbstractContextManager[object]:
+        """What is computed inside does not wait for what was submitted, and blocks when read."""
+
+    @abstractmethod
+    def pinned(self, size: int) -> Tensor:
+        """A buffer of bytes on the host that copies from and to the device without a wait."""
+
+
+class _Now:
+    def wait(self) -> None:
+        return
+
+
+class Host(Device):
+    """The CPU, which has done everything when `submit` returns."""
+
+    def __init__(self) -> None:
+        self.where = torch.device("cpu")
+
+    def submit(self, work: Work) -> None:
+        work()
+
+    def mark(self) -> Mark:
+        return _Now()
+
+    def record(self, work: Callable[[], Tensor]) -> Recorded:
+        out = work().clone()
+        return Recorded(lambda: out.copy_(work()), out)
+
+    def aside(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def pinned(self, size: int) -> Tensor:
+        return torch.empty(size, dtype=torch.uint8)
+
+
+class Cuda(Device):
+    """A GPU: one stream, graphs that share one pool of memory.
+
+    priority: of the stream; lower numbers go first where two engines share the GPU.
+    """
+
+    slow_to_record = True
+
+    def __init__(self, index: int = 0, priority: int = 0) -> None:
+        """Raises DeviceError where there is no such GPU."""
+        if index >= torch.cuda.device_count():
+            raise DeviceError(f"there is no CUDA device {index}")
+        with _device_errors():
+            self.where = torch.device("cuda", index)
+            torch.cuda.set_device(self.where)
+            self._stream = _stream(self.where, priority)
+            self._side = _stream(self.where, priority)
+            self._pool: Any = torch.cuda.graph_pool_handle()
+
+    def submit(self, work: Work) -> None:
+        with _device_errors(), torch.cuda.stream(self._stream):
+            work()
+
+    def mark(self) -> Mark:
+        with _device_errors():
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event.record(self._stream)
+        return _Event(event)
+
+    def record(self, work: Callable[[], Tensor]) -> Recorded:
+        with _device_errors():
+            self._stream.wait_stream(torch.cuda.current_stream(self.where))
+            with torch.cuda.stream(self._stream):
+                for _ in range(_WARM_UPS):  # compiles kernels, and sets up what libraries need
+                    work()
+            self._stream.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            # Another engine's thread may use the GPU during the capture.
+            with torch.cuda.graph(
+                graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
+            ):
+                out = work()
+        return Recorded(graph.replay, out)
+
+    @contextmanager
+    def aside(self) -> Iterator[object]:
+        with _device_errors(), torch.cuda.stream(self._side):
+            yield self._side
+
+    def pinned(self, size: int) -> Tensor:
+        return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+
+def _stream(where: torch.device, priority: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(where, priority=priority)  # type: ignore[no-untyped-call]
+
+
+class _Event:
+    def __init__(self, event: torch.cuda.Event) -> None:
+        self._event = event
+
+    def wait(self) -> None:
+        with _device_errors():
+            self._event.synchronize()
+
+
+@contextmanager
+def _device_errors() -> Iterator[None]:
+    """What CUDA reports ends the engine: no later call on this context can be trusted.
+
+    Out of memory is none of it: nothing was launched, and a smaller batch may fit.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except torch.AcceleratorError as error:
+        raise DeviceError(str(error)) from error
+    except RuntimeError as error:
+        if "CUDA" in str(error) or "Triton Error" in str(error):
+            raise DeviceError(str(error)) from error
+        raise
+
+
+def device_of(name: str, priority: int = 0) -> Device | None:
+    """The device of a setting ("cuda", "cuda:1"); None for "cpu", which needs none.
+
+    priority: see Cuda. Raises DeviceError.
+    """
+    where = torch.device(name)
+    return None if where.type == "cpu" else Cuda(where.index or 0, priority)

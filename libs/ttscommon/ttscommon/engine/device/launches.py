@@ -1,0 +1,108 @@
+"""Work on a device by shape: replayed where it was recorded, run operation by operation elsewhere.
+
+Both go through the same static inputs and come back as one copy, so that what a recording gives is
+what the operations give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from ttscommon.engine.device.device import Device, Work
+from ttscommon.engine.device.transfer import Buffers, Fetch, Inputs, Result
+from ttscommon.engine.inflight import LaunchPath
+from ttscommon.wire.fields import Arrays
+
+ShapeT = TypeVar("ShapeT", bound=Hashable)
+Told = Mapping[str, tuple[tuple[int, ...], str]]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Work of one shape: where its inputs go, how it is run, and what it gives."""
+
+    inputs: Inputs
+    run: Work
+    result: Result
+
+
+@dataclass(frozen=True)
+class Job(Generic[ShapeT]):
+    """What is computed, for any shape.
+
+    told: shapes and numpy dtypes of its inputs. nothing: inputs of padding alone, which may be run
+    at any time. compute: inputs -> results [rows, ...] by name, without a read by the host.
+    """
+
+    told: Callable[[ShapeT], Told]
+    nothing: Callable[[ShapeT], Arrays]
+    compute: Callable[[Mapping[str, Tensor], ShapeT], Mapping[str, Tensor]]
+
+
+class Launches(Generic[ShapeT]):
+    """Launches a job on a device, in any of its shapes."""
+
+    def __init__(self, device: Device, buffers: Buffers, job: Job[ShapeT]) -> None:
+        self._device, self._buffers, self._job = device, buffers, job
+        self._recorded: dict[ShapeT, Prepared] = {}
+        self._eager: dict[ShapeT, Prepared] = {}
+
+    def knows(self, shape: ShapeT) -> bool:
+        """Whether this shape was recorded."""
+        return shape in self._recorded
+
+    @torch.inference_mode()
+    def launch(
+        self, shape: ShapeT, arrays: Arrays, rows: int, *, record: bool = False
+    ) -> tuple[Fetch, LaunchPath]:
+        """Submit the job on `arrays`; its first `rows` rows come back.
+
+        record: a shape that was not recorded is recorded first. Raises DeviceError, or what
+        `compute` raises.
+        """
+        path = self._path(shape, record)
+        prepared = self.eager(shape) if path == "eager" else self.recorded(shape)
+        filled = prepared.inputs.fill(arrays)
+        self._device.submit(prepared.run)
+        fetch = Fetch(self._device, self._buffers, prepared.result, rows, [filled])
+        return fetch, path
+
+    def _path(self, shape: ShapeT, record: bool) -> LaunchPath:
+        if self.knows(shape):
+            return "graph"
+        return "recording" if record else "eager"
+
+    @torch.inference_mode()
+    def recorded(self, shape: ShapeT) -> Prepared:
+        """Work of this shape, recorded if it is not yet."""
+        if (found := self._recorded.get(shape)) is None:
+            inputs, result = self._inputs(shape), Result()
+            filled = inputs.fill(self._job.nothing(shape))
+            recorded = self._device.record(
+                lambda: result.packed(self._job.compute(inputs.tensors, shape))
+            )
+            result.out = recorded.out
+            self._buffers.give_back([filled])
+            found = self._recorded[shape] = Prepared(inputs, recorded.run, result)
+        return found
+
+    @torch.inference_mode()
+    def eager(self, shape: ShapeT) -> Prepared:
+        """Work of this shape that is never recorded."""
+        if (found := self._eager.get(shape)) is None:
+            inputs, result = self._inputs(shape), Result()
+
+            @torch.inference_mode()
+            def run() -> None:
+                result.out = result.packed(self._job.compute(inputs.tensors, shape))
+
+            found = self._eager[shape] = Prepared(inputs, run, result)
+        return found
+
+    def _inputs(self, shape: ShapeT) -> Inputs:
+        return Inputs(self._device, self._buffers, self._job.told(shape))

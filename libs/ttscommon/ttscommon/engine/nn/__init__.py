@@ -1,0 +1,43 @@
+"""Neural blocks shared by the model families. The only part of the library that needs torch."""
+
+from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d, steps_before
+from ttscommon.engine.nn.conv import ConvNeXt, depthwise, tail_after
+from ttscommon.engine.nn.decoder import (
+    Attend,
+    Decoder,
+    DecoderBlock,
+    DecoderConfig,
+    dense_attention,
+)
+from ttscommon.engine.nn.half import HalfLinear, halve
+from ttscommon.engine.nn.norm import RMSNorm
+from ttscommon.engine.nn.rope import Llama3Scaling, Rope, RopeConfig, apply_rope, rope_table
+from ttscommon.engine.nn.rows import ROW_TILE, pad_rows, padded_rows
+from ttscommon.engine.nn.transformer import TransformerBlock, causal_attention
+
+__all__ = [
+    "ROW_TILE",
+    "Attend",
+    "CausalConv1d",
+    "CausalUpsample1d",
+    "ConvNeXt",
+    "Decoder",
+    "DecoderBlock",
+    "DecoderConfig",
+    "HalfLinear",
+    "Llama3Scaling",
+    "RMSNorm",
+    "Rope",
+    "RopeConfig",
+    "TransformerBlock",
+    "apply_rope",
+    "causal_attention",
+    "dense_attention",
+    "depthwise",
+    "halve",
+    "pad_rows",
+    "padded_rows",
+    "rope_table",
+    "steps_before",
+    "tail_after",
+]

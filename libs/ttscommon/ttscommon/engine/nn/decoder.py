@@ -1,0 +1,252 @@
+"""The decoder block of today's speech language models, for backbones, predictors and codecs.
+
+Llama (Orpheus, CSM, Higgs), Qwen2 (CosyVoice 2), Qwen3 (Qwen3-TTS) and the transformers inside
+Mimi-like codecs are this block with other switches. How attention is done, over which cache, is
+the caller's business; so is the feed-forward network, if a family brings one of its own (experts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.kernels.blocks import add_norm, rotate, swiglu
+from ttscommon.engine.kernels.choice import use_triton
+from ttscommon.engine.nn.norm import RMSNorm
+from ttscommon.engine.nn.rope import Rope, RopeConfig
+
+# (layer, q, k, v) -> attended. q and the result are [..., heads, head_dim], k and v
+# [..., kv_heads, head_dim]; the function also stores k and v.
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+AttendLayer = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """Sizes and switches of a stack of blocks.
+
+    fp32_qkv: the products to q, k and v run in float32 under narrower weights, and q, k, v stay
+    float32: short sequences that are fed back many times need it.
+    """
+
+    dim: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    eps: float = 1e-6
+    rope: RopeConfig = field(default_factory=RopeConfig)
+    norm: Literal["rms", "layer"] = "rms"
+    mlp: Literal["swiglu", "gelu"] = "swiglu"
+    qk_norm: bool = False
+    qkv_bias: bool = False
+    out_bias: bool = False
+    layer_scale: bool = False
+    final_norm: bool = True
+    fp32_qkv: bool = False
+
+    def __post_init__(self) -> None:
+        if self.heads % self.kv_heads:
+            raise ValueError("query heads are a multiple of KV heads")
+        if self.head_dim % 2:
+            raise ValueError("rotation needs an even head_dim")
+
+
+class Attention(nn.Module):
+    """Projections, norms and rotation around an attention that is done elsewhere."""
+
+    def __init__(self, c: DecoderConfig, rope: Rope) -> None:
+        super().__init__()
+        self.head_dim, self.fp32 = c.head_dim, c.fp32_qkv
+        self.shares = (c.heads, c.kv_heads, c.kv_heads)
+        self.rope = rope
+        self.qkv = nn.Linear(c.dim, sum(self.shares) * c.head_dim, bias=c.qkv_bias)
+        self.out = nn.Linear(c.heads * c.head_dim, c.dim, bias=c.out_bias)
+        self.q_norm = RMSNorm(c.head_dim, c.eps) if c.qk_norm else nn.Identity()
+        self.k_norm = RMSNorm(c.head_dim, c.eps) if c.qk_norm else nn.Identity()
+
+    def keep_float32(self) -> None:
+        """After the model was cast: put back what `fp32_qkv` asks for."""
+        if self.fp32:
+            for module in (self.qkv, self.q_norm, self.k_norm):
+                module.float()
+
+    def queries(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """[..., dim] -> rotated q [..., heads, head_dim] and k, and v [..., kv_heads, head_dim]."""
+        q, k, v = self._projected(x)
+        q, k = self.q_norm(q), self.k_norm(k)
+        return self.rope.rotate(q, angles), self.rope.rotate(k, angles), v
+
+    def fused_queries(
+        self, x: Tensor, angles: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `queries`, by fused kernels; angles: [tokens, head_dim / 2] of all rows of x."""
+        q, k, v = self._projected(x)
+        return (
+            _normed_and_rotated(q, self.q_norm, angles),
+            _normed_and_rotated(k, self.k_norm, angles),
+            v,
+        )
+
+    def _projected(self, x: Tensor) -> tuple[Tensor, ...]:
+        heads = self.qkv(x.to(self.qkv.weight.dtype)).unflatten(-1, (-1, self.head_dim))
+        return heads.split(self.shares, -2)
+
+    def finish(self, attended: Tensor) -> Tensor:
+        """[..., heads, head_dim] -> [..., dim]."""
+        return self.out(attended.flatten(-2).to(self.out.weight.dtype))
+
+
+def _normed_and_rotated(x: Tensor, norm: nn.Module, angles: tuple[Tensor, Tensor]) -> Tensor:
+    """[..., heads, head_dim] -> the same; without weights the norm is none."""
+    weight, eps = (norm.weight, norm.eps) if isinstance(norm, RMSNorm) else (None, 0.0)
+    return rotate(x.flatten(0, -3), *angles, weight, eps).view(x.shape)
+
+
+class SwiGLU(nn.Module):
+    """Gated feed-forward network (Shazeer, 2020); both halves of the rise in one product."""
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.gate_up = nn.Linear(dim, 2 * hidden, bias=False)
+        self.down = nn.Linear(hidden, dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., dim] -> [..., dim]."""
+        gate, up = self.gate_up(x).chunk(2, -1)
+        return self.down(nn.functional.silu(gate) * up)
+
+    def fused(self, x: Tensor) -> Tensor:
+        """As `forward`, the gate in one kernel."""
+        return self.down(swiglu(self.gate_up(x)))
+
+
+class GeluMLP(nn.Module):
+    """The plain feed-forward network of Mimi's transformers."""
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.up = nn.Linear(dim, hidden, bias=False)
+        self.down = nn.Linear(hidden, dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., dim] -> [..., dim]."""
+        return self.down(nn.functional.gelu(self.up(x)))
+
+
+class Scale(nn.Module):
+    """A learnt factor a channel on a residual (Touvron et al., 2021)."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., size] -> [..., size]."""
+        return x * self.weight
+
+
+def _norm(c: DecoderConfig) -> nn.Module:
+    return RMSNorm(c.dim, c.eps) if c.norm == "rms" else nn.LayerNorm(c.dim, c.eps)
+
+
+def _mlp(c: DecoderConfig) -> nn.Module:
+    return SwiGLU(c.dim, c.hidden) if c.mlp == "swiglu" else GeluMLP(c.dim, c.hidden)
+
+
+class DecoderBlock(nn.Module):
+    """Pre-norm attention and a feed-forward network, each around a residual."""
+
+    def __init__(self, c: DecoderConfig, rope: Rope, mlp: nn.Module | None = None) -> None:
+        super().__init__()
+        self.attention_norm = _norm(c)
+        self.attention = Attention(c, rope)
+        self.mlp_norm = _norm(c)
+        self.mlp = _mlp(c) if mlp is None else mlp
+        self.attention_scale = Scale(c.dim) if c.layer_scale else nn.Identity()
+        self.mlp_scale = Scale(c.dim) if c.layer_scale else nn.Identity()
+
+    def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: AttendLayer) -> Tensor:
+        """[..., dim] -> [..., dim]."""
+        attended = attend(*self.attention.queries(self.attention_norm(x), angles))
+        x = x + self.attention_scale(self.attention.finish(attended))
+        return x + self.mlp_scale(self.mlp(self.mlp_norm(x)))
+
+    def fused(
+        self, x: Tensor, added: Tensor | None, angles: tuple[Tensor, Tensor], attend: AttendLayer
+    ) -> tuple[Tensor, Tensor]:
+        """The residual stream and what is still to be added to it, before and behind the block."""
+        assert isinstance(self.mlp, SwiGLU)
+        x, normed = _added_and_normed(x, added, self.attention_norm)
+        attended = attend(*self.attention.fused_queries(normed, angles))
+        x, normed = _added_and_normed(x, self.attention.finish(attended), self.mlp_norm)
+        return x, self.mlp.fused(normed)
+
+
+def _added_and_normed(x: Tensor, added: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
+    assert isinstance(norm, RMSNorm)
+    return add_norm(x, added, norm.weight, norm.eps)
+
+
+class Decoder(nn.Module):
+    """A stack of blocks and the norm behind them."""
+
+    def __init__(
+        self, config: DecoderConfig, mlp: Callable[[int], nn.Module] | None = None
+    ) -> None:
+        """mlp: the feed-forward network of a layer, where it is none of the config's."""
+        super().__init__()
+        c = self.config = config
+        self.rope = Rope(c.head_dim, c.rope)
+        self.blocks = nn.ModuleList(
+            DecoderBlock(c, self.rope, mlp(layer) if mlp else None) for layer in range(c.layers)
+        )
+        self.norm = _norm(c) if c.final_norm else nn.Identity()
+        plain = mlp is None and c.final_norm and not (c.layer_scale or c.rope.interleaved)
+        self._fusable = plain and c.norm == "rms" and c.mlp == "swiglu"
+
+    def keep_float32(self) -> None:
+        """After the model was cast: put back what the config wants in float32."""
+        for block in self.blocks:
+            assert isinstance(block, DecoderBlock)
+            block.attention.keep_float32()
+
+    def forward(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """[..., dim] at integer positions [...] -> hidden states [..., dim]."""
+        angles = self.rope.angles(positions)
+        if self._fusable and use_triton(x) and not torch.is_grad_enabled():
+            return self._fused(x, angles, attend)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, angles, partial(attend, layer))
+        return self.norm(x)
+
+    def _fused(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        """A residual is added where the next norm reads it, in the same kernel."""
+        cosines, sines = (a.expand(*x.shape[:-1], -1).flatten(0, -2) for a in angles)
+        added = None
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, DecoderBlock)
+            x, added = block.fused(x, added, (cosines, sines), partial(attend, layer))
+        return _added_and_normed(x, added, self.norm)[1]
+
+
+def dense_attention(q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:
+    """Grouped-query attention over keys at hand, in float32 at least.
+
+    q: [..., queries, heads, head_dim]; k, v: [..., keys, kv_heads, head_dim].
+    visible: bool, broadcast against [..., queries, keys].
+    Returns [..., queries, heads, head_dim] in v's type.
+    """
+    exact = torch.promote_types(q.dtype, torch.float32)
+    kv_heads, head_dim = k.shape[-2:]
+    grouped = q.unflatten(-2, (kv_heads, -1)).to(exact) * head_dim**-0.5
+    scores = torch.einsum("...qhgd,...khd->...hgqk", grouped, k.to(exact))
+    scores = scores.masked_fill(~visible[..., None, None, :, :], float("-inf"))
+    mixed = torch.einsum("...hgqk,...khd->...qhgd", scores.softmax(-1), v.to(exact))
+    return mixed.flatten(-3, -2).to(v.dtype)

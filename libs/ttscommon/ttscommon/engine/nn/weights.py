@@ -1,0 +1,226 @@
+"""From a checkpoint's tensors to a network's parameters, by name.
+
+A network states for each of its own parameters which published tensors it is made of. Loading
+then names whatever is missing, surplus or of another shape; and the same statement says which
+names and shapes a checkpoint of given sizes has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from ttscommon.engine.checkpoint import CheckpointError, tensor_files
+from ttscommon.engine.nn.decoder import DecoderConfig
+
+_NAMED: Final = 4
+
+
+@dataclass(frozen=True)
+class Source:
+    """The published tensors that one parameter is made of, joined along the first dimension.
+
+    rows: how many rows each of them contributes; empty: the parameter is one tensor as it is.
+    stacked: each contributes one entry of a new first dimension instead.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[int, ...] = ()
+    stacked: bool = False
+
+    def shapes(self, whole: Sequence[int]) -> dict[str, tuple[int, ...]]:
+        """The shape of every published tensor, given the parameter's."""
+        if self.stacked:
+            return {name: tuple(whole[1:]) for name in self.names}
+        if not self.rows:
+            return {self.names[0]: tuple(whole)}
+        return {name: (rows, *whole[1:]) for name, rows in zip(self.names, self.rows, strict=True)}
+
+    def join(self, parts: Sequence[Tensor]) -> Tensor:
+        """The parameter."""
+        return torch.stack(list(parts)) if self.stacked else torch.cat(list(parts))
+
+
+Sources = Mapping[str, Source]
+
+
+def same(name: str) -> Source:
+    """A parameter that is published as it is."""
+    return Source((name,))
+
+
+class Shards:
+    """The tensors of a checkpoint folder, read one by one."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        """Raises CheckpointError for a file that is truncated or no safetensors file."""
+        self._files: dict[str, Path] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        for path in files:
+            for name, shape in _listed(path):
+                self._files[name], self._shapes[name] = path, shape
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """The tensors of a checkpoint folder; raises CheckpointError."""
+        return cls(tensor_files(folder))
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        return self._shapes
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, as stored."""
+        with safe_open(self._files[name], "pt") as file:
+            tensor: Tensor = file.get_tensor(name)
+        if not tensor.is_floating_point():
+            raise CheckpointError(
+                f"{self._files[name]}: {name} is {tensor.dtype}: quantised checkpoints are not"
+                " served, take the bfloat16 one"
+            )
+        return tensor
+
+    def where(self, name: str) -> Path:
+        """The file that holds a tensor, or any file of the checkpoint."""
+        return self._files.get(name) or next(iter(self._files.values()), Path())
+
+
+def _listed(path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
+    try:
+        with safe_open(path, "pt") as file:
+            for name in file.keys():  # noqa: SIM118 -- the handle is no mapping
+                yield name, tuple(file.get_slice(name).get_shape())
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"{path} is truncated or damaged ({error}): download it again"
+        ) from error
+
+
+def fill(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[str] = ()) -> None:
+    """Copy a checkpoint into `net`, cast to the types that its parameters have.
+
+    others: beginnings of names that belong to somebody else. Raises CheckpointError, which names
+    what is missing, surplus or of a wrong shape.
+    """
+    state = net.state_dict()
+    if unstated := state.keys() ^ sources.keys():
+        raise ValueError(f"the sources do not fit the network: {sorted(unstated)[:_NAMED]}")
+    _check_names(sources, shards, others)
+    for key, parameter in state.items():
+        _check_shapes(sources[key].shapes(parameter.shape), shards)
+    with torch.no_grad():
+        for key, parameter in state.items():
+            parameter.copy_(sources[key].join([shards.read(name) for name in sources[key].names]))
+
+
+def _check_names(sources: Sources, shards: Shards, others: Sequence[str]) -> None:
+    wanted = [name for source in sources.values() for name in source.names]
+    if missing := [name for name in wanted if name not in shards.shapes]:
+        raise CheckpointError(
+            f"{shards.where('').parent} lacks {_some(missing)}: its config.json describes another"
+            " model, or a file was left out"
+        )
+    known = set(wanted)
+    surplus = [n for n in shards.shapes if n not in known and not n.startswith(tuple(others))]
+    if surplus:
+        raise CheckpointError(
+            f"{shards.where(surplus[0]).parent} has {_some(surplus)}, for which its config.json"
+            " gives no use"
+        )
+
+
+def _check_shapes(wanted: Mapping[str, tuple[int, ...]], shards: Shards) -> None:
+    for name, shape in wanted.items():
+        if shards.shapes[name] != shape:
+            raise CheckpointError(
+                f"{shards.where(name)}: {name} is {list(shards.shapes[name])}, but config.json"
+                f" makes it {list(shape)}"
+            )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(sorted(names)[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def published_shapes(net: nn.Module, sources: Sources) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the tensors that a checkpoint for `net` has."""
+    found: dict[str, tuple[int, ...]] = {}
+    for key, parameter in net.state_dict().items():
+        found.update(sources[key].shapes(parameter.shape))
+    return found
+
+
+def digest(modules: Iterable[nn.Module]) -> str:
+    """Hexadecimal SHA-256 of networks: two that agree compute the same, on one machine."""
+    hashed = hashlib.sha256()
+    for module in modules:
+        for name, tensor in sorted(module.state_dict().items()):
+            hashed.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+            flat = tensor.detach().cpu().reshape(-1)
+            hashed.update(flat.view(torch.uint8).numpy())
+    return hashed.hexdigest()
+
+
+def decoder_sources(c: DecoderConfig, ours: str, theirs: str) -> dict[str, Source]:
+    """A `Decoder` whose checkpoint has the names that transformers gives to such stacks.
+
+    ours, theirs: what the names begin with, dot included.
+    """
+    found: dict[str, Source] = {}
+    for layer in range(c.layers):
+        block = _block_sources(c, f"{theirs}layers.{layer}.")
+        found |= {f"{ours}blocks.{layer}.{key}": source for key, source in block.items()}
+    if c.final_norm:
+        found |= _norm_sources(c, f"{ours}norm", f"{theirs}norm")
+    return found
+
+
+def _norm_sources(c: DecoderConfig, ours: str, theirs: str) -> dict[str, Source]:
+    parts = ("weight",) if c.norm == "rms" else ("weight", "bias")
+    return {f"{ours}.{part}": same(f"{theirs}.{part}") for part in parts}
+
+
+def _block_sources(c: DecoderConfig, theirs: str) -> dict[str, Source]:
+    found = _norm_sources(c, "attention_norm", f"{theirs}input_layernorm")
+    found |= _norm_sources(c, "mlp_norm", f"{theirs}post_attention_layernorm")
+    found |= _attention_sources(c, f"{theirs}self_attn.")
+    found |= _mlp_sources(c, f"{theirs}mlp.")
+    if c.layer_scale:
+        found["attention_scale.weight"] = same(f"{theirs}self_attn_layer_scale.scale")
+        found["mlp_scale.weight"] = same(f"{theirs}mlp_layer_scale.scale")
+    return found
+
+
+def _attention_sources(c: DecoderConfig, theirs: str) -> dict[str, Source]:
+    rows = tuple(heads * c.head_dim for heads in (c.heads, c.kv_heads, c.kv_heads))
+    found = {"attention.out.weight": same(f"{theirs}o_proj.weight")}
+    for part in ("weight", "bias") if c.qkv_bias else ("weight",):
+        names = tuple(f"{theirs}{which}_proj.{part}" for which in "qkv")
+        found[f"attention.qkv.{part}"] = Source(names, rows)
+    if c.out_bias:
+        found["attention.out.bias"] = same(f"{theirs}o_proj.bias")
+    if c.qk_norm:
+        found["attention.q_norm.weight"] = same(f"{theirs}q_norm.weight")
+        found["attention.k_norm.weight"] = same(f"{theirs}k_norm.weight")
+    return found
+
+
+def _mlp_sources(c: DecoderConfig, theirs: str) -> dict[str, Source]:
+    if c.mlp == "gelu":
+        return {
+            "mlp.up.weight": same(f"{theirs}fc1.weight"),
+            "mlp.down.weight": same(f"{theirs}fc2.weight"),
+        }
+    names = (f"{theirs}gate_proj.weight", f"{theirs}up_proj.weight")
+    return {
+        "mlp.gate_up.weight": Source(names, (c.hidden, c.hidden)),
+        "mlp.down.weight": same(f"{theirs}down_proj.weight"),
+    }

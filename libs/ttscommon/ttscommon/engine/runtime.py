@@ -1,0 +1,279 @@
+"""What both engines are: a mailbox, slots, a thread that turns, lists of events, and an end."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import structlog
+
+from ttscommon.engine.inflight import Command, InFlight
+from ttscommon.engine.slots import Slots
+
+_IDLE_WAIT_S: Final = 0.5
+_JOIN_S: Final = 10.0
+
+log_ = structlog.get_logger(__name__)
+
+
+class Stopped(Exception):
+    """The engine stopped while the stream was in work: no fault of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Everything is out; the slot is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The stream cannot go on; the others can. The slot is free."""
+
+    error: Exception
+
+
+class EngineStream(Protocol):
+    """A request inside an engine. `slot` is the index of its row of state, -1 once it is closed."""
+
+    slot: int
+
+    @property
+    def key(self) -> str: ...
+    def playback(self, start_s: float) -> None: ...
+
+
+EventT = TypeVar("EventT")
+StreamT = TypeVar("StreamT", bound=EngineStream)
+ValueT = TypeVar("ValueT")
+Sink = Callable[[Sequence[tuple[str, Any]]], object]
+# Hears on the engine's thread how long a step took, and of which streams it was.
+OnStep = Callable[[float, Sequence[str]], object]
+
+
+class Runtime(ABC, Generic[StreamT, EventT]):
+    """Holds streams in slots and turns on a thread of its own, until it is stopped or dies.
+
+    Public methods may be called from any thread. A subclass computes in `_turn`, and tells
+    `on_step`, where it is set, of every step. What goes wrong with a stream is that stream's own
+    failure; anything else ends the engine, and then every stream fails with Stopped.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        slots: Slots[StreamT],
+        *,
+        beat: Callable[[], None] = lambda: None,
+        died: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.name = name
+        self.error: BaseException | None = None
+        self.on_step: OnStep | None = None
+        self._slots = slots
+        self._in_flight: InFlight[Any] = InFlight()
+        self._beat = beat
+        self._died = died
+        self._sink: Sink = lambda events: None
+        self._events: list[tuple[str, EventT | Finished | Failed]] = []
+        self._commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"{name}-engine", daemon=True)
+        self._hand_over = threading.Lock()
+        self._running = False
+        self._over = False
+        self._blocked = False
+
+    @property
+    def streams(self) -> int:
+        """How many are open."""
+        return len(self._slots)
+
+    @property
+    def capacity(self) -> int:
+        """How many may be open."""
+        return self._slots.capacity
+
+    @property
+    def idle(self) -> bool:
+        """No stream, nothing in flight, and everything given back."""
+        return self._slots.idle and not self._in_flight
+
+    def listen(self, sink: Sink) -> None:
+        """From now on `sink` gets each turn's events with their streams' keys, on the thread.
+
+        It must not block. Streams whose events it does not take are closed.
+        """
+        self._sink = sink
+
+    def start(self) -> None:
+        self._running = True
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop at the end of the current turn; streams still open fail with Stopped."""
+        self._commands.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout=_JOIN_S)
+
+    def playback(self, key: str, start_s: float) -> None:
+        """Playback began, by this process's monotonic clock, at `start_s`."""
+        self._put(lambda: self._with(key, lambda stream: stream.playback(start_s)))
+
+    def cancel(self, key: str, then: Command = lambda: None) -> None:
+        """Free the stream's slot, without an event; `then` is called when it is free."""
+
+        def cancelled() -> None:
+            self._close_key(key)
+            then()
+
+        if not self._put(cancelled):
+            then()
+
+    def step(self) -> None:
+        """One turn; waits for a command first when the last turn found nothing to do."""
+        self._beat()
+        self._take_commands()
+        self._blocked = not self._turn()
+        self._deliver()
+
+    # for subclasses
+
+    @abstractmethod
+    def _turn(self) -> bool:
+        """Compute; False if there is nothing to do until a command comes."""
+
+    @abstractmethod
+    def _freed(self, stream: StreamT) -> None:
+        """The stream has just been closed: take back what else it holds."""
+
+    def _put(self, command: Command) -> bool:
+        """Hand a command to the thread; False when it runs none any more."""
+        with self._hand_over:
+            if not self._over:
+                self._commands.put(command)
+            return not self._over
+
+    def _emit(self, key: str, event: EventT | Finished | Failed) -> None:
+        """Have the turn's list of events end with this one."""
+        self._events.append((key, event))
+
+    def _admit(self, key: str, make: Callable[[], StreamT]) -> None:
+        """Give a new stream a slot; what goes wrong is its own failure."""
+        try:
+            self._slots.require(key)
+            stream = make()
+        except Exception as error:
+            self._emit(key, Failed(error))
+            return
+        stream.slot = self._slots.take(key, stream)
+
+    def _with(self, key: str, action: Callable[[StreamT], object]) -> None:
+        """Do something to a stream that is still here; what goes wrong is its own failure."""
+        if (stream := self._slots.get(key)) is not None:
+            try:
+                action(stream)
+            except Exception as error:
+                self._fail(stream, error)
+
+    def _each(
+        self, action: Callable[[StreamT], ValueT], streams: Iterable[StreamT] | None = None
+    ) -> list[tuple[StreamT, ValueT]]:
+        """What `action` gives for every open stream, or for `streams`, that it does not fail."""
+        given = []
+        for stream in self._slots if streams is None else streams:
+            try:
+                given.append((stream, action(stream)))
+            except Exception as error:
+                self._fail(stream, error)
+        return given
+
+    def _fail(self, stream: StreamT, error: Exception) -> None:
+        if stream.slot >= 0:
+            self._close(stream)
+            self._emit(stream.key, Failed(error))
+
+    def _fail_all(self, rows: Iterable[tuple[tuple[StreamT, *tuple[Any, ...]], Exception]]) -> None:
+        """The rows of a launch that failed alone; each begins with its stream."""
+        for (stream, *_), error in rows:
+            self._fail(stream, error)
+
+    def _finish(self, stream: StreamT) -> None:
+        self._close(stream)
+        self._emit(stream.key, Finished())
+
+    def _close_key(self, key: str) -> None:
+        if (stream := self._slots.get(key)) is not None:
+            self._close(stream)
+
+    def _close(self, stream: StreamT) -> None:
+        """Free the slot; its row comes back when no launch in flight may write it."""
+        if (released := self._slots.release(stream.key)) is None:
+            return
+        stream.slot = -1
+        self._in_flight.release(lambda: self._slots.give_back(released[1]))
+        self._freed(stream)
+        if not len(self._slots) and not self._in_flight and not self.idle:
+            raise AssertionError(f"the {self.name} has no stream, and something is still held")
+
+    # the thread
+
+    def _run(self) -> None:
+        try:
+            while self._running:
+                self.step()
+        except Exception as error:
+            log_.critical("engine.died", engine=self.name, exc_info=error)
+            self.error = error
+        finally:
+            self._end()
+            if self.error is not None:
+                self._died()
+
+    def _take_commands(self) -> None:
+        """Run every waiting command."""
+        wait_s = _IDLE_WAIT_S if self._blocked else None
+        try:
+            command = self._commands.get(block=self._blocked, timeout=wait_s)
+            while command is not None:
+                command()
+                command = self._commands.get_nowait()
+            self._running = False
+        except queue.Empty:
+            return
+
+    def _deliver(self) -> None:
+        """Hand the turn's events over. A sink that is gone, its event loop closed say, harms only
+        the streams that it would have heard of.
+        """
+        if not self._events:
+            return
+        events, self._events = self._events, []
+        try:
+            self._sink(events)
+        except Exception as error:
+            log_.warning("events.undelivered", engine=self.name, error=str(error))
+            for key in {key for key, _ in events}:
+                self._close_key(key)
+
+    def _end(self) -> None:
+        """No caller may wait for an engine that is gone."""
+        with self._hand_over:
+            self._over = True
+        while not self._commands.empty():
+            if (command := self._commands.get()) is not None:
+                self._safely(command)
+        while self._in_flight:
+            self._in_flight.settle()
+        for stream in self._slots:
+            self._safely(lambda: self._fail(stream, Stopped("the engine has stopped")))  # noqa: B023
+        self._deliver()
+
+    def _safely(self, command: Command) -> None:
+        """On the way out one failure must not hide the first, nor keep the others waiting."""
+        try:
+            command()
+        except Exception as error:
+            log_.warning("engine.unclean_end", engine=self.name, error=str(error))

@@ -1,0 +1,121 @@
+"""A stream inside a family: what to compute next, and the books of what was computed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import WordTime
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The next step of a stream computes positions start .. start + count of its cache.
+
+    `start` 0 means that nothing cached is needed any more. Positions before `start` are cached.
+    `decode`: an ordinary step, whose inputs are in the slot's state; everything else is a prompt.
+    Of its positions the first is certain, and the model drafts those behind it.
+    `partial`: more of the prompt follows in a later step, and no frame is sampled in this one.
+    """
+
+    start: int
+    count: int
+    decode: bool = False
+    partial: bool = False
+
+    def __post_init__(self) -> None:
+        if self.start < 0 or self.count < 1:
+            raise ValueError("a plan starts at 0 or later and computes something")
+
+    @property
+    def end(self) -> int:
+        return self.start + self.count
+
+    def widened(self, width: int, limit: int) -> Plan:
+        """A decode plan with `width` positions, as far as there are `limit` in all."""
+        return Plan(self.start, max(1, min(width, limit - self.start)), decode=True)
+
+    def cut(self, count: int) -> tuple[Plan, Plan | None]:
+        """The first `count` positions, and the rest if there is one."""
+        if count >= self.count:
+            return self, None
+        rest = Plan(self.start + count, self.count - count, partial=self.partial)
+        return Plan(self.start, count, partial=True), rest
+
+
+class SlotWriter(Protocol):
+    """Writes a stream's own row of the per-slot state, before the next launch reads it."""
+
+    def __call__(self, name: str, value: Any, at: int = 0) -> None:
+        """Set field `name` to a number or an array, the latter from its element `at` on."""
+
+
+class TalkerStream(ABC):
+    """One request inside a family: its text, what to compute next, and what was computed.
+
+    Host only, no tensors; used by one thread.
+    """
+
+    @property
+    @abstractmethod
+    def frames(self) -> int:
+        """Frames known so far: restored, taken and pending."""
+
+    @property
+    @abstractmethod
+    def pending(self) -> int:
+        """Frames accepted and not yet taken."""
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """All text is spoken; nothing will be computed any more."""
+
+    @abstractmethod
+    def feed(self, units: Sequence[Any], *, final: bool) -> None:
+        """Take what `Prepared.read` made of later text; after `final` there is no more."""
+
+    @abstractmethod
+    def restore(self, arrays: Arrays) -> None:
+        """Go on after these logged frames, all of the request so far; before the first plan."""
+
+    @abstractmethod
+    def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
+        """The next step, or None while text is missing or when done. Changes nothing.
+
+        `ahead` steps are in flight; suppose that each gained the frames it usually does and ended
+        nothing. `dry`: the listener is about to run out of sound, so that a family that can do
+        without text that is late does so, and logs it.
+        """
+
+    @abstractmethod
+    def inputs(self, plan: Plan) -> Arrays:
+        """What `ModelSpec.inputs` names, a row for each position of the plan.
+
+        For a decode plan as well, when nothing is in flight: on the CPU one launch may mix both.
+        """
+
+    @abstractmethod
+    def stage(self, write: SlotWriter) -> None:
+        """Write what of the slot's state the device cannot know by itself, if it changed."""
+
+    @abstractmethod
+    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
+        """Take a step's result: 0 .. n raw frames, and positions 0 .. `cached` in the cache.
+
+        `ended`: the sequence is over; the next plan starts another at 0.
+        """
+
+    @abstractmethod
+    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+        """The oldest `count` pending frames, raw, and the words that end in them."""
+
+    @abstractmethod
+    def evict(self) -> None:
+        """The engine took cache and slot state away: the next plan starts at 0 and rebuilds them.
+
+        What was in flight for this stream is lost with them.
+        """

@@ -1,0 +1,245 @@
+"""The vesper family: encoders read an utterance whole, a pointer walks it, pitch goes back in.
+
+Text becomes utterances (a clause or sentence each) and an utterance becomes tokens, which the
+encoders read at once, outside the engine. Each utterance is a sequence of its own in the cache:
+one position that says the pace, then one a frame. Energy is chosen and text is quantised when a
+chunk is rendered, for all frames of all streams at once.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final, Protocol
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from talker.family.base import CacheSpec, ModelSpec, Prepared
+from talker.family.chunker import ChunkSeconds
+from talker.family.leniency import Leniency
+from talker.kernels.sampling import Noise, draw_ids
+from talker.models.vesper.drafts import Drafts, Tolerance, near_in_pitch
+from talker.models.vesper.frame import MOVING, FrameChoice
+from talker.models.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
+from talker.models.vesper.stream import (
+    UNITS_PER_FRAME,
+    Told,
+    VesperPrepared,
+    VesperSampling,
+    VesperStream,
+    Window,
+)
+from talker.models.vesper.text import TextCodes
+from talker.runners.computation import Attend, Out, Prompts, Rows, State
+from talker.runners.model import TalkerModel
+from talker.text.frontend import EnglishFrontend, Given, Utterance
+from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
+from ttscommon.engine.inflight import DeviceError
+from ttscommon.engine.nn import halve
+from ttscommon.engine.voice import VoiceFolder
+from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Voice
+
+MOST_TOKENS: Final = 384
+"""Of an utterance; a longer one is spoken in parts. Fewer than the talker was trained on."""
+CODEBOOKS: Final = 4
+WIDTH: Final = 4
+"""Frames that a step may try: the drafter is trained for one more."""
+CHUNKS: Final = ChunkSeconds(initial_s=0.2, busy_growth=10.0)
+"""The decoder holds 150 ms back: this is the least that gives sound at once, 50 ms of it. With
+company the second chunk may take longer than that, though steps need little of the engine's time.
+"""
+_ENERGY_DRAW: Final = 1
+_REMEMBERED_UTTERANCES: Final = 4096
+_EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
+_SILENCE: Final = Tokens((SILENCE,), ())
+_NUMBER: Final = Field((), "i8")
+
+
+class Frontend(Protocol):
+    """Turns an utterance's text into phones; raises NothingToSay."""
+
+    def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance: ...
+
+
+class Vesper(TalkerModel):
+    """A loaded vesper voice. paces: of each of its presets, 1 is the speaker's own.
+
+    silence: [4] the codes of a silent frame. reading: a copy of the net on the CPU that reads
+    utterances, where the net itself is on a device; its work there would disturb the engine's.
+    tolerance: for drafted frames; without one they are what plain steps would have chosen.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        net: VesperNet,
+        frontend: Frontend,
+        sampling: VesperSampling,
+        paces: Mapping[str, float],
+        silence: Sequence[int],
+        reading: VesperNet | None = None,
+        tolerance: Tolerance | None = None,
+    ) -> None:
+        # Steps of a voice with a tolerance are as wide as it says, not as wide as pays now.
+        self.spec = spec if tolerance is None else replace(spec, width=1)
+        self._tolerance = tolerance
+        self._net = net.eval()
+        self._reading = (reading or net).eval()
+        self._frame = FrameChoice(net, spec.max_positions)
+        self._text_codes = TextCodes(net.text_table)
+        if net.text_table.device.type == "cpu":
+            halve(self._text_codes)
+        self._drafts = Drafts(net, spec.max_positions, tolerance)
+        self._sampling = sampling
+        self._paces = paces
+        self._silence = torch.tensor(silence, device=net.begin.device)
+        self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
+
+    @classmethod
+    def load(
+        cls,
+        name: str,
+        voice: VoiceFolder,
+        device: str = "cpu",
+        leniency: Leniency = Leniency(),  # noqa: B008
+    ) -> Vesper:
+        """Read a checked voice folder's weights and lexicon. Raises DeviceError."""
+        if leniency and device != "cpu":
+            raise DeviceError("guesses are taken for draws on the CPU alone")
+        net = VesperNet(VesperConfig(**voice.config["talker"]))
+        weights = load_file(voice.talker_weights)
+        net.load_state_dict({n: w.float() for n, w in weights.items()})
+        moved = None if device == "cpu" else copy.deepcopy(net).to(device)
+        halve(net)
+        speeds = tuple(voice.config["speeds"])
+        spec = spec_of(net, name, voice.voices, voice.sample_rate, voice.frame_rate_hz, speeds)
+        paces = {name: preset["pace"] for name, preset in voice.config["presets"].items()}
+        sampling, silence = VesperSampling(**voice.config["sampling"]), voice.config["silence"]
+        frontend = EnglishFrontend.load(voice.path)
+        tolerance = _tolerance(voice, leniency) if leniency else None
+        return cls(spec, moved or net, frontend, sampling, paces, silence, net, tolerance)
+
+    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> VesperPrepared:
+        del reference  # voices are part of the model
+        pace = self._paces.get(request.voice)
+        if pace is None:
+            known = ", ".join(self._paces)
+            raise UnknownVoice(f"no voice {request.voice!r}; there are {known}", param="voice")
+        slowest, fastest = self.spec.speeds
+        if not slowest <= request.speed <= fastest:
+            raise BadRequest(f"speed is {slowest} to {fastest} with this voice", param="speed")
+        pace *= request.speed
+        return VesperPrepared(request, pace, self._phones, self._tell, self.spec.frame_rate_hz)
+
+    def open(self, prepared: Prepared) -> VesperStream:
+        assert isinstance(prepared, VesperPrepared)
+        bos, rate_hz = self._net.config.bos, self.spec.frame_rate_hz
+        width = self._tolerance.width if self._tolerance else 1
+        window = Window(width, self.spec.max_positions)
+        return VesperStream(prepared, self._sampling, bos, rate_hz, window)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+        told = rows.inputs
+        frames = self._frame.embed(told["code"], told["told"], told["held"])
+        x = torch.where(told["begins"][:, None] > 0, told["told"], frames)
+        hidden = self._net.backbone(x, rows.positions, attend["backbone"])
+        positions = rows.positions[rows.last]
+        return self._frame.plain(hidden[rows.last], positions, rows, state, rows.samples)
+
+    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+        if rows.width > 1:
+            return self._drafts.step(rows, state, attend["backbone"])
+        x = self._frame.embed_state(rows.slots, state)
+        hidden = self._net.backbone(x, rows.positions, attend["backbone"])
+        every = torch.ones_like(rows.slots, dtype=torch.bool)
+        return self._frame.plain(hidden, rows.positions, rows, state, every)
+
+    def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Energy and text of all frames at once: codes [frames, 4], move [frames]."""
+        count = len(raw["code"])
+        logits = self._net.energy_logits(raw["hidden"], raw["move"], raw["code"])
+        device = logits.device
+        energy, _ = draw_ids(
+            logits,
+            Noise(raw["seed"], raw["frame"]),
+            _ENERGY_DRAW,
+            temperature=torch.full((count,), self._sampling.energy_temperature, device=device),
+            top_k=torch.full((count,), self._sampling.top_k, device=device),
+        )
+        codes = torch.stack([raw["code"], energy, *self._text_codes(raw["text"]).unbind(1)], 1)
+        codes = torch.where(raw["silent"][:, None] > 0, self._silence, codes)
+        logged = {name: raw[name].to(torch.uint8) for name in ("move", "window")}
+        return {"codes": codes.to(torch.int16), **logged}
+
+    def _tell(self, utterance: Utterance | None, pace: float) -> Iterator[Told]:
+        """An utterance, or silence, as the encoders read it."""
+        tokens = _SILENCE if utterance is None else tokens_of(utterance)
+        parts = in_parts(tokens, MOST_TOKENS) if utterance else [tokens]
+        return (self._told(part, pace) for part in parts)
+
+    @torch.inference_mode()
+    def _told(self, tokens: Tokens, pace: float) -> Told:
+        net, ids = self._reading, torch.tensor([tokens.ids])
+        paced = net.embed_pace(torch.tensor([pace]))[0]
+        contexts = token_contexts(net, ids, net.prosody(ids))[0]
+        return Told(
+            net.embed_begin(paced).numpy(),
+            (contexts + paced).numpy(),
+            net.text(ids)[0].numpy(),
+            tokens.words,
+        )
+
+
+def _tolerance(voice: VoiceFolder, leniency: Leniency) -> Tolerance:
+    pitches = load_file(voice.vocoder_weights)["pitch_table"].float()
+    near = near_in_pitch(pitches, leniency.cents) if leniency.cents else None
+    return Tolerance(WIDTH, leniency.tries, near)
+
+
+def spec_of(
+    net: VesperNet,
+    name: str,
+    voices: tuple[Voice, ...],
+    sample_rate: int,
+    frame_rate_hz: float,
+    speeds: tuple[float, float],
+) -> ModelSpec:
+    """What the engine has to know of a vesper net."""
+    c = net.config
+    told, all_told = Field((c.dim,), "f4"), Field((MOST_TOKENS + 1, c.dim), "f4")
+    moving = dict.fromkeys(MOVING, _NUMBER)
+    temperatures = dict.fromkeys(("temperature", "move_temperature"), Field((), "f4"))
+    asked = dict.fromkeys(("code", "held", "begins"), _NUMBER)
+    chosen = dict.fromkeys(("code", "move", "silent", "window"), _NUMBER)
+    return ModelSpec(
+        name=name,
+        family="vesper",
+        sample_rate=sample_rate,
+        frame_rate_hz=frame_rate_hz,
+        voices=voices,
+        frame={"codes": Field((CODEBOOKS,), "i2", max(c.codebook_size, c.text_codes))},
+        replay={"move": Field((), "u1", MOVES), "window": Field((), "u1", WIDTH)},
+        raw={**chosen, "text": Field((UNITS_PER_FRAME, c.text_dim), "f4"), "hidden": told},
+        state={
+            **moving,
+            **temperatures,
+            "hidden": told,
+            "told": all_told,
+        },
+        inputs={**asked, "told": told},
+        caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, c.head_dim)},
+        max_positions=c.positions,
+        width=WIDTH,
+        chunks=CHUNKS,
+        speeds=speeds,
+    )

@@ -1,0 +1,101 @@
+"""The device side of a family: steps over rows of tensors, in torch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from talker.family.base import ModelSpec
+
+
+class Attend(Protocol):
+    """The attention of one launch over one cache.
+
+    (layer, q, k, v), each [tokens, heads, head_dim], stores k and v and returns the attention of q
+    over all positions of its own sequence up to its own.
+    """
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor: ...
+
+
+@dataclass
+class Rows:
+    """The rows of a launch, one a stream; padding rows have a reserved slot.
+
+    slots: [rows] int64. positions: [tokens] int64, of every token computed, row by row. real: so
+    many rows are not padding, and an `Out` may have no more; all of them where shapes are fixed.
+    width: tokens of each row of a decode step, all but the first drafted by the model.
+    """
+
+    slots: Tensor
+    positions: Tensor
+    real: int
+    width: int = field(default=1, kw_only=True)
+
+
+@dataclass
+class Prompts(Rows):
+    """Rows of any length, their tokens one after the other.
+
+    inputs: what `ModelSpec.inputs` names, [tokens, ...]. last: [rows] int64, the index of each
+    row's last token. samples: [rows] bool, false where the prompt goes on in a later launch.
+    """
+
+    inputs: Mapping[str, Tensor]
+    last: Tensor
+    samples: Tensor
+
+
+@dataclass
+class Out:
+    """What a launch gives, on the device, one row a stream.
+
+    frames: raw fields, [rows, width, ...]. gained: [rows] int, how many of them are frames.
+    ended: [rows] bool. bad: [rows] bool, not finite: this row fails, alone. kept: [rows] int,
+    positions that stay in the cache; None where all of them do.
+    """
+
+    frames: Mapping[str, Tensor]
+    gained: Tensor
+    ended: Tensor
+    bad: Tensor
+    kept: Tensor | None = None
+
+
+State = Mapping[str, Tensor]
+
+
+class Computation(ABC):
+    """What runners compute with. All methods are called by the engine's thread.
+
+    cache_dtype: of keys and values on a device, float32 if None. fixed_prompts: `prefill` has fixed
+    shapes and reads nothing back, as `decode` does for all, so that prompts can be recorded too.
+    """
+
+    spec: ModelSpec
+    cache_dtype: torch.dtype | None = None
+    fixed_prompts: bool = False
+
+    @abstractmethod
+    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+        """Compute prompts, and one frame for each that ends here (or all, if not autoregressive).
+
+        `state` has every field as [slots, ...] and is updated in place. Raises before it changes
+        any state, or not at all.
+        """
+
+    @abstractmethod
+    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+        """One step of every row, in fixed shapes and without reading anything back.
+
+        Inputs come from the state. A row whose sequence is over gains nothing and stays as it is.
+        """
+
+    def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Frames of many streams at once, [frames, ...]: raw fields to frame and replay fields."""
+        return raw

@@ -1,0 +1,214 @@
+"""Paged KV caches and the attention over them, in plain torch, for the CPU.
+
+Exactness comes before speed here: a position's result is the same bits whether it was computed
+alone, in a prefill, or next to other streams, because a flipped bit may flip a sampled id and
+then a successor would say something else than was heard. BLAS keeps that promise per row for
+products of at least LEAST_ROWS rows and sums over at most `_SUM_LENGTH` terms, so few queries are
+spread over all heads as rows of one product, and longer sums are cut (tests/unit/talker/engine/
+test_kv.py holds it against every length).
+
+What a block held before is never seen: its values are cleared when a stream enters it, because a
+hidden position has weight 0, and 0 times a NaN is a NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from talker.family.base import CacheSpec
+from talker.family.blocks import BLOCK_POSITIONS, blocks_for
+from talker.family.runner import Row
+from talker.runners.computation import Attend
+from talker.runners.padding import padded
+
+LEAST_ROWS: Final = 4
+_SUM_LENGTH: Final = 192
+_ONES: Final = 16
+# From so many tokens on a product for each KV head is faster than one with zeros in other heads'
+# places, which has `kv_heads` times the arithmetic (measured: 2.6 times faster for 300 tokens).
+_TOKENS_BY_HEAD: Final = 64
+
+
+class PagedCache:
+    """K and V of all layers of one cache: [layers, blocks * BLOCK_POSITIONS, width].
+
+    V has columns of ones at its end, so that the softmax's denominator is summed by the same
+    product, in the same order, as its numerator.
+    """
+
+    def __init__(self, spec: CacheSpec, blocks: int) -> None:
+        self.spec = spec
+        self.width = spec.kv_heads * spec.head_dim
+        rows = blocks * BLOCK_POSITIONS
+        self.keys = torch.zeros(spec.layers, rows, self.width)
+        self.values = torch.zeros(spec.layers, rows, self.width + _ONES)
+        self.values[:, :, self.width :] = 1.0
+        self.key_rows = self.keys.unbind(0)
+        self.value_rows = self.values[:, :, : self.width].unbind(0)
+        self.group = spec.heads // spec.kv_heads
+        self.owner = torch.arange(spec.heads) // self.group
+        # [heads, kv_heads, 1]: which part of a KV row a query head reads
+        self.select = (self.owner[:, None] == torch.arange(spec.kv_heads)).float()[..., None]
+        self.head = torch.arange(spec.heads)
+        self._layouts: dict[int, _Layout] = {}
+
+    def layout(self, row: Row) -> _Layout:
+        """Where the row's positions lie; remembered, as they lie there for many launches."""
+        blocks = list(row.blocks[: blocks_for(row.plan.end)])
+        known = self._layouts.get(row.slot)
+        if known is None or known.blocks != blocks:
+            known = self._layouts[row.slot] = _Layout(blocks)
+        return known
+
+    def attend(self, batch: Sequence[Row]) -> Attend:
+        """The attention function of one launch over `batch`; clears the blocks it enters."""
+        parts = [_Part(self, row) for row in batch]
+        return _Batch(self, parts, sum(part.count for part in parts))
+
+
+class _Layout:
+    """The cache rows of a table of blocks, and the slice they are if they lie side by side."""
+
+    def __init__(self, blocks: list[int]) -> None:
+        self.blocks = blocks
+        starts = torch.tensor(blocks)[:, None] * BLOCK_POSITIONS
+        self.rows = (starts + torch.arange(BLOCK_POSITIONS)).view(-1)
+        first = blocks[0] * BLOCK_POSITIONS
+        contiguous = all(b == a + 1 for a, b in pairwise(blocks))
+        self.slice = slice(first, first + len(self.rows)) if contiguous else None
+
+
+class _Batch:
+    def __init__(self, cache: PagedCache, parts: Sequence[_Part], tokens: int) -> None:
+        self._cache = cache
+        self._parts = parts
+        self._tokens = tokens
+        self._places = torch.cat([part.places for part in parts])
+        self._short = all(part.count < _TOKENS_BY_HEAD for part in parts)
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Tokens beyond those of the batch are padding: nothing is stored or computed for them."""
+        cache, tokens = self._cache, self._tokens
+        for rows, new in ((cache.key_rows[layer], k), (cache.value_rows[layer], v)):
+            rows.index_copy_(0, self._places, first(new, tokens).flatten(1))
+        scaled = first(q, tokens) * cache.spec.head_dim**-0.5
+        if self._short:
+            return padded(self._spread(scaled, self._parts, layer), len(q))
+        parts = [
+            part.by_head(queries, layer)
+            if part.count >= _TOKENS_BY_HEAD
+            else self._spread(queries, [part], layer)
+            for part, queries in zip(self._parts, torch.split(scaled, self._counts), strict=True)
+        ]
+        return padded(torch.cat(parts), len(q))
+
+    @property
+    def _counts(self) -> list[int]:
+        return [part.count for part in self._parts]
+
+    def _spread(self, scaled: Tensor, parts: Sequence[_Part], layer: int) -> Tensor:
+        """All heads of a token as rows of one product, zeros in the other KV heads' places."""
+        cache, (tokens, heads, _) = self._cache, scaled.shape
+        rows = (scaled[:, :, None] * cache.select).view(tokens * heads, cache.width)
+        if len(parts) == 1:
+            mixed = parts[0].mixed(rows, layer)
+        else:
+            split = torch.split(rows, [part.count * heads for part in parts])
+            each = zip(parts, split, strict=True)
+            mixed = torch.cat([part.mixed(query, layer) for part, query in each])
+        sums, total, _ = torch.split(mixed, [cache.width, 1, _ONES - 1], 1)
+        own = self._own(sums.view(tokens, heads, cache.spec.kv_heads, -1))
+        out: Tensor = own / total.view(tokens, heads, 1)
+        return out
+
+    def _own(self, by_head: Tensor) -> Tensor:
+        """[tokens, heads, kv_heads, size] -> [tokens, heads, size], each of its own KV head."""
+        if self._cache.group == 1:
+            return by_head.diagonal(0, 1, 2).mT
+        return by_head[:, self._cache.head, self._cache.owner]
+
+
+class _Part:
+    """One row's share of the attention: the cached rows it reads, and its causal mask."""
+
+    def __init__(self, cache: PagedCache, row: Row) -> None:
+        self._cache = cache
+        self.start, self.count = row.plan.start, row.plan.count
+        self._layout = cache.layout(row)
+        self.places = self._layout.rows[row.plan.start : row.plan.end]
+        self._hidden: dict[int, Tensor] = {}
+        entered = self._layout.rows[blocks_for(row.plan.start) * BLOCK_POSITIONS :]
+        if len(entered):
+            cache.values[:, entered, : cache.width] = 0.0
+
+    def _cached(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of all positions, in order: [positions, width (+ ones)]."""
+        keys, values = self._cache.keys[layer], self._cache.values[layer]
+        if self._layout.slice:
+            return keys[self._layout.slice], values[self._layout.slice]
+        return keys.index_select(0, self._layout.rows), values.index_select(0, self._layout.rows)
+
+    def mixed(self, query: Tensor, layer: int) -> Tensor:
+        """[count * heads, width] queries -> [count * heads, width + ones], not yet divided."""
+        rows, (keys, values) = len(query), self._cached(layer)
+        if rows < LEAST_ROWS:
+            query = torch.cat([query, query[:1].expand(LEAST_ROWS - rows, -1)])
+        weights = self._weights(query @ keys.mT, rows // self.count)
+        return first(_summed(weights, values), rows)
+
+    def by_head(self, queries: Tensor, layer: int) -> Tensor:
+        """[count, heads, head_dim], scaled, to the same; a product for each KV head, of the
+        queries that share it: the same bits.
+        """
+        cache, (keys, values) = self._cache, self._cached(layer)
+        size, group = cache.spec.head_dim, cache.group
+        out = torch.empty_like(queries)
+        for head in range(cache.spec.kv_heads):
+            mine = slice(head * group, (head + 1) * group)
+            part = slice(head * size, (head + 1) * size)
+            query = queries[:, mine].reshape(self.count * group, size)
+            weights = self._weights(query @ keys[:, part].T, group)
+            mixed = _summed(weights, values[:, part])
+            total = _summed(weights, values[:, cache.width :])[:, :1]
+            out[:, mine] = (mixed / total).view(self.count, group, size)
+        return out
+
+    def _weights(self, scores: Tensor, heads: int) -> Tensor:
+        """Softmax without its division, over positions up to each query's own."""
+        if self.count == 1:
+            scores[:, self.start + 1 :] = float("-inf")
+        else:
+            hidden = self._later(heads, scores.shape[1])
+            first(scores, len(hidden)).masked_fill_(hidden, float("-inf"))
+            if len(scores) > len(hidden):
+                scores[len(hidden) :] = 0.0
+        return scores.sub_(scores.amax(-1, keepdim=True)).exp_()
+
+    def _later(self, heads: int, positions: int) -> Tensor:
+        """[count * heads, positions] bool: behind each query's own; the same in all layers."""
+        if heads not in self._hidden:
+            own = self.start + torch.arange(self.count)
+            later = torch.arange(positions) > own[:, None]
+            self._hidden[heads] = later.repeat_interleave(heads, 0)
+        return self._hidden[heads]
+
+
+def first(x: Tensor, rows: int) -> Tensor:
+    """The first rows of x. Without a view where that is all: views take as long as small sums."""
+    return x if len(x) == rows else x[:rows]
+
+
+def _summed(weights: Tensor, values: Tensor) -> Tensor:
+    """weights @ values, its sums cut every `_SUM_LENGTH` terms."""
+    if len(values) <= _SUM_LENGTH:
+        return weights @ values
+    mixed = weights[:, :_SUM_LENGTH] @ values[:_SUM_LENGTH]
+    for begin in range(_SUM_LENGTH, len(values), _SUM_LENGTH):
+        end = begin + _SUM_LENGTH
+        mixed += weights[:, begin:end].contiguous() @ values[begin:end]
+    return mixed

@@ -1,0 +1,31 @@
+"""Both sides of a family in one: what all families that compute with torch are."""
+
+from __future__ import annotations
+
+from talker.family.base import Family
+from talker.family.runner import Runner
+from talker.runners.computation import Computation
+from talker.runners.device_runner import DeviceRunner
+from talker.runners.torch_runner import TorchRunner
+from ttscommon.engine.device.device import Device
+
+
+class TalkerModel(Family, Computation):
+    """A family with its device side.
+
+    device: where its weights are, if not on the CPU, and what computes there.
+    """
+
+    device: Device | None = None
+
+    def compute_on(self, device: Device | None) -> None:
+        """From now on runners launch there, and a step behind; the weights are there already."""
+        self.device = device
+        self.depth, self.exact = int(device is not None), device is None
+        if device is not None and self.cache_dtype is not None:
+            self.cache_itemsize = self.cache_dtype.itemsize
+
+    def runner(self, rows: int, blocks: int, depth: int) -> Runner:
+        if self.device is not None:
+            return DeviceRunner(self, rows, blocks, self.device, depth)
+        return TorchRunner(self, rows, blocks, depth)

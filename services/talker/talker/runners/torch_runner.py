@@ -1,0 +1,125 @@
+"""Launches of a torch model: stages slots, pads rows, and knows prompts from steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from talker.family.runner import Results, Row
+from talker.runners.computation import Attend, Computation, Out, Prompts, Rows
+from talker.runners.kv import LEAST_ROWS, PagedCache
+from talker.runners.padding import padded
+from talker.runners.state import SlotState
+from ttscommon.engine.inflight import LaunchPath
+from ttscommon.wire.fields import Arrays, concatenate
+
+# Rendered at once: more gains nothing in speed.
+_MOST_FRAMES: Final = 64
+
+
+class TorchRunner:
+    """Computes on the CPU, eagerly: a launch has its results when it returns.
+
+    With `depth` 1 they are handed out a launch late all the same, as a device would, so that
+    families are held to the contract where no device is.
+    """
+
+    def __init__(self, model: Computation, rows: int, blocks: int, depth: int) -> None:
+        self.depth = depth
+        self.width = model.spec.width
+        self._model = model
+        self._state = SlotState(model.spec.state, rows)
+        self._caches = {name: PagedCache(spec, blocks) for name, spec in model.spec.caches.items()}
+
+    @torch.inference_mode()
+    def launch(self, rows: Sequence[Row]) -> Results:
+        for row in rows:
+            row.stream.stage(self._state.writer(row.slot))
+        if not self._apart(rows):
+            return self._launch(rows)
+        parts: dict[int, Results] = {}
+        for kind in sorted({_kind(row) for row in rows}):
+            some = [i for i, row in enumerate(rows) if _kind(row) == kind]
+            results = self._launch([rows[i] for i in some])
+            parts.update(zip(some, results.split(), strict=True))
+        return Results.join([parts[i] for i in range(len(rows))])
+
+    def collect(self, ticket: Results) -> Results:
+        return ticket
+
+    def paths(self, ticket: Results) -> Sequence[LaunchPath]:
+        del ticket
+        return ("eager",)
+
+    @torch.inference_mode()
+    def render(self, raw: Arrays) -> Arrays:
+        count = len(next(iter(raw.values())))
+        parts = []
+        for first in range(0, count, _MOST_FRAMES):
+            part = {n: a[first : first + _MOST_FRAMES] for n, a in raw.items()}
+            size = len(next(iter(part.values())))
+            enough = {n: padded(torch.from_numpy(a), LEAST_ROWS) for n, a in part.items()}
+            rendered = self._model.render(enough)
+            parts.append({name: tensor[:size].numpy() for name, tensor in rendered.items()})
+        return concatenate(parts)
+
+    def _apart(self, rows: Sequence[Row]) -> bool:
+        """Whether the rows cannot share a launch: steps of different widths, or drafts and prompts;
+        with launches in flight inputs of a step are on the device alone, so prompts go apart.
+        """
+        kinds = {_kind(row) for row in rows}
+        return len(kinds) > 1 and (self.depth > 0 or max(kinds) > 1)
+
+    def _launch(self, rows: Sequence[Row]) -> Results:
+        decode = all(row.plan.decode for row in rows)
+        return _results(self._decode(rows) if decode else self._prefill(rows), rows)
+
+    def _decode(self, rows: Sequence[Row]) -> Out:
+        width = rows[0].plan.count
+        positions = torch.tensor([at for row in rows for at in range(row.plan.start, row.plan.end)])
+        batch = Rows(
+            self._slots(rows, width), padded(positions, LEAST_ROWS), len(rows), width=width
+        )
+        return self._model.decode(batch, self._state.tensors, self._attend(rows))
+
+    def _prefill(self, rows: Sequence[Row]) -> Out:
+        inputs = concatenate([row.stream.inputs(row.plan) for row in rows])
+        positions = np.concatenate([np.arange(row.plan.start, row.plan.end) for row in rows])
+        last = np.cumsum([row.plan.count for row in rows]) - 1
+        batch = Prompts(
+            self._slots(rows),
+            padded(torch.from_numpy(positions), LEAST_ROWS),
+            len(rows),
+            {n: padded(torch.from_numpy(a), LEAST_ROWS) for n, a in inputs.items()},
+            padded(torch.from_numpy(last), LEAST_ROWS),
+            padded(torch.tensor([not row.plan.partial for row in rows]), LEAST_ROWS),
+        )
+        return self._model.prefill(batch, self._state.tensors, self._attend(rows))
+
+    def _slots(self, rows: Sequence[Row], width: int = 1) -> Tensor:
+        """Padding for steps and prompts alone: drafts make rows enough for exact products."""
+        padding = [self._state.padding] * (LEAST_ROWS - len(rows) if width == 1 else 0)
+        return torch.tensor([*(row.slot for row in rows), *padding])
+
+    def _attend(self, rows: Sequence[Row]) -> dict[str, Attend]:
+        return {name: cache.attend(rows) for name, cache in self._caches.items()}
+
+
+def _kind(row: Row) -> int:
+    """0 for a prompt, else the width of the step."""
+    return row.plan.count if row.plan.decode else 0
+
+
+def _results(out: Out, rows: Sequence[Row]) -> Results:
+    count = len(rows)
+    return Results(
+        {name: tensor[:count].numpy() for name, tensor in out.frames.items()},
+        out.gained[:count].tolist(),
+        out.ended[:count].tolist(),
+        out.bad[:count].tolist(),
+        [row.plan.count for row in rows] if out.kept is None else out.kept[:count].tolist(),
+    )

@@ -1,0 +1,230 @@
+"""One job of a dead worker, handed on by the queue or directly, on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ttscommon.bus import Bus
+from ttscommon.cluster.handover import FULL, TAKEN, HandOver
+from ttscommon.cluster.leases import Lease
+from ttscommon.cluster.reaper.handing import HandingOn
+from ttscommon.cluster.reaper.roster import Roster
+from ttscommon.cluster.reaper.tuning import ReaperTuning
+from ttscommon.wire import subjects
+from ttscommon.wire.epochs import handed_over
+from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.messages import CodecChunk, Tensor
+from ttscommon.wire.subjects import CODES, LEASES
+
+QUICK = ReaperTuning(nak_s=0.1, handover_s=0.5, first_pause_s=0.01, longest_pause_s=0.05)
+
+
+@pytest.fixture
+def roster(bus: Bus) -> Roster:
+    return Roster(bus)
+
+
+@pytest.fixture
+def handing(bus: Bus, roster: Roster) -> HandingOn:
+    return HandingOn(bus, roster, QUICK)
+
+
+async def dead(bus: Bus, scene: Any) -> Lease:
+    """A worker died with the request's job."""
+    lease: Lease = await scene.leased(bus, await scene.claimed(bus))
+    return lease
+
+
+async def taking(bus: Bus, worker_id: str, answer: bytes) -> list[HandOver]:
+    """A live worker that answers handovers so; returns those it was given."""
+    offers: list[HandOver] = []
+
+    async def take(message: Any) -> None:
+        offers.append(HandOver.decode(message.data))
+        await message.respond(answer)
+
+    await bus.link.subscribe(subjects.handover(worker_id), take)
+    return offers
+
+
+def without_a_leader(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The consumer's leader is gone: nobody takes a NAK."""
+
+    async def electing(*_: Any) -> None:
+        raise BusUnavailable("no leader")
+
+    monkeypatch.setattr(bus.queue, "hand_on", electing)
+
+
+async def test_the_queue_gives_the_job_to_the_next_worker(
+    bus: Bus, scene: Any, handing: HandingOn
+) -> None:
+    lease = await dead(bus, scene)
+    assert await handing.run(lease)
+    again = await scene.claimed(bus, queue=False)
+    assert again.epoch(scene.request) > lease.epoch
+
+
+async def test_without_a_leader_a_live_worker_gets_the_job_directly(
+    bus: Bus,
+    other: Bus,
+    scene: Any,
+    roster: Roster,
+    handing: HandingOn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lease = await dead(bus, scene)
+    without_a_leader(bus, monkeypatch)
+    full, free = await taking(other, "full", FULL), await taking(other, "free", TAKEN)
+    await scene.reported(other, "full", free=4)
+    await scene.reported(other, "free", free=1)
+    await scene.reported(other, "busy", free=0)
+    await roster.refresh()
+    assert await handing.run(lease)
+    assert (len(full), len(free)) == (1, 1)
+    assert free[0].request == scene.request.again_now()
+    assert free[0].epoch == handed_over(lease.epoch)
+    assert free[0].receipt == lease.receipt
+    # It may die before it has written its lease.
+    assert [(await handing.held_by("free"))[0].epoch] == [free[0].epoch]
+    assert await handing.held_by("full") == []
+
+
+async def test_the_lease_is_kept_until_the_job_is_handed_on(
+    bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await dead(bus, scene)
+    hand_on = bus.queue.hand_on
+    without_a_leader(bus, monkeypatch)
+    running = asyncio.create_task(handing.run(lease))
+    await asyncio.sleep(0.3)
+    left = await scene.lease(bus)
+    assert (left.receipt, left.deaths) == (lease.receipt, 1)  # nobody took it: not forgotten
+    monkeypatch.setattr(bus.queue, "hand_on", hand_on)
+    assert await asyncio.wait_for(running, 10)
+
+
+async def test_a_job_that_another_worker_has_by_now_is_left_to_it(
+    bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await dead(bus, scene)
+    without_a_leader(bus, monkeypatch)
+    running = asyncio.create_task(handing.run(lease))
+    await asyncio.sleep(0.1)
+    newer = Lease("healthy", "talker", "r", handed_over(lease.epoch), "elsewhere")
+    await bus.kv.put(LEASES, newer.key, newer.encode())
+    assert not await asyncio.wait_for(running, 10)
+
+
+async def test_a_job_that_is_done_leaves_only_its_lease_to_forget(
+    bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivery = await scene.claimed(bus)
+    lease = await scene.leased(bus, delivery)
+    assert await delivery.acknowledge(5.0)
+    without_a_leader(bus, monkeypatch)
+    assert not await asyncio.wait_for(handing.run(lease), 10)
+    assert await scene.lease(bus) is None
+
+
+# Deaths
+
+
+async def test_a_death_without_progress_is_written_down_for_the_successor(
+    bus: Bus, scene: Any, handing: HandingOn
+) -> None:
+    lease = await dead(bus, scene)
+    await handing.run(lease)
+    left = await scene.lease(bus)
+    assert (left.held, left.deaths) == (False, 1)
+
+
+async def test_deaths_add_up_while_the_log_does_not_grow(
+    bus: Bus, scene: Any, handing: HandingOn
+) -> None:
+    delivery = await scene.claimed(bus)
+    for deaths in (1, 2, 3):
+        lease = Lease(
+            scene.worker, "talker", "r", delivery.epoch(scene.request), delivery.receipt, deaths - 1
+        )
+        await bus.kv.put(LEASES, lease.key, lease.encode())
+        writer = await bus.writer(CODES, "r", lease.epoch)
+        await writer.release()
+        assert await handing.run(lease)
+        assert (await scene.lease(bus)).deaths == deaths
+        delivery = await scene.claimed(bus, queue=False)
+
+
+async def test_a_log_that_does_not_answer_leaves_the_count_as_it_is(
+    bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivery = await scene.claimed(bus)
+    epoch = delivery.epoch(scene.request)
+    lease = Lease(scene.worker, "talker", "r", epoch, delivery.receipt, deaths=2)
+    await bus.kv.put(LEASES, lease.key, lease.encode())
+
+    async def silent(*_: Any) -> Any:
+        raise TimeoutError("no replica answers")
+
+    monkeypatch.setattr(bus.logs, "tail", silent)
+    assert await handing.run(lease)
+    assert (await scene.lease(bus)).deaths == 2
+
+
+async def test_progress_clears_the_count(bus: Bus, scene: Any, handing: HandingOn) -> None:
+    delivery = await scene.claimed(bus)
+    epoch = delivery.epoch(scene.request)
+    lease = Lease(scene.worker, "talker", "r", epoch, delivery.receipt, deaths=2)
+    await bus.kv.put(LEASES, lease.key, lease.encode())
+    writer = await bus.writer(CODES, "r", epoch)
+    codes = {"codes": Tensor.of(np.zeros((3, 1), np.int16))}
+    await writer.put(CodecChunk("r", 0, codes))
+    await writer.close()
+    assert await handing.run(lease)
+    left = await scene.lease(bus)
+    assert (left.held, left.deaths) == (False, 0)
+
+
+async def test_a_death_while_the_job_only_waited_is_not_the_jobs(
+    bus: Bus, scene: Any, handing: HandingOn
+) -> None:
+    delivery = await scene.claimed(bus)
+    epoch = delivery.epoch(scene.request)
+    lease = Lease(scene.worker, "talker", "r", epoch, delivery.receipt, deaths=2, waiting=True)
+    await bus.kv.put(LEASES, lease.key, lease.encode())
+    assert await handing.run(lease)
+    left = await scene.lease(bus)
+    assert left.deaths == 2
+
+
+async def test_an_election_in_the_lease_bucket_does_not_hold_the_job_up(
+    bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await dead(bus, scene)
+
+    async def electing(*_: Any) -> Any:
+        raise BusUnavailable("no leader")
+
+    monkeypatch.setattr(bus.kv, "replace_among", electing)
+    assert await asyncio.wait_for(handing.run(lease), 10)
+    await scene.claimed(bus, queue=False)
+
+
+async def test_deaths_that_cannot_be_written_are_told_to_a_live_worker(
+    bus: Bus, scene: Any, roster: Roster, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await dead(bus, scene)
+    await scene.reported(bus, "live")
+    await roster.refresh()
+    offers = await taking(bus, "live", TAKEN)
+
+    async def electing(*_: Any) -> Any:
+        raise BusUnavailable("no leader")
+
+    monkeypatch.setattr(bus.kv, "replace_among", electing)
+    assert await asyncio.wait_for(handing.run(lease), 10)
+    assert [offer.deaths for offer in offers] == [1]

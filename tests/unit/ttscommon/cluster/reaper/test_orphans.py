@@ -1,0 +1,205 @@
+"""Jobs that nobody holds, on a real broker: queued again, and only those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ttscommon.bus import Bus
+from ttscommon.cluster.reaper.census import Census
+from ttscommon.cluster.reaper.handing import HandingOn
+from ttscommon.cluster.reaper.orphans import Orphans
+from ttscommon.cluster.reaper.roster import Roster
+from ttscommon.cluster.reaper.tuning import ReaperTuning
+from ttscommon.wire import subjects
+from ttscommon.wire.holding import Holding
+from ttscommon.wire.messages import End
+from ttscommon.wire.subjects import CODES, TALKER
+
+QUICK = ReaperTuning(holder_s=0.05, checks=2, census_s=0.05)
+
+
+class Eyes:
+    """A reaper's, as far as orphans go."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._roster = Roster(bus)
+        self._census = Census(bus, self._roster, QUICK)
+        handing = HandingOn(bus, self._roster, QUICK)
+        self._orphans = Orphans(bus, self._census, handing, QUICK)
+
+    async def check(self, times: int) -> None:
+        for _ in range(times):
+            await self._roster.refresh()
+            await self._orphans.check()
+
+
+@pytest.fixture
+def eyes(bus: Bus) -> Eyes:
+    return Eyes(bus)
+
+
+class Crew:
+    """A worker that holds `requests`, until it `dies`."""
+
+    def __init__(self, *requests: str) -> None:
+        self.requests = requests
+        self._subscription: Any = None
+
+    async def join(self, bus: Bus, scene: Any) -> None:
+        async def holding(message: Any) -> None:
+            await message.respond(Holding("talker", self.requests).encode())
+
+        self._subscription = await bus.link.subscribe(subjects.ping(scene.worker), holding)
+        await scene.reported(bus, scene.worker)
+
+    async def die(self) -> None:
+        await self._subscription.unsubscribe()
+
+
+@pytest.fixture
+def lists(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many jobs each list of the queues had."""
+    found: list[int] = []
+    jobs = bus.queue.jobs
+
+    async def counted() -> Any:
+        listed = await jobs()
+        found.append(len(listed))
+        return listed
+
+    monkeypatch.setattr(bus.queue, "jobs", counted)
+    return found
+
+
+async def is_queued(bus: Bus) -> bool:
+    return await bus.queue.waiting(TALKER, "m") == 1
+
+
+async def test_an_orphaned_job_is_requeued_with_a_higher_epoch(
+    bus: Bus, scene: Any, eyes: Eyes
+) -> None:
+    first = await scene.claimed(bus)
+    await eyes.check(1)
+    assert not await is_queued(bus)  # it may be between its claim and its lease
+    await eyes.check(1)
+    assert await is_queued(bus)
+    again = await scene.claimed(bus, queue=False)
+    assert again.sequence > first.sequence
+    assert len(await bus.queue.jobs()) == 1
+    await eyes.check(2)
+    assert await is_queued(bus)
+
+
+async def test_the_next_holder_is_told_of_those_that_died_before_their_lease(
+    bus: Bus, scene: Any, eyes: Eyes
+) -> None:
+    await scene.claimed(bus)
+    for deaths in (1, 2, 3):
+        await eyes.check(2)
+        left = await scene.lease(bus)
+        assert (left.held, left.deaths) == (False, deaths)
+        again = await scene.claimed(bus, queue=False)
+        assert left.epoch < again.epoch(scene.request)
+
+
+async def test_a_job_that_waits_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
+    await bus.submit(TALKER, scene.request)
+    job = await bus.queue.find(TALKER, "r")
+    await eyes.check(4)
+    assert await bus.queue.find(TALKER, "r") == job
+
+
+async def test_a_job_that_a_worker_holds_is_left_alone_also_while_that_is_silent(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes
+) -> None:
+    silent = False
+
+    async def holding(message: Any) -> None:
+        if not silent:
+            await message.respond(Holding("talker", ("r",)).encode())
+
+    await other.link.subscribe(subjects.ping(scene.worker), holding)
+    await scene.reported(other, scene.worker)
+    await scene.claimed(bus)
+    await eyes.check(2)
+    silent = True  # whoever is stopped is given up by the pulse, in its own time
+    await eyes.check(3)
+    assert not await is_queued(bus)
+
+
+async def test_jobs_are_not_listed_again_while_workers_have_what_is_known(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes, lists: list[int]
+) -> None:
+    crew = Crew("r")
+    await crew.join(other, scene)
+    delivery = await scene.claimed(bus)
+    await eyes.check(3)
+    assert lists == [1]
+    crew.requests = ()
+    assert await delivery.acknowledge(5.0)
+    await eyes.check(2)
+    assert lists == [1]
+
+
+async def test_a_job_that_its_worker_forgot_is_looked_at_at_once(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes, lists: list[int]
+) -> None:
+    crew = Crew("r")
+    await crew.join(other, scene)
+    await scene.claimed(bus)
+    await eyes.check(2)
+    crew.requests = ()
+    await eyes.check(2)
+    assert lists == [1, 1, 1]
+    assert await is_queued(bus)
+
+
+async def test_a_new_job_of_a_worker_that_died_is_looked_at_at_once(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes, lists: list[int]
+) -> None:
+    crew = Crew()
+    await crew.join(other, scene)
+    await eyes.check(2)
+    assert lists == [0]
+    await scene.claimed(bus)
+    await crew.die()
+    await eyes.check(2)
+    assert lists == [0, 1, 1]
+    assert await is_queued(bus)
+
+
+async def test_a_worker_that_cannot_write_its_lease_keeps_its_job(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes
+) -> None:
+    """An election in the lease bucket is no reason to tear healthy jobs from their workers."""
+
+    async def mine(message: Any) -> None:
+        await message.respond(b"talker-healthy")
+
+    await other.link.subscribe(subjects.holders("talker"), mine)
+    await scene.claimed(bus)
+    await eyes.check(4)
+    assert not await is_queued(bus)
+
+
+async def test_a_job_whose_log_has_its_end_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
+    delivery = await scene.claimed(bus)
+    writer = await bus.writer(CODES, "r", delivery.epoch(scene.request))
+    await writer.end(End("r", 0, "ok"))
+    await writer.close()
+    await eyes.check(4)
+    assert not await is_queued(bus)
+
+
+async def test_a_job_that_was_given_back_and_lost_is_handed_on_as_it_is(
+    bus: Bus, scene: Any, eyes: Eyes
+) -> None:
+    delivery = await scene.claimed(bus)
+    lease = await scene.leased(bus, delivery)
+    await bus.kv.put("leases", lease.key, lease.released(deaths=1).encode())  # and no NAK came
+    await eyes.check(2)
+    again = await scene.claimed(bus, queue=False)
+    assert (again.sequence, again.deliveries) == (delivery.sequence, 2)
+    assert (await scene.lease(bus)).deaths == 1

@@ -1,0 +1,68 @@
+"""What pings tell of a worker, on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from ttscommon.bus import Bus
+from ttscommon.cluster.reaper.pulse import Pulse, Verdict
+from ttscommon.cluster.reaper.tuning import ReaperTuning
+from ttscommon.wire import subjects
+
+WORKER = "vocoder-1"
+QUICK = ReaperTuning(ping_s=0.05, late_s=0.05, gone_s=0.05, reunion_s=0.2, silent_s=0.1)
+
+
+async def until(pulse: Pulse, verdict: Verdict) -> list[Verdict]:
+    """Ping until it is said; returns what was said before."""
+    before: list[Verdict] = []
+    async with asyncio.timeout(10):
+        while (said := await pulse.check(WORKER)) is not verdict:
+            before.append(said)
+    return before
+
+
+async def test_who_answers_is_alive(bus: Bus) -> None:
+    async def pong(message: Any) -> None:
+        await message.respond(b"")
+
+    await bus.link.subscribe(subjects.ping(WORKER), pong)
+    assert await Pulse(bus, QUICK).check(WORKER) is Verdict.ALIVE
+
+
+async def test_who_is_absent_for_a_while_is_gone(bus: Bus) -> None:
+    before = await until(Pulse(bus, QUICK), Verdict.GONE)
+    assert before[0] is Verdict.DOUBTFUL  # it may be changing brokers
+
+
+async def test_a_reported_disconnect_makes_an_absence_certain(bus: Bus) -> None:
+    assert await Pulse(bus, QUICK).check(WORKER, reported=True) is Verdict.GONE
+
+
+async def test_after_an_outage_of_our_own_the_others_may_take_longer(bus: Bus) -> None:
+    pulse = Pulse(bus, QUICK)
+    pulse.came_back()
+    assert await pulse.check(WORKER, reported=True) is Verdict.DOUBTFUL
+    await until(pulse, Verdict.GONE)
+
+
+async def test_who_is_connected_and_gives_no_answer_is_given_up(bus: Bus) -> None:
+    async def mute(message: Any) -> None:
+        """Connected, and wedged."""
+
+    await bus.link.subscribe(subjects.ping(WORKER), mute)
+    before = await until(Pulse(bus, QUICK), Verdict.SILENT)
+    assert before[0] is Verdict.DOUBTFUL
+
+
+async def test_silence_that_was_not_listened_to_does_not_count(bus: Bus) -> None:
+    async def starving(message: Any) -> None:
+        """This process gets no CPU while the answer is on its way."""
+        time.sleep(0.3)
+
+    await bus.link.subscribe(subjects.ping(WORKER), starving)
+    pulse = Pulse(bus, QUICK)
+    for _ in range(4):
+        assert await pulse.check(WORKER) is not Verdict.SILENT

@@ -1,0 +1,161 @@
+"""The reaper as a whole, with real workers on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from ttscommon.bus import Bus, Incoming
+from ttscommon.cluster.reaper import Reaper
+from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING, ReaperTuning
+from ttscommon.cluster.worker import Job, Worker
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire import subjects
+from ttscommon.wire.epochs import is_first
+from ttscommon.wire.replicas import Replica
+from ttscommon.wire.subjects import TALKER
+
+
+class Jobs:
+    """A worker's handler: every job it gets, held until `finish`."""
+
+    def __init__(self) -> None:
+        self.seen: asyncio.Queue[Job] = asyncio.Queue()
+        self.finish = asyncio.Event()
+
+    async def __call__(self, job: Job) -> None:
+        self.seen.put_nowait(job)
+        await self.finish.wait()
+
+    async def next(self) -> Job:
+        return await asyncio.wait_for(self.seen.get(), 15)
+
+
+@asynccontextmanager
+async def reaping(
+    bus: Bus, scene: Any, tuning: ReaperTuning = DEFAULT_TUNING
+) -> AsyncIterator[Reaper]:
+    """An elected reaper."""
+    reaper = Reaper(bus, tuning)
+    running = asyncio.create_task(reaper.run())
+
+    async def elected() -> bool:
+        return reaper.leading
+
+    await scene.until(elected)
+    try:
+        yield reaper
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@asynccontextmanager
+async def working(bus: Bus, jobs: Jobs) -> AsyncIterator[None]:
+    def report() -> Replica:
+        return Replica(bus.worker_id, "talker", (), 2, worker.free)
+
+    worker = Worker(bus, TALKER, ["m"], 2, jobs, report, Metrics())
+    stopping, ready = asyncio.Event(), asyncio.Event()
+    running = asyncio.create_task(worker.run(stopping, 5.0, ready.set))
+    await asyncio.wait_for(ready.wait(), 10)
+    try:
+        yield
+    finally:
+        stopping.set()
+        if bus.link.closed:
+            running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_gateways_are_told_of_a_dead_worker_that_was_idle(
+    bus: Bus, other: Bus, scene: Any
+) -> None:
+    told: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def hear(message: Incoming) -> None:
+        told.put_nowait(message.data)
+
+    await bus.link.subscribe(subjects.gone("*"), hear)
+    async with reaping(bus, scene), working(other, Jobs()):
+        await other.link.close()
+        assert await asyncio.wait_for(told.get(), 10) == other.worker_id.encode()
+    assert told.empty()
+
+
+async def test_a_dead_workers_jobs_go_on_elsewhere_at_once(
+    bus: Bus, other: Bus, broker: Any, scene: Any
+) -> None:
+    heir_bus = await Bus.connect(broker.bus, "heir")
+    lost, heir = Jobs(), Jobs()
+    async with reaping(bus, scene) as reaper, working(other, lost):
+        await bus.submit(TALKER, scene.request)
+        first = await lost.next()
+
+        async def known() -> bool:
+            return bool(reaper.held) and await scene.lease(bus) is not None
+
+        await scene.until(known)
+        async with working(heir_bus, heir):
+            loop = asyncio.get_running_loop()
+            died_s = loop.time()
+            await other.link.close()
+            second = await heir.next()
+            assert second.epoch > first.epoch
+            # ack_wait would take 30 s.
+            assert loop.time() - died_s < 10
+            heir.finish.set()
+    assert reaper.reaped == 1
+    await heir_bus.close()
+
+
+async def test_who_died_while_nobody_was_elected_is_found_by_its_leases(
+    bus: Bus, other: Bus, scene: Any
+) -> None:
+    lease = await scene.leased(bus, await scene.claimed(bus))  # and its report has expired
+    heir = Jobs()
+    no_orphans = replace(DEFAULT_TUNING, checks=1000)
+    async with working(other, heir), reaping(bus, scene, no_orphans):
+        assert (await heir.next()).epoch > lease.epoch
+        heir.finish.set()
+
+
+async def test_the_lease_of_a_job_that_was_done_goes_with_its_worker(bus: Bus, scene: Any) -> None:
+    delivery = await scene.claimed(bus)
+    await scene.leased(bus, delivery)
+    assert await delivery.acknowledge(5.0)  # and died before it removed the lease
+    async with reaping(bus, scene):
+
+        async def forgotten() -> bool:
+            return await scene.lease(bus) is None
+
+        await scene.until(forgotten)
+
+
+async def test_a_job_without_a_lease_is_found(bus: Bus, other: Bus, scene: Any) -> None:
+    await scene.claimed(bus)  # by a worker that died at once
+    heir = Jobs()
+    async with reaping(bus, scene), working(other, heir):
+        job = await heir.next()
+        assert not is_first(job.epoch)
+        heir.finish.set()
+
+
+async def test_an_absence_counts_as_soon_as_it_has_lasted_and_not_at_the_next_round(
+    bus: Bus, other: Bus, scene: Any
+) -> None:
+    lease = await scene.leased(bus, await scene.claimed(bus))
+    heir = Jobs()
+    once = replace(DEFAULT_TUNING, round_s=3600.0)
+    async with reaping(bus, scene, once) as reaper, working(other, heir):
+
+        async def known() -> bool:
+            return scene.worker in reaper.roster.workers()
+
+        await scene.until(known)
+        await reaper.check(scene.worker)
+        assert (await heir.next()).epoch > lease.epoch
+        heir.finish.set()

@@ -1,0 +1,40 @@
+"""When a worker was away, on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from ttscommon.bus import Bus
+from ttscommon.cluster.worker.absences import Absences
+from ttscommon.cluster.worker.tuning import AbsenceTuning
+
+NEVER_S = 3600.0
+
+
+@pytest.fixture
+async def bus(broker: Any) -> AsyncIterator[Bus]:
+    connected = await Bus.connect(broker.bus, "test")
+    yield connected
+    await connected.close()
+
+
+async def test_a_process_that_was_paused_notices_it(bus: Bus) -> None:
+    tuning = AbsenceTuning(tick_s=0.01, late_s=0.1, audit_s=NEVER_S)
+    with Absences(bus, tuning) as absences:
+        waiting = asyncio.create_task(absences.next())
+        await asyncio.sleep(0)
+        time.sleep(0.3)  # nothing of this process runs
+        await asyncio.wait_for(waiting, 10)
+
+
+async def test_a_process_that_was_cut_off_notices_it(bus: Bus, broker: Any) -> None:
+    tuning = AbsenceTuning(tick_s=NEVER_S, late_s=NEVER_S, audit_s=NEVER_S)
+    with Absences(bus, tuning) as absences:
+        waiting = asyncio.create_task(absences.next())
+        broker.children["broker"].kill()
+        await asyncio.wait_for(waiting, 20)

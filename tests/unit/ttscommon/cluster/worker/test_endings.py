@@ -1,0 +1,125 @@
+"""How a job leaves a worker: failures, stale words, logs that cannot be written."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from tests.unit.ttscommon.cluster.worker.scene import (
+    Connect,
+    Seen,
+    claim,
+    ended,
+    lease_of,
+    leased,
+    none_queued,
+    request,
+    until,
+    working,
+)
+from ttscommon.cluster.leases import Lease
+from ttscommon.cluster.worker import Job, WorkerTuning
+from ttscommon.wire.epochs import epoch_of
+from ttscommon.wire.errors import Fenced, LogUnwritable
+from ttscommon.wire.messages import AudioChunk, End, Position, Tensor
+from ttscommon.wire.subjects import LEASES, VOCODER
+
+
+async def test_a_stale_holder_does_not_tear_the_job_from_its_successor(connect: Connect) -> None:
+    """The broker honours a NAK on the receipt of an earlier delivery."""
+    stale, client = await connect(), await connect()
+    seen = Seen()
+    async with working(stale, seen, slots=1, drain_s=0.05):
+        await client.submit(VOCODER, request("r1"))
+        job = await seen.next()
+        await until(lambda: leased(client, "r1"))
+        await job.message.hand_on()  # as the reaper does that takes the worker for dead
+        second = await claim(client)
+        epoch = second.epoch(job.request)
+        healthy = Lease("healthy", "vocoder", "r1", epoch, second.receipt)
+        await client.kv.put(LEASES, healthy.key, healthy.encode())
+    # The stale worker has drained. Nobody is given the job a third time.
+    backlog = await client.queue.backlog(VOCODER, "m")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await client.queue.feed(VOCODER, "m").next()
+    assert backlog.waiting == 0
+    assert await lease_of(client, "r1") == healthy
+
+
+async def test_a_message_that_a_later_one_replaced_is_thrown_away(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+
+    async def lose(job: Job) -> None:
+        found = await client.queue.find(VOCODER, "r1")
+        assert found is not None
+        owner = epoch_of(found.sequence + 1, 1)
+        raise Fenced("a later job of this request has the log", owner=owner)
+
+    seen = Seen(lose)
+    async with working(bus, seen):
+        await client.submit(VOCODER, request("r1"))
+        await seen.next()
+        await until(lambda: none_queued(client))
+
+
+async def test_a_job_that_fails_everywhere_ends_in_an_error(connect: Connect) -> None:
+    bus = await connect()
+    calls = 0
+
+    async def fail(job: Job) -> None:
+        nonlocal calls
+        calls += 1
+        raise RuntimeError("a bug")
+
+    tuning = WorkerTuning(most_failures=3, retry_s=0.01)
+    async with working(bus, fail, tuning=tuning):
+        await bus.submit(VOCODER, request("r"))
+        end = await ended(bus, "r")
+        assert (end.outcome, end.code) == ("error", "internal")
+        assert calls == 3
+        await until(lambda: none_queued(bus))
+
+
+async def test_failures_with_progress_between_them_do_not_add_up(connect: Connect) -> None:
+    bus = await connect()
+    calls = 0
+
+    async def progress_then_fail(job: Job) -> None:
+        nonlocal calls
+        calls += 1
+        writer = await bus.audio_writer(job.request_id, job.epoch)
+        try:
+            await writer.begin(writer.listener or Position("r", writer.position))
+            if calls == 6:
+                await writer.end(End(job.request_id, writer.position, "ok"))
+                await writer.close()
+                return
+            pcm = Tensor.of(np.zeros(10, np.int16))
+            await writer.put(AudioChunk(job.request_id, writer.position, 16_000, pcm))
+            await writer.close()
+            raise RuntimeError("a worker that stumbles now and then")
+        finally:
+            await writer.release()
+
+    tuning = WorkerTuning(most_failures=3, retry_s=0.01)
+    async with working(bus, progress_then_fail, tuning=tuning):
+        await bus.submit(VOCODER, request("r"))
+        end = await ended(bus, "r")
+        assert (end.outcome, end.start) == ("ok", 50)
+
+
+async def test_a_log_that_cannot_be_written_ends_its_request_at_once(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+
+    async def refused(job: Job) -> None:
+        raise LogUnwritable("AUDIO refuses the record")
+
+    async with working(bus, refused), client.audio_reader("r") as reader:
+        await client.submit(VOCODER, request("r"))
+        end = await asyncio.wait_for(anext(reader), 10)
+        assert isinstance(end, End)
+        assert (end.outcome, end.code) == ("error", "bus_unavailable")
+        await until(lambda: none_queued(client))

@@ -1,0 +1,159 @@
+"""A worker's leases: written, lost and released."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.ttscommon.cluster.worker.scene import (
+    Connect,
+    Seen,
+    holds,
+    lease_of,
+    leased,
+    none_queued,
+    queued_jobs,
+    request,
+    until,
+    wait,
+    working,
+)
+from ttscommon.bus import Bus
+from ttscommon.cluster.leases import HeldLease, Lease
+from ttscommon.cluster.worker import Job, WorkerTuning
+from ttscommon.cluster.worker.tuning import AbsenceTuning
+from ttscommon.wire.epochs import handed_over, is_first
+from ttscommon.wire.errors import BusUnavailable, Fenced
+from ttscommon.wire.subjects import LEASES, VOCODER, leases_of_job
+
+
+def counting(job: Job, method: str) -> Callable[[], int]:
+    """How often `method` of the job's delivery was called from now on."""
+    called, done = getattr(job.message, method), 0
+
+    async def count() -> None:
+        nonlocal done
+        done += 1
+        await called()
+
+    setattr(job.message, method, count)
+    return lambda: done
+
+
+def failing_once(bus: Bus, method: str, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """The bucket elects a leader at the first call of `method`."""
+    working_, failed = getattr(bus.kv, method), asyncio.Event()
+
+    async def fail_once(*arguments: Any) -> Any:
+        if failed.is_set():
+            return await working_(*arguments)
+        failed.set()
+        raise BusUnavailable("an election")
+
+    monkeypatch.setattr(bus.kv, method, fail_once)
+    return failed
+
+
+async def test_a_finished_job_leaves_no_lease_and_is_not_delivered_again(connect: Connect) -> None:
+    bus = await connect()
+    seen = Seen()
+    seen.finish.set()
+    async with working(bus, seen):
+        await bus.submit(VOCODER, request("r"))
+        assert is_first((await seen.next()).epoch)
+        await until(lambda: none_queued(bus))
+        await until(lambda: leased(bus, "r", False))
+
+
+async def test_a_lease_that_could_not_be_released_is_released_later(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, client = await connect(), await connect()
+    failed = failing_once(bus, "purge", monkeypatch)
+    seen = Seen()
+    async with working(bus, seen, tuning=WorkerTuning(heartbeat_s=0.05)):
+        await client.submit(VOCODER, request("r1"))
+        await seen.next()
+        await until(lambda: leased(client, "r1"))
+        seen.finish.set()
+        await until(lambda: leased(client, "r1", False))
+        assert failed.is_set()
+
+
+async def test_a_lease_that_could_not_be_written_is_written_soon(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus, client = await connect(), await connect()
+    failed = failing_once(bus, "replace_among", monkeypatch)
+    seen = Seen()
+    async with working(bus, seen, tuning=WorkerTuning(lease_retry_s=0.01)):
+        await client.submit(VOCODER, request("r1"))
+        await seen.next()
+        await until(lambda: leased(client, "r1"))
+        assert failed.is_set()
+        seen.finish.set()
+
+
+async def test_a_worker_that_was_paused_leaves_its_successors_lease_and_lets_go(
+    connect: Connect,
+) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    absence = AbsenceTuning(tick_s=0.01, audit_s=0.2)
+    async with working(bus, seen, tuning=WorkerTuning(absence=absence)) as worker:
+        await client.submit(VOCODER, request("r1"))
+        job = await seen.next()
+        await until(lambda: leased(client, "r1"))
+        successor = Lease("successor", "vocoder", "r1", handed_over(job.epoch), "elsewhere")
+        await HeldLease(successor).take(client)
+        await until(lambda: holds(worker.free == 2))  # an audit told it
+        assert await lease_of(client, "r1") == successor
+        assert await queued_jobs(client) == 1
+
+
+async def test_a_lease_is_written_once_however_long_the_job_lasts(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    often = WorkerTuning(heartbeat_s=0.01, absence=AbsenceTuning(tick_s=0.01, audit_s=0.02))
+    async with working(bus, seen, tuning=often):
+        await client.submit(VOCODER, request("r1"))
+        job = await seen.next()
+        await until(lambda: leased(client, "r1"))
+        renewed = counting(job, "renew")
+        await until(lambda: holds(renewed() > 20))
+        (entry,) = await client.kv.latest(LEASES, leases_of_job("vocoder", "r1"))
+        assert entry.revision == job.lease.revision == 1
+        seen.finish.set()
+
+
+async def test_no_job_waits_until_the_broker_was_told_of_another(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    seen, stuck = Seen(), asyncio.Event()
+    async with working(bus, seen, slots=2, tuning=WorkerTuning(heartbeat_s=0.02)):
+        for name in ("stuck", "other"):
+            await client.submit(VOCODER, request(name))
+        first, second = await seen.next(), await seen.next()
+        first.message.renew = lambda: wait(stuck)  # type: ignore[method-assign]
+        renewed = counting(second, "renew")
+        await until(lambda: holds(renewed() > 0))
+        stuck.set()
+        seen.finish.set()
+
+
+async def test_a_worker_that_was_fenced_takes_back_a_lease_that_is_its_own(
+    connect: Connect,
+) -> None:
+    bus, client = await connect(), await connect()
+
+    async def lose(job: Job) -> None:
+        await until(lambda: leased(client, "r1"))
+        raise Fenced("another worker has it, and has ended it long ago")
+
+    seen = Seen(lose)
+    async with working(bus, seen):
+        await client.submit(VOCODER, request("r1"))
+        await seen.next()
+        await until(lambda: leased(client, "r1", False))

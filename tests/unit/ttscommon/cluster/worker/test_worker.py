@@ -1,0 +1,158 @@
+"""A worker over a real broker: claims, cancellation, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import msgspec
+
+from tests.unit.ttscommon.cluster.worker.scene import (
+    Connect,
+    Seen,
+    claim,
+    holds,
+    lease_of,
+    leased,
+    none_queued,
+    queued_jobs,
+    request,
+    until,
+    wait,
+    working,
+)
+from ttscommon.cluster.worker import Job, WorkerTuning
+from ttscommon.wire import subjects
+from ttscommon.wire.epochs import is_first
+from ttscommon.wire.messages import Listening, SpeechRequest
+from ttscommon.wire.subjects import REPLICAS, VOCODER
+
+
+async def test_a_worker_takes_no_more_jobs_than_it_has_slots(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    async with working(bus, seen, slots=2) as worker:
+        for i in range(5):
+            await client.submit(VOCODER, request(f"r{i}"))
+        for _ in range(2):
+            await seen.next()
+        assert worker.free == 0
+        assert await queued_jobs(client) == 5
+        assert await client.queue.waiting(VOCODER, "m") == 3
+        seen.finish.set()
+        for _ in range(3):
+            await seen.next()
+
+
+async def test_a_job_that_the_broker_forgot_to_have_given_goes_on(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    async with working(bus, seen) as worker:
+        await client.submit(VOCODER, request("r1"))
+        first = await seen.next()
+        given = first.message
+        link = client.link
+        await link.jetstream.delete_consumer(
+            link.name(VOCODER.stream), link.name(VOCODER.durable("m"))
+        )
+        await client.ensure_consumer(VOCODER, "m")  # knows nothing of any delivery
+        await until(lambda: holds(first.message is not given))
+        assert seen.jobs.empty()
+        assert worker.free == 1
+        seen.finish.set()
+        await until(lambda: none_queued(client))
+
+
+async def test_a_drained_worker_hands_on_what_it_could_not_finish(connect: Connect) -> None:
+    first, second = await connect(), await connect()
+    stuck, heir = Seen(), Seen()
+    async with working(first, stuck, drain_s=0.05):
+        await first.submit(VOCODER, request("r"))
+        before = await stuck.next()
+    assert await first.kv.get(REPLICAS, f"vocoder.{first.worker_id}") is None
+    left = await lease_of(second, "r")
+    assert left is not None
+    assert (left.held, left.deaths) == (False, 0)
+    heir.finish.set()
+    async with working(second, heir):
+        assert (await heir.next()).epoch > before.epoch
+        await until(lambda: leased(second, "r", False))
+
+
+async def test_a_cancel_reaches_the_job_and_a_tombstone_whoever_claims_it_later(
+    connect: Connect,
+) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen(lambda job: wait(job.cancelled))
+    async with working(bus, seen):
+        await client.submit(VOCODER, request("early"))
+        job = await seen.next()
+        await client.cancel("early", "gone")
+        await asyncio.wait_for(job.cancelled.wait(), 5)
+        await client.cancel("late", "gone")
+        await client.submit(VOCODER, request("late"))
+        await asyncio.wait_for((await seen.next()).cancelled.wait(), 5)
+
+
+async def test_junk_in_the_queue_is_thrown_away_and_the_worker_lives(connect: Connect) -> None:
+    bus = await connect()
+    seen = Seen()
+    seen.finish.set()
+    async with working(bus, seen, slots=1):
+        subject = bus.link.subject(VOCODER.job("m", "r"))
+        await bus.link.jetstream.publish(subject, b"\xc1 junk")
+        await bus.submit(VOCODER, request("s"))
+        assert (await seen.next()).request_id == "s"
+
+
+async def test_a_successor_assumes_that_playback_began_long_ago(connect: Connect) -> None:
+    bus = await connect()
+    seen = Seen()
+    asked_s = time.time() - 3.0
+    await bus.submit(VOCODER, SpeechRequest("r", "m", "v", "hello", created_unix_s=asked_s))
+    await (await claim(bus)).hand_on()
+    seen.finish.set()
+    async with working(bus, seen):
+        job = await seen.next()
+        assert not is_first(job.epoch)
+        assert job.request.again
+        assert job.playback_start_s is not None
+        assert time.monotonic() - job.playback_start_s >= 3.0
+
+
+async def test_the_next_job_comes_in_while_a_spoken_one_waits_for_the_broker(
+    connect: Connect,
+) -> None:
+    bus, client = await connect(), await connect()
+    committed = asyncio.Event()
+
+    async def speak(job: Job) -> None:
+        job.spoken()
+        await committed.wait()
+
+    seen = Seen(speak)
+    async with working(bus, seen, slots=1) as worker:
+        for name in ("first", "second"):
+            await client.submit(VOCODER, request(name))
+            assert (await seen.next()).request_id == name
+        assert set(worker.active) == {"first", "second"}
+        assert worker.free == 0
+        committed.set()
+        await until(lambda: none_queued(client))
+
+
+async def test_what_nobody_hears_and_nobody_can_resume_is_cancelled(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    unheard = msgspec.structs.replace(request("unheard"), lease_s=0.3)
+    heard = msgspec.structs.replace(request("heard"), lease_s=0.3)
+    async with working(bus, seen, slots=3, tuning=WorkerTuning(listeners_s=0.02)):
+        for one in (unheard, heard, request("resumable")):
+            await client.submit(VOCODER, one)
+        jobs = {job.request_id: job for job in [await seen.next() for _ in range(3)]}
+        while not jobs["unheard"].cancelled.is_set():
+            await client.send(subjects.listening("heard"), Listening("heard", "gateway-1"))
+            await asyncio.sleep(0.02)
+        assert not jobs["heard"].cancelled.is_set()
+        assert not jobs["resumable"].cancelled.is_set()
+        seen.finish.set()

@@ -1,0 +1,32 @@
+"""Triton runs on CUDA devices, plain torch elsewhere, unless a test says otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import torch
+
+from ttscommon.engine.kernels.choice import only, use_triton
+
+
+def test_tensors_of_the_cpu_take_the_plain_version() -> None:
+    assert not use_triton(torch.zeros(1))
+
+
+def test_a_version_can_be_insisted_on_for_a_while() -> None:
+    with only("triton"):
+        assert use_triton(torch.zeros(1))
+        with only("torch"):
+            assert not use_triton(torch.zeros(1))
+        assert use_triton(torch.zeros(1))
+    assert not use_triton(torch.zeros(1))
+
+
+def test_no_plain_kernel_imports_triton() -> None:
+    """A machine without Triton serves all the same, on its CPU."""
+    program = (
+        "import sys, talker.kernels.attention, talker.kernels.cache, talker.kernels.sampling;"
+        "import ttscommon.engine.kernels.blocks; sys.exit('triton' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,89 @@
+"""A stack of blocks by fused kernels, in Triton's interpreter, against the same stack by torch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest.mock import Mock
+
+import pytest
+import torch
+from torch import Tensor
+
+from ttscommon.engine.kernels.choice import only
+from ttscommon.engine.nn import Decoder, DecoderConfig, RMSNorm, RopeConfig, dense_attention
+
+pytest.importorskip("triton")
+
+QWEN = DecoderConfig(
+    dim=32, layers=2, heads=4, kv_heads=2, head_dim=8, hidden=48, qk_norm=True
+)  # fmt: skip
+PREDICTOR = replace(QWEN, fp32_qkv=True)
+TYPES = {torch.float32: 2e-6, torch.bfloat16: 4e-2}
+
+
+def drawn(config: DecoderConfig, dtype: torch.dtype) -> Decoder:
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    net = Decoder(config)
+    for module in net.modules():
+        if isinstance(module, RMSNorm):
+            torch.nn.init.uniform_(module.weight, 0.5, 1.5)
+    net = net.to(dtype)
+    net.keep_float32()
+    return net
+
+
+@torch.inference_mode()
+def run(net: Decoder, x: Tensor) -> Tensor:
+    count = x.shape[-2]
+    visible = torch.ones(count, count, dtype=torch.bool).tril()
+    positions = torch.arange(3, 3 + count)
+    return net(x, positions, lambda _, q, k, v: dense_attention(q, k, v, visible))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(5, 32), (3, 2, 32)])
+@pytest.mark.parametrize(
+    "config", [QWEN, PREDICTOR, replace(QWEN, qk_norm=False, qkv_bias=True, out_bias=True)]
+)
+def test_fused_blocks_are_the_blocks(
+    config: DecoderConfig, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    net, exact = drawn(config, dtype), drawn(config, torch.float32).double()
+    exact.load_state_dict({name: w.double() for name, w in net.state_dict().items()})
+    x = torch.randn(shape).to(dtype)
+    with only("triton"):
+        fused = run(net, x)
+    plain, wanted = run(net, x), run(exact, x.double())
+    assert fused.dtype == plain.dtype == dtype
+    scale = wanted.abs().max()
+    assert (fused.double() - wanted).abs().max() < TYPES[dtype] * scale
+    assert (plain.double() - wanted).abs().max() < TYPES[dtype] * scale
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        replace(QWEN, layer_scale=True),
+        replace(QWEN, norm="layer"),
+        replace(QWEN, mlp="gelu"),
+        replace(QWEN, final_norm=False),
+        replace(QWEN, rope=RopeConfig(interleaved=True)),
+    ],
+)
+def test_what_the_kernels_do_not_know_is_left_to_torch(config: DecoderConfig) -> None:
+    net, x = drawn(config, torch.float32), torch.randn(5, 32)
+    with only("triton"):
+        assert torch.equal(run(net, x), run(drawn(config, torch.float32), x))
+    net._fused = Mock(side_effect=AssertionError)  # type: ignore[method-assign]
+    with only("triton"):
+        run(net, x)
+
+
+def test_training_is_left_to_torch() -> None:
+    """Kernels know no gradients."""
+    net = drawn(QWEN, torch.float32)
+    with only("triton"):
+        out = net(torch.randn(5, 32), torch.arange(5), lambda _, q, k, v: q)
+    out.sum().backward()
+    assert net.blocks[0].mlp.down.weight.grad is not None  # type: ignore[union-attr]

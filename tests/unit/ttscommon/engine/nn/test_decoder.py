@@ -1,0 +1,96 @@
+"""The shared block: its switches, and what stays exact under narrow weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.nn import Decoder, DecoderConfig, RMSNorm, dense_attention
+
+SMALL = DecoderConfig(dim=32, layers=2, heads=4, kv_heads=2, head_dim=8, hidden=48)
+
+
+def causal(count: int) -> Tensor:
+    return torch.ones(count, count, dtype=torch.bool).tril()
+
+
+def run(net: Decoder, x: Tensor) -> Tensor:
+    visible = causal(x.shape[-2])
+    return net(x, torch.arange(x.shape[-2]), lambda _, q, k, v: dense_attention(q, k, v, visible))
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SMALL,
+        replace(SMALL, qk_norm=True),
+        replace(SMALL, qkv_bias=True, out_bias=True),
+        replace(SMALL, norm="layer", mlp="gelu", layer_scale=True, final_norm=False),
+    ],
+)
+def test_a_position_sees_those_before_it_and_no_others(config: DecoderConfig) -> None:
+    net = Decoder(config)
+    x = torch.randn(9, 32)
+    changed = x.clone()
+    changed[5] += 1.0
+    before, after = run(net, x), run(net, changed)
+    assert torch.equal(before[:5], after[:5])
+    assert bool(((before - after).abs().amax(-1)[5:] > 0).all())
+
+
+def test_a_family_may_bring_its_own_feed_forward_network() -> None:
+    net = Decoder(SMALL, mlp=lambda layer: nn.Linear(32, 32, bias=layer == 0))
+    assert run(net, torch.randn(3, 32)).shape == (3, 32)
+    assert [name for name in net.state_dict() if ".mlp." in name] == [
+        "blocks.0.mlp.weight",
+        "blocks.0.mlp.bias",
+        "blocks.1.mlp.weight",
+    ]
+
+
+def test_grouped_attention_is_plain_attention_with_repeated_keys() -> None:
+    q, k, v = torch.randn(7, 4, 8), torch.randn(7, 2, 8), torch.randn(7, 2, 8)
+    keys, values = (x.repeat_interleave(2, 1).transpose(0, 1) for x in (k, v))
+    plain = nn.functional.scaled_dot_product_attention(
+        q.transpose(0, 1), keys, values, attn_mask=causal(7)
+    )
+    grouped = dense_attention(q, k, v, causal(7))
+    assert (grouped - plain.transpose(0, 1)).abs().max() < 1e-6
+
+
+def test_queries_and_keys_stay_float32_under_narrow_weights_where_asked() -> None:
+    net = Decoder(replace(SMALL, qk_norm=True, fp32_qkv=True)).to(torch.bfloat16)
+    net.keep_float32()
+    types: set[torch.dtype] = set()
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        types.update((q.dtype, k.dtype, v.dtype))
+        return dense_attention(q, k, v, causal(3))
+
+    out = net(torch.randn(3, 32).bfloat16(), torch.arange(3), attend)
+    assert types == {torch.float32}
+    assert out.dtype == torch.bfloat16
+    assert net.state_dict()["blocks.0.mlp.down.weight"].dtype == torch.bfloat16
+
+
+def test_the_variance_of_a_narrow_norm_is_summed_in_float32() -> None:
+    x = (torch.randn(64, 4096) * 30).bfloat16()
+    exact = x.float() * (x.float().square().mean(-1, keepdim=True) + 1e-6).rsqrt()
+    narrow = RMSNorm(4096, 1e-6).bfloat16()(x).float()
+    assert ((narrow - exact).abs() <= exact.abs() * 2**-8).all()
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="multiple of KV heads"):
+        replace(SMALL, kv_heads=3)
+    with pytest.raises(ValueError, match="even head_dim"):
+        replace(SMALL, head_dim=7)

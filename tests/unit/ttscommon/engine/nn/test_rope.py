@@ -1,0 +1,52 @@
+"""Rotation: both layouts, stretched wavelengths, exactness under casts."""
+
+from __future__ import annotations
+
+import torch
+
+from ttscommon.engine.nn import Llama3Scaling, Rope, RopeConfig, apply_rope, rope_table
+
+
+def test_interleaved_rotation_is_the_half_split_one_of_permuted_channels() -> None:
+    x = torch.randn(5, 3, 16, generator=torch.Generator().manual_seed(0))
+    tables = rope_table(5, 16)
+    halves = torch.cat((x[..., 0::2], x[..., 1::2]), -1)
+    rotated = apply_rope(halves, *tables, interleaved=False)
+    pairs = torch.stack(rotated.chunk(2, -1), -1).flatten(-2)
+    assert torch.equal(pairs, apply_rope(x, *tables, interleaved=True))
+
+
+def test_scores_depend_on_distance_alone() -> None:
+    rope = Rope(16, RopeConfig(theta=1e4))
+    q, k = torch.randn(2, 1, 1, 16, generator=torch.Generator().manual_seed(0)).double()
+
+    def score(at: int, other: int) -> float:
+        turned = [rope.rotate(x, rope.angles(torch.tensor([p]))) for x, p in ((q, at), (k, other))]
+        return float((turned[0] * turned[1]).sum())
+
+    assert abs(score(7, 3) - score(1007, 1003)) < 1e-3
+
+
+def test_a_cast_model_keeps_its_frequencies_in_float32() -> None:
+    rope = Rope(16, RopeConfig(theta=1e6))
+    before = rope.frequencies.clone()
+    rope.to(torch.bfloat16)
+    assert rope.frequencies.dtype == torch.float32
+    assert torch.equal(rope.frequencies, before)
+
+
+def test_a_model_that_was_on_the_meta_device_has_its_frequencies() -> None:
+    with torch.device("meta"):
+        rope = Rope(16, RopeConfig(theta=1e6))
+    rope.to_empty(device="cpu")
+    assert torch.equal(rope.frequencies, Rope(16, RopeConfig(theta=1e6)).frequencies)
+
+
+def test_long_wavelengths_are_stretched_and_short_ones_are_not() -> None:
+    scaling = Llama3Scaling(factor=32.0, low=1.0, high=4.0, original=8192)
+    plain = Rope(128, RopeConfig(theta=5e5)).frequencies
+    scaled = Rope(128, RopeConfig(theta=5e5, scaling=scaling)).frequencies
+    assert torch.equal(scaled[0], plain[0])
+    assert torch.isclose(scaled[-1], plain[-1] / 32)
+    assert bool((scaled <= plain).all())
+    assert bool((scaled[:-1] > scaled[1:]).all())

@@ -1,0 +1,90 @@
+"""Loading by name: what does not fit is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.nn.weights import Shards, Source, digest, fill, published_shapes, same
+
+SOURCES = {"weight": Source(("up", "down"), (2, 3)), "bias": same("shift")}
+
+
+def tensors() -> dict[str, Tensor]:
+    return {"up": torch.ones(2, 4), "down": torch.zeros(3, 4), "shift": torch.arange(5.0)}
+
+
+def load(folder: Path, content: dict[str, Tensor], others: tuple[str, ...] = ()) -> nn.Linear:
+    save_file(content, folder / "model.safetensors")
+    net = nn.Linear(4, 5)
+    fill(net, SOURCES, Shards.of(folder), others=others)
+    return net
+
+
+def test_parts_are_joined_and_cast(tmp_path: Path) -> None:
+    content = {name: tensor.bfloat16() for name, tensor in tensors().items()}
+    net = load(tmp_path, content)
+    assert net.weight.dtype == torch.float32
+    assert net.weight[:, 0].tolist() == [1, 1, 0, 0, 0]
+    assert net.bias.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
+    content = tensors()
+    del content["down"]
+    with pytest.raises(CheckpointError, match="lacks down"):
+        load(tmp_path, content)
+
+
+def test_a_surplus_tensor_is_named(tmp_path: Path) -> None:
+    content = tensors() | {"lora.a": torch.ones(1)}
+    with pytest.raises(CheckpointError, match=r"has lora\.a"):
+        load(tmp_path, content)
+
+
+def test_other_parts_tensors_are_left_alone(tmp_path: Path) -> None:
+    load(tmp_path, tensors() | {"encoder.a": torch.ones(1)}, others=("encoder.",))
+
+
+def test_a_wrong_shape_is_named_with_both_shapes(tmp_path: Path) -> None:
+    with pytest.raises(
+        CheckpointError, match=r"down is \[3, 5\], but config.json makes it \[3, 4\]"
+    ):
+        load(tmp_path, tensors() | {"down": torch.zeros(3, 5)})
+
+
+def test_quantised_tensors_are_refused(tmp_path: Path) -> None:
+    content = tensors() | {"shift": torch.arange(5, dtype=torch.int8)}
+    with pytest.raises(CheckpointError, match="quantised"):
+        load(tmp_path, content)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 40, 150])
+def test_a_truncated_file_is_refused(tmp_path: Path, keep: int) -> None:
+    save_file(tensors(), tmp_path / "model.safetensors")
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(CheckpointError, match="truncated or damaged"):
+        Shards.of(tmp_path)
+
+
+def test_published_shapes_invert_the_sources() -> None:
+    assert published_shapes(nn.Linear(4, 5), SOURCES) == {
+        "up": (2, 4),
+        "down": (3, 4),
+        "shift": (5,),
+    }
+
+
+def test_a_digest_changes_with_every_bit() -> None:
+    torch.manual_seed(0)
+    net = nn.Linear(4, 5).bfloat16()
+    before = digest([net])
+    assert digest([net]) == before
+    net.weight.data[3, 2] += 0.25
+    assert digest([net]) != before

@@ -1,0 +1,126 @@
+"""Finding and reading a checkpoint's files, and refusing what is none."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint, read_json, tensor_files
+from ttscommon.engine.voice import VoiceError
+
+
+@dataclass(frozen=True)
+class Form:
+    size: int
+    name: str = "plain"
+
+
+def test_json_is_read_into_a_form_and_unknown_keys_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"size": 3, "other": [1, 2]}')
+    assert read_json(path, Form) == Form(3)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "truncated"),
+        ("[]", "Expected `object`"),
+        ('{"size": "3"}', r"Expected `int`, got `str` - at `\$\.size`"),
+        ("{}", "missing required field `size`"),
+    ],
+)
+def test_bad_json_says_what_is_wrong_and_where(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(content)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        read_json(path, Form)
+    assert str(path) in str(caught.value)
+    assert isinstance(caught.value, VoiceError)
+
+
+def test_one_file_or_the_shards_of_an_index(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").touch()
+    assert tensor_files(tmp_path) == [tmp_path / "model.safetensors"]
+    names = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    for name in names:
+        (tmp_path / name).touch()
+    index = {"weight_map": {"a": names[1], "b": names[0], "c": names[1]}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert tensor_files(tmp_path) == [tmp_path / name for name in names]
+
+
+@pytest.mark.parametrize("name", ["../model.safetensors", "/etc/passwd", "model.bin", ""])
+def test_an_index_leads_to_no_other_file(tmp_path: Path, name: str) -> None:
+    content = json.dumps({"weight_map": {"a": name}})
+    (tmp_path / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"no \.safetensors file beside it"):
+        tensor_files(tmp_path)
+
+
+def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+    content = json.dumps({"weight_map": {"a": "model-1.safetensors"}})
+    (tmp_path / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"model-1\.safetensors is missing"):
+        tensor_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "model.ckpt", "x.pkl"])
+def test_pickles_are_refused_unread(tmp_path: Path, name: str) -> None:
+    trap = tmp_path / "sprung"
+
+    class Trap:
+        def __reduce__(self) -> tuple[object, tuple[Path]]:
+            return Path.touch, (trap,)
+
+    (tmp_path / name).write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(CheckpointError, match="convert it to safetensors"):
+        tensor_files(tmp_path)
+    assert not trap.exists()
+
+
+def test_a_folder_without_weights_is_said_to_be_one(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"neither model\.safetensors nor"):
+        tensor_files(tmp_path)
+
+
+def test_a_folder_is_taken_as_it_is(tmp_path: Path) -> None:
+    assert find_checkpoint(str(tmp_path)) == tmp_path
+
+
+@pytest.mark.parametrize("name", ["nowhere", "/no/such/folder", "./x/y", "a/b/c"])
+def test_what_is_neither_folder_nor_hub_name_is_refused(name: str) -> None:
+    with pytest.raises(CheckpointError, match="neither a folder nor a hub name"):
+        find_checkpoint(name)
+
+
+def test_a_hub_name_is_downloaded_by_the_hubs_own_client(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    asked: dict[str, Any] = {}
+
+    def download(name: str, **arguments: Any) -> str:
+        asked.update(name=name, **arguments)
+        return str(tmp_path)
+
+    monkeypatch.setattr(hub, "snapshot_download", download)
+    assert find_checkpoint("Qwen/Some-Model", "abc") == tmp_path
+    assert asked["name"] == "Qwen/Some-Model"
+    assert asked["revision"] == "abc"
+    assert not any("bin" in str(p) or "*.py" in str(p) for p in asked["allow_patterns"])
+
+
+def test_without_a_network_the_error_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(CheckpointError, match="give the path of a folder instead"):
+        find_checkpoint("Qwen/No-Such-Model")

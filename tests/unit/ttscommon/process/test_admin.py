@@ -1,0 +1,94 @@
+"""The admin port answers probes and metrics, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from ttscommon.process.admin import AdminServer, Health
+
+
+class Probes:
+    """What the probes of the server under test say."""
+
+    live = Health()
+    ready = Health(("starting",))
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    Counter("things", "Things.", registry=registry).inc(3)
+    return registry
+
+
+@pytest.fixture
+async def port(registry: CollectorRegistry) -> AsyncIterator[int]:
+    server = AdminServer(lambda: Probes.live, lambda: Probes.ready)
+    server.registry = registry
+    yield await server.start("127.0.0.1", 0)
+    await server.close()
+
+
+@pytest.fixture
+async def client(port: int) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        yield client
+
+
+async def raw(port: int, data: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(data)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def test_a_green_probe_is_200(client: httpx.AsyncClient) -> None:
+    response = await client.get("/livez")
+    assert (response.status_code, response.json()) == (200, {"ok": True, "problems": []})
+
+
+async def test_a_red_probe_is_503_and_says_why(client: httpx.AsyncClient) -> None:
+    response = await client.get("/readyz")
+    assert response.status_code == 503
+    assert response.json()["problems"] == ["starting"]
+
+
+async def test_metrics_are_exposed_in_prometheus_text(client: httpx.AsyncClient) -> None:
+    response = await client.get("/metrics")
+    assert "things_total 3.0" in response.text
+    assert response.headers["content-type"].startswith("text/plain")
+
+
+async def test_head_has_no_body_and_a_query_does_not_matter(client: httpx.AsyncClient) -> None:
+    response = await client.head("/livez?full=1")
+    assert (response.status_code, response.content) == (200, b"")
+
+
+async def test_other_paths_and_methods_are_refused(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/")).status_code == 404
+    assert (await client.post("/livez")).status_code == 405
+
+
+async def test_garbage_is_refused_and_the_server_lives_on(
+    port: int, client: httpx.AsyncClient
+) -> None:
+    assert (await raw(port, b"\x00\xff\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
+    assert await raw(port, b"GET /livez" + b"x" * 100_000) == b""
+    assert json.loads((await client.get("/livez")).content)["ok"]
+
+
+async def test_prometheus_gets_open_metrics_if_it_asks_for_them(client: httpx.AsyncClient) -> None:
+    accept = {"accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
+    response = await client.get("/metrics", headers=accept)
+    assert response.headers["content-type"].startswith("application/openmetrics-text")
+    assert response.text.endswith("# EOF\n")
+    plain = await client.get("/metrics")
+    assert plain.headers["content-type"].startswith("text/plain")

@@ -1,0 +1,60 @@
+"""Names, labels and the number of series that a process can make."""
+
+from __future__ import annotations
+
+from ttscommon.process.metrics import GatewayMetrics, Metrics, TenantLabels
+
+
+def names(metrics: Metrics) -> set[str]:
+    return {family.name for family in metrics.registry.collect()}
+
+
+def test_an_engines_series_say_which_model_it_serves() -> None:
+    metrics = Metrics("vesper")
+    metrics.batch.labels("talker").observe(3)
+    labels = {"stage": "talker", "model": "vesper"}
+    assert metrics.registry.get_sample_value("tts_batch_size_sum", labels) == 3
+
+
+def test_a_gateways_series_say_whose_listeners_they_are_about() -> None:
+    metrics = GatewayMetrics()
+    metrics.ttfp.labels("gateway", "vesper", "acme").observe(0.1)
+    labels = {"stage": "gateway", "model": "vesper", "tenant": "acme"}
+    assert metrics.registry.get_sample_value("tts_ttfp_seconds_count", labels) == 1
+
+
+def test_a_process_exports_only_what_it_counts() -> None:
+    assert "tts_streams" not in names(Metrics())
+    assert "tts_batch_size" not in names(GatewayMetrics())
+    assert {"tts_ttfp_seconds", "tts_active_streams", "tts_bus_up"} <= names(Metrics())
+    assert {"tts_ttfp_seconds", "tts_active_streams", "tts_bus_up"} <= names(GatewayMetrics())
+
+
+def test_tenants_beyond_the_limit_share_one_name() -> None:
+    tenants = TenantLabels(most=2)
+    assert [tenants.of(name) for name in ("a", "b", "c", "a", "d")] == [
+        "a", "b", "other", "a", "other",
+    ]  # fmt: skip
+
+
+def test_two_processes_share_no_counts() -> None:
+    one, other = Metrics(), Metrics()
+    one.recoveries.labels("talker").inc()
+    sample = other.registry.get_sample_value("tts_recoveries_total", {"stage": "talker"})
+    assert sample is None
+
+
+def test_a_metric_without_labels_is_one_series() -> None:
+    metrics = GatewayMetrics()
+    metrics.leases.labels().set(4)
+    assert metrics.registry.get_sample_value("tts_leases") == 4
+
+
+def test_counters_start_at_zero_when_a_listener_is_first_seen() -> None:
+    metrics = GatewayMetrics()
+    labels = metrics.listener("vesper", "acme")
+    assert labels == ("vesper", "acme")
+    named = {"model": "vesper", "tenant": "acme"}
+    for series in ({"outcome": "error", "viable": "true"}, {"outcome": "ok", "viable": "true"}):
+        assert metrics.registry.get_sample_value("tts_streams_total", series | named) == 0
+    assert metrics.registry.get_sample_value("tts_underrun_seconds_total", named) == 0

@@ -1,0 +1,80 @@
+"""Settings: read once, frozen, unknown names refused."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from ttscommon.process.settings import BusSettings, ServiceSettings, SettingsError
+
+
+class Example(ServiceSettings):
+    """A service's own settings."""
+
+    slots: int = 4
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    settings = Example.load({})
+    assert settings == Example()
+    assert settings.bus.urls == ("nats://127.0.0.1:4222",)
+
+
+def test_fields_are_read_from_prefixed_variables_in_either_case() -> None:
+    assert Example.load({"ANTIPHON_SLOTS": "9"}).slots == 9
+    assert Example.load({"antiphon_slots": "9"}).slots == 9
+
+
+def test_broker_urls_are_a_comma_separated_list() -> None:
+    settings = Example.load({"ANTIPHON_BUS__URLS": "nats://a:1, nats://b:2,"})
+    assert settings.bus.urls == ("nats://a:1", "nats://b:2")
+
+
+def test_nested_fields_combine_with_defaults() -> None:
+    settings = Example.load({"ANTIPHON_BUS__USER": "me", "ANTIPHON_BUS__REPLICAS": "3"})
+    assert settings.bus == BusSettings(user="me", replicas=3)
+
+
+@pytest.mark.parametrize("name", ["ANTIPHON_SLOT", "ANTIPHON_BUS__URL", "ANTIPHON_X__Y"])
+def test_a_name_that_no_field_has_is_refused_by_name(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name.split('__')[0]}.*no such setting"):
+        Example.load({name: "1"})
+
+
+def test_every_wrong_value_is_named_at_once() -> None:
+    with pytest.raises(SettingsError, match=r"ANTIPHON_ADMIN_PORT.*ANTIPHON_SLOTS"):
+        Example.load({"ANTIPHON_ADMIN_PORT": "70000", "ANTIPHON_SLOTS": "many"})
+
+
+def test_variables_of_others_do_not_matter() -> None:
+    assert Example.load({"PATH": "/bin", "SLOTS": "9"}) == Example()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ANTIPHON_GATEWAY_SERVICE_HOST", "10.0.0.1"),
+        ("ANTIPHON_GATEWAY_SERVICE_PORT_HTTP", "80"),
+        ("ANTIPHON_PORT", "tcp://10.0.0.1:80"),
+        ("ANTIPHON_GATEWAY_PORT_80_TCP_ADDR", "10.0.0.1"),
+    ],
+)
+def test_service_links_of_kubernetes_are_no_settings(name: str, value: str) -> None:
+    assert Example.load({name: value}) == Example()
+
+
+def test_the_constructor_never_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTIPHON_SLOTS", "9")
+    assert Example().slots == 4
+    assert Example.load().slots == 9
+
+
+def test_settings_are_frozen_and_closed() -> None:
+    with pytest.raises(ValidationError):
+        Example().slots = 5
+    with pytest.raises(ValidationError):
+        Example(slot=5)  # type: ignore[call-arg]
+
+
+def test_passwords_do_not_show() -> None:
+    assert "secret" not in repr(BusSettings(password="secret", system_password="secret"))

@@ -1,0 +1,91 @@
+"""Tasks that end, and that are heard of when they end badly."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from ttscommon.process.tasks import Chores, DutyEnded, stop, stop_everything, until
+
+
+async def fail() -> None:
+    raise ValueError("broken")
+
+
+async def nothing() -> None:
+    return
+
+
+async def test_a_chore_that_fails_is_an_error_in_the_log() -> None:
+    chores = Chores()
+    with capture_logs() as logs:
+        chores.start(fail())
+        await chores.finish(1.0)
+    (line,) = (line for line in logs if line["event"] == "chore.failed")
+    assert (line["log_level"], line["chore"]) == ("error", "fail")
+
+
+async def test_chores_that_take_too_long_are_ended_without_a_word() -> None:
+    chores = Chores()
+    task = chores.start(asyncio.Event().wait())  # type: ignore[arg-type]
+    with capture_logs() as logs:
+        await chores.finish(0.01)
+    assert task.cancelled()
+    assert logs == []
+
+
+async def test_a_task_that_swallows_its_cancellation_is_cancelled_again() -> None:
+    refusals = 2
+
+    async def stubborn() -> None:
+        nonlocal refusals
+        while True:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if not refusals:
+                    raise
+                refusals -= 1
+
+    task = asyncio.create_task(stubborn())
+    await asyncio.sleep(0)
+    await stop(task, again_s=0.01)
+    assert task.cancelled()
+
+
+async def test_a_duty_that_ends_or_fails_ends_the_process() -> None:
+    never = asyncio.Event()
+    with pytest.raises(ValueError, match="broken"):
+        await until(never, asyncio.create_task(fail()))
+    with pytest.raises(DutyEnded):
+        await until(never, asyncio.create_task(nothing()))
+
+
+async def test_duties_go_on_until_they_are_told_to_stop() -> None:
+    stopping = asyncio.Event()
+    duty = asyncio.create_task(asyncio.Event().wait())
+    waiting = asyncio.create_task(until(stopping, duty))
+    await asyncio.sleep(0)
+    stopping.set()
+    await waiting
+    assert not duty.done()
+    await stop(duty)
+
+
+async def test_tasks_that_will_not_end_are_named() -> None:
+    enough = asyncio.Event()
+
+    async def deaf() -> None:
+        while not enough.is_set():
+            try:
+                await enough.wait()
+            except asyncio.CancelledError:
+                continue
+
+    task = asyncio.create_task(deaf(), name="deaf")
+    await asyncio.sleep(0)
+    assert await stop_everything(0.05) == ["deaf"]
+    enough.set()
+    await task

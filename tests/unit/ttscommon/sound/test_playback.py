@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttscommon.sound.playback import Arrival, PlaybackAccount
+
+RATE = 16_000
+
+
+def test_the_first_chunk_starts_playback() -> None:
+    account = PlaybackAccount(RATE)
+    arrival = account.feed(RATE, 100.0)
+    assert arrival == Arrival(viable=True, slack_s=None, underrun_s=0.0, plays_at_s=100.0)
+    assert account.slack_s(100.25) == pytest.approx(0.75)
+    assert account.position_s(100.25) == pytest.approx(0.25)
+    assert account.min_slack_s is None
+
+
+def test_a_chunk_in_time_has_the_slack_that_was_left() -> None:
+    account = PlaybackAccount(RATE)
+    account.feed(RATE, 10.0)
+    arrival = account.feed(RATE, 10.4)
+    assert arrival.viable
+    assert arrival.slack_s == pytest.approx(0.6)
+    assert account.slack_s(10.4) == pytest.approx(1.6)
+
+
+def test_a_chunk_exactly_at_the_end_of_playback_is_viable() -> None:
+    account = PlaybackAccount(RATE)
+    account.feed(RATE, 0.0)
+    arrival = account.feed(RATE, 1.0)
+    assert arrival.viable
+    assert account.underruns == 0
+
+
+def test_a_late_chunk_is_an_underrun_and_playback_pauses_for_it() -> None:
+    account = PlaybackAccount(RATE)
+    account.feed(RATE, 0.0)
+    assert account.position_s(1.3) == pytest.approx(1.0)
+    arrival = account.feed(RATE, 1.5)
+    assert not arrival.viable
+    assert arrival.slack_s == pytest.approx(-0.5)
+    assert account.underrun_s == pytest.approx(0.5)
+    assert account.position_s(1.6) == pytest.approx(1.1)
+
+
+def test_equation_2_keeps_its_undisturbed_clock_after_a_gap() -> None:
+    """Playback has recovered, but the chunk is still later than equation 2 allows."""
+    account = PlaybackAccount(RATE)
+    account.feed(RATE, 0.0)
+    account.feed(RATE, 1.5)
+    arrival = account.feed(RATE, 2.2)
+    assert arrival.slack_s == pytest.approx(0.3)
+    assert not arrival.viable
+    assert (account.underruns, account.viable_chunks, account.chunks) == (1, 1, 3)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4 * RATE), st.floats(0, 3, allow_nan=False)),
+        min_size=1,
+        max_size=40,
+    )
+)
+def test_heard_silent_and_left_always_add_up(chunks: list[tuple[int, float]]) -> None:
+    account = PlaybackAccount(RATE)
+    now = begun = 50.0
+    for samples, wait_s in chunks:
+        now += wait_s if account.started else 0.0
+        account.feed(samples, now)
+        heard = account.position_s(now)
+        assert heard + account.underrun_s == pytest.approx(now - begun, abs=1e-6)
+        assert 0 <= heard <= account.duration_s
+    assert account.viable or account.underruns >= 1
+    assert account.duration_s == sum(samples for samples, _ in chunks) / RATE
+
+
+def test_a_sample_rate_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        PlaybackAccount(0)
+
+
+def test_a_chunk_that_is_late_by_rounding_alone_is_in_time() -> None:
+    account = PlaybackAccount(1000)
+    account.feed(200, 0.1)
+    assert account.feed(200, 0.1 + 0.2).viable
+    assert account.underruns == 0
+
+
+def test_an_underrun_counts_once_and_for_the_gap_a_listener_hears() -> None:
+    account = PlaybackAccount(1000)
+    account.feed(100, 0.0)
+    assert account.feed(100, 0.15).plays_at_s == pytest.approx(0.15)  # gap of 0.05
+    assert account.feed(100, 0.22).plays_at_s == pytest.approx(0.25)  # the player resumed late
+    assert account.feed(100, 0.45).plays_at_s == pytest.approx(0.45)  # gap of 0.10
+    assert account.underruns == 2
+    assert account.underrun_s == pytest.approx(0.15)
+    assert account.longest_underrun_s == pytest.approx(0.10)
+
+
+@pytest.mark.parametrize("samples", [0, -1])
+def test_an_empty_chunk_is_a_mistake(samples: int) -> None:
+    with pytest.raises(ValueError, match="at least one sample"):
+        PlaybackAccount(1000).feed(samples, 0.0)
