@@ -32,24 +32,19 @@ ALLOWED: Final = {
     "antiphon_bench": {"ttscommon", "talker", "vocoder"},
     "voicetrain": {"ttscommon", "talker", "vocoder"},
 }
-TENSORS: Final = ("ttscommon.engine.device", "ttscommon.engine.kernels", "ttscommon.engine.nn")
-TORCH_FREE_MODULES: Final = (
-    "talker.engine.engine",
-    "talker.engine.placement",
-    "talker.family.runner",
-    "talker.engine.scheduler",
-    "talker.engine.stream",
-    "talker.family.chunker",
-    "talker.family.blocks",
-    "talker.family.base",
-    "talker.models.fake",
-    "talker.family.streams",
-    "talker.service",
-    "vocoder.engine.scheduler",
-    "vocoder.engine.engine",
-    "vocoder.codecs.room",
-    "vocoder.service",
-)
+TENSORS: Final = "ttscommon.engine"
+# Rooms that never see torch, below packages that do.
+TORCH_FREE: Final = {
+    "ttscommon.engine": ["runtime", "slots", "inflight", "pace", "events", "stage", "voice"],
+    "talker": ["family", "engine", "text", "models.fake", "service"],
+    "vocoder": ["engine", "codecs.room", "service"],
+}
+# A room imports only rooms in front of it.
+FLOORS: Final = {
+    "ttscommon": ["wire", "sound", "process", "bus", "cluster", "engine"],
+    "talker": ["family", "sampling", "kernels", "engine", "text", "runners", "models"],
+    "vocoder": ["codecs", "engine"],
+}
 
 
 def imported(path: Path) -> Iterator[tuple[int, str]]:
@@ -125,11 +120,34 @@ def test_protocols_and_audio_know_nothing_of_the_bus(folder: str) -> None:
     assert found == []
 
 
+@pytest.mark.parametrize("package", FLOORS)
+def test_a_room_imports_only_rooms_below_it(package: str) -> None:
+    floors = FLOORS[package]
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for height, room in enumerate(floors)
+        for path in (PACKAGES[package] / room).rglob("*.py")
+        for line, name in imported(path)
+        if name.startswith(tuple(f"{package}.{above}" for above in floors[height + 1 :]))
+    ]
+    assert found == []
+
+
+def test_the_gateway_knows_nothing_of_engines() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in PACKAGES["gateway"].rglob("*.py")
+        for line, name in imported(path)
+        if name.startswith(TENSORS)
+    ]
+    assert found == []
+
+
 def test_torch_never_enters_the_gateway() -> None:
     assert not drags_in_torch(modules("gateway", PACKAGES["gateway"]))
 
 
-def test_torch_enters_ttscommon_only_where_tensors_are() -> None:
+def test_torch_enters_ttscommon_only_where_engines_are() -> None:
     names = modules("ttscommon", PACKAGES["ttscommon"])
     assert not drags_in_torch([name for name in names if not name.startswith(TENSORS)])
 
@@ -138,6 +156,10 @@ def test_torch_never_enters_the_command_line() -> None:
     assert not drags_in_torch(modules("antiphon", PACKAGES["antiphon"]))
 
 
-@pytest.mark.parametrize("module", TORCH_FREE_MODULES)
-def test_torch_never_enters_schedulers_chunker_allocator_and_edges(module: str) -> None:
-    assert not drags_in_torch([module])
+@pytest.mark.parametrize(
+    "name", [f"{package}.{room}" for package, rooms in TORCH_FREE.items() for room in rooms]
+)
+def test_torch_never_enters_schedulers_chunker_allocator_and_edges(name: str) -> None:
+    package, *below = name.split(".")
+    folder = PACKAGES[package].joinpath(*below)
+    assert not drags_in_torch(modules(name, folder) if folder.is_dir() else [name])

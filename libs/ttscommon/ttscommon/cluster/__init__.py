@@ -1,0 +1,1 @@
+"""What workers owe each other: claims, leases, handover, and the jobs of the dead."""

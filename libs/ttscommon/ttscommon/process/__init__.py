@@ -1,0 +1,1 @@
+"""What every service process has: settings, a life, probes, metrics, logs and traces."""

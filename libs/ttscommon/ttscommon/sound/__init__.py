@@ -1,0 +1,1 @@
+"""Recordings that clients send, and what listeners hear."""

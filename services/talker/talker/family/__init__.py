@@ -1,0 +1,1 @@
+"""What a model family implements on the host. No torch here."""

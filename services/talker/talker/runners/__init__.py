@@ -1,0 +1,1 @@
+"""The device side: what computes a launch, on the CPU or on a GPU."""

@@ -1,0 +1,1 @@
+"""Drawing ids from logits."""

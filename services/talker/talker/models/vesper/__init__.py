@@ -1,0 +1,1 @@
+"""The vesper family: the default voice's talker."""

@@ -1,0 +1,1 @@
+"""The vesper family's codec."""
