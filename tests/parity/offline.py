@@ -31,9 +31,11 @@ from talker.models.qwen3_tts.prompt import (
     layout,
     prompt,
 )
-from talker.models.qwen3_tts.sampling import Rules, warp
+from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_talker
+from talker.sampling import Rules
+from talker.sampling.limits import keep_mass, keep_top
 from tests.parity.cases import Case
 from tests.parity.material import CODEBOOKS, frames, gumbel
 from ttscommon.engine.nn import dense_attention
@@ -48,13 +50,13 @@ class Loaded:
     net: TalkerNet
     tokenizer: TextTokenizer
     defaults: GenerationConfig
-    rules: Rules
+    never: Prohibitions
 
     @classmethod
     def of(cls, folder: Path) -> Loaded:
         net = load_talker(folder)
-        rules = Rules.of(net.config.talker_config)
-        return cls(net, TextTokenizer.load(folder), load_generation_config(folder), rules)
+        never = Prohibitions.of(net.config.talker_config)
+        return cls(net, TextTokenizer.load(folder), load_generation_config(folder), never)
 
 
 @cache
@@ -105,7 +107,7 @@ class Stream:
         self.position = len(where)
         return self._frame(
             make_frame(
-                net, self.model.rules, hidden, new_history(net, 1), self._penalty(), self.pick
+                net, self.model.never, hidden, new_history(net, 1), self._penalty(), self.pick
             ),
             hidden,
         )
@@ -139,7 +141,7 @@ class Stream:
         try:
             found = decode(
                 net,
-                self.model.rules,
+                self.model.never,
                 frame.history,
                 torch.tensor([text]),
                 torch.tensor([self.position]),
@@ -171,25 +173,24 @@ class Stream:
         return np.array(self.made, np.int16).reshape(-1, CODEBOOKS)
 
 
-def greedy(logits: Tensor, codebook: int) -> Tensor:
+def greedy(logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
     """The likeliest id."""
     del codebook
-    return logits.argmax(-1)
+    return (logits if rules is None else rules.applied(logits)).argmax(-1)
 
 
 def keyed(case: Case, settings: dict[str, Any], frame: Callable[[], int]) -> Pick:
     """Sampling with the goldens' noise; `frame` says which frame is being made."""
 
-    def pick(logits: Tensor, codebook: int) -> Tensor:
+    def pick(logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
         part = "" if codebook == 0 else "subtalker_"
+        logits = logits if rules is None else rules.applied(logits)
         if not settings["do_sample" if codebook == 0 else "subtalker_dosample"]:
             return logits.argmax(-1)
-        kept = warp(
-            logits,
-            torch.tensor([settings[f"{part}temperature"]]),
-            torch.tensor([settings[f"{part}top_k"]]),
-            torch.tensor([settings[f"{part}top_p"]]),
+        kept = keep_top(
+            logits / settings[f"{part}temperature"], torch.tensor([settings[f"{part}top_k"]])
         )
+        kept = keep_mass(kept, torch.ones(1), torch.tensor([settings[f"{part}top_p"]]))
         noise = torch.from_numpy(gumbel(case.seed, frame(), codebook, kept.shape[1]))
         return (kept.log_softmax(-1) + noise).argmax(-1)
 

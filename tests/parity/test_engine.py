@@ -14,8 +14,8 @@ from torch import Tensor
 
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
-from talker.models.qwen3_tts.draw import Noise
 from talker.models.qwen3_tts.family import Qwen3Tts
+from talker.sampling import Noise
 from tests.parity.cases import CASES, Case
 from tests.parity.conftest import Arrays, Checkpoints
 from tests.parity.material import CODEBOOKS, frames, gumbel
@@ -41,21 +41,22 @@ _SAMPLING: Final = (
 )
 
 
-def golden_noise(seed: Tensor, frame: Tensor) -> Noise:
+class GoldenNoise(Noise):
     """The goldens' noise in place of our own."""
-    rows = list(zip(seed.tolist(), frame.tolist(), strict=True))
 
-    def noise(codebook: int, ids: Tensor) -> Tensor:
-        whole = np.stack([gumbel(*row, codebook, 3072) for row in rows])
-        return torch.from_numpy(whole).gather(1, ids)
+    def gumbel(self, draw: int, ids: Tensor | int) -> Tensor:
+        rows = zip(self.seed.tolist(), self.frame.tolist(), strict=True)
+        whole = torch.from_numpy(np.stack([gumbel(*row, draw, 3072) for row in rows]))
+        return whole[:, :ids] if isinstance(ids, int) else whole.gather(1, ids)
 
-    return noise
+    def rows(self, index: Tensor) -> GoldenNoise:
+        return GoldenNoise(self.seed[index], self.frame[index])
 
 
 @cache
 def family(folder: Path) -> Qwen3Tts:
     found = Qwen3Tts.load("m", folder)
-    found.noise = golden_noise
+    found.noise = GoldenNoise
     return found
 
 

@@ -15,10 +15,11 @@ from antiphon_bench.gpu.subject import Subject, bandwidth, parameter_bytes, seco
 from talker.engine.sizing import block_bytes
 from talker.family.blocks import blocks_for
 from talker.kernels.attention import attend, attend_plain, decode_tiles, prompt_tiles
-from talker.kernels.sampling import Noise, draw_ids, sample
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.runners.device_runner import DeviceRunner
 from talker.runners.launches import TABLE, Shape
+from talker.sampling import Noise, Rules, Settings, draw_ids
+from talker.sampling.draw import sample
 from ttscommon.engine.device.device import Work
 from ttscommon.engine.kernels.choice import only
 
@@ -143,8 +144,8 @@ class Engines:
         noise, warmth = Noise(numbers, numbers), torch.full((batch,), 0.9, device=device.where)
         top_k = torch.full_like(numbers, 50)
 
-        def pick(logits: torch.Tensor, codebook: int) -> torch.Tensor:
-            return draw_ids(logits, noise, codebook, temperature=warmth, top_k=top_k)[0]
+        def pick(logits: torch.Tensor, codebook: int, rules: Rules | None = None) -> torch.Tensor:
+            return draw_ids(logits, noise, codebook, Settings(warmth, top_k), rules)[0]
 
         recorded = device.record(lambda: net.residuals(hidden, first, pick))
         with only("torch"):
@@ -190,8 +191,9 @@ class Engines:
         noise = Noise(torch.arange(512, device=where), torch.arange(512, device=where))
         warmth = torch.full((512,), 0.9, device=where)
         top_k = torch.full((512,), 50, dtype=torch.int64, device=where)
-        ids, _ = draw_ids(logits, noise, 3, temperature=warmth, top_k=top_k)
-        twin, _ = sample(logits, noise, 3, warmth, top_k, None, None)
+        settings = Settings(warmth, top_k)
+        ids, _ = draw_ids(logits, noise, 3, settings)
+        twin, _ = sample(logits, noise, 3, settings)
         return float((ids != twin).float().mean())
 
     def _check_predictor(self) -> float:
@@ -201,7 +203,8 @@ class Engines:
         hidden = torch.randn(32, dim, generator=g, dtype=self.subject.dtype, device=where)
         first = torch.arange(32, device=where)
 
-        def greedy(logits: torch.Tensor, _: int) -> torch.Tensor:
+        def greedy(logits: torch.Tensor, codebook: int, rules: Rules | None = None) -> torch.Tensor:
+            del codebook, rules
             return logits.argmax(-1)
 
         codes = net.residuals(hidden, first, greedy)

@@ -56,9 +56,9 @@ class Subject:
         net.keep_float32()
         family = Qwen3Tts("qwen3-tts", net, _NoTokenizer(), defaults)  # type: ignore[arg-type]
         family.spec = replace(family.spec, max_positions=MOST_POSITIONS)
-        never = family._rules.suppressed.clone()
-        never[family._rules.eos] = True
-        family._rules = replace(family._rules, suppressed=never)
+        never = family._never.suppressed.clone()
+        never[family._never.eos] = True
+        family._never = replace(family._never, suppressed=never)
         family.compute_on(self.device)
         return family
 

@@ -1,126 +1,119 @@
-"""Sampling as a pure function of (logits, seed, frame, draw): no generator state at all.
+"""One id a row, by penalty, prohibitions, top-k, top-p and keyed noise (the Gumbel maximum).
 
-A successor that computes the same logits draws the same ids, whoever shares its batch. Everything
-is in tensors, so that a device can draw without the host.
+One definition, `sample`, and two ways to reach it faster: a kernel on a device, and on the CPU a
+look at the parameters, which skips what they leave out. A row's draw depends on its own logits and
+settings alone, on either way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 import torch
 from torch import Tensor
 
-_GOLDEN: Final = 0x9E3779B97F4A7C15
-_FIRST: Final = 0xBF58476D1CE4E5B9
-_SECOND: Final = 0x94D049BB133111EB
+from talker.sampling.limits import NEVER, keep_mass, keep_top
+from talker.sampling.noise import Noise
+from talker.sampling.rules import Rules
+from talker.sampling.settings import Settings
+from ttscommon.engine.kernels.choice import use_triton
+
+# What one program of the kernel holds of a row; larger vocabularies are sampled by the twin.
+MOST_IDS: Final = 8192
+# On the CPU, sorting a whole vocabulary takes longer than the network that made it.
+_WINDOW: Final = 64
 
 
-def _signed(value: int) -> int:
-    value &= (1 << 64) - 1
-    return value - (1 << 64) if value >> 63 else value
+def draw_ids(
+    logits: Tensor, noise: Noise, draw: int, settings: Settings, rules: Rules | None = None
+) -> tuple[Tensor, Tensor]:
+    """Draw number `draw` of a step: [rows, vocabulary] -> ids [rows] int64, finite [rows] bool.
 
-
-def _shift(value: Tensor, bits: int) -> Tensor:
-    """A logical right shift; torch's is arithmetic on int64."""
-    return (value >> bits) & ((1 << (64 - bits)) - 1)
-
-
-def _mix(value: Tensor) -> Tensor:
-    """splitmix64's finaliser (Steele, Lea, Flood 2014); products wrap."""
-    value = value + _signed(_GOLDEN)
-    value = (value ^ _shift(value, 30)) * _signed(_FIRST)
-    value = (value ^ _shift(value, 27)) * _signed(_SECOND)
-    return value ^ _shift(value, 31)
-
-
-def frame_keys(seed: Tensor, frame: Tensor) -> Tensor:
-    """What all draws of a frame have in common: [rows] int64 each -> [rows] int64."""
-    return _mix(_mix(seed) ^ frame)
-
-
-def draw_keys(frame_key: Tensor, draw: int | Tensor) -> Tensor:
-    """The 64-bit keys of one draw in each row, from `frame_keys`: [rows] int64 -> [rows] int64.
-
-    draw: the codebook, or a negative number for draws that are not of a codebook.
+    draw: the codebook, or a negative number for what is of no codebook. `finite` is of the logits
+    as they came; a row that is not draws any id. On a device nothing is read back to the host.
     """
-    return _mix(frame_key ^ draw)
+    if use_triton(logits) and logits.shape[1] <= MOST_IDS:
+        from talker.sampling import draw_triton
 
-
-def uniforms(key: Tensor, count: int) -> Tensor:
-    """[rows] int64 -> [rows, count] float32 in (0, 1), 24 bits each; the same hash."""
-    return uniforms_of(key, torch.arange(count, device=key.device))
-
-
-def uniforms_of(key: Tensor, ids: Tensor) -> Tensor:
-    """[rows] int64, ids [ids] or [rows, ids] int64 -> [rows, ids]: those columns of `uniforms`."""
-    return _fractions(key[:, None] + (ids + 1) * _signed(_GOLDEN))
-
-
-def _fractions(value: Tensor) -> Tensor:
-    """The hash of sums of key and column."""
-    value = (value ^ _shift(value, 30)) * _signed(_FIRST)
-    value = (value ^ _shift(value, 27)) * _signed(_SECOND)
-    return (_shift(value, 40).to(torch.float32) + 0.5) * 2.0**-24
-
-
-def gumbel(key: Tensor, count: int) -> Tensor:
-    """Noise whose maximum with logits is a draw: [...] int64 -> [..., count] float32."""
-    noise = uniforms(key.reshape(-1), count)
-    return -torch.log(-torch.log(noise)).view(*key.shape, count)
-
-
-def gumbels(frame_key: Tensor, draws: Sequence[int], counts: Sequence[int]) -> tuple[Tensor, ...]:
-    """`gumbel` of several draws of a frame: [...] int64 -> for each draw [..., its count]."""
-    keys = draw_keys(frame_key[..., None], torch.tensor(draws))
-    sums = [key[..., None] + _columns(n) for key, n in zip(keys.unbind(-1), counts, strict=True)]
-    noise = -torch.log(-torch.log(_fractions(torch.cat(sums, -1))))
-    return torch.split(noise, list(counts), -1)
-
-
-@lru_cache(maxsize=64)
-def _columns(count: int) -> Tensor:
-    return (torch.arange(count) + 1) * _signed(_GOLDEN)
+        logits = logits if logits.stride(1) == 1 else logits.contiguous()
+        return draw_triton.sample(logits, noise, draw, settings, rules)
+    if not logits.is_cpu:
+        return sample(logits, noise, draw, settings, rules)
+    x = logits.float()
+    allowed = x if rules is None else rules.applied(x)
+    return _on_cpu(allowed, noise, draw, settings), x.isfinite().all(-1)
 
 
 def sample(
-    logits: Tensor, key: Tensor, *, temperature: Tensor, top_k: Tensor | None = None
-) -> Tensor:
-    """Draw one id a row: [rows, vocabulary] float32 -> [rows] int64, by the Gumbel maximum.
+    logits: Tensor, noise: Noise, draw: int, settings: Settings, rules: Rules | None = None
+) -> tuple[Tensor, Tensor]:
+    """What `draw_ids` means, in plain torch; nothing is read back to the host."""
+    x = logits.float()
+    finite = x.isfinite()
+    allowed = finite
+    if rules is not None:
+        x, allowed = rules.punished(x), finite & ~rules.forbidden(x)
+    x = _limited(x.masked_fill(~allowed, NEVER), settings)
+    noisy = x + noise.gumbel(draw, x.shape[1]) * settings.temperature[:, None]
+    return noisy.argmax(-1), finite.all(-1)
 
-    temperature: [rows] float32, 0 is greedy. top_k: [rows] int64, 0 keeps the whole vocabulary,
-    as None does.
-    """
-    noise = gumbel(key, logits.shape[1])
-    return choose(logits, noise, temperature=temperature, top_k=top_k)
+
+def _limited(x: Tensor, settings: Settings) -> Tensor:
+    if settings.top_k is not None:
+        x = keep_top(x, settings.top_k)
+    if settings.top_p is not None:
+        x = keep_mass(x, settings.temperature, settings.top_p)
+    return x
+
+
+def _on_cpu(x: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
+    if bool((settings.temperature <= 0.0).all()):
+        return x.argmax(-1)
+    if settings.top_p is None or bool((settings.top_p >= 1.0).all()):
+        return choose(x, noise.gumbel(draw, x.shape[1]), settings.temperature, settings.top_k)
+    return _by_mass(x, noise, draw, settings)
 
 
 def choose(
-    logits: Tensor, noise: Tensor, *, temperature: Tensor, top_k: Tensor | None = None
+    logits: Tensor, gumbel: Tensor, temperature: Tensor, top_k: Tensor | None = None
 ) -> Tensor:
-    """`sample` with noise at hand, [rows, vocabulary] from `gumbel`."""
-    logits, noise = logits.float(), noise * temperature[:, None]
-    chosen = (logits + noise).argmax(-1)
+    """A draw without top-p, with its noise at hand: [rows, vocabulary] each -> [rows] int64.
+
+    Most draws are among the top k before that is asked for, and finding those takes long.
+    """
+    noisy = gumbel * temperature[:, None]
+    chosen = (logits + noisy).argmax(-1)
     if top_k is None or _among(logits, chosen, top_k):
         return chosen
-    return (keep_top(logits, top_k) + noise).argmax(-1)
+    return (keep_top(logits, top_k) + noisy).argmax(-1)
 
 
 def _among(logits: Tensor, chosen: Tensor, top_k: Tensor) -> bool:
-    """Whether each row's id is among its `top_k` largest. Most are; finding those takes long."""
     above = (logits > logits.gather(1, chosen[:, None])).sum(-1)
     return bool(((top_k < 1) | (above < top_k)).all())
 
 
-def keep_top(logits: Tensor, top_k: Tensor) -> Tensor:
-    """Everything but each row's `top_k` largest becomes -inf."""
-    vocabulary = logits.shape[1]
-    kept = torch.where((top_k > 0) & (top_k < vocabulary), top_k, vocabulary)
-    most = int(kept.max())
-    if int(kept.min()) == vocabulary:
-        return logits
-    largest = logits.topk(most).values
-    least = largest.gather(1, kept[:, None] - 1)
-    return logits.masked_fill(logits < least, float("-inf"))
+def _by_mass(x: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
+    """Rows with a small top k look at a window; which way a row goes is its own affair."""
+    narrow = _fits_window(x, settings)
+    drawn = torch.empty(len(x), dtype=torch.int64)
+    for chosen, window in ((narrow, _WINDOW), (~narrow, x.shape[1])):
+        index = chosen.nonzero()[:, 0]
+        if len(index):
+            mine = noise if len(index) == len(x) else noise.rows(index)
+            drawn[index] = _among_largest(x[index], mine, draw, settings.rows(index), window)
+    return drawn
+
+
+def _fits_window(x: Tensor, settings: Settings) -> Tensor:
+    """[rows] bool: whether the top k lies well within the window, ties at its edge as well."""
+    top_k = settings.top_k
+    if top_k is None or x.shape[1] <= _WINDOW:
+        return torch.zeros(len(x), dtype=torch.bool)
+    return (top_k > 0) & (top_k < _WINDOW)
+
+
+def _among_largest(x: Tensor, noise: Noise, draw: int, settings: Settings, window: int) -> Tensor:
+    values, ids = x.topk(window, -1)
+    noisy = _limited(values, settings) + noise.gumbel(draw, ids) * settings.temperature[:, None]
+    return ids.gather(1, noisy.argmax(-1, keepdim=True))[:, 0]

@@ -12,7 +12,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from talker.kernels import attention_triton, cache_triton, frame_triton, sampling_triton
+from talker.kernels import attention_triton, cache_triton, frame_triton
+from talker.sampling import draw_triton
 from ttscommon.engine.kernels import blocks_triton
 
 TARGETS: Final = (80, 90)
@@ -87,8 +88,8 @@ def _attend(rows: int, parts: int) -> dict[str, Any]:
 
 # The sizes of Qwen3-TTS 1.7B, with every switch on and off.
 CASES: Final = (
-    ("sample", sampling_triton.sample_rows, _SAMPLE, {**_ALL, "BLOCK": 4096}),
-    ("draw", sampling_triton.sample_rows, _SAMPLE, {**_NONE, "BLOCK": 2048}),
+    ("sample", draw_triton.sample_rows, _SAMPLE, {**_ALL, "BLOCK": 4096}),
+    ("draw", draw_triton.sample_rows, _SAMPLE, {**_NONE, "BLOCK": 2048}),
     ("attend, short", attention_triton.attend_tiles, _ATTEND, _attend(16, 1)),
     ("attend, long", attention_triton.attend_tiles, _ATTEND, _attend(16, 16)),
     ("attend, prompt", attention_triton.attend_tiles, _ATTEND, _attend(32, 1)),

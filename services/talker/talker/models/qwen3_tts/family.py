@@ -15,8 +15,6 @@ import torch
 from torch import Tensor
 
 from talker.family.base import CacheSpec, ModelSpec, Prepared
-from talker.kernels.sampling import Noise as KeyedNoise
-from talker.kernels.sampling import draw_ids
 from talker.models.qwen3_tts.cloning import Cloning
 from talker.models.qwen3_tts.config import (
     CODEBOOK0_SIZE,
@@ -24,17 +22,17 @@ from talker.models.qwen3_tts.config import (
     TalkerConfig,
     load_generation_config,
 )
-from talker.models.qwen3_tts.draw import Noise, Settings, draw, keyed_noise
 from talker.models.qwen3_tts.frame import History, embed_positions, make_frame
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.predictor import Pick
 from talker.models.qwen3_tts.request import Qwen3Prepared, Reader
-from talker.models.qwen3_tts.sampling import Rules
+from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker
 from talker.runners.computation import Attend, Out, Prompts, Rows, State
 from talker.runners.model import TalkerModel
+from talker.sampling import Noise, Rules, Settings, draw_ids
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.replicas import Voice
@@ -71,9 +69,9 @@ class Qwen3Tts(TalkerModel):
     ) -> None:
         self._cloning = cloning
         self.spec = spec_of(name, net.config, defaults)
-        self.noise = keyed_noise
+        self.noise = Noise
         self._net, self._pads = net, pads
-        self._rules = Rules.of(net.config.talker_config, net.codec.weight.device)
+        self._never = Prohibitions.of(net.config.talker_config, net.codec.weight.device)
         self.cache_dtype = net.codec.weight.dtype
         self._reader = Reader(
             net.config, defaults, tokenizer, _most_tokens(defaults), streaming=streaming
@@ -154,7 +152,7 @@ class Qwen3Tts(TalkerModel):
         old = {name: state[name].index_select(0, slots) for name in _MOVING}
         history = History(old["codes"], old["seen"].bool(), old["frame"])
         frame = make_frame(
-            self._net, self._rules, hidden, history, old["penalty"], self._picks(old)
+            self._net, self._never, hidden, history, old["penalty"], self._picks(old)
         )
         active = samples & (old["over"] == 0)
         gained = active & ~frame.ended
@@ -183,8 +181,6 @@ class Qwen3Tts(TalkerModel):
         predictor = Settings(
             old["subtalker_temperature"], old["subtalker_top_k"], old["subtalker_top_p"]
         )
-        if not old["seed"].is_cpu:
-            return _DevicePicks(talker, predictor, KeyedNoise(old["seed"], old["frame"]))
         return _Picks(talker, predictor, self.noise(old["seed"], old["frame"]))
 
 
@@ -194,26 +190,9 @@ class _Picks:
     def __init__(self, talker: Settings, predictor: Settings, noise: Noise) -> None:
         self._talker, self._predictor, self._noise = talker, predictor, noise
 
-    def __call__(self, logits: Tensor, codebook: int) -> Tensor:
+    def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
         settings = self._predictor if codebook else self._talker
-        return draw(logits, settings, lambda ids: self._noise(codebook, ids))
-
-
-class _DevicePicks:
-    """The same in one kernel a codebook."""
-
-    def __init__(self, talker: Settings, predictor: Settings, noise: KeyedNoise) -> None:
-        self._talker, self._predictor, self._noise = talker, predictor, noise
-
-    def __call__(self, logits: Tensor, codebook: int) -> Tensor:
-        settings = self._predictor if codebook else self._talker
-        ids, _ = draw_ids(
-            *(logits, self._noise, codebook),
-            temperature=settings.temperature,
-            top_k=settings.top_k,
-            top_p=settings.top_p,
-        )
-        return ids
+        return draw_ids(logits, self._noise, codebook, settings, rules)[0]
 
 
 _SETTINGS: Final = {

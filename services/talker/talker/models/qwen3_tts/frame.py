@@ -14,7 +14,7 @@ from torch import Tensor
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.predictor import Pick
 from talker.models.qwen3_tts.prompt import NO_TEXT, Heard
-from talker.models.qwen3_tts.sampling import Rules
+from talker.models.qwen3_tts.sampling import Prohibitions
 from ttscommon.engine.nn import Attend
 
 
@@ -83,20 +83,25 @@ def embed_positions(
 
 
 def make_frame(
-    net: TalkerNet, rules: Rules, hidden: Tensor, history: History, penalty: Tensor, pick: Pick
+    net: TalkerNet,
+    never: Prohibitions,
+    hidden: Tensor,
+    history: History,
+    penalty: Tensor,
+    pick: Pick,
 ) -> Frame:
     """Choose the codes of the next frame from the backbone's state [rows, dim]."""
     raw = net.code0_logits(hidden)
-    code0 = pick(rules.constrain(raw, history.seen, history.made, penalty), 0)
+    code0 = pick(raw, 0, never.rules(history.seen, history.made, penalty))
     codes = torch.cat((code0[:, None], net.residuals(hidden, code0, pick)), 1)
     seen = history.seen.scatter(1, code0[:, None], True)
     bad = ~torch.isfinite(raw).all(-1)
-    return Frame(History(codes, seen, history.made + 1), code0 == rules.eos, bad)
+    return Frame(History(codes, seen, history.made + 1), code0 == never.eos, bad)
 
 
 def decode(
     net: TalkerNet,
-    rules: Rules,
+    never: Prohibitions,
     history: History,
     text: Tensor,
     positions: Tensor,
@@ -110,4 +115,4 @@ def decode(
     the backbone's cache; penalty: [rows] float32.
     """
     hidden = net.hidden(net.step_input(history.codes, text), positions, attend)
-    return make_frame(net, rules, hidden, history, penalty, pick)
+    return make_frame(net, never, hidden, history, penalty, pick)

@@ -7,17 +7,22 @@ the number of rows, so that a whole frame can be captured as one graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from talker.kernels.frame import attend_frame
 from talker.models.qwen3_tts.config import BackboneConfig
+from talker.sampling import Rules
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
 
-# (logits [rows, vocabulary] float32, codebook) -> ids [rows] int64
-Pick = Callable[[Tensor, int], Tensor]
+
+class Pick(Protocol):
+    """Chooses the ids of one codebook."""
+
+    def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
+        """logits: [rows, vocabulary] float32, `rules` not applied yet -> [rows] int64."""
 
 
 def predictor_config(c: BackboneConfig) -> DecoderConfig:

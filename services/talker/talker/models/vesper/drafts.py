@@ -34,7 +34,8 @@ from talker.models.vesper.net import MOVES, VesperNet
 from talker.runners.computation import Attend, Out, Rows, State
 from talker.runners.kv import LEAST_ROWS
 from talker.runners.padding import padded
-from talker.sampling.draw import choose, frame_keys, gumbels
+from talker.sampling.draw import choose
+from talker.sampling.noise import frame_keys, gumbels
 
 _AGAIN: Final = 16
 """Draws of a second, third, ... try begin here: further from the first than any codebook."""

@@ -21,7 +21,6 @@ from torch import Tensor
 from talker.family.base import CacheSpec, ModelSpec, Prepared
 from talker.family.chunker import ChunkSeconds
 from talker.family.leniency import Leniency
-from talker.kernels.sampling import Noise, draw_ids
 from talker.models.vesper.drafts import Drafts, Tolerance, near_in_pitch
 from talker.models.vesper.frame import MOVING, FrameChoice
 from talker.models.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
@@ -36,6 +35,7 @@ from talker.models.vesper.stream import (
 from talker.models.vesper.text import TextCodes
 from talker.runners.computation import Attend, Out, Prompts, Rows, State
 from talker.runners.model import TalkerModel
+from talker.sampling import Noise, Settings, draw_ids
 from talker.text.frontend import EnglishFrontend, Given, Utterance
 from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
 from ttscommon.engine.inflight import DeviceError
@@ -169,13 +169,11 @@ class Vesper(TalkerModel):
         count = len(raw["code"])
         logits = self._net.energy_logits(raw["hidden"], raw["move"], raw["code"])
         device = logits.device
-        energy, _ = draw_ids(
-            logits,
-            Noise(raw["seed"], raw["frame"]),
-            _ENERGY_DRAW,
-            temperature=torch.full((count,), self._sampling.energy_temperature, device=device),
-            top_k=torch.full((count,), self._sampling.top_k, device=device),
+        settings = Settings(
+            torch.full((count,), self._sampling.energy_temperature, device=device),
+            torch.full((count,), self._sampling.top_k, device=device),
         )
+        energy, _ = draw_ids(logits, Noise(raw["seed"], raw["frame"]), _ENERGY_DRAW, settings)
         codes = torch.stack([raw["code"], energy, *self._text_codes(raw["text"]).unbind(1)], 1)
         codes = torch.where(raw["silent"][:, None] > 0, self._silence, codes)
         logged = {name: raw[name].to(torch.uint8) for name in ("move", "window")}

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from talker.kernels.sampling import Noise, draw_ids
 from talker.models.vesper.net import VesperNet, moved
 from talker.runners.computation import Out, Rows, State
 from talker.runners.padding import padded
+from talker.sampling import Noise, Settings, draw_ids
 
 MOVE_DRAW: Final = -1
 CODE_DRAW: Final = 0
@@ -80,11 +80,10 @@ class FrameChoice:
         real, noise = len(left), Noise(old["seed"], old["frame"])
         move_logits = self._net.move_logits(hidden)[:real]
         allowed = move_logits + self._net.refused[refusal(old, left)]
-        move, _ = draw_ids(allowed, noise, MOVE_DRAW, temperature=old["move_temperature"])
+        move, _ = draw_ids(allowed, noise, MOVE_DRAW, Settings(old["move_temperature"]))
         logits = self._net.code0_logits(hidden, padded(move, len(hidden)))[:real]
-        code, finite = draw_ids(
-            logits, noise, CODE_DRAW, temperature=old["temperature"], top_k=old["top_k"]
-        )
+        settings = Settings(old["temperature"], old["top_k"])
+        code, finite = draw_ids(logits, noise, CODE_DRAW, settings)
         return _Chosen(move, code, finite & move_logits.isfinite().all(-1))
 
 

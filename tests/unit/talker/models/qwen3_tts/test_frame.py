@@ -22,7 +22,8 @@ from talker.models.qwen3_tts.frame import (
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.predictor import CodePredictor, Scratch
 from talker.models.qwen3_tts.prompt import Heard
-from talker.models.qwen3_tts.sampling import Rules
+from talker.models.qwen3_tts.sampling import Prohibitions
+from talker.sampling import Rules
 from ttscommon.engine.nn import dense_attention, padded_rows
 
 PAD, FRAMES = 0, 5
@@ -47,9 +48,9 @@ class Rows:
         return torch.stack(parts)
 
 
-def greedy(logits: Tensor, codebook: int) -> Tensor:
+def greedy(logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
     del codebook
-    return logits.argmax(-1)
+    return (logits if rules is None else rules.applied(logits)).argmax(-1)
 
 
 def run(net: TalkerNet, first: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,7 +64,7 @@ def run(net: TalkerNet, first: Tensor, texts: Tensor) -> tuple[Tensor, Tensor]:
     codes = torch.zeros(rows, 16, dtype=torch.int64)
     codes[: len(first)] = first
     history = History(codes, history.seen, history.made)
-    rules, cache = Rules.of(net.config.talker_config), Rows(rows)
+    rules, cache = Prohibitions.of(net.config.talker_config), Rows(rows)
     found, penalty = [], torch.full((rows,), 1.05)
     text = torch.zeros(rows, FRAMES, dtype=torch.int64)
     text[: len(first)] = texts
@@ -106,8 +107,8 @@ def test_the_predictors_bits_do_not_depend_on_its_batch_at_published_widths() ->
     hidden, first = torch.randn(12, 2048), torch.randn(12, 2048)
     kept: list[Tensor] = []
 
-    def pick(logits: Tensor, codebook: int) -> Tensor:
-        del codebook
+    def pick(logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
+        del codebook, rules
         kept.append(logits)
         return logits.argmax(-1)
 
@@ -134,7 +135,7 @@ def test_a_successor_that_prefills_goes_on_as_its_predecessor(net: TalkerNet) ->
             x, torch.arange(FRAMES), lambda _, q, k, v: dense_attention(q, k, v, visible)
         )
         history = heard_so_far(net, codes[:-1])
-        rules = Rules.of(net.config.talker_config)
+        rules = Prohibitions.of(net.config.talker_config)
         frame = make_frame(net, rules, states[-1:], history, torch.tensor([1.05]), greedy)
     assert frame.history.codes[0].tolist() == codes[-1].tolist()
     assert int(frame.history.made) == FRAMES
@@ -149,10 +150,11 @@ def test_history_remembers_what_was_heard(net: TalkerNet) -> None:
 
 
 def ended(net: TalkerNet, hidden: Tensor, choice: int) -> Frame:
-    def pick(logits: Tensor, codebook: int) -> Tensor:
+    def pick(logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
+        del rules
         return torch.full((len(logits),), choice if codebook == 0 else 3)
 
-    rows, rules = len(hidden), Rules.of(net.config.talker_config)
+    rows, rules = len(hidden), Prohibitions.of(net.config.talker_config)
     return make_frame(net, rules, hidden, new_history(net, rows), torch.ones(rows), pick)
 
 

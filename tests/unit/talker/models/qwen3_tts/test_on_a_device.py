@@ -72,7 +72,7 @@ def without_values() -> Any:
     with torch.device("meta"):
         family._net = type(net)(net.config)
     family._net.eval().requires_grad_(False)
-    family._rules = type(family._rules).of(net.config.talker_config, META)
+    family._never = type(family._never).of(net.config.talker_config, META)
     return family, cache
 
 

@@ -14,9 +14,10 @@ from torch import Tensor, empty
 from torch import bool as torch_bool
 from torch import int64 as torch_int64
 
-from talker.kernels.rules import Rules
+from talker.sampling.noise import Noise
+from talker.sampling.rules import Rules
+from talker.sampling.settings import Settings
 
-MOST_IDS: Final = 8192
 _WIDE: Final = 2048
 
 _GOLDEN: tl.constexpr = tl.constexpr(0x9E3779B97F4A7C15)
@@ -144,16 +145,9 @@ def sample_rows(
 
 
 def sample(
-    logits: Tensor,
-    seed: Tensor,
-    frame: Tensor,
-    draw: int,
-    temperature: Tensor,
-    top_k: Tensor | None,
-    top_p: Tensor | None,
-    rules: Rules | None,
+    logits: Tensor, noise: Noise, draw: int, settings: Settings, rules: Rules | None
 ) -> tuple[Tensor, Tensor]:
-    """See talker.kernels.sampling.draw_ids; at most MOST_IDS ids."""
+    """See talker.sampling.draw.draw_ids; at most MOST_IDS ids."""
     rows, vocabulary = logits.shape
     ids = empty(rows, dtype=torch_int64, device=logits.device)
     finite = empty(rows, dtype=torch_bool, device=logits.device)
@@ -161,12 +155,12 @@ def sample(
     block = triton.next_power_of_2(vocabulary)
     sample_rows[(rows,)](
         logits,
-        seed,
-        frame,
+        noise.seed,
+        noise.frame,
         draw,
-        temperature,
-        unused if top_k is None else top_k,
-        unused if top_p is None else top_p,
+        settings.temperature,
+        unused if settings.top_k is None else settings.top_k,
+        unused if settings.top_p is None else settings.top_p,
         unused if rules is None else rules.seen,
         unused if rules is None else rules.made,
         unused if rules is None else rules.penalty,
@@ -179,8 +173,8 @@ def sample(
         -1 if rules is None else rules.end,
         0 if rules is None else rules.least_frames,
         HAS_RULES=rules is not None,
-        HAS_TOP_K=top_k is not None,
-        HAS_TOP_P=top_p is not None,
+        HAS_TOP_K=settings.top_k is not None,
+        HAS_TOP_P=settings.top_p is not None,
         BLOCK=block,
         num_warps=8 if block >= _WIDE else 4,
     )
