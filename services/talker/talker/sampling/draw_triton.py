@@ -125,6 +125,7 @@ def sample_rows(
     if HAS_RULES:
         known = tl.load(seen + row.to(tl.int64) * seen_stride + ids, mask=inside, other=0) != 0
         penalty = tl.load(penalties + row)
+        penalty = tl.where(penalty > 0.0, penalty, 1.0)  # of a row of padding: 0
         x = tl.where(known, tl.where(x < 0, x * penalty, x / penalty), x)
         never = tl.load(suppressed + ids, mask=inside, other=1) != 0
         early = tl.load(made + row) < least_frames
