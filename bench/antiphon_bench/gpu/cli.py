@@ -11,6 +11,7 @@ import typer
 
 from antiphon_bench.gpu import report as reports
 from antiphon_bench.gpu import stack
+from antiphon_bench.gpu.bundle import PYTHON
 from antiphon_bench.gpu.bundle import bundle as write_bundle
 from antiphon_bench.gpu.records import Point, Records
 
@@ -167,7 +168,12 @@ def report(out: Out = _OUT) -> None:
 def bundle(
     target: Path = Path("build/antiphon-gpu.tar.gz"),
     wheels: Annotated[bool, typer.Option(help="With the packages that are needed.")] = True,
+    sources: Annotated[bool, typer.Option(help="With our own sources.")] = True,
+    python: Annotated[str, typer.Option(help="The machine's Python.")] = PYTHON,
+    present: Annotated[list[str] | None, typer.Option(help="A package it has; repeatable.")] = None,
 ) -> None:
     """Pack what a machine without a network needs; the only one that uses the network."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    typer.echo(f"{target}: {write_bundle(target, wheels=wheels)} bytes")
+    told = {"wheels": wheels, "sources": sources}
+    size = write_bundle(target, python=python, present=present or (), **told)
+    typer.echo(f"{target}: {size} bytes")
