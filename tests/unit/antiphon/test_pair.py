@@ -48,7 +48,8 @@ async def test_both_take_work_before_the_process_says_so_and_either_ends_both() 
     announced: list[str] = []
     merged = pair.Merged()
     stages = ("talker", "vocoder")
-    halves = [pair.Half(whole, stage, announced.append, merged) for stage in stages]
+    building = pair.Building()
+    halves = [pair.Half(whole, stage, announced.append, merged, building) for stage in stages]
     for half in halves:
         half.watch("engine", 60.0)
         half.ready_when("bus", lambda: False)
@@ -100,6 +101,25 @@ async def test_a_stage_that_fails_takes_the_other_along(monkeypatch: pytest.Monk
     with pytest.raises(ExceptionGroup):
         await pair.serve(whole, *pair.load_settings({}))
     assert ended == ["vocoder"]
+
+
+async def test_stages_are_built_one_after_another_and_work_when_both_are_there() -> None:
+    whole, merged, building = Service("pair", TalkerSettings()), pair.Merged(), pair.Building()
+    seen: list[str] = []
+
+    async def starts(stage: str) -> None:
+        half = pair.Half(whole, stage, seen.append, merged, building)
+        async with half.building():
+            seen.append(f"{stage} builds")
+            await asyncio.sleep(0)
+            seen.append(f"{stage} is built")
+        seen.append("works")
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as both:
+        for stage in ("talker", "vocoder"):
+            both.create_task(starts(stage))
+    built = ["vocoder builds", "vocoder is built", "talker builds", "talker is built"]
+    assert seen == [*built, "works", "works"]
 
 
 def test_pairs_have_as_many_talkers_as_vocoders() -> None:

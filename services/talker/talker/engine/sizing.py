@@ -1,4 +1,4 @@
-"""How many KV blocks a talker gets: as told, by number or bytes, or what its device has room for."""
+"""How many KV blocks a talker gets: as told, or as many as its device has room for."""
 
 from __future__ import annotations
 
