@@ -10,8 +10,8 @@ from typing import Any, Final
 from antiphon_bench.gpu.records import Point, Records
 
 SUBCOMMANDS: Final = (
-    *("bandwidth", "check", "step", "host", "prefill", "predictor", "codec"),
-    *("bus", "open", "closed", "profile"),
+    *("bandwidth", "check", "profile-1", "profile-64", "step", "predictor", "codec", "engine"),
+    *("open", "open-apart", "closed", "closed-apart", "bus", "host", "prefill", "all"),
 )
 
 

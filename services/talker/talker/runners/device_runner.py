@@ -47,6 +47,7 @@ class DeviceRunner:
         self, model: Computation, rows: int, blocks: int, device: Device, depth: int = 1
     ) -> None:
         self.depth = depth
+        self.blocks = blocks
         self.width = 1  # a recorded step has one position a row
         self._model, self._device = model, device
         self._buffers = Buffers(device)
