@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from os import environ as environment
 from typing import Final, TypeVar
 
@@ -94,8 +94,10 @@ class Half(Service):
         self._whole, self._announce, self._metrics = whole, announced, metrics
         self._building = building
 
-    def building(self) -> AbstractAsyncContextManager[None]:
-        return self._building.of(self.name)
+    @asynccontextmanager
+    async def building(self) -> AsyncIterator[None]:
+        async with self._building.of(self.name):
+            yield
 
     def export(self, metrics: CollectorRegistry) -> None:
         self._metrics.registries.append(metrics)

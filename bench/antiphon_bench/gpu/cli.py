@@ -211,8 +211,8 @@ def _loads(name: str, plan: stack.Plan, out: Path, keys: Sequence[Point], most: 
             return
         with stack.running(plan) as served:
             least_s = plan.duration_s + plan.warmup_s
-            told = {"spent_s": spent_s(), "least_s": least_s}
-            done = records.fill(keys, partial(measure, plan, served), most, **told)
+            one = partial(measure, plan, served)
+            done = records.fill(keys, one, most, spent_s=spent_s(), least_s=least_s)
         _said(name, done)
 
 

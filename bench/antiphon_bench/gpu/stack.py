@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from antiphon_bench.run import run_together
 
 # A subcommand's own minutes are over before that.
 _START_S: Final = 420.0
-_GATEWAYS_S: Final = 30.0
+_SERVICES_S: Final = 30.0
 _STOP_S: Final = 20.0
 
 
@@ -51,6 +51,12 @@ class Plan:
     gateways: int = 2
     kv_bytes: int | None = None
     apart: bool = False
+
+    @property
+    def services(self) -> int:
+        """Processes that say when they are ready."""
+        apart = self.apart or self.checkpoint is None
+        return self.gateways + (2 if apart else 1)
 
     def arguments(self, port: int) -> list[str]:
         command = [sys.executable, "-m", "antiphon", "up", "--port", str(port), "--json"]
@@ -89,21 +95,21 @@ class Served:
     metrics: Sequence[str]
 
     @classmethod
-    def of(cls, log: Path, gateways: int) -> Self:
-        """What the services told of their ports; raises RuntimeError without all gateways."""
-        until = time.monotonic() + _GATEWAYS_S
+    def of(cls, log: Path, services: int) -> Self:
+        """What so many services told of their ports; raises RuntimeError without all of them."""
+        until = time.monotonic() + _SERVICES_S
         while time.monotonic() < until:
             ready = list(_ready(log.read_text().splitlines()))
-            urls = [f"http://127.0.0.1:{one['http']}" for one in ready if "http" in one]
-            if len(urls) >= gateways:
+            if len(ready) >= services:
+                urls = [f"http://127.0.0.1:{one['http']}" for one in ready if "http" in one]
                 metrics = [f"http://127.0.0.1:{one['admin']}/metrics" for one in ready]
                 return cls(urls, metrics)
             time.sleep(0.2)
-        raise RuntimeError(f"{gateways} gateways were not ready within {_GATEWAYS_S:g} s")
+        raise RuntimeError(f"{services} services were not ready within {_SERVICES_S:g} s")
 
     def counts(self) -> dict[str, float]:
         """Launches by path, evictions and refusals so far, of all services."""
-        found: Counter[str] = Counter()
+        found: defaultdict[str, float] = defaultdict(float)
         for url in self.metrics:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 page = answer.read().decode()
@@ -206,7 +212,7 @@ def running(plan: Plan) -> Iterator[Served]:
         )
         try:
             _until_ready(stack, f"http://127.0.0.1:{port}")
-            yield Served.of(plan.out / "stack.log", plan.gateways)
+            yield Served.of(plan.out / "stack.log", plan.services)
         finally:
             stack.send_signal(signal.SIGTERM)
             try:

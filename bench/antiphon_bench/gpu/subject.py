@@ -24,7 +24,7 @@ from talker.models.qwen3_tts.synthetic.sizes import (
     codec_config,
     model_config,
 )
-from talker.models.qwen3_tts.synthetic.write import vocabulary, write_tokenizer
+from talker.models.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.runners.device_runner import DeviceRunner
 from ttscommon.engine.device.device import Cuda, Device, Host, Work

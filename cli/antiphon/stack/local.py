@@ -263,7 +263,7 @@ class LocalStack:
             f"{PREFIX}DEVICE": config.device,
             **_ONE_THREAD,
         }
-        programs = self._gateways(folder, gateway)
+        programs = self._gateway_programs(folder, gateway)
         if config.engine == "null":
             return [
                 *programs,
@@ -283,7 +283,7 @@ class LocalStack:
             programs += [self._service(program.stage, name, folder, environ) for name in names]
         return programs
 
-    def _gateways(self, folder: Path, environ: Mapping[str, str]) -> list[ServiceProgram]:
+    def _gateway_programs(self, folder: Path, environ: Mapping[str, str]) -> list[ServiceProgram]:
         """The first at the port that was asked for, the others at free ones."""
         names = ["gateway", *(f"gateway-{n}" for n in range(2, self.config.gateways + 1))]
         free = {**environ, f"{PREFIX}PORT": "0"}

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from antiphon_bench.gpu import bundle as bundles
 from antiphon_bench.gpu.bundle import NoWheel, bundle, fetch, pins
 from antiphon_bench.gpu.closure import LEFT_OUT, OURS, closure
 from antiphon_bench.gpu.offline import SOURCES
@@ -125,7 +124,7 @@ def test_what_has_no_wheel_is_built_and_must_run_anywhere(
         text = "ERROR: No matching distribution found for nkeys==0.2.1\n" if missing else ""
         return subprocess.CompletedProcess(command, int(missing), "", text)
 
-    monkeypatch.setattr(bundles.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     fetch(["nkeys==0.2.1", "numpy==2.4.6"], tmp_path, "3.13")
     assert (tmp_path / made).exists()
     assert ran[-1][-1] == "nkeys==0.2.1"
