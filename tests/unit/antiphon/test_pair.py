@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 import antiphon
 from antiphon import pair
 from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.broker import BrokerProgram, Credentials
+from antiphon.stack.child import Child
 from talker.settings import TalkerSettings
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
@@ -131,6 +133,16 @@ def test_the_stack_hands_a_stage_s_settings_to_its_half() -> None:
     environ = {"vocoder": {"ANTIPHON_SLOTS": "9"}, "gateway": {"ANTIPHON_PORT": "1"}}
     stack = LocalStack(StackConfig(pair=True, environ=environ))
     assert stack._of_stages() == {"ANTIPHON_VOCODER__SLOTS": "9"}
+
+
+def test_further_gateways_take_free_ports(tmp_path: Path) -> None:
+    stack = LocalStack(StackConfig(gateways=3, port=8000))
+    broker = Child(BrokerProgram("broker", tmp_path, Credentials()), lambda name, line: None)
+    broker.ports, stack.children["broker"] = {"nats": 4222}, broker
+    gateways = [one for one in stack._services(tmp_path) if one.module == "gateway"]
+    assert [one.name for one in gateways] == ["gateway", "gateway-2", "gateway-3"]
+    assert [one.environ["ANTIPHON_PORT"] for one in gateways] == ["8000", "0", "0"]
+    assert len({one.environ["ANTIPHON_RESUME_SECRET"] for one in gateways}) == 1
 
 
 def test_no_other_module_of_the_command_line_knows_the_stages() -> None:

@@ -23,7 +23,7 @@ from talker.runners.device_runner import DeviceRunner
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
-from ttscommon.engine.device.device import Device, Recorded
+from ttscommon.engine.device.device import Device, Host, Recorded
 from ttscommon.engine.device.late import Late
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate
@@ -130,6 +130,36 @@ def test_10000_turns_record_nothing_and_say_what_the_cpu_says(blocks: int) -> No
     assert serving.device.recordings == serving.recorded > 0
     assert serving.launches("eager") == 0
     assert serving.launches("graph") > 5_000
+
+
+def test_a_turn_makes_its_frames_once_whatever_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    family, made, prompts = on(Host()), list[int](), list[int]()
+    frames, hidden = Qwen3Tts.make_frames, Qwen3Tts.prompt_hidden
+
+    def made_frames(self: Qwen3Tts, slots: Tensor, *parts: Any) -> Any:
+        made.append(len(slots))
+        return frames(self, slots, *parts)
+
+    def prompt_hidden(self: Qwen3Tts, *parts: Any) -> Any:
+        prompts.append(1)
+        return hidden(self, *parts)
+
+    monkeypatch.setattr(Qwen3Tts, "make_frames", made_frames)
+    monkeypatch.setattr(Qwen3Tts, "prompt_hidden", prompt_hidden)
+    engine = Engine(family, blocks=200, slots=4, depth=1, limits=LIMITS, metrics=Metrics())
+    mixed = 0
+    for number in range(3):
+        request = asked(3, f"r{number}")
+        prepared = family.prepare(request)
+        units = list(prepared.read([Text(request.text)], final=True))
+        engine.open(prepared, None, units, final=True)
+        for _ in range(3):
+            made.clear()
+            prompts.clear()
+            engine.step()
+            assert len(made) == 1
+            mixed += bool(prompts) and number > 0
+    assert mixed >= 2, "prompts beside steps of others"
 
 
 def test_what_is_beyond_the_lattice_is_not_recorded_either() -> None:
