@@ -53,8 +53,8 @@ def bundle(
         if sources:
             for source in (*OURS.values(), "LICENSE"):
                 archive.add(ROOT / source, f"antiphon/{source}", filter=_kept)
-            archive.add(offline.__file__, "antiphon/run.py")
-            _write(archive, "antiphon/python", f"{python}\n")
+        archive.add(offline.__file__, "antiphon/run.py")
+        _write(archive, "antiphon/python", f"{python}\n")
         if wheels:
             fetch(pins(python, present), Path(folder), python)
             archive.add(folder, "antiphon/wheels")

@@ -41,7 +41,14 @@ def problems() -> list[str]:
         found.append(f"torch is not installed for {sys.executable}; the bundle does not bring it.")
     if find_spec("pip") is None and not (HERE / "site" / "complete").exists():
         found.append(f"{sys.executable} has no pip, which installs the packages.")
+    if not (sources() / SOURCES[-1]).is_dir():
+        found.append("The sources are not in this bundle: call it in their folder.")
     return found
+
+
+def sources() -> Path:
+    """Ours: beside this file, or where it is called if the bundle has none."""
+    return HERE if (HERE / SOURCES[-1]).is_dir() else Path.cwd()
 
 
 def install(site: Path) -> None:
@@ -60,7 +67,7 @@ def command() -> list[str]:
 def environment(site: Path) -> dict[str, str]:
     """Ours first, then the wheels, then the machine's own; programs of the wheels are found."""
     before = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
-    paths = [*(str(HERE / source) for source in SOURCES), str(site), *before]
+    paths = [*(str(sources() / source) for source in SOURCES), str(site), *before]
     programs = [str(site / "bin"), os.environ.get("PATH", os.defpath)]
     told = {"PYTHONPATH": os.pathsep.join(paths), "PATH": os.pathsep.join(programs)}
     return {**os.environ, **told}

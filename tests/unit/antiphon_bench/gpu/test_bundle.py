@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon_bench.gpu.bundle import NoWheel, bundle, fetch, pins
+from antiphon_bench.gpu.bundle import ROOT, NoWheel, bundle, fetch, pins
 from antiphon_bench.gpu.closure import LEFT_OUT, OURS, closure
 from antiphon_bench.gpu.offline import SOURCES
 
@@ -132,6 +132,22 @@ def test_what_has_no_wheel_is_built_and_must_run_anywhere(
     made = "nkeys-0.2.1-cp311-cp311-linux_x86_64.whl"
     with pytest.raises(NoWheel, match="this machine alone"):
         fetch(["nkeys==0.2.1"], tmp_path, "3.13")
+
+
+def test_without_sources_it_runs_those_of_the_folder_where_it_is_called(tmp_path: Path) -> None:
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    bundle(tmp_path / "b.tar.gz", wheels=False, sources=False, python=here)
+    with tarfile.open(tmp_path / "b.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    (tmp_path / "antiphon" / "site").mkdir()
+    (tmp_path / "antiphon" / "site" / "complete").touch()
+    command = [sys.executable, str(tmp_path / "antiphon" / "run.py"), "report"]
+    away = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert (away.returncode, "call it in their folder" in away.stderr) == (1, True)
+    told = [*command, "--out", str(tmp_path / "out")]
+    there = subprocess.run(told, check=False, capture_output=True, text=True, cwd=ROOT)
+    assert there.returncode == 0, there.stderr
+    assert (tmp_path / "out" / "report.md").exists()
 
 
 def test_another_python_than_the_bundle_s_is_told_so(tmp_path: Path) -> None:
