@@ -45,6 +45,9 @@ class _Instant:
         self.depth = depth
         self.width = 1
 
+    def record(self, streams: int, positions: int) -> None:
+        """Nothing is recorded."""
+
     def launch(self, rows: Sequence[Row]) -> Results:
         for row in rows:
             row.stream.stage(_discard)

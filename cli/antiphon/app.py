@@ -31,6 +31,9 @@ app = typer.Typer(
     add_completion=False,
 )
 
+_CPU_START_S = 120.0
+# Kernels are compiled and graphs recorded at the first start.
+_GPU_START_S = 400.0
 _URL = typer.Option("--url", envvar="ANTIPHON_URL", help="Where the gateway listens.")
 _DEFAULT_URL = "http://127.0.0.1:8000"
 _ENGINES = ("talker", "vocoder")
@@ -84,6 +87,9 @@ def up(
     pair: Annotated[
         bool, typer.Option("--pair", help="Talker and vocoder in one process, to share a GPU.")
     ] = False,
+    gateways: Annotated[
+        int, typer.Option(min=1, max=64, help="Gateways; those beyond the first take free ports.")
+    ] = 1,
     device: Annotated[str, typer.Option(help="Where engines compute: cpu, cuda, cuda:1.")] = "cpu",
     brokers: Annotated[int, typer.Option(help="1, or 3 for a local cluster with replicas.")] = 1,
     broker_port: Annotated[
@@ -117,6 +123,8 @@ def up(
         port=port,
         broker_port=broker_port,
         brokers=3 if brokers == 3 else 1,
+        gateways=gateways,
+        start_timeout_s=_CPU_START_S if device == "cpu" else _GPU_START_S,
         talkers=talkers,
         vocoders=vocoders,
         pair=pair,

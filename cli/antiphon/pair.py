@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from os import environ as environment
 from typing import Final, TypeVar
 
@@ -57,16 +58,46 @@ def _series(sample: Sample) -> tuple[str, ...]:
     return (sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items())))
 
 
+class Building:
+    """Stages that are built one after another, and used when all of them are there.
+
+    The vocoder comes first: a talker's cache takes most of the memory that is left. Neither works
+    while the other records its graphs.
+    """
+
+    def __init__(self) -> None:
+        self._vocoder, self._all = asyncio.Event(), asyncio.Barrier(len(_STAGES))
+
+    @asynccontextmanager
+    async def of(self, stage: str) -> AsyncIterator[None]:
+        if stage == "talker":
+            await self._vocoder.wait()
+        yield
+        self._vocoder.set()
+        await self._all.wait()
+
+
 class Half(Service):
     """A stage's view of the service that both live in: the same end, health under its own name."""
 
     def __init__(
-        self, whole: Service, stage: str, announced: Callable[[str], None], metrics: Merged
+        self,
+        whole: Service,
+        stage: str,
+        announced: Callable[[str], None],
+        metrics: Merged,
+        building: Building,
     ) -> None:
         """announced: called with the stage as soon as it takes work."""
         super().__init__(stage, whole.settings)
         self.stopping = whole.stopping
         self._whole, self._announce, self._metrics = whole, announced, metrics
+        self._building = building
+
+    @asynccontextmanager
+    async def building(self) -> AsyncIterator[None]:
+        async with self._building.of(self.name):
+            yield
 
     def export(self, metrics: CollectorRegistry) -> None:
         self._metrics.registries.append(metrics)
@@ -93,7 +124,7 @@ class Half(Service):
 
 async def serve(service: Service, talking: TalkerSettings, vocoding: VocoderSettings) -> None:
     """Run both stages until the service stops; what ends one ends the other."""
-    waiting, merged = set(_STAGES), Merged()
+    waiting, merged, building = set(_STAGES), Merged(), Building()
     registry = CollectorRegistry()
     registry.register(merged)
     service.export(registry)
@@ -104,7 +135,7 @@ async def serve(service: Service, talking: TalkerSettings, vocoding: VocoderSett
             service.announce()
 
     async with asyncio.TaskGroup() as both:
-        halves = [Half(service, stage, announced, merged) for stage in _STAGES]
+        halves = [Half(service, stage, announced, merged, building) for stage in _STAGES]
         both.create_task(talker.service.serve(halves[0], talking))
         both.create_task(vocoder.service.serve(halves[1], vocoding))
 

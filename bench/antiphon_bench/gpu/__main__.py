@@ -1,5 +1,9 @@
 """`python -m antiphon_bench.gpu SUBCOMMAND`."""
 
+from antiphon_bench.gpu import minutes
 from antiphon_bench.gpu.cli import app
 
-app()
+# Processes that the loads spawn import this module too.
+if __name__ == "__main__":
+    minutes.count_start()
+    app()

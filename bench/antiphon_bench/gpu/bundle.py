@@ -1,33 +1,62 @@
-"""What a machine without a network needs besides Python 3.12, torch and triton, in one archive."""
+"""What a machine without a network needs besides Python, torch and Triton, in one archive."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Collection, Sequence
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from antiphon_bench.gpu import offline
+from antiphon_bench.gpu.closure import LEFT_OUT, OURS, PRESENT, closure
+
 ROOT: Final = Path(__file__).resolve().parents[3]
 MOST_BYTES: Final = 60_000_000
-# There already, or of no use to a measurement.
-_LEFT_OUT: Final = ("torch", "triton", "setuptools", "sympy", "networkx", "nvidia", "sentencex")
-_SOURCES: Final = ("libs", "services", "cli", "bench", "voices/vesper", "pyproject.toml", "LICENSE")
-_PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux2014_x86_64")
+PYTHON: Final = "3.12"
+_CACHES: Final = ("__pycache__", ".egg-info", ".mypy_cache")
+# pip takes wheels of exactly the platforms that it is told.
+_PLATFORMS: Final = (
+    *(f"manylinux_2_{minor}_x86_64" for minor in (28, 27, 26, 24, 17)),
+    *("manylinux2014_x86_64", "manylinux1_x86_64"),
+)
+_NO_WHEEL: Final = re.compile(r"No matching distribution found for (\S+)")
 
 
 class TooLarge(Exception):
     """The archive would not fit."""
 
 
-def bundle(target: Path, *, wheels: bool = True, most: int = MOST_BYTES) -> int:
-    """Write sources and wheels; returns the bytes. Raises TooLarge, CalledProcessError."""
+class NoWheel(Exception):
+    """A package has no wheel, and none can be built that runs elsewhere."""
+
+
+def bundle(
+    target: Path,
+    *,
+    wheels: bool = True,
+    sources: bool = True,
+    python: str = PYTHON,
+    present: Collection[str] = (),
+    most: int = MOST_BYTES,
+) -> int:
+    """Write sources, wheels and what runs them; returns the bytes.
+
+    present: packages that the machine has, besides torch and Triton. Raises TooLarge, NoWheel or
+    CalledProcessError.
+    """
     with TemporaryDirectory() as folder, tarfile.open(target, "w:gz") as archive:
-        for source in _SOURCES:
-            archive.add(ROOT / source, f"antiphon/{source}", filter=_kept)
+        if sources:
+            for source in (*OURS.values(), "LICENSE"):
+                archive.add(ROOT / source, f"antiphon/{source}", filter=_kept)
+        archive.add(offline.__file__, "antiphon/run.py")
+        _write(archive, "antiphon/python", f"{python}\n")
         if wheels:
-            _download(Path(folder))
+            fetch(pins(python, present), Path(folder), python)
             archive.add(folder, "antiphon/wheels")
     size = target.stat().st_size
     if size > most:
@@ -36,25 +65,59 @@ def bundle(target: Path, *, wheels: bool = True, most: int = MOST_BYTES) -> int:
     return size
 
 
-def pins() -> list[str]:
-    """What is served and measured with, at the versions of the locks."""
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
-    lines += [
-        line
-        for line in (ROOT / "requirements-dev.txt").read_text().splitlines()
-        if line.startswith(("typer", "rich", "matplotlib", "psutil", "aiohttp", "jinja2"))
-    ]
-    return [line for line in lines if line and line[0] != "#" and not line.startswith(_LEFT_OUT)]
+def pins(python: str = PYTHON, present: Collection[str] = ()) -> list[str]:
+    """All that is served and measured with, closed over what it needs."""
+    absent = PRESENT | LEFT_OUT | frozenset(present)
+    return [f"{name}=={version}" for name, version in closure(python, absent).items()]
 
 
-def _download(folder: Path) -> None:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", str(folder)]
-    command += ["--only-binary=:all:", "--python-version", "3.12", "--implementation", "cp"]
+def fetch(wanted: Sequence[str], folder: Path, python: str) -> None:
+    """Wheels of these into `folder`: downloaded, or built where there is none.
+
+    Raises NoWheel or CalledProcessError.
+    """
+    left, built = list(wanted), []
+    while missing := _download(left, folder, python):
+        left.remove(missing)
+        built.append(missing)
+    for pin in built:
+        _build(pin, folder)
+
+
+def _download(wanted: Sequence[str], folder: Path, python: str) -> str | None:
+    """The first that has no wheel, if any has none; otherwise all of them are there."""
+    command = [*_pip(), "download", "--quiet", "--no-deps", "-d", str(folder)]
+    command += ["--only-binary=:all:", "--python-version", python, "--implementation", "cp"]
     for platform in _PLATFORMS:
         command += ["--platform", platform]
-    subprocess.run([*command, *pins()], check=True)
+    done = subprocess.run([*command, *wanted], check=False, capture_output=True, text=True)
+    if done.returncode == 0:
+        return None
+    if (found := _NO_WHEEL.search(done.stderr)) and found[1] in wanted:
+        return found[1]
+    raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
+
+
+def _build(pin: str, folder: Path) -> None:
+    """A wheel from the sources; it has to be for any machine, as it is built on this one."""
+    with TemporaryDirectory() as place:
+        command = [*_pip(), "wheel", "--quiet", "--no-deps", "-w", place, pin]
+        subprocess.run(command, check=True)
+        [wheel] = Path(place).glob("*.whl")
+        if not wheel.name.endswith("-none-any.whl"):
+            raise NoWheel(f"{pin} has no wheel, and {wheel.name} is for this machine alone")
+        (folder / wheel.name).write_bytes(wheel.read_bytes())
+
+
+def _pip() -> list[str]:
+    return [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+
+
+def _write(archive: tarfile.TarFile, name: str, text: str) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(text.encode())
+    archive.addfile(member, BytesIO(text.encode()))
 
 
 def _kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    cached = ("__pycache__", ".egg-info", ".mypy_cache")
-    return None if any(part in member.name for part in cached) else member
+    return None if any(part in member.name for part in _CACHES) else member

@@ -8,9 +8,12 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from antiphon_bench.gpu.both import BATCH_FRAMES
 from antiphon_bench.gpu.records import Point
 from antiphon_bench.gpu.subject import Subject, seconds
+from ttscommon.engine.device.device import exact_products
 from ttscommon.engine.device.launches import Prepared
+from ttscommon.wire.fields import Array
 from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
 from vocoder.codecs.room import Shape
 
@@ -26,6 +29,12 @@ class Codecs:
     def codec(self) -> Qwen3DeviceCodec:
         return self.subject.codec(min(64, self.rows))
 
+    def for_streams(self, streams: int) -> Qwen3DeviceCodec:
+        """One for so many streams at once, recorded as a vocoder's."""
+        codec = self.subject.codec(streams, BATCH_FRAMES)
+        codec.warm_up([])
+        return codec
+
     def pieces(self) -> Iterator[Point]:
         for batch in (1, 4, 16, 64):
             for frames in (1, 2, 4, 16):
@@ -36,30 +45,58 @@ class Codecs:
         """Pieces of `frames` frames of a batch of streams, states read and written."""
         shape, runs = Shape(point["batch"], point["frames"]), max(1, self.runs // 4)
         of, device = self.codec.launches, self.subject.device
-        return {
+        found = {
             "seconds": seconds(device, self._filled(of.recorded(shape), shape).run, runs),
             "eager_seconds": seconds(device, self._filled(of.eager(shape), shape).run, runs),
         }
+        exact_products(False)
+        try:
+            eager = self._filled(of.eager(shape), shape).run
+            return {**found, "eager_tf32_seconds": seconds(device, eager, runs)}
+        finally:
+            exact_products()
 
     def difference(self) -> float:
         """Share of bytes that a recorded step gives otherwise than the same step at once."""
         shape, of = Shape(min(4, self.rows), 2), self.codec.launches
-        recorded = self._result(of.recorded(shape), shape)
-        at_once = self._result(of.eager(shape), shape)
+        recorded = self._result(self.codec, of.recorded(shape), shape)
+        at_once = self._result(self.codec, of.eager(shape), shape)
         return float((recorded != at_once).float().mean())
 
-    def _result(self, prepared: Prepared, shape: Shape) -> torch.Tensor:
+    def from_the_cpu(self) -> float:
+        """Most steps of int16 by which samples differ from those of the same weights on the CPU."""
+        shape, cpu = Shape(1, 4), self.subject.on_cpu(self.codec)
+        return _steps(self._samples(self.codec, shape), self._samples(cpu, shape))
+
+    def across_shapes(self) -> float:
+        """Most steps of int16 by which a stream's samples differ with the batch it is in."""
+        alone = self._samples(self.codec, Shape(1, 4))
+        batches = [rows for rows in (1, 2, 4, 16, 64) if rows <= self.rows]
+        found = [self._samples(self.codec, Shape(rows, 4))[:1] for rows in batches]
+        return max(_steps(samples, alone) for samples in found)
+
+    def _samples(self, codec: Qwen3DeviceCodec, shape: Shape) -> Array:
+        """Of a step from blank states, [rows, samples], as float32."""
+        prepared = codec.launches.eager(shape)
+        packed = self._result(codec, prepared, shape)
+        assert prepared.result.layout is not None
+        return prepared.result.layout.unpack(packed.cpu().numpy())["samples"]
+
+    @torch.inference_mode()
+    def _result(self, codec: Qwen3DeviceCodec, prepared: Prepared, shape: Shape) -> torch.Tensor:
         """What a step from states of zeros gives."""
-        for tensor in self.codec.resident.tensors.values():
+        device = codec._device
+        for tensor in codec.resident.tensors.values():
             tensor.zero_()
-        self.subject.device.submit(self._filled(prepared, shape).run)
-        self.subject.device.mark().wait()
+        device.submit(self._filled(prepared, shape).run)
+        device.mark().wait()
         assert prepared.result.out is not None
         return prepared.result.out.clone()
 
     def _filled(self, prepared: Prepared, shape: Shape) -> Prepared:
-        field = self.codec.spec.frame["codes"]
-        drawn = np.random.default_rng(0).integers(0, field.limit or 1, (*shape, *field.shape))
+        field, g = self.codec.spec.frame["codes"], np.random.default_rng(0)
+        # Row by row: a stream's codes are the same in every batch.
+        drawn = g.integers(0, field.limit or 1, (*shape, *field.shape))
         told = {
             "slots": np.arange(shape.rows),
             "fresh": np.zeros(shape.rows, bool),
@@ -68,3 +105,8 @@ class Codecs:
         }
         prepared.inputs.fill(told)
         return prepared
+
+
+def _steps(one: Array, other: Array) -> float:
+    """The largest difference, in steps of int16."""
+    return float(32767 * np.abs(one.astype(np.float64) - other.astype(np.float64)).max())

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import torch
 
+from antiphon_bench.gpu import checks, turns
+from antiphon_bench.gpu.both import Both
 from antiphon_bench.gpu.codecs import Codecs
 from antiphon_bench.gpu.records import Point
 from antiphon_bench.gpu.subject import Subject, bandwidth, parameter_bytes, seconds
 from talker.engine.sizing import block_bytes
 from talker.family.blocks import blocks_for
-from talker.kernels.attention import attend, attend_plain, decode_tiles, prompt_tiles
+from talker.kernels.attention import prompt_tiles
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.runners.device_runner import DeviceRunner
 from talker.runners.launches import TABLE, Shape
@@ -26,6 +28,8 @@ from ttscommon.engine.kernels.choice import only
 BATCHES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _POSITION: Final = 300  # of a decode step: half a minute of speech behind its text
 _RUNS: Final = 20
+_LOOP_S: Final = 15.0
+_LENGTHS: Final = (25, 50, 75, 100)  # frames of a request: 2 to 8 s
 
 
 class Engines:
@@ -37,6 +41,7 @@ class Engines:
         self._family: Qwen3Tts | None = None
         self._runner: DeviceRunner | None = None
         self.codecs = Codecs(subject, rows, runs)
+        self.duration_s, self.lengths = _LOOP_S, _LENGTHS
 
     @property
     def family(self) -> Qwen3Tts:
@@ -54,6 +59,9 @@ class Engines:
 
     def batches(self) -> Iterator[Point]:
         yield from ({"batch": size} for size in BATCHES if size <= self.rows)
+
+    def loops(self) -> Iterator[Point]:
+        yield from ({"streams": size} for size in (1, 64, 256) if size <= self.rows)
 
     def prompts(self) -> Iterator[Point]:
         for batch in (1, 4, 16):
@@ -88,37 +96,37 @@ class Engines:
 
     def _least_bytes(self, batch: int) -> int:
         net, spec = self.family._net, self.family.spec
-        predictor = net.predictor
-        once = parameter_bytes(net.backbone, net.codec_head)
-        each_frame = predictor.residuals * parameter_bytes(predictor.decoder)
-        itemsize = self.family.cache_itemsize
-        cached = batch * blocks_for(_POSITION) * block_bytes(spec.caches, itemsize)
-        return once + each_frame + parameter_bytes(predictor.heads) + cached
+        predictor, size = net.predictor, self.subject.dtype.itemsize
+        once = parameter_bytes(net.backbone, net.codec_head, predictor.heads, most=size)
+        each_frame = predictor.residuals * parameter_bytes(predictor.decoder, most=size)
+        cached = batch * blocks_for(_POSITION) * block_bytes(spec.caches, size)
+        return once + each_frame + cached
 
-    @torch.inference_mode()
     def host(self, point: Point) -> Point:
-        """Host seconds of a step's launch, staged changes and blocks included."""
-        batch = point["batch"]
-        work, state = self.steps(batch), self.runner.state
-        prepared = self.runner.decodes.prepared(Shape(batch, batch, 512))
-        began = time.perf_counter()
-        for _ in range(self.runs):
-            for slot in range(batch):
-                state.write(slot, "known", 1)
-            state.flush()
-            told = {"slots": np.arange(batch), "positions": np.full(batch, _POSITION)}
-            prepared.inputs.fill(told)
-        took_s = (time.perf_counter() - began) / self.runs
-        self.subject.device.submit(work)
-        self.subject.device.mark().wait()
-        return {"seconds": took_s}
+        """Host time of a whole turn of the talker's engine: see `turns`."""
+        return turns.measured(self.family, self.runner, point["batch"], self.runs)
+
+    def engine(self, point: Point) -> Point:
+        """Both engines without a bus: see Both."""
+        streams = point["streams"]
+        codec = self.codecs.for_streams(streams)
+        return Both(self.family, self.ready_runner, codec, streams, self.lengths).measured(
+            self.duration_s
+        )
+
+    @cached_property
+    def ready_runner(self) -> DeviceRunner:
+        """With all recorded that turns of the engine come to."""
+        self.runner.record(self.rows, 512)
+        return self.runner
 
     @torch.inference_mode()
     def prefill(self, point: Point) -> Point:
-        """One recorded launch of `batch` prompts of `tokens` tokens each."""
+        """The backbone of one launch of `batch` prompts of `tokens` tokens each, recorded."""
         batch, tokens = point["batch"], point["tokens"]
         whole = 1 << (batch * tokens - 1).bit_length()
-        prompts = self.runner.prompts
+        assert self.runner.mixed is not None
+        prompts = self.runner.mixed.prompts
         prepared = prompts.prepared(Shape(batch, whole, 512))
         counts = [tokens] * batch
         told = {
@@ -161,27 +169,35 @@ class Engines:
     @torch.inference_mode()
     def check(self, point: Point) -> Point:
         """Kernels against their twins, or a recorded step against the same step run at once."""
-        return {"worst": getattr(self, f"_check_{point['what']}")()}
+        name = point["what"].replace(" ", "_").replace("/", "_")
+        return {"worst": getattr(self, f"_check_{name}")()}
 
-    CHECKS: Final = ("attention", "sampling", "predictor", "recorded", "codec")
+    CHECKS: Final = (
+        *("attention", "attention of a prompt", "attention 16/8/128"),
+        *("attention of a prompt 16/8/128", "sampling", "predictor", "recorded"),
+        *("codec", "codec against the CPU", "codec across shapes"),
+    )
 
     def _check_codec(self) -> float:
         return self.codecs.difference()
 
+    def _check_codec_against_the_CPU(self) -> float:  # noqa: N802
+        return self.codecs.from_the_cpu()
+
+    def _check_codec_across_shapes(self) -> float:
+        return self.codecs.across_shapes()
+
     def _check_attention(self) -> float:
-        where, dtype = self.subject.device.where, self.subject.dtype
-        g = torch.Generator(where).manual_seed(0)
+        return checks.attention(self.subject, (8, 2, 64), prompt=False)
 
-        def draw(*shape: int) -> torch.Tensor:
-            return torch.randn(shape, generator=g, dtype=dtype, device=where)
+    def _check_attention_of_a_prompt(self) -> float:
+        return checks.attention(self.subject, (8, 2, 64), prompt=True)
 
-        keys, values, q = draw(64 * 16, 2, 64), draw(64 * 16, 2, 64), draw(4, 8, 64)
-        tables = torch.randperm(64, generator=g, device=where).view(4, 16).to(torch.int32)
-        positions = torch.tensor([0, 17, 100, 255], device=where)
-        told = (q, keys, values, tables, decode_tiles(positions))
-        one = attend(*told, queries=1, most=256)
-        other = attend_plain(*told, queries=1, most=256)
-        return float((one.float() - other.float()).abs().max())
+    def _check_attention_16_8_128(self) -> float:
+        return checks.attention(self.subject, (16, 8, 128), prompt=False)
+
+    def _check_attention_of_a_prompt_16_8_128(self) -> float:
+        return checks.attention(self.subject, (16, 8, 128), prompt=True)
 
     def _check_sampling(self) -> float:
         """Share of ids that differ."""

@@ -39,13 +39,17 @@ class Records:
         measure: Callable[[Point], Point],
         minutes: float,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        spent_s: float = 0.0,
+        least_s: float = 0.0,
     ) -> bool:
         """Measure the points that are missing, until `minutes` are over; whether all are there.
 
         key: what tells a point from others; it is part of what is kept. No point is begun that
-        would, at the pace of the slowest so far, end too late.
+        would, at the pace of the slowest so far and of `least_s`, end too late. spent_s: of the
+        minutes already.
         """
-        began, slowest_s = clock(), 0.0
+        began, slowest_s = clock() - spent_s, least_s
         for key in self.missing(keys):
             started = clock()
             if started - began + slowest_s > 60 * minutes:

@@ -9,21 +9,27 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import cycle, islice
+from math import lcm
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
 import msgspec
 import numpy as np
+from prometheus_client.parser import text_string_to_metric_families
 
 from antiphon_bench.config import Arrivals, Closed, Poisson, RunConfig, Target
 from antiphon_bench.gpu.records import Point
 from antiphon_bench.results import RequestResult, read_lines
 from antiphon_bench.run import run_together
 
-_START_S: Final = 240.0
+# A subcommand's own minutes are over before that.
+_START_S: Final = 420.0
+_SERVICES_S: Final = 30.0
 _STOP_S: Final = 20.0
 
 
@@ -32,7 +38,8 @@ class Plan:
     """What runs, where, and for how long each load lasts.
 
     checkpoint: a folder with weights; None for fake engines that take no time at all. lengths:
-    frames that requests ask for.
+    frames that requests ask for. kv_bytes: of the talker's cache; its own choice if None. apart:
+    talker and vocoder in two processes instead of a pair.
     """
 
     out: Path
@@ -41,16 +48,29 @@ class Plan:
     duration_s: float
     warmup_s: float
     lengths: Sequence[int]
+    gateways: int = 2
+    kv_bytes: int | None = None
+    apart: bool = False
+
+    @property
+    def services(self) -> int:
+        """Processes that say when they are ready."""
+        apart = self.apart or self.checkpoint is None
+        return self.gateways + (2 if apart else 1)
 
     def arguments(self, port: int) -> list[str]:
         command = [sys.executable, "-m", "antiphon", "up", "--port", str(port), "--json"]
+        command += ["--gateways", str(self.gateways)]
         if self.checkpoint is None:
             return [*command, "--engine", "fake", "--curve", str(self._no_time())]
-        slots = "256"
-        settings = [f"{stage}.voice_dir={self.checkpoint}" for stage in ("talker", "vocoder")]
-        settings += [f"{stage}.{n}={slots}" for stage in ("talker", "vocoder") for n in _WIDTHS]
+        settings = [f"{stage}.voice_dir={self.checkpoint}" for stage in _STAGES]
+        settings += [f"{stage}.{name}={_STREAMS}" for stage in _STAGES for name in _WIDTHS]
+        settings.append(f"vocoder.batch_frames={_STREAMS}")
+        if self.kv_bytes is not None:
+            settings.append(f"talker.kv_bytes={self.kv_bytes}")
         told = [argument for setting in settings for argument in ("--set", setting)]
-        return [*command, "--pair", "--device", self.device, *told]
+        together = [] if self.apart else ["--pair"]
+        return [*command, *together, "--device", self.device, *told]
 
     def _no_time(self) -> Path:
         folder = self.out / "no-time"
@@ -61,31 +81,97 @@ class Plan:
         return folder
 
 
+_STAGES: Final = ("talker", "vocoder")
+_STREAMS: Final = 256
 _WIDTHS: Final = ("slots", "batch_streams")
+_COUNTED: Final = ("tts_launches_total", "tts_evictions_total", "tts_refused_total")
 
 
-def open_loop(plan: Plan, url: str, point: Point) -> Point:
+@dataclass(frozen=True)
+class Served:
+    """A running stack: URLs of its gateways, and of the metrics of all its services."""
+
+    urls: Sequence[str]
+    metrics: Sequence[str]
+
+    @classmethod
+    def of(cls, log: Path, services: int) -> Self:
+        """What so many services told of their ports; raises RuntimeError without all of them."""
+        until = time.monotonic() + _SERVICES_S
+        while time.monotonic() < until:
+            ready = list(_ready(log.read_text().splitlines()))
+            if len(ready) >= services:
+                urls = [f"http://127.0.0.1:{one['http']}" for one in ready if "http" in one]
+                metrics = [f"http://127.0.0.1:{one['admin']}/metrics" for one in ready]
+                return cls(urls, metrics)
+            time.sleep(0.2)
+        raise RuntimeError(f"{services} services were not ready within {_SERVICES_S:g} s")
+
+    def counts(self) -> dict[str, float]:
+        """Launches by path, evictions and refusals so far, of all services."""
+        found: defaultdict[str, float] = defaultdict(float)
+        for url in self.metrics:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                page = answer.read().decode()
+            for family in text_string_to_metric_families(page):
+                for sample in family.samples:
+                    if sample.name in _COUNTED:
+                        found[_what(sample.name, sample.labels)] += sample.value
+        return dict(found)
+
+
+def _ready(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The `service.ready` events of a log whose other lines may be anything."""
+    for line in lines:
+        try:
+            event = msgspec.json.decode(line[line.index("{") :])
+        except (ValueError, msgspec.DecodeError):
+            continue
+        if event.get("event") == "service.ready" and "admin" in event:
+            yield event
+
+
+def _what(name: str, labels: dict[str, str]) -> str:
+    short = name.removeprefix("tts_").removesuffix("_total")
+    return " ".join([short, *(labels[key] for key in ("stage", "path", "reason") if key in labels)])
+
+
+def open_loop(plan: Plan, served: Served, point: Point) -> Point:
     """Poisson arrivals at `rate` requests a second, in equal parts of each length."""
-    each = point["rate"] / len(plan.lengths)
-    return _load(plan, url, f"open-{point['rate']}", Poisson(rate=each))
+    parts = _parts(plan, served)
+    return _load(plan, served, f"open-{point['rate']}", Poisson(rate=point["rate"] / parts), parts)
 
 
-def closed_loop(plan: Plan, url: str, point: Point) -> Point:
+def closed_loop(plan: Plan, served: Served, point: Point) -> Point:
     """`listeners` users who ask again when they have received all."""
-    parts = min(len(plan.lengths), point["listeners"])
+    parts = min(_parts(plan, served), point["listeners"])
     users = Closed(concurrency=-(-point["listeners"] // parts), listen=False)
-    return _load(plan, url, f"closed-{point['listeners']}", users, parts)
+    return _load(plan, served, f"closed-{point['listeners']}", users, parts)
 
 
-def _load(plan: Plan, url: str, name: str, arrivals: Arrivals, parts: int = 0) -> Point:
-    lengths = plan.lengths[: parts or len(plan.lengths)]
-    configs = [_config(plan, url, arrivals, length, plan.out / name) for length in lengths]
+def _parts(plan: Plan, served: Served) -> int:
+    """Each length, and each gateway; the load is cut so that all get the same."""
+    return lcm(len(plan.lengths), len(served.urls))
+
+
+def _load(plan: Plan, served: Served, name: str, arrivals: Arrivals, parts: int) -> Point:
+    told = islice(zip(cycle(plan.lengths), cycle(served.urls)), parts)
+    out = plan.out / name
+    configs = [
+        _config(plan, url, arrivals, length, out / str(part), part)
+        for part, (length, url) in enumerate(told)
+    ]
+    before = served.counts()
     run_together(configs)
+    counts = {what: n - before.get(what, 0.0) for what, n in served.counts().items()}
     found = [one for config in configs for one in read_lines(config.out / "requests.jsonl")]
-    return figures([one for one in found if one.measured], plan.duration_s)
+    measured = figures([one for one in found if one.measured], plan.duration_s)
+    return {**measured, "counts": {what: int(n) for what, n in counts.items() if n}}
 
 
-def _config(plan: Plan, url: str, arrivals: Arrivals, length: int, out: Path) -> RunConfig:
+def _config(
+    plan: Plan, url: str, arrivals: Arrivals, length: int, out: Path, seed: int
+) -> RunConfig:
     # A request that nothing stops ends one frame before its limit.
     body = {} if plan.checkpoint is None else {"max_new_tokens": length + 1}
     voice = "default" if plan.checkpoint is None else "vivian"
@@ -96,8 +182,8 @@ def _config(plan: Plan, url: str, arrivals: Arrivals, length: int, out: Path) ->
         texts="short",
         warmup_s=plan.warmup_s,
         duration_s=plan.duration_s,
-        seed=length,
-        out=out / str(length),
+        seed=seed,
+        out=out,
     )
 
 
@@ -116,8 +202,8 @@ def figures(results: Sequence[RequestResult], duration_s: float) -> Point:
 
 
 @contextmanager
-def running(plan: Plan) -> Iterator[str]:
-    """The stack's URL; its log is in `out`. Raises RuntimeError if it does not become ready."""
+def running(plan: Plan) -> Iterator[Served]:
+    """What serves; its log is in `out`. Raises RuntimeError if it does not become ready."""
     plan.out.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     with (plan.out / "stack.log").open("w") as log:
@@ -126,7 +212,7 @@ def running(plan: Plan) -> Iterator[str]:
         )
         try:
             _until_ready(stack, f"http://127.0.0.1:{port}")
-            yield f"http://127.0.0.1:{port}"
+            yield Served.of(plan.out / "stack.log", plan.services)
         finally:
             stack.send_signal(signal.SIGTERM)
             try:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
@@ -21,6 +24,8 @@ from talker.models.qwen3_tts.synthetic.sizes import (
     codec_config,
     model_config,
 )
+from talker.models.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
+from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.runners.device_runner import DeviceRunner
 from ttscommon.engine.device.device import Cuda, Device, Host, Work
 from vocoder.codecs.qwen3_tts.config import CodecConfig
@@ -45,7 +50,7 @@ class Subject:
         return torch.bfloat16 if self.device.where.type == "cuda" else torch.float32
 
     def talker(self) -> Qwen3Tts:
-        """The family without a tokenizer: nothing is read, and the end of speech never comes."""
+        """The family with a small tokenizer; the end of speech never comes."""
         tiny = self.size == "tiny"
         vocabulary = _TINY_TEXT if tiny else PUBLISHED_TEXT_VOCABULARY
         told = model_config(self.size, "custom_voice", vocabulary)
@@ -54,7 +59,7 @@ class Subject:
         net = _drawn(lambda: TalkerNet(config), self.device.where, self.dtype, self.seed)
         assert isinstance(net, TalkerNet)
         net.keep_float32()
-        family = Qwen3Tts("qwen3-tts", net, _NoTokenizer(), defaults)  # type: ignore[arg-type]
+        family = Qwen3Tts("qwen3-tts", net, _tokenizer(), defaults)
         family.spec = replace(family.spec, max_positions=MOST_POSITIONS)
         never = family._never.suppressed.clone()
         never[family._never.eos] = True
@@ -66,8 +71,8 @@ class Subject:
         """With a cache of MOST_POSITIONS for every row."""
         return DeviceRunner(family, rows, rows * MOST_POSITIONS // 16, self.device)
 
-    def codec(self, rows: int) -> Qwen3DeviceCodec:
-        """The decoder, float32 as published, with states for `rows` streams."""
+    def codec(self, rows: int, frames: int = 32) -> Qwen3DeviceCodec:
+        """The decoder, float32 as published, for `rows` streams and steps of `frames` frames."""
         config = msgspec.convert(codec_config(self.size), CodecConfig)
         net = _drawn(
             lambda: CodecDecoder(config.decoder_config), self.device.where, torch.float32, self.seed
@@ -75,12 +80,21 @@ class Subject:
         assert isinstance(net, CodecDecoder)
         net.quantizer.usage.data.fill_(1.0)
         net.quantizer.freeze()
-        room = Room(rows, streams=rows)
+        room = Room(2 * rows, streams=rows, frames=frames)
         return Qwen3DeviceCodec("codec", net, config.output_sample_rate, self.device, room)
 
+    def on_cpu(self, codec: Qwen3DeviceCodec) -> Qwen3DeviceCodec:
+        """The same weights on the CPU, through the same static buffers."""
+        net = deepcopy(codec._net).to("cpu")
+        room = Room(8, streams=4)
+        return Qwen3DeviceCodec("codec", net, codec.spec.sample_rate, Host(), room)
 
-class _NoTokenizer:
-    """Steps are measured on ids; no text is read."""
+
+def _tokenizer() -> TextTokenizer:
+    """The synthetic one of tiny checkpoints, whose ids every vocabulary has."""
+    with TemporaryDirectory() as folder:
+        write_tokenizer(Path(folder), vocabulary(0))
+        return TextTokenizer.load(Path(folder))
 
 
 def _drawn(
@@ -130,10 +144,14 @@ def bandwidth(device: Device, size: int) -> float:
     return 2 * size / seconds(device, lambda: target.copy_(source), runs=10)
 
 
-def parameter_bytes(*modules: nn.Module | Tensor) -> int:
-    """Bytes that a pass through all of these reads."""
+def parameter_bytes(*modules: nn.Module | Tensor, most: int = 4) -> int:
+    """Bytes that a pass through all of these cannot but read, at `most` bytes a number.
+
+    Weights that are kept in float32 for the sake of what is computed with them were published in
+    bfloat16, and could be read so.
+    """
     found = 0
     for module in modules:
         tensors = [module] if isinstance(module, Tensor) else module.parameters()
-        found += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        found += sum(tensor.numel() * min(most, tensor.element_size()) for tensor in tensors)
     return found

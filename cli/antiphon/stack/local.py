@@ -54,7 +54,8 @@ class StackFailed(Exception):
 class StackConfig:
     """What to run. A port of 0 takes a free one; `store` None is a folder that ends with us.
 
-    With no gateway, talkers or vocoders it is a broker alone.
+    With no gateway, talkers or vocoders it is a broker alone. Gateways beyond the first have
+    ports of their own, which their `service.ready` tells.
     `models`: published checkpoints, served next to the default voice.
     `pair`: as many processes as there are talkers, each of them a talker and a vocoder of the
     default voice, for stages that share a GPU.
@@ -65,7 +66,7 @@ class StackConfig:
     port: int = 8000
     broker_port: int = 0
     brokers: Literal[1, 3] = 1
-    gateways: Literal[0, 1] = 1
+    gateways: int = 1
     talkers: int = 1
     vocoders: int = 1
     pair: bool = False
@@ -262,7 +263,7 @@ class LocalStack:
             f"{PREFIX}DEVICE": config.device,
             **_ONE_THREAD,
         }
-        programs = [self._service("gateway", "gateway", folder, gateway)] * config.gateways
+        programs = self._gateway_programs(folder, gateway)
         if config.engine == "null":
             return [
                 *programs,
@@ -281,6 +282,17 @@ class LocalStack:
             environ = {**engine, **program.environ}
             programs += [self._service(program.stage, name, folder, environ) for name in names]
         return programs
+
+    def _gateway_programs(self, folder: Path, environ: Mapping[str, str]) -> list[ServiceProgram]:
+        """The first at the port that was asked for, the others at free ones."""
+        names = ["gateway", *(f"gateway-{n}" for n in range(2, self.config.gateways + 1))]
+        free = {**environ, f"{PREFIX}PORT": "0"}
+        told = [environ, *[free] * (len(names) - 1)]
+        programs = [
+            self._service("gateway", name, folder, own)
+            for name, own in zip(names, told, strict=True)
+        ]
+        return programs[: self.config.gateways]
 
     def _of_stages(self) -> dict[str, str]:
         """Settings of one stage as a pair reads them."""

@@ -22,7 +22,7 @@ from talker.family.base import Family, Prepared
 from talker.family.chunker import ChunkSizes
 from talker.family.runner import Results, Row, Runner
 from talker.family.streams import TalkerStream
-from talker.loading import load_family
+from talker.loading import blocks_of, load_family
 from talker.models.fake import Curve
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
@@ -34,6 +34,7 @@ from ttscommon.wire.messages import SpeechRequest
 BATCHES: Final = (1, 2, 4, 8, 16, 32)
 _TEXT: Final = "The kettle has just boiled, so come in and sit down."
 _ROUNDS: Final = 1
+_POSITIONS: Final = 4096
 
 
 class TimedRunner:
@@ -45,6 +46,9 @@ class TimedRunner:
         self._runner = runner
         self._clock = clock
         self._books = books
+
+    def record(self, streams: int, positions: int) -> None:
+        self._runner.record(streams, positions)
 
     def launch(self, batch: Sequence[Row]) -> Any:
         started = self._clock()
@@ -124,20 +128,23 @@ def calibrate(
 ) -> Curve:
     """Speak to nobody in batches of every size; raises what the model fails with."""
     timed = Timed(family, clock)
+    runner = timed.runner(max(batches), blocks if family.spec.caches else 0, timed.depth)
+    runner.record(max(batches), _POSITIONS)
     for _ in range(rounds):
         for streams in batches:
-            _speak(timed, blocks, streams)
+            _speak(timed, runner, blocks, streams)
     return timed.curve()
 
 
-def _speak(timed: Timed, blocks: int, streams: int) -> None:
+def _speak(timed: Timed, runner: Runner, blocks: int, streams: int) -> None:
     engine = Engine(
         timed,
         blocks=blocks,
         slots=streams,
+        runner=runner,
         metrics=Metrics(),
         sizes=ChunkSizes(initial=1, regular=25),
-        limits=Limits(streams=streams, positions=4096),
+        limits=Limits(streams=streams, positions=_POSITIONS),
         policy=offline,
     )
     voice = timed.spec.voices[0].id if timed.spec.voices else ""
@@ -158,7 +165,7 @@ def main(arguments: Sequence[str]) -> None:
     family = load_family(settings)
     # A single thread's own time is what a step takes on a free core, whatever else runs here.
     clock = time.thread_time if settings.threads == 1 else time.perf_counter
-    curve = calibrate(family, settings.kv_blocks, clock=clock)
+    curve = calibrate(family, blocks_of(settings, family), clock=clock)
     Path(arguments[0]).write_bytes(msgspec.json.format(msgspec.json.encode(curve)) + b"\n")
 
 

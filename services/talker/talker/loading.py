@@ -8,10 +8,11 @@ from typing import Final
 
 from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, Limits
-from talker.engine.sizing import kv_blocks
+from talker.engine.sizing import Memory, kv_blocks
 from talker.engine.widths import Widths, plain
 from talker.family.base import Family
 from talker.family.leniency import Leniency
+from talker.family.runner import Runner
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.process.metrics import Metrics
@@ -34,12 +35,15 @@ def build_engine(
 
     Raises VoiceError or DeviceError.
     """
-    family = load_family(settings)
-    spec = family.spec
+    family = read_family(settings)
+    spec, blocks = family.spec, blocks_of(settings, family)
+    limits = Limits(settings.batch_streams, settings.batch_positions)
+    runner = _warm_runner(settings, family, blocks)
     return Engine(
         family,
-        blocks=_blocks(settings, family),
+        blocks=blocks,
         depth=family.depth,
+        runner=runner,
         slots=settings.slots,
         metrics=metrics,
         sizes=spec.chunks.sizes(
@@ -47,7 +51,7 @@ def build_engine(
             initial=settings.initial_codec_chunk_frames,
             regular=settings.codec_chunk_frames,
         ),
-        limits=Limits(settings.batch_streams, settings.batch_positions),
+        limits=limits,
         policy=POLICIES[settings.policy],
         widths=Widths if settings.drafts else plain,
         beat=beat,
@@ -57,6 +61,13 @@ def build_engine(
 
 def load_family(settings: TalkerSettings) -> Family:
     """The settings' model, warmed up; raises VoiceError or DeviceError."""
+    family = read_family(settings)
+    _warm_runner(settings, family, blocks_of(settings, family))
+    return family
+
+
+def read_family(settings: TalkerSettings) -> Family:
+    """The settings' model, not yet warmed up; raises VoiceError or DeviceError."""
     if settings.engine == "fake":
         from talker.models.fake import FakeModel
 
@@ -66,41 +77,63 @@ def load_family(settings: TalkerSettings) -> Family:
     from talker.models import load
 
     torch.set_num_threads(settings.threads)
-    family = load(
+    return load(
         settings.model,
         settings.voice_dir,
         pads=settings.late_text == "pad",
         device=settings.device,
         leniency=_leniency(settings),
     )
-    _warm_up(family, _blocks(settings, family))
-    return family
 
 
 def _leniency(settings: TalkerSettings) -> Leniency:
     return Leniency(settings.draft_tries, settings.draft_cents) if settings.drafts else Leniency()
 
 
-def _blocks(settings: TalkerSettings, family: Family) -> int:
-    return kv_blocks(family.spec, settings.kv_blocks, settings.kv_bytes, family.cache_itemsize)
+def blocks_of(settings: TalkerSettings, family: Family) -> int:
+    """Of the KV cache that the settings give this model; raises VoiceError."""
+    return kv_blocks(
+        family.spec,
+        Memory(settings.kv_blocks, settings.kv_bytes, family.free_bytes()),
+        settings.slots,
+        family.cache_itemsize,
+    )
 
 
-def _warm_up(family: Family, blocks: int) -> None:
+def _warm_runner(settings: TalkerSettings, family: Family, blocks: int) -> Runner:
+    """What will compute for all slots, with all recorded and the examples spoken.
+
+    It is the one that serves: another would hold a cache and recordings of its own.
+    """
+    most = max(settings.slots, *_WARM_UP_STREAMS)
+    rows = 2 * most if family.depth else most
+    runner = family.runner(rows, blocks if family.spec.caches else 0, family.depth)
+    runner.record(min(settings.slots, settings.batch_streams), settings.batch_positions)
+    if settings.engine != "fake":
+        _warm_up(family, runner, blocks)
+    return runner
+
+
+def _warm_up(family: Family, runner: Runner, blocks: int) -> None:
     """Speak its examples, so that no request pays for what happens only once.
 
     What a round takes is then known, alone and in a batch, before the first request is admitted.
     """
     first, *others = family.examples()
-    _round_s(family, blocks, [first], streams=1)
+    _round_s(family, runner, blocks, [first], streams=1)
     family.measured_round_s = {
-        streams: _round_s(family, blocks, others or [first], streams)
+        streams: _round_s(family, runner, blocks, others or [first], streams)
         for streams in _WARM_UP_STREAMS
     }
 
 
-def _round_s(family: Family, blocks: int, texts: Sequence[str], streams: int) -> float:
+def _round_s(
+    family: Family, runner: Runner, blocks: int, texts: Sequence[str], streams: int
+) -> float:
     """Speak `texts` in so many streams at once; returns the mean seconds of a round."""
-    engine = Engine(family, blocks=blocks, slots=streams, depth=family.depth, metrics=Metrics())
+    engine = Engine(
+        family, blocks=blocks, slots=streams, depth=family.depth, runner=runner, metrics=Metrics()
+    )
     name = family.spec.name
     voice = family.spec.voices[0].id if family.spec.voices else ""
     sampling = Sampling(max_new_tokens=_WARM_UP_FRAMES + 1)

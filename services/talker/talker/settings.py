@@ -19,10 +19,11 @@ class TalkerSettings(StageSettings):
     `drafts`: whether steps may try several frames where a model has guesses and it pays.
     `draft_tries`, `draft_cents`: which guesses are taken for draws, see Leniency. Then every step
     tries several frames, and all talkers of a model must be told the same.
-    `kv_bytes`: memory of the KV cache, which then decides on the number of its blocks.
+    `kv_blocks`, `kv_bytes`: the KV cache in blocks of 16 positions or, which counts first, bytes;
+    by default most of a device's free memory, and 1,024 blocks on a CPU.
     """
 
-    kv_blocks: int = Field(default=1024, ge=64)
+    kv_blocks: int | None = Field(default=None, ge=64)
     kv_bytes: int | None = Field(default=None, ge=1 << 20)
     batch_positions: int = Field(default=512, ge=16)
     policy: PolicyName = "online"

@@ -12,6 +12,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 import antiphon
 from antiphon import pair
 from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.broker import BrokerProgram, Credentials
+from antiphon.stack.child import Child
 from talker.settings import TalkerSettings
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
@@ -48,7 +50,8 @@ async def test_both_take_work_before_the_process_says_so_and_either_ends_both() 
     announced: list[str] = []
     merged = pair.Merged()
     stages = ("talker", "vocoder")
-    halves = [pair.Half(whole, stage, announced.append, merged) for stage in stages]
+    building = pair.Building()
+    halves = [pair.Half(whole, stage, announced.append, merged, building) for stage in stages]
     for half in halves:
         half.watch("engine", 60.0)
         half.ready_when("bus", lambda: False)
@@ -102,6 +105,25 @@ async def test_a_stage_that_fails_takes_the_other_along(monkeypatch: pytest.Monk
     assert ended == ["vocoder"]
 
 
+async def test_stages_are_built_one_after_another_and_work_when_both_are_there() -> None:
+    whole, merged, building = Service("pair", TalkerSettings()), pair.Merged(), pair.Building()
+    seen: list[str] = []
+
+    async def starts(stage: str) -> None:
+        half = pair.Half(whole, stage, seen.append, merged, building)
+        async with half.building():
+            seen.append(f"{stage} builds")
+            await asyncio.sleep(0)
+            seen.append(f"{stage} is built")
+        seen.append("works")
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as both:
+        for stage in ("talker", "vocoder"):
+            both.create_task(starts(stage))
+    built = ["vocoder builds", "vocoder is built", "talker builds", "talker is built"]
+    assert seen == [*built, "works", "works"]
+
+
 def test_pairs_have_as_many_talkers_as_vocoders() -> None:
     with pytest.raises(ValueError, match="as many"):
         StackConfig(pair=True, talkers=2)
@@ -111,6 +133,16 @@ def test_the_stack_hands_a_stage_s_settings_to_its_half() -> None:
     environ = {"vocoder": {"ANTIPHON_SLOTS": "9"}, "gateway": {"ANTIPHON_PORT": "1"}}
     stack = LocalStack(StackConfig(pair=True, environ=environ))
     assert stack._of_stages() == {"ANTIPHON_VOCODER__SLOTS": "9"}
+
+
+def test_further_gateways_take_free_ports(tmp_path: Path) -> None:
+    stack = LocalStack(StackConfig(gateways=3, port=8000))
+    broker = Child(BrokerProgram("broker", tmp_path, Credentials()), lambda name, line: None)
+    broker.ports, stack.children["broker"] = {"nats": 4222}, broker
+    gateways = [one for one in stack._services(tmp_path) if one.module == "gateway"]
+    assert [one.name for one in gateways] == ["gateway", "gateway-2", "gateway-3"]
+    assert [one.environ["ANTIPHON_PORT"] for one in gateways] == ["8000", "0", "0"]
+    assert len({one.environ["ANTIPHON_RESUME_SECRET"] for one in gateways}) == 1
 
 
 def test_no_other_module_of_the_command_line_knows_the_stages() -> None:

@@ -12,8 +12,8 @@ Command = Callable[[], object]
 RowT = TypeVar("RowT")
 TicketT = TypeVar("TicketT")
 
-# By a recorded graph, by one that had to be recorded first, or operation by operation.
-LaunchPath = Literal["graph", "recording", "eager"]
+# By a recorded graph, or operation by operation.
+LaunchPath = Literal["graph", "eager"]
 
 log_ = structlog.get_logger(__name__)
 

@@ -125,7 +125,7 @@ class Metrics:
         )
         self.launches = self._counter(
             "tts_launches",
-            "Parts of engine steps, by how they were computed (graph, recording, eager).",
+            "Parts of engine steps, by how they were computed (graph or eager).",
             ("stage", "path"),
         )
         self.evictions = self._counter(

@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NoReturn, TypeVar
 
@@ -83,6 +84,11 @@ class Service:
         watch = self._watches.get(name)
         if watch is not None:
             watch.last_s = time.monotonic()
+
+    @asynccontextmanager
+    async def building(self) -> AsyncIterator[None]:
+        """Entered while a stage makes its engine; left when the engine may take work."""
+        yield
 
     def ready_when(self, name: str, condition: Callable[[], bool]) -> None:
         """/readyz is red, naming `name`, while `condition()` is false."""

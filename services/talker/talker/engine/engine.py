@@ -15,7 +15,7 @@ from talker.engine.widths import Widths
 from talker.family.base import Family, ModelSpec, Prepared
 from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.chunker import ChunkSizes
-from talker.family.runner import Results, Row
+from talker.family.runner import Results, Row, Runner
 from ttscommon.engine.inflight import launch_bisected
 from ttscommon.engine.pace import Pace
 from ttscommon.engine.runtime import Runtime, Stopped
@@ -39,6 +39,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         metrics: Metrics,
         blocks: int = 0,
         depth: int = 0,
+        runner: Runner | None = None,
         sizes: ChunkSizes | None = None,
         limits: Limits = _LIMITS,
         policy: Policy = online,
@@ -47,7 +48,10 @@ class Engine(Runtime[Stream, ChunkReady]):
         died: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`blocks`: of KV cache, for a model that has one. `depth`: see Runner."""
+        """`blocks`: of KV cache, for a model that has one. `depth`: see Runner.
+
+        runner: one that is ready, and has slots and blocks enough; otherwise one is made here.
+        """
         super().__init__(STAGE, Slots(slots, spare=slots if depth else 0), beat=beat, died=died)
         self.spec: ModelSpec = family.spec
         self.family = family
@@ -55,7 +59,10 @@ class Engine(Runtime[Stream, ChunkReady]):
         self._gauges = Gauges(metrics)
         kv_blocks = blocks if self.spec.caches else 0
         self._room = Room(kv_blocks, self.spec.max_positions, self._in_flight.release)
-        self._runner = family.runner(self._slots.rows, kv_blocks, depth)
+        if runner is None:
+            runner = family.runner(self._slots.rows, kv_blocks, depth)
+            runner.record(min(slots, limits.streams), limits.positions)
+        self._runner: Runner = runner
         self._sizes = sizes or self.spec.chunks.sizes(self.spec.frame_rate_hz)
         self._limits = limits
         self._policy = policy

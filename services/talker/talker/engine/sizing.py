@@ -1,16 +1,34 @@
-"""How many KV blocks a talker gets: given as a number, or by the bytes they may take."""
+"""How many KV blocks a talker gets: as told, or as many as its device has room for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
 from talker.family.base import CacheSpec, ModelSpec
-from talker.family.blocks import BLOCK_POSITIONS
+from talker.family.blocks import BLOCK_POSITIONS, blocks_for
 from ttscommon.engine.voice import VoiceError
 
+# On a CPU, whose memory is others' too.
+_DEFAULT_BLOCKS: Final = 1024
+# Of what a device has free once the weights are there; recordings and long prompts need the rest.
+_SHARE: Final = 0.8
+# A sentence with its text: streams with less take each other's blocks all the time.
+_ENOUGH_POSITIONS: Final = 256
+
 log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a cache may take. blocks, bytes: as told, if so; free: bytes that a device has left."""
+
+    blocks: int | None = None
+    bytes: int | None = None
+    free: int | None = None
 
 
 def block_bytes(caches: Mapping[str, CacheSpec], itemsize: int) -> int:
@@ -19,24 +37,51 @@ def block_bytes(caches: Mapping[str, CacheSpec], itemsize: int) -> int:
     return 2 * numbers * itemsize * BLOCK_POSITIONS
 
 
-def kv_blocks(spec: ModelSpec, blocks: int, kv_bytes: int | None, itemsize: int) -> int:
-    """The number of blocks: what fits into `kv_bytes` if that is given, `blocks` otherwise.
+def kv_blocks(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> int:
+    """The number of blocks for `slots` streams, which it logs.
 
-    Raises VoiceError if `kv_bytes` do not hold one request of the model's longest. Fewer `blocks`
-    than that are warned of: longer requests will be refused.
+    Raises VoiceError if bytes, or a device's memory, do not hold one request of the model's
+    longest, or not a block for every slot. Fewer blocks than that, where blocks are told, and a
+    short share of each stream are warned of.
     """
     if not spec.caches:
-        return blocks
-    if kv_bytes is not None:
-        blocks = kv_bytes // block_bytes(spec.caches, itemsize)
-    held = blocks * BLOCK_POSITIONS
-    if held >= spec.max_positions:
-        return blocks
-    if kv_bytes is None:
-        log_.warning("kv.short", positions=held, longest=spec.max_positions)
-        return blocks
-    needed = -(-spec.max_positions // BLOCK_POSITIONS) * block_bytes(spec.caches, itemsize)
+        return memory.blocks or _DEFAULT_BLOCKS
+    blocks, source = _found(spec, memory, slots, itemsize)
+    held, longest = blocks * BLOCK_POSITIONS, spec.max_positions
+    told = {"slots": slots, "positions_a_stream": held // slots, "longest": longest}
+    taken = blocks * block_bytes(spec.caches, itemsize)
+    log_.info("kv.sized", blocks=blocks, mib=taken >> 20, positions=held, source=source, **told)
+    if held < longest:
+        if source != "blocks":
+            _refuse(spec, source, blocks, itemsize)
+        log_.warning("kv.short", positions=held, longest=longest)
+    if blocks < slots:
+        raise VoiceError(
+            f"a KV cache of {blocks} blocks ({source}) is too small for ANTIPHON_SLOTS={slots}:"
+            " every stream needs a block and more"
+        )
+    if held // slots < min(_ENOUGH_POSITIONS, longest):
+        log_.warning("kv.crowded", **told)
+    return blocks
+
+
+def _found(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> tuple[int, str]:
+    """Blocks, and what decided on them."""
+    size = block_bytes(spec.caches, itemsize)
+    if memory.bytes is not None:
+        return memory.bytes // size, "bytes"
+    if memory.blocks is not None:
+        return memory.blocks, "blocks"
+    if memory.free is None:
+        return _DEFAULT_BLOCKS, "blocks"
+    most = slots * blocks_for(spec.max_positions)
+    return min(most, int(_SHARE * memory.free) // size), "free memory"
+
+
+def _refuse(spec: ModelSpec, source: str, blocks: int, itemsize: int) -> None:
+    needed = blocks_for(spec.max_positions) * block_bytes(spec.caches, itemsize)
+    told = "ANTIPHON_KV_BYTES" if source == "bytes" else f"{_SHARE:.0%} of the device's free memory"
     raise VoiceError(
-        f"ANTIPHON_KV_BYTES={kv_bytes} holds {held} positions, but a request to {spec.name!r} may"
-        f" need {spec.max_positions}: give it at least {needed}"
+        f"{told} holds {blocks * BLOCK_POSITIONS} positions, but a request to {spec.name!r} may"
+        f" need {spec.max_positions}: give it at least {needed} bytes"
     )

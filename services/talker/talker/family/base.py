@@ -131,6 +131,10 @@ class Family(ABC):
     cache_itemsize: int = 4
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 
+    def free_bytes(self) -> int | None:
+        """Memory that is free where the model computes; None on the host."""
+        return None
+
     @abstractmethod
     def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Prepared:
         """Check the request and do what is slow and needs no text; from any thread.

@@ -92,6 +92,11 @@ class Runner(Protocol):
     depth: int
     width: int
 
+    def record(self, streams: int, positions: int) -> None:
+        """Make launches ready of up to so many streams and positions of prompts: once, before
+        there are any. Takes seconds on a device. Raises DeviceError.
+        """
+
     def launch(self, rows: Sequence[Row]) -> Any:
         """Begin to compute, after staging the rows' slots; returns a ticket for `collect`.
 

@@ -219,6 +219,9 @@ class FakeRunner:
         self._cells = np.zeros(max(1, blocks) * BLOCK_POSITIONS, np.int64)
         self._free_at_s = 0.0
 
+    def record(self, streams: int, positions: int) -> None:
+        """Nothing is recorded."""
+
     def launch(self, batch: Sequence[Row]) -> tuple[float, Results]:
         for row in batch:
             row.stream.stage(_Writer(self._state, row.slot))

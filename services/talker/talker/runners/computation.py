@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Protocol
 
 import torch
@@ -68,6 +69,8 @@ class Out:
 
 
 State = Mapping[str, Tensor]
+# Shape and type of a row, by name.
+Kept = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 
 
 class Computation(ABC):
@@ -75,11 +78,14 @@ class Computation(ABC):
 
     cache_dtype: of keys and values on a device, float32 if None. fixed_prompts: `prefill` has fixed
     shapes and reads nothing back, as `decode` does for all, so that prompts can be recorded too.
+    hidden: of a family whose prompts and steps go separate ways up to there, and then make their
+    frames alike: what is known of a row by then. Empty where frames are made in one go.
     """
 
     spec: ModelSpec
     cache_dtype: torch.dtype | None = None
     fixed_prompts: bool = False
+    hidden: Kept = MappingProxyType({})
 
     @abstractmethod
     def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
@@ -95,6 +101,24 @@ class Computation(ABC):
 
         Inputs come from the state. A row whose sequence is over gains nothing and stays as it is.
         """
+
+    def prompt_hidden(
+        self, rows: Prompts, state: State, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        """The first part of `prefill`: what `hidden` names, [rows, ...]. `state` stays as it is."""
+        raise NotImplementedError("this family makes its frames in one go")
+
+    def step_hidden(
+        self, rows: Rows, state: State, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        """The first part of `decode`, likewise."""
+        raise NotImplementedError("this family makes its frames in one go")
+
+    def make_frames(
+        self, slots: Tensor, real: int, state: State, hidden: Mapping[str, Tensor]
+    ) -> Out:
+        """The second part of both, of rows of either kind side by side; see Rows and `hidden`."""
+        raise NotImplementedError("this family makes its frames in one go")
 
     def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Frames of many streams at once, [frames, ...]: raw fields to frame and replay fields."""

@@ -2,7 +2,7 @@
 
 The host sends what changed and which slots run, in two copies from pinned memory; a decode step is
 one recorded graph of a batch bucket and comes back as one copy. Nothing is read from the device
-before `collect`.
+before `collect`, and nothing is recorded by a launch: that would stop all streams.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from talker.family.runner import Results, Row
 from talker.runners.computation import Computation
 from talker.runners.device_cache import DeviceCache
 from talker.runners.launches import TABLE, Decodes, Part, Place, Promptings
+from talker.runners.mixed import Mixed
 from talker.runners.resident import ResidentState
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.transfer import Buffers
@@ -46,6 +47,7 @@ class DeviceRunner:
         self, model: Computation, rows: int, blocks: int, device: Device, depth: int = 1
     ) -> None:
         self.depth = depth
+        self.blocks = blocks
         self.width = 1  # a recorded step has one position a row
         self._model, self._device = model, device
         self._buffers = Buffers(device)
@@ -62,13 +64,26 @@ class DeviceRunner:
         self._known: dict[int, tuple[Sequence[int], int]] = {}
         if spec.caches:
             self.state.write(self.state.padding, TABLE, [blocks] * blocks_for(most))
-        place = Place(model, self.state, self._caches, device, self._buffers, rows, most)
+        place = Place(
+            *(model, self.state, self._caches, device, self._buffers, rows, most),
+            self._hidden(rows),
+        )
         self.decodes, self.prompts = Decodes(place), Promptings(place)
+        self.mixed = Mixed(place) if model.hidden else None
         told = self.state.flush()
         device.mark().wait()
         self._buffers.give_back(told)
-        if device.slow_to_record:
-            self.decodes.record_all()
+
+    def _hidden(self, rows: int) -> dict[str, Tensor]:
+        where = self._device.where
+        return {
+            name: torch.zeros(rows + 1, *shape, dtype=dtype, device=where)
+            for name, (shape, dtype) in self._model.hidden.items()
+        }
+
+    def record(self, streams: int, positions: int) -> None:
+        self.decodes.record(streams, positions)
+        (self.mixed or self.prompts).record(streams, positions)
 
     @torch.inference_mode()
     def launch(self, rows: Sequence[Row]) -> Ticket:
@@ -78,6 +93,9 @@ class DeviceRunner:
         steps = [index for index, row in enumerate(rows) if row.plan.decode]
         prompts = [index for index, row in enumerate(rows) if not row.plan.decode]
         ticket = Ticket(len(rows), [], self.state.flush())
+        if prompts and self.mixed is not None:
+            ticket.parts.append(self.mixed.launch(rows))
+            return ticket
         # Prompts first: they may raise, and then no state has changed yet.
         for indices, launch in ((prompts, self.prompts.launch), (steps, self.decodes.launch)):
             if indices:
@@ -90,7 +108,7 @@ class DeviceRunner:
         return merged(ticket, found)
 
     def paths(self, ticket: Ticket) -> Sequence[LaunchPath]:
-        return [part.path for part in ticket.parts]
+        return [path for part in ticket.parts for path in part.paths]
 
     @torch.inference_mode()
     def render(self, raw: Arrays) -> Arrays:

@@ -1,10 +1,10 @@
-"""The two kinds of a launch on a device: decode steps, recorded as graphs, and prompts."""
+"""The two kinds of a launch on a device, decode steps and prompts, over the shapes of a lattice."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -28,6 +28,9 @@ TABLE: Final = "blocks of the cache"
 # Streams up to here are attended by fewer programs; the host knows a bound of their length.
 _SHORT: Final = 512
 _LEAST_TOKENS: Final = 32
+# Of recorded prompts: a row that is padding costs little, another recording costs start-up time.
+_PROMPT_ROWS: Final = 16
+_RECORDED_TOKENS: Final = 64, 1024
 
 
 class Shape(NamedTuple):
@@ -40,7 +43,10 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """What launches of both kinds share: the model, its state and caches, and the device."""
+    """What launches of both kinds share: the model, its state and caches, and the device.
+
+    hidden: a row a slot of what `Computation.hidden` names, between the two parts of a frame.
+    """
 
     model: Computation
     state: ResidentState
@@ -49,19 +55,20 @@ class Place:
     buffers: Buffers
     most_rows: int
     most_positions: int
+    hidden: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Part:
     """Rows of a launch that were computed together; `indices`: where they stand in it.
 
-    path: see Runner.paths.
+    paths: see Runner.
     """
 
-    indices: list[int]
+    indices: Sequence[int]
     counts: list[int]
     fetch: Fetch
-    path: LaunchPath = "eager"
+    paths: Sequence[LaunchPath] = ()
 
     def wait(self) -> dict[str, Array]:
         """Raw frames, `gained`, `ended`, `bad` and `kept` by name. Raises DeviceError."""
@@ -70,7 +77,9 @@ class Part:
         return arrays
 
 
-class _Launches(ABC):
+class KindOfLaunch(ABC):
+    """Launches of one kind, of any shape; those of its lattice can be recorded."""
+
     def __init__(self, place: Place) -> None:
         self._place = place
         self._buckets = Buckets.doubling(place.most_rows)
@@ -82,23 +91,33 @@ class _Launches(ABC):
     def launch(self, indices: list[int], rows: Sequence[Row]) -> Part:
         """Submit these rows of a launch; raises before any state has changed, or DeviceError."""
         shape = self._shape(rows)
-        arrays = self._arrays(rows, shape)
-        fetch, path = self._launches.launch(shape, arrays, len(rows), record=self._records)
-        return Part(indices, [row.plan.count for row in rows], fetch, path)
+        fetch, path = self._launches.launch(shape, self._arrays(rows, shape), len(rows))
+        return Part(indices, [row.plan.count for row in rows], fetch, [path])
+
+    def run(self, rows: Sequence[Row]) -> tuple[Tensor, LaunchPath]:
+        """See Launches.run; raises likewise."""
+        shape = self._shape(rows)
+        return self._launches.run(shape, self._arrays(rows, shape))
+
+    def record(self, streams: int, positions: int) -> None:
+        """Record all that launches within these limits are padded to, as far as it is worth it.
+
+        The largest first, whose memory the others then share.
+        """
+        for shape in self._lattice(min(streams, self._place.most_rows), positions):
+            self._launches.recorded(shape)
 
     @property
     def padding(self) -> int:
         return self._place.state.padding
 
     def prepared(self, shape: Shape) -> Prepared:
-        """Work of this shape, made ready if it is not yet."""
-        of = self._launches
-        return of.recorded(shape) if self._records else of.eager(shape)
+        """Work of this shape, recorded if it is not yet."""
+        return self._launches.recorded(shape)
 
-    @property
     @abstractmethod
-    def _records(self) -> bool:
-        """Whether work of a shape is recorded when the shape first comes up."""
+    def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
+        """Shapes that are recorded, the largest first."""
 
     @abstractmethod
     def _shape(self, rows: Sequence[Row]) -> Shape: ...
@@ -134,16 +153,13 @@ class _Launches(ABC):
         return self._place.state.tensors[TABLE].index_select(0, slots)
 
 
-class Decodes(_Launches):
+class Decodes(KindOfLaunch):
     """A token a row: a graph for each batch bucket and reach."""
 
-    _records = True
-
-    def record_all(self) -> None:
-        """The largest first, whose memory the others then share."""
-        for size in reversed(self._buckets.sizes):
-            for reach in self._reaches.sizes:
-                self.prepared(Shape(size, size, reach))
+    def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
+        del positions
+        sizes = [size for size in self._buckets.sizes if size <= (self._buckets.fit(streams) or 0)]
+        return [Shape(n, n, reach) for n in reversed(sizes) for reach in self._reaches.sizes]
 
     def _shape(self, rows: Sequence[Row]) -> Shape:
         size = self._rows(rows)
@@ -168,23 +184,39 @@ class Decodes(_Launches):
                 name: cache.decode(tables, positions, shape.reach)
                 for name, cache in place.caches.items()
             }
-        rows = Rows(slots, positions, shape.rows)
-        return _tensors(place.model.decode(rows, place.state.tensors, attend))
+        return self._computed(Rows(slots, positions, shape.rows), attend)
+
+    def _computed(self, rows: Rows, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
+        return tensors_of(self._place.model.decode(rows, self._place.state.tensors, attend))
 
 
-class Promptings(_Launches):
+class Promptings(KindOfLaunch):
     """Prompts of any length side by side, padded to buckets of rows and tokens.
 
-    Recorded as graphs where the family's `prefill` has fixed shapes, run as they come otherwise.
+    A few shapes are recorded where the family's `prefill` has fixed ones; others run as they come.
     """
 
-    @property
-    def _records(self) -> bool:
-        return self._place.model.fixed_prompts
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._recorded: tuple[int, Buckets] | None = None
+
+    def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
+        if not self._place.model.fixed_prompts:
+            return []
+        least, most = _RECORDED_TOKENS
+        rows = min(streams, max(_PROMPT_ROWS, positions // _LEAST_TOKENS))
+        tokens = Buckets.doubling(max(least, min(most, _power(positions))), least)
+        self._recorded = rows, tokens
+        reaches = self._reaches.sizes
+        return [Shape(rows, size, reach) for size in reversed(tokens.sizes) for reach in reaches]
 
     def _shape(self, rows: Sequence[Row]) -> Shape:
-        tokens = max(_LEAST_TOKENS, sum(row.plan.count for row in rows))
-        return Shape(self._rows(rows), 1 << (tokens - 1).bit_length(), self._reach(rows))
+        tokens, reach = sum(row.plan.count for row in rows), self._reach(rows)
+        if self._recorded is not None:
+            most, sizes = self._recorded
+            if len(rows) <= most and (size := sizes.fit(tokens)) is not None:
+                return Shape(most, size, reach)
+        return Shape(self._rows(rows), _power(max(_LEAST_TOKENS, tokens)), reach)
 
     def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays:
         plans = [row.plan for row in rows]
@@ -248,10 +280,18 @@ class Promptings(_Launches):
             *(told["slots"], told["positions"], shape.rows),
             *(inputs, told["last"], told["samples"]),
         )
-        return _tensors(place.model.prefill(rows, place.state.tensors, attend))
+        return self._computed(rows, attend)
+
+    def _computed(self, rows: Prompts, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
+        return tensors_of(self._place.model.prefill(rows, self._place.state.tensors, attend))
 
 
-def _tensors(out: Out) -> dict[str, Tensor]:
+def _power(size: int) -> int:
+    return 1 << (size - 1).bit_length()
+
+
+def tensors_of(out: Out) -> dict[str, Tensor]:
+    """What comes back of a launch, by name."""
     told = {"gained": out.gained, "ended": out.ended, "bad": out.bad}
     if out.kept is not None:
         told["kept"] = out.kept

@@ -25,6 +25,9 @@ class TalkerModel(Family, Computation):
         if device is not None and self.cache_dtype is not None:
             self.cache_itemsize = self.cache_dtype.itemsize
 
+    def free_bytes(self) -> int | None:
+        return None if self.device is None else self.device.free_bytes()
+
     def runner(self, rows: int, blocks: int, depth: int) -> Runner:
         if self.device is not None:
             return DeviceRunner(self, rows, blocks, self.device, depth)

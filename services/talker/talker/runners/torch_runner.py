@@ -35,6 +35,9 @@ class TorchRunner:
         self._state = SlotState(model.spec.state, rows)
         self._caches = {name: PagedCache(spec, blocks) for name, spec in model.spec.caches.items()}
 
+    def record(self, streams: int, positions: int) -> None:
+        """An eager launch needs none."""
+
     @torch.inference_mode()
     def launch(self, rows: Sequence[Row]) -> Results:
         for row in rows:

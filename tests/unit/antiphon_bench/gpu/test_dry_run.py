@@ -10,10 +10,12 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from antiphon_bench.gpu import report
 from antiphon_bench.gpu.cli import app
 
 TINY = ("--device", "cpu", "--size", "tiny", "--rows", "1", "--runs", "1")
-ENGINES = ("bandwidth", "check", "step", "host", "prefill", "predictor", "codec")
+ENGINES = ("bandwidth", "check", "step", "host", "prefill", "predictor", "codec", "engine")
+LOOP = ("--loop", "1")
 STACK = ("--duration", "1.5", "--warmup", "0")
 
 
@@ -32,26 +34,39 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_subcommand_of_the_engines_measures_and_does_not_measure_twice(
     name: str, out: Path
 ) -> None:
-    assert "complete" in call(name, "--out", str(out), *TINY)
+    assert "complete" in call(name, "--out", str(out), *TINY, *LOOP)
     measured = (out / f"{name}.jsonl").read_text()
     assert all(
-        "seconds" in line or "worst" in line or "bytes" in line
+        any(word in line for word in ("seconds", "worst", "bytes", "audio_s"))
         for line in measured.split("\n")[:-1]
     )
-    call(name, "--out", str(out), *TINY)
+    call(name, "--out", str(out), *TINY, *LOOP)
     assert (out / f"{name}.jsonl").read_text() == measured
 
 
 def test_checks_find_no_difference(out: Path) -> None:
     call("check", "--out", str(out), *TINY)
     points = [json.loads(line) for line in (out / "check.jsonl").read_text().splitlines()]
-    assert {point["what"]: point["worst"] for point in points} == {
-        "attention": 0.0,
-        "sampling": 0.0,
-        "predictor": 0.0,
-        "recorded": 0.0,
-        "codec": 0.0,
-    }
+    worst = {point["what"]: point["worst"] for point in points}
+    across = worst.pop("codec across shapes"), worst.pop("codec against the CPU")
+    assert set(worst.values()) == {0.0}
+    assert len(worst) == 8
+    assert max(across) < 1.0, "steps of int16"
+
+
+def test_both_engines_are_measured_without_a_bus(out: Path) -> None:
+    call("engine", "--out", str(out), *TINY, *LOOP)
+    [point] = [json.loads(line) for line in (out / "engine.jsonl").read_text().splitlines()]
+    assert point["streams"] == 1
+    assert point["audio_s_per_s"] > 0
+    assert point["launches"]["talker graph"] > point["launches"]["talker eager"] == 0
+    assert point["launches"]["vocoder graph"] > 0
+
+
+def test_host_time_is_of_whole_turns_and_less_than_the_turn(out: Path) -> None:
+    call("host", "--out", str(out), *TINY)
+    [point] = [json.loads(line) for line in (out / "host.jsonl").read_text().splitlines()]
+    assert 0 < point["host_seconds"] <= point["seconds"]
 
 
 def test_the_codec_is_measured_recorded_and_operation_by_operation(out: Path) -> None:
@@ -60,25 +75,27 @@ def test_the_codec_is_measured_recorded_and_operation_by_operation(out: Path) ->
     assert [(point["batch"], point["frames"]) for point in points] == [
         (1, frames) for frames in (1, 2, 4, 16)
     ]
-    assert all(min(point["seconds"], point["eager_seconds"]) > 0 for point in points)
+    kinds = ("seconds", "eager_seconds", "eager_tf32_seconds")
+    assert all(point[kind] > 0 for point in points for kind in kinds)
 
 
 def test_every_subcommand_is_run_here() -> None:
     known = set(get_command(app).commands)  # type: ignore[attr-defined]
     stack = {"bus", "open", "closed", "weights"}
-    assert known == {*ENGINES, *stack, "profile", "report", "bundle"}
+    assert known == {*ENGINES, *stack, "profile", "report", "bundle", "all"}
 
 
 def test_a_profile_names_what_takes_the_time(out: Path) -> None:
     call("profile", "--out", str(out), *TINY)
-    assert (out / "trace.json").stat().st_size
-    assert "us_a_step" in (out / "profile.jsonl").read_text()
+    assert (out / "trace-1.json").stat().st_size
+    assert "us_a_step" in (out / "profile-1.jsonl").read_text()
 
 
 def test_the_path_is_measured_on_engines_that_take_no_time(out: Path) -> None:
     call("bus", "--out", str(out), "--rates", "6", *STACK)
     (point,) = [json.loads(line) for line in (out / "bus.jsonl").read_text().splitlines()]
     assert point["ok"] == point["asked"] > 0
+    assert point["counts"]["launches talker eager"] > 0
 
 
 @pytest.mark.slow
@@ -87,10 +104,12 @@ def test_the_whole_stack_serves_drawn_weights_in_a_pair(out: Path) -> None:
     small = ("--device", "cpu", "--size", "tiny", "--lengths", "6")
     call("open", "--out", str(out), "--rates", "3", *small, *STACK)
     call("closed", "--out", str(out), "--listeners", "1", *small, *STACK)
-    for name in ("open", "closed"):
+    call("open", "--out", str(out), "--rates", "3", "--apart", *small, *STACK)
+    for name in ("open", "closed", "open-apart"):
         (point,) = [json.loads(line) for line in (out / f"{name}.jsonl").read_text().splitlines()]
         assert point["ok"] > 0
         assert point["ttfa_ms"]
+        assert point["counts"]["launches talker eager"] > 0
 
 
 def test_the_report_says_what_was_and_what_was_not_measured(tmp_path: Path) -> None:
@@ -101,6 +120,15 @@ def test_the_report_says_what_was_and_what_was_not_measured(tmp_path: Path) -> N
     assert "| 1 | 0.002 | 1e+09 | 0.001 | 2 |" in page
     assert "Not measured." in page
     assert (tmp_path / "step.png").exists()
+
+
+def test_the_report_needs_nothing_to_draw_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "step.jsonl").write_text('{"batch": 1, "seconds": 0.002, "least_bytes": 1e9}\n')
+    monkeypatch.setattr(report, "find_spec", lambda name: None)
+    call("report", "--out", str(tmp_path))
+    assert "step.png" not in (tmp_path / "report.md").read_text()
 
 
 def test_the_bundle_holds_what_runs(tmp_path: Path) -> None:

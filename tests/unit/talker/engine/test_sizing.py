@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from structlog.testing import capture_logs
 
-from talker.engine.sizing import block_bytes, kv_blocks
+from talker.engine.sizing import Memory, block_bytes, kv_blocks
 from talker.family.base import CacheSpec, ModelSpec
 from ttscommon.engine.voice import VoiceError
 from ttscommon.wire.fields import Field
@@ -29,17 +30,50 @@ def test_caches_that_advance_together_share_their_blocks() -> None:
 
 
 def test_bytes_decide_where_they_are_given() -> None:
-    assert kv_blocks(SPEC, 1024, 1 << 30, 2) == (1 << 30) // (16 * 112 * 1024)
-    assert kv_blocks(SPEC, 1024, None, 2) == 1024
+    assert kv_blocks(SPEC, Memory(1024, 1 << 30), 4, 2) == (1 << 30) // (16 * 112 * 1024)
+    assert kv_blocks(SPEC, Memory(1024), 4, 2) == 1024
+    assert kv_blocks(SPEC, Memory(), 4, 2) == 1024
+
+
+def test_most_of_a_devices_free_memory_is_taken_where_nothing_is_told() -> None:
+    block = block_bytes(SPEC.caches, 2)
+    found = kv_blocks(SPEC, Memory(free=100 * 256 * block), 256, 2)
+    assert found == 80 * 256
+    assert kv_blocks(SPEC, Memory(512, free=100 * 256 * block), 256, 2) == 512
+
+
+def test_no_more_is_taken_than_all_slots_can_use() -> None:
+    assert kv_blocks(SPEC, Memory(free=1 << 40), 8, 2) == 8 * 256
+
+
+def test_a_device_that_is_almost_full_is_refused_with_what_is_needed() -> None:
+    with pytest.raises(VoiceError, match="free memory"):
+        kv_blocks(SPEC, Memory(free=100 << 20), 4, 2)
+
+
+def test_more_slots_than_blocks_are_refused_and_a_short_share_is_warned_of() -> None:
+    with pytest.raises(VoiceError, match="ANTIPHON_SLOTS=2048"):
+        kv_blocks(SPEC, Memory(1024), 2048, 2)
+    with capture_logs() as logs:
+        kv_blocks(SPEC, Memory(1024), 256, 2)
+    assert [one["event"] for one in logs] == ["kv.sized", "kv.crowded"]
+
+
+def test_what_streams_get_is_stated_at_start() -> None:
+    with capture_logs() as logs:
+        kv_blocks(SPEC, Memory(1024), 16, 2)
+    [stated] = logs
+    assert (stated["event"], stated["blocks"], stated["mib"]) == ("kv.sized", 1024, 1792)
+    assert (stated["positions"], stated["positions_a_stream"]) == (16_384, 1024)
 
 
 def test_bytes_that_do_not_hold_the_longest_request_are_refused_with_what_is_needed() -> None:
     needed = 256 * block_bytes(SPEC.caches, 2)
-    assert kv_blocks(SPEC, 1024, needed, 2) == 256
+    assert kv_blocks(SPEC, Memory(1024, needed), 4, 2) == 256
     with pytest.raises(VoiceError, match=f"at least {needed}"):
-        kv_blocks(SPEC, 1024, needed - 1, 2)
+        kv_blocks(SPEC, Memory(1024, needed - 1), 4, 2)
 
 
 def test_few_blocks_are_kept_and_a_model_without_cache_does_not_care() -> None:
-    assert kv_blocks(SPEC, 64, None, 2) == 64
-    assert kv_blocks(replace(SPEC, caches={}), 1024, 1, 2) == 1024
+    assert kv_blocks(SPEC, Memory(64), 4, 2) == 64
+    assert kv_blocks(replace(SPEC, caches={}), Memory(1024, 1), 4, 2) == 1024

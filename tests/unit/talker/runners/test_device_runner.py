@@ -134,7 +134,7 @@ def test_recorded_prompts_say_the_same(expected: Mapping[str, Arrays]) -> None:
 
 
 @pytest.mark.parametrize("kind", [Vesper, Recorded])
-def test_launches_are_counted_by_graph_recording_or_eager(kind: type[Vesper]) -> None:
+def test_launches_are_counted_by_graph_or_eager(kind: type[Vesper]) -> None:
     run = Run(vesper(Late(), kind))
     run.open("r", TEXTS[0], seed=0)
     run.until_all_end()
@@ -143,7 +143,7 @@ def test_launches_are_counted_by_graph_recording_or_eager(kind: type[Vesper]) ->
         labels = {"stage": "talker", "path": path}
         return run.engine.metrics.registry.get_sample_value("tts_launches_total", labels) or 0.0
 
-    assert count("graph") > 3 * count("recording") > 0
+    assert count("graph") > 0
     assert bool(count("eager")) is not kind.fixed_prompts
 
 
@@ -203,22 +203,24 @@ def test_a_row_that_is_not_finite_fails_alone(expected: Mapping[str, Arrays]) ->
 
 
 class Broken(Late):
-    """A device that fails in its fifth wait."""
+    """A device that fails in its fifth wait of a stream that is served."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.waits = 0
+        self.serving, self.waits = False, 0
 
     def work_until(self, count: int) -> None:
-        self.waits += 1
+        self.waits += self.serving
         if self.waits == 5:
             raise DeviceError("CUDA error: an illegal memory access was encountered")
         super().work_until(count)
 
 
 def test_an_error_of_the_device_ends_the_engine() -> None:
-    run = Run(vesper(Broken()))
+    device = Broken()
+    run = Run(vesper(device))
     run.open("r", TEXTS[0], seed=0)
+    device.serving = True
     with pytest.raises(DeviceError):
         run.until_all_end()
 
@@ -245,7 +247,7 @@ def test_padding_writes_to_the_reserved_block_alone() -> None:
     family = vesper(Host())
     runner = family.runner(4, 10, 1)
     assert isinstance(runner, DeviceRunner)
-    runner.decodes.record_all()
+    runner.decodes.record(4, 64)
     cache = runner._caches["backbone"]
     assert cache.keys[:, : 10 * 16].count_nonzero() == 0
     assert cache.keys[:, 10 * 16 :].count_nonzero() > 0

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 import torch
 from torch import Tensor
 
+from ttscommon.engine.device.recording import alone
 from ttscommon.engine.inflight import DeviceError
 
 Work = Callable[[], object]
@@ -37,13 +38,13 @@ class Recorded:
 
 
 class Device(ABC):
-    """Where a model computes.
-
-    slow_to_record: recordings are made before anybody waits for what they do.
-    """
+    """Where a model computes. Methods may be called from any thread, but not by two at once."""
 
     where: torch.device
-    slow_to_record: bool = False
+
+    def free_bytes(self) -> int | None:
+        """Memory that no process has taken; None where it is the host's."""
+        return None
 
     @abstractmethod
     def submit(self, work: Work) -> None:
@@ -53,12 +54,18 @@ class Device(ABC):
     def mark(self) -> Mark:
         """The end of all that was submitted so far."""
 
-    @abstractmethod
     def record(self, work: Callable[[], Tensor]) -> Recorded:
         """Make work ready to be submitted again and again; runs it, so its inputs must do no harm.
 
-        `work` reads and writes tensors that stay where they are, and nothing on the host.
+        `work` reads and writes tensors that stay where they are, and nothing on the host. Takes
+        too long to be done while listeners wait. Raises DeviceError.
         """
+        with alone():
+            return self._record(work)
+
+    @abstractmethod
+    def _record(self, work: Callable[[], Tensor]) -> Recorded:
+        """See `record`; no other recording of this process is under way."""
 
     @abstractmethod
     def aside(self) -> AbstractContextManager[object]:
@@ -86,7 +93,7 @@ class Host(Device):
     def mark(self) -> Mark:
         return _Now()
 
-    def record(self, work: Callable[[], Tensor]) -> Recorded:
+    def _record(self, work: Callable[[], Tensor]) -> Recorded:
         out = work().clone()
         return Recorded(lambda: out.copy_(work()), out)
 
@@ -100,54 +107,79 @@ class Host(Device):
 class Cuda(Device):
     """A GPU: one stream, graphs that share one pool of memory.
 
-    priority: of the stream; lower numbers go first where two engines share the GPU.
+    Products of float32 are computed in float32, not in TF32 (docs/decisions/0081). priority: of the
+    stream; lower numbers go first where two engines share the GPU.
     """
-
-    slow_to_record = True
 
     def __init__(self, index: int = 0, priority: int = 0) -> None:
         """Raises DeviceError where there is no such GPU."""
         if index >= torch.cuda.device_count():
             raise DeviceError(f"there is no CUDA device {index}")
-        with _device_errors():
-            self.where = torch.device("cuda", index)
-            torch.cuda.set_device(self.where)
+        exact_products()
+        self.where = torch.device("cuda", index)
+        with self._here():
             self._stream = _stream(self.where, priority)
             self._side = _stream(self.where, priority)
             self._pool: Any = torch.cuda.graph_pool_handle()
 
+    @contextmanager
+    def _here(self) -> Iterator[None]:
+        """This GPU is the current one of the thread: Triton launches on that, and pins for it."""
+        with _device_errors(), torch.cuda.device(self.where):
+            yield
+
+    def free_bytes(self) -> int | None:
+        with self._here():
+            free, _ = torch.cuda.mem_get_info(self.where)
+        return free
+
     def submit(self, work: Work) -> None:
-        with _device_errors(), torch.cuda.stream(self._stream):
+        with self._here(), torch.cuda.stream(self._stream):
             work()
 
     def mark(self) -> Mark:
-        with _device_errors():
+        with self._here():
             event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record(self._stream)
         return _Event(event)
 
-    def record(self, work: Callable[[], Tensor]) -> Recorded:
-        with _device_errors():
+    def _record(self, work: Callable[[], Tensor]) -> Recorded:
+        with self._here():
             self._stream.wait_stream(torch.cuda.current_stream(self.where))
             with torch.cuda.stream(self._stream):
                 for _ in range(_WARM_UPS):  # compiles kernels, and sets up what libraries need
                     work()
-            self._stream.synchronize()
-            graph = torch.cuda.CUDAGraph()
-            # Another engine's thread may use the GPU during the capture.
-            with torch.cuda.graph(
-                graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"
-            ):
-                out = work()
+                self._stream.synchronize()
+                graph, out = self._captured(work)
         return Recorded(graph.replay, out)
+
+    def _captured(self, work: Callable[[], Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+        """What `torch.cuda.graph` does, without waiting for the whole device first.
+
+        Another engine's thread may use the GPU during the capture.
+        """
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+        try:
+            out = work()
+        finally:
+            graph.capture_end()
+        return graph, out
 
     @contextmanager
     def aside(self) -> Iterator[object]:
-        with _device_errors(), torch.cuda.stream(self._side):
+        with self._here(), torch.cuda.stream(self._side):
             yield self._side
 
     def pinned(self, size: int) -> Tensor:
-        return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+        with self._here():
+            return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+
+def exact_products(exact: bool = True) -> None:
+    """Whether products and convolutions of float32 keep all of its bits, in this process."""
+    torch.backends.cudnn.allow_tf32 = not exact
+    torch.backends.cuda.matmul.allow_tf32 = not exact
 
 
 def _stream(where: torch.device, priority: int) -> torch.cuda.Stream:

@@ -28,9 +28,9 @@ class Late(Host):
     def mark(self) -> Mark:
         return _Until(self, self._done + len(self._waiting))
 
-    def record(self, work: Callable[[], Tensor]) -> Recorded:
+    def _record(self, work: Callable[[], Tensor]) -> Recorded:
         self.work_until(self._done + len(self._waiting))
-        return super().record(work)
+        return super()._record(work)
 
     @torch.inference_mode()
     def work_until(self, count: int) -> None:

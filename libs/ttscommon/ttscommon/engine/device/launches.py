@@ -6,7 +6,7 @@ what the operations give.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -58,24 +58,28 @@ class Launches(Generic[ShapeT]):
 
     @torch.inference_mode()
     def launch(
-        self, shape: ShapeT, arrays: Arrays, rows: int, *, record: bool = False
+        self, shape: ShapeT, arrays: Arrays, rows: int, held: Sequence[Tensor] = ()
     ) -> tuple[Fetch, LaunchPath]:
-        """Submit the job on `arrays`; its first `rows` rows come back.
+        """Submit the job on `arrays`; its first `rows` rows come back. Nothing is recorded here.
 
-        record: a shape that was not recorded is recorded first. Raises DeviceError, or what
-        `compute` raises.
+        held: buffers of work before it, see Fetch. Raises DeviceError, or what `compute` raises.
         """
-        path = self._path(shape, record)
-        prepared = self.eager(shape) if path == "eager" else self.recorded(shape)
-        filled = prepared.inputs.fill(arrays)
-        self._device.submit(prepared.run)
-        fetch = Fetch(self._device, self._buffers, prepared.result, rows, [filled])
+        prepared, filled, path = self._submit(shape, arrays)
+        fetch = Fetch(self._device, self._buffers, prepared.result, rows, [*held, filled])
         return fetch, path
 
-    def _path(self, shape: ShapeT, record: bool) -> LaunchPath:
-        if self.knows(shape):
-            return "graph"
-        return "recording" if record else "eager"
+    @torch.inference_mode()
+    def run(self, shape: ShapeT, arrays: Arrays) -> tuple[Tensor, LaunchPath]:
+        """Submit the job for what it leaves on the device; the buffer that it reads, for `held`."""
+        _, filled, path = self._submit(shape, arrays)
+        return filled, path
+
+    def _submit(self, shape: ShapeT, arrays: Arrays) -> tuple[Prepared, Tensor, LaunchPath]:
+        path: LaunchPath = "graph" if self.knows(shape) else "eager"
+        prepared = self.recorded(shape) if path == "graph" else self.eager(shape)
+        filled = prepared.inputs.fill(arrays)
+        self._device.submit(prepared.run)
+        return prepared, filled, path
 
     @torch.inference_mode()
     def recorded(self, shape: ShapeT) -> Prepared:

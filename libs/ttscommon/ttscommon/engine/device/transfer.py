@@ -161,9 +161,13 @@ class Fetch:
         self._there.copy_(out[: self._rows], non_blocking=True)
         self._held.append(buffer)
 
+    def arrive(self) -> None:
+        """Block until the result is on the host. Raises DeviceError."""
+        self._mark.wait()
+
     def wait(self) -> dict[str, Array]:
         """The tensors' rows, of one's own. Raises DeviceError."""
-        self._mark.wait()
+        self.arrive()
         assert self._result.layout is not None
         arrays = self._result.layout.unpack(self._there.numpy())
         self._buffers.give_back(self._held)

@@ -73,6 +73,11 @@ class Qwen3Tts(TalkerModel):
         self._net, self._pads = net, pads
         self._never = Prohibitions.of(net.config.talker_config, net.codec.weight.device)
         self.cache_dtype = net.codec.weight.dtype
+        self.hidden = {
+            "hidden": ((net.config.talker_config.hidden_size,), net.codec.weight.dtype),
+            "use": ((), torch.int64),
+            "samples": ((), torch.bool),
+        }
         self._reader = Reader(
             net.config, defaults, tokenizer, _most_tokens(defaults), streaming=streaming
         )
@@ -124,14 +129,26 @@ class Qwen3Tts(TalkerModel):
         return {"speaker": np.zeros(c.hidden_size, np.float32)}
 
     def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.prompt_hidden(rows, state, attend)
+        return self.make_frames(rows.slots, rows.real, state, hidden)
+
+    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.step_hidden(rows, state, attend)
+        return self.make_frames(rows.slots, rows.real, state, hidden)
+
+    def prompt_hidden(
+        self, rows: Prompts, state: State, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
         told = rows.inputs
         speaker = told.get("speaker", self._net.codec.weight[:1])
         x = embed_positions(self._net, told["text"], told["heard"], told["codes"], speaker)
         hidden = self._net.hidden(x, rows.positions, attend["backbone"])
         use = told["use"].index_select(0, rows.last)
-        return self._frame(hidden[rows.last], rows, state, use, rows.samples)
+        return {"hidden": hidden[rows.last], "use": use, "samples": rows.samples}
 
-    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+    def step_hidden(
+        self, rows: Rows, state: State, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
         slots = rows.slots
         told, known = state["told"][slots], state["known"][slots]
         here = told < known
@@ -141,18 +158,20 @@ class Qwen3Tts(TalkerModel):
         use = torch.where(here, TOLD, late)
         x = self._net.step_input(state["codes"][slots], text)
         hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        return self._frame(hidden, rows, state, use, torch.ones_like(here))
+        return {"hidden": hidden, "use": use, "samples": torch.ones_like(here)}
 
-    def _frame(self, hidden: Tensor, rows: Rows, state: State, use: Tensor, samples: Tensor) -> Out:
+    def make_frames(
+        self, slots: Tensor, real: int, state: State, hidden: Mapping[str, Tensor]
+    ) -> Out:
         """Make each row's frame, and move the rows' state on.
 
         Products take the padding along, for the sake of exactness; state leaves it out.
         """
-        slots = rows.slots
+        use, samples = hidden["use"], hidden["samples"]
         old = {name: state[name].index_select(0, slots) for name in _MOVING}
         history = History(old["codes"], old["seen"].bool(), old["frame"])
         frame = make_frame(
-            self._net, self._never, hidden, history, old["penalty"], self._picks(old)
+            self._net, self._never, hidden["hidden"], history, old["penalty"], self._picks(old)
         )
         active = samples & (old["over"] == 0)
         gained = active & ~frame.ended
@@ -161,20 +180,20 @@ class Qwen3Tts(TalkerModel):
             "seen": frame.history.seen.to(torch.uint8),
             "frame": frame.history.made,
         }
-        real = slice(rows.real)
+        kept = slice(real)
         for name, value in new.items():
             moved = torch.where(gained.view(-1, *[1] * (value.ndim - 1)), value, old[name])
-            state[name].index_copy_(0, slots[real], moved[real])
+            state[name].index_copy_(0, slots[kept], moved[kept])
         told = old["told"] + (active & (use == TOLD))
-        state["told"].index_copy_(0, slots[real], told[real])
+        state["told"].index_copy_(0, slots[kept], told[kept])
         over = (old["over"] > 0) | (active & frame.ended)
-        state["over"].index_copy_(0, slots[real], over.long()[real])
+        state["over"].index_copy_(0, slots[kept], over.long()[kept])
         frames = {
-            "codes": frame.history.codes[real, None].to(torch.int16),
-            "padded": (use == PADDED)[real, None].to(torch.uint8),
+            "codes": frame.history.codes[kept, None].to(torch.int16),
+            "padded": (use == PADDED)[kept, None].to(torch.uint8),
         }
         ended = active & frame.ended
-        return Out(frames, gained.long()[real], ended[real], (samples & frame.bad)[real])
+        return Out(frames, gained.long()[kept], ended[kept], (samples & frame.bad)[kept])
 
     def _picks(self, old: Mapping[str, Tensor]) -> Pick:
         talker = Settings(old["temperature"], old["top_k"], old["top_p"])

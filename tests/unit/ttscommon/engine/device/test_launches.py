@@ -43,10 +43,12 @@ def test_each_launch_brings_back_its_own_rows(device: type[Device], recorded: bo
     assert {path for _, path in flying} == {"graph" if recorded else "eager"}
 
 
-def test_a_shape_is_recorded_when_asked_for_and_then_known() -> None:
+def test_a_launch_records_nothing_and_what_was_recorded_is_known() -> None:
     of = launches(Late())
-    paths = [of.launch(2, nothing(2), 2, record=True)[1] for _ in range(2)]
-    assert paths == ["recording", "graph"]
+    assert of.launch(2, nothing(2), 2)[1] == "eager"
+    assert not of.knows(2)
+    of.recorded(2)
+    assert of.launch(2, nothing(2), 2)[1] == "graph"
     assert of.knows(2)
     assert not of.knows(4)
     assert of.recorded(2) is of.recorded(2)

@@ -1,0 +1,151 @@
+"""Both engines called directly, without a bus: what a GPU gives if nothing else is in the way."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Sequence
+from itertools import count, cycle
+from typing import Final
+
+import numpy as np
+
+from antiphon_bench.gpu.records import Point
+from talker.engine import stream as talking
+from talker.engine.engine import Engine as Talker
+from talker.engine.scheduler import Limits
+from talker.models.qwen3_tts.family import Qwen3Tts
+from talker.runners.device_runner import DeviceRunner
+from ttscommon.engine.runtime import Failed, Finished
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.pieces import Text
+from vocoder.codecs.device_codec import DeviceCodec
+from vocoder.engine import stream as vocoding
+from vocoder.engine.engine import Engine as Vocoder
+from vocoder.engine.scheduler import Limits as VocoderLimits
+
+TEXT: Final = "The kettle has just boiled, so come in and sit down."
+BATCH_FRAMES: Final = 256
+_POSITIONS: Final = 512
+_DRAIN_S: Final = 60.0
+_WARM_SHARE: Final = 0.25
+
+
+class Both:
+    """A closed loop of `streams` requests: one that ends is followed by the next.
+
+    The engines turn on threads of their own, as in a pair.
+    """
+
+    def __init__(
+        self,
+        family: Qwen3Tts,
+        runner: DeviceRunner,
+        codec: DeviceCodec,
+        streams: int,
+        lengths: Sequence[int],
+    ) -> None:
+        self.metrics = {"talker": Metrics(), "vocoder": Metrics()}
+        self._family, self._streams = family, streams
+        self._talker = Talker(
+            *(family,),
+            slots=streams,
+            blocks=runner.blocks,
+            depth=runner.depth,
+            runner=runner,
+            limits=Limits(streams, _POSITIONS),
+            metrics=self.metrics["talker"],
+        )
+        limits = VocoderLimits(streams, BATCH_FRAMES)
+        vocoder_metrics = self.metrics["vocoder"]
+        self._vocoder = Vocoder(codec, slots=streams, limits=limits, metrics=vocoder_metrics)
+        self._talker.listen(self._framed)
+        self._vocoder.listen(self._sounded)
+        self._keys, self._lengths = count(), cycle(lengths)
+        self._ended: queue.SimpleQueue[tuple[str, Exception | None]] = queue.SimpleQueue()
+        self._opened_s: dict[str, float] = {}
+        self._sounds: list[tuple[float, int]] = []
+        self._firsts: list[tuple[float, float]] = []
+
+    def measured(self, duration_s: float) -> Point:
+        """Seconds of sound a second and the first sound, after a quarter of the time."""
+        self._talker.start()
+        self._vocoder.start()
+        try:
+            began = time.perf_counter()
+            for _ in range(self._streams):
+                self._open()
+            until, open_ = began + duration_s, self._streams
+            while open_:
+                over = time.perf_counter() >= until
+                self._next(until + _DRAIN_S)
+                open_ -= over
+                if not over:
+                    self._open()
+            return self._figures(began + _WARM_SHARE * duration_s, until)
+        finally:
+            self._talker.stop()
+            self._vocoder.stop()
+
+    def _next(self, until: float) -> None:
+        """Wait for a request to end; raises what it failed with, or TimeoutError."""
+        try:
+            _, error = self._ended.get(timeout=max(0.1, until - time.perf_counter()))
+        except queue.Empty:
+            raise TimeoutError("a request did not end") from None
+        if error is not None:
+            raise error
+
+    def _open(self) -> None:
+        number = next(self._keys)
+        key, voice = f"r{number}", self._family.spec.voices[0].id
+        sampling = Sampling(max_new_tokens=next(self._lengths) + 1)
+        name = self._family.spec.name
+        request = SpeechRequest(key, name, voice, TEXT, seed=number, sampling=sampling)
+        self._opened_s[key] = time.perf_counter()
+        prepared = self._family.prepare(request)
+        units = list(prepared.read([Text(TEXT)], final=True))
+        self._vocoder.open(request)
+        self._talker.open(prepared, None, units, final=True)
+
+    def _framed(self, events: Sequence[tuple[str, talking.Event]]) -> None:
+        for key, event in events:
+            if isinstance(event, talking.ChunkReady):
+                self._vocoder.feed(key, event.arrays)
+                self._talker.acknowledge(key)
+            elif isinstance(event, Failed):
+                self._ended.put((key, event.error))
+            else:
+                self._vocoder.finish(key)
+
+    def _sounded(self, events: Sequence[tuple[str, vocoding.Event]]) -> None:
+        now = time.perf_counter()
+        for key, event in events:
+            if isinstance(event, vocoding.Piece):
+                self._sounds.append((now, len(event.pcm)))
+                if (opened := self._opened_s.pop(key, None)) is not None:
+                    self._firsts.append((opened, now - opened))
+            elif isinstance(event, Finished | Failed):
+                self._ended.put((key, event.error if isinstance(event, Failed) else None))
+
+    def _figures(self, since: float, until: float) -> Point:
+        samples = sum(count for at, count in self._sounds if since <= at < until)
+        firsts = [1e3 * took_s for opened, took_s in self._firsts if since <= opened < until]
+        first_ms = np.quantile(firsts, (0.5, 0.95)).round(2).tolist() if firsts else []
+        return {
+            "audio_s_per_s": round(samples / self._family.spec.sample_rate / (until - since), 2),
+            "first_ms": dict(zip(("p50", "p95"), first_ms, strict=False)),
+            "launches": {f"{stage} {path}": n for stage, path, n in self._launches()},
+            "evictions": self._count("talker", "tts_evictions_total"),
+        }
+
+    def _launches(self) -> list[tuple[str, str, int]]:
+        return [
+            (stage, path, self._count(stage, "tts_launches_total", stage=stage, path=path))
+            for stage in self.metrics
+            for path in ("graph", "eager")
+        ]
+
+    def _count(self, of: str, name: str, **labels: str) -> int:
+        return int(self.metrics[of].registry.get_sample_value(name, labels) or 0)
