@@ -11,6 +11,7 @@ from talker.engine.scheduler import POLICIES, Limits
 from talker.engine.sizing import kv_blocks
 from talker.engine.widths import Widths, plain
 from talker.family.base import Family
+from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.leniency import Leniency
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
@@ -73,7 +74,10 @@ def load_family(settings: TalkerSettings) -> Family:
         device=settings.device,
         leniency=_leniency(settings),
     )
-    _warm_up(family, _blocks(settings, family))
+    blocks = _blocks(settings, family)
+    if family.spec.caches:
+        family.fit(blocks * BLOCK_POSITIONS)
+    _warm_up(family, blocks)
     return family
 
 
