@@ -51,7 +51,7 @@ def _numbers(value: Any) -> Iterator[int | float]:
         yield value
 
 
-def _unlike(name: str, value: float) -> str:
+def _unlike(name: str, value: int | float) -> str:
     """What the value ought to be, if it is not."""
     if isinstance(value, float):
         return "" if math.isfinite(value) and value > 0 else "a positive number"

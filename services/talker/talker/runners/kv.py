@@ -174,7 +174,8 @@ class _Part:
         size, group = self._cache.spec.head_dim, self._cache.group
         keys, values = self._cached(layer)
         kv_heads, real = self._cache.spec.kv_heads, self.count * group
-        rows = queries.unflatten(1, (kv_heads, group)).transpose(0, 1).reshape(kv_heads, real, size)
+        apart = queries.view(self.count, kv_heads, group, size).transpose(0, 1)
+        rows = apart.reshape(kv_heads, real, size)
         if real < LEAST_ROWS:
             rows = torch.cat([rows, rows[:, :1].expand(-1, LEAST_ROWS - real, -1)], 1)
         parts = [slice(head * size, (head + 1) * size) for head in range(kv_heads)]
@@ -183,8 +184,9 @@ class _Part:
         each = zip(weights, parts, strict=True)
         mixed = torch.stack([_summed(weight, values[:, part]) for weight, part in each])
         total = _summed(weights.flatten(0, 1), values[:, self._cache.width :])[:, :1]
-        out = (mixed / total.view(kv_heads, -1, 1))[:, :real]
-        return out.unflatten(1, (self.count, group)).transpose(0, 1).flatten(1, 2)
+        out: Tensor = (mixed / total.view(kv_heads, -1, 1))[:, :real]
+        together = out.reshape(kv_heads, self.count, group, size).transpose(0, 1)
+        return together.reshape(queries.shape)
 
     def _weights(self, scores: Tensor, heads: int) -> Tensor:
         """Softmax without its division, over positions up to each query's own.
