@@ -173,7 +173,7 @@ def test_a_checkpoint_folder_is_served_like_a_voice_folder(
 
 
 def test_what_may_not_fit_into_the_cache_is_refused_before_it_speaks() -> None:
-    family, request = tiny(streaming=False), asked("slt", "world " * 60)
+    family, request = tiny(streaming=False), asked("slt", "world " * 56)
     list(family.prepare(request).read([Text(request.text)], final=True))
     family.fit(128)
     with pytest.raises(TextTooLong, match="of 128: say less, or ask for fewer max_new_tokens"):
