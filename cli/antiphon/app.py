@@ -18,7 +18,7 @@ from antiphon import bus, client, sinks
 from antiphon import say as say_command
 from antiphon import up as up_command
 from antiphon.stack import StackConfig
-from antiphon.stack.checkpoints import Checkpoint
+from antiphon.stack.checkpoints import Checkpoint, named
 from antiphon.stack.local import DEFAULT_VOICE_DIR
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.settings import PREFIX
@@ -118,6 +118,7 @@ def up(
         raise typer.BadParameter("only --engine torch computes checkpoints", param_hint="--model")
     if pair and talkers != vocoders:
         raise typer.BadParameter("as many talkers as vocoders", param_hint="--pair")
+    models, left_out = _checkpoints(model or [])
     config = StackConfig(
         host=host,
         port=port,
@@ -130,7 +131,8 @@ def up(
         pair=pair,
         device=device,
         engine=engine.value,
-        models=_checkpoints(model or []),
+        models=models,
+        left_out=left_out,
         log_level=log_level.value,
         store=store,
         environ=_stage_settings([*_curves(curve), *(set_ or [])]),
@@ -138,14 +140,21 @@ def up(
     raise typer.Exit(up_command.run(config, Console(), raw=json_log))
 
 
-def _checkpoints(given: list[str]) -> tuple[Checkpoint, ...]:
+def _checkpoints(given: list[str]) -> tuple[tuple[Checkpoint, ...], dict[str, str]]:
+    """Those that can be read, and why the others cannot, by name."""
     try:
-        found = tuple(Checkpoint.parse(one) for one in given)
+        names = [named(one)[0] for one in given]
     except CheckpointError as error:
         raise typer.BadParameter(str(error), param_hint="--model") from error
-    if len({one.name for one in found}) < len(found):
+    if len(set(names)) < len(names):
         raise typer.BadParameter("every model needs a name of its own", param_hint="--model")
-    return found
+    found, left_out = [], {}
+    for name, one in zip(names, given, strict=True):
+        try:
+            found.append(Checkpoint.parse(one))
+        except CheckpointError as error:
+            left_out[name] = str(error)
+    return tuple(found), left_out
 
 
 @app.command()

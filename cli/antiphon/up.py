@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import structlog
@@ -31,7 +31,7 @@ def run(config: StackConfig, console: Console, *, raw: bool) -> int:
         return asyncio.run(_run(config, console, view))
     except (StackFailed, BrokerMissing) as error:
         # What a failed child said last stands in the log just above.
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[-1]
         console.print(f"[bold red]antiphon up:[/] {reason}", highlight=False)
         return _EXIT_FAILED
 
@@ -59,6 +59,8 @@ async def _run(config: StackConfig, console: Console, view: LogView) -> int:
         async with stack:
             waiting.cancel()
             console.print(_banner(stack), highlight=False, soft_wrap=True)
+            for line in left_out(stack.left_out):
+                console.print(line, highlight=False, markup=False, soft_wrap=True, style="red")
             await stack.wait()
     except asyncio.CancelledError:
         if not interrupted:
@@ -90,6 +92,11 @@ def waiting_for(names: list[str]) -> str:
     return f"waiting for {', '.join(names)}{why}"
 
 
+def left_out(models: Mapping[str, str]) -> list[str]:
+    """A line for each model that is not served; they are the last ones before the log."""
+    return [f"{name} is not served: {reason}" for name, reason in models.items()]
+
+
 def _banner(stack: LocalStack) -> str:
     speech = f"{stack.url}/v1/audio/speech"
     body = """-H content-type:application/json -d '{"input": "Hello, world."}'"""
@@ -102,6 +109,7 @@ def _banner(stack: LocalStack) -> str:
     processes = [
         (name, f"[dim]pid {child.pid}, {_ports(child)}[/]")
         for name, child in stack.children.items()
+        if child.ready.is_set()
     ]
     lines = [f"  [dim]{name:<10}[/] {text}" for name, text in (*rows, ("", ""), *processes)]
     return "\n".join(["", "  [bold]Antiphon is up[/]", "", *lines, ""])

@@ -16,7 +16,16 @@ CHECKPOINTS: Final[dict[str, dict[str, Any]]] = {
     "base": {"kind": "base", "seed": 4},
     "ending": {"kind": "custom_voice", "seed": 5, "ending": 5.0},
     "hasty": {"kind": "custom_voice", "seed": 6, "ending": 60.0},
+    # What folders differ in: shards, the type of the tensors, and who wrote the config.
+    "sharded": {"kind": "custom_voice", "seed": 7, "shard_bytes": 1_000_000},
+    "narrow": {"kind": "custom_voice", "seed": 8, "dtype": "bfloat16"},
+    "half": {"kind": "custom_voice", "seed": 9, "dtype": "float16"},
+    "newer": {"kind": "custom_voice", "seed": 1, "transformers_version": "4.57.3"},
+    "unnamed": {"kind": "custom_voice", "seed": 1, "transformers_version": None},
 }
+
+# Sample rates of recordings, in Hz; 24 kHz is the codec's own.
+RATES: Final = (8_000, 16_000, 22_050, 44_100, 48_000)
 
 # What is published: size and kind.
 PUBLISHED: Final[dict[str, tuple[Any, Any]]] = {
@@ -117,6 +126,14 @@ CASES: Final = (
         seed=16,
     ),
     _custom("never ends before its third frame", checkpoint="hasty"),
+    _custom("in shards", LONG, checkpoint="sharded"),
+    _custom("in bfloat16", LONG, checkpoint="narrow"),
+    _custom("in float16", LONG, checkpoint="half", streaming=True),
+    _custom("config of a newer package", checkpoint="newer"),
+    _custom("config of no package", checkpoint="unnamed", streaming=True),
+    _custom("speaker in capitals", speaker="VIVIAN"),
+    _custom("windows line ends and tabs", "Hello\r\nworld.\tHow odd!\r\n", streaming=True),
+    _custom("leading spaces and markup", "  Hello <b>world</b> soft\u00adhyphen."),
     _custom("fewest frames", options={"max_new_tokens": 2}),
     Case(
         "a batch",
@@ -159,6 +176,10 @@ CASES: Final = (
 )
 
 TEXTS: Final = (
+    "JetStream and OpenAI, McDonald's iPhone",
+    "one\r\ntwo\ttabs\r\n\r\n",
+    "<b>bold</b> and soft\u00adhyphen, \u00a0non-breaking",
+    "...!?",
     "Hello the world, it's fine. 你好",
     "They're he'LL 'tis I'd've",
     "  leading and trailing  ",

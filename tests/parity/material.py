@@ -28,12 +28,12 @@ def weight(seed: int, name: str, shape: tuple[int, ...]) -> Floats:
     return 0.3 * values if len(shape) == 1 else values / np.sqrt(np.float32(shape[-1]))
 
 
-def audio(seconds: float, seed: int) -> Floats:
-    """Something like speech at 24 kHz: gliding harmonics in syllables, and a little noise."""
+def audio(seconds: float, seed: int, rate: int = SAMPLE_RATE) -> Floats:
+    """Something like speech: gliding harmonics in syllables, and a little noise."""
     random = np.random.Generator(np.random.PCG64(seed))
-    time = np.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE
+    time = np.arange(int(seconds * rate)) / rate
     pitch = 140 + 40 * np.sin(2 * np.pi * 0.7 * time + seed)
-    phase = 2 * np.pi * np.cumsum(pitch) / SAMPLE_RATE
+    phase = 2 * np.pi * np.cumsum(pitch) / rate
     voice = sum(np.sin(n * phase) / n for n in range(1, 12))
     syllables = 0.5 - 0.5 * np.cos(2 * np.pi * 3.1 * time)
     hiss = random.standard_normal(len(time))

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from talker.models.qwen3_tts.cloning import resampled
 from talker.models.qwen3_tts.codec_encoder import CodecEncoder
 from talker.models.qwen3_tts.speaker import SpeakerEncoder
 from talker.models.qwen3_tts.weights import load_encoders
+from tests.parity.cases import RATES
 from tests.parity.conftest import Arrays, Checkpoints, goldens
 from tests.parity.material import SAMPLE_RATE, audio
 
@@ -50,6 +52,16 @@ def test_codes_of_a_reference_are_the_official_ones(
 ) -> None:
     codes = encoders[1](_wav(name))
     assert codes.tolist() == wanted[f"{name}/codes"].tolist()
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_recordings_at_other_rates_are_heard_as_the_official_package_hears_them(
+    encoders: Encoders, wanted: Arrays, rate: int
+) -> None:
+    heard = torch.from_numpy(resampled(audio(1.31, 3, rate), rate, SAMPLE_RATE))
+    assert encoders[1](heard).tolist() == wanted[f"{rate}/codes"].tolist()
+    speaker = encoders[0](heard[None])[0].numpy()
+    assert np.abs(speaker - wanted[f"{rate}/speaker"]).max() < 1e-4
 
 
 @pytest.mark.parametrize("name", SECONDS)

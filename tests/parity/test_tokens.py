@@ -33,8 +33,21 @@ def whole(tokenizer: TextTokenizer, text: str) -> list[int]:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_text_gives_the_official_tokens(tokenizer: TextTokenizer, text: str) -> None:
-    wanted = json.loads((GOLDENS / "tokens.json").read_text())[text]
-    assert whole(tokenizer, text) == wanted[:-TEMPLATE_END]
+    assert whole(tokenizer, text) == official("custom", text)
+
+
+@pytest.mark.parametrize("checkpoint", ["newer", "unnamed"])
+def test_the_same_text_has_the_same_tokens_whichever_package_wrote_the_config(
+    checkpoint: str, checkpoints: Checkpoints
+) -> None:
+    tokenizer = TextTokenizer.load(checkpoints[checkpoint])
+    assert [whole(tokenizer, text) for text in TEXTS] == [official("custom", t) for t in TEXTS]
+    assert [whole(tokenizer, text) for text in TEXTS] == [official(checkpoint, t) for t in TEXTS]
+
+
+def official(checkpoint: str, text: str) -> list[int]:
+    found: list[int] = json.loads((GOLDENS / "tokens.json").read_text())[checkpoint][text]
+    return found[:-TEMPLATE_END]
 
 
 @settings(max_examples=400)

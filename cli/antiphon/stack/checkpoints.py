@@ -27,28 +27,35 @@ class Checkpoint:
     @classmethod
     def parse(cls, given: str) -> Self:
         """`name=FOLDER` or `name=ORG/NAME` on the hub, downloaded here; raises CheckpointError."""
-        name, equals, where = given.partition("=")
-        if not equals or not where or not _NAME.fullmatch(name) or name in _RESERVED:
-            raise CheckpointError(
-                f"{given!r} is no NAME=PATH_OR_HUB_NAME; a name has letters, digits, - and _"
-            )
+        name, where = named(given)
         folder = find_checkpoint(where).resolve()
         return cls(name, folder, codec_digest(folder))
 
 
+def named(given: str) -> tuple[str, str]:
+    """The name, and where the checkpoint is, of `NAME=PATH_OR_HUB_NAME`; raises CheckpointError."""
+    name, equals, where = given.partition("=")
+    if not equals or not where or not _NAME.fullmatch(name) or name in _RESERVED:
+        raise CheckpointError(
+            f"{given!r} is no NAME=PATH_OR_HUB_NAME; a name has letters, digits, - and _"
+        )
+    return name, where
+
+
 @dataclass(frozen=True)
 class StageProgram:
-    """What to run for checkpoints: one stage with its settings."""
+    """What to run for checkpoints: one stage with its settings. models: those it works for."""
 
     stage: Literal["talker", "vocoder"]
     name: str
     environ: dict[str, str]
+    models: tuple[str, ...]
 
 
 def programs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
     """A talker for each checkpoint, a vocoder for each codec among them."""
     found = [
-        StageProgram("talker", f"talker-{one.name}", _environ([one.name], one.folder))
+        StageProgram("talker", f"talker-{one.name}", _environ([one.name], one.folder), (one.name,))
         for one in checkpoints
     ]
     by_codec: dict[str, list[Checkpoint]] = defaultdict(list)
@@ -57,7 +64,9 @@ def programs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
     for sharing in by_codec.values():
         first, names = sharing[0], [one.name for one in sharing]
         found.append(
-            StageProgram("vocoder", f"vocoder-{first.name}", _environ(names, first.folder))
+            StageProgram(
+                "vocoder", f"vocoder-{first.name}", _environ(names, first.folder), tuple(names)
+            )
         )
     return found
 

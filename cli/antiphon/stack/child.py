@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from antiphon.stack.reasons import reason_of
 from ttscommon.process.settings import PREFIX
 
 Ports = Mapping[str, int]
@@ -65,13 +66,14 @@ class Program(Protocol):
 
 
 class ChildFailed(Exception):
-    """A child cannot be brought to life; `tail` is the last it said."""
+    """A child cannot be brought to life; `tail` is the last it said, `reason` why."""
 
     def __init__(self, name: str, status: int, tail: list[str]) -> None:
         super().__init__(f"{name} does not start (exit status {status})")
         self.name = name
         self.status = status
         self.tail = tail
+        self.reason = reason_of(tail)
 
 
 class Child:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -56,7 +56,8 @@ class StackConfig:
 
     With no gateway, talkers or vocoders it is a broker alone. Gateways beyond the first have
     ports of their own, which their `service.ready` tells.
-    `models`: published checkpoints, served next to the default voice.
+    `models`: published checkpoints, served next to the default voice. `left_out`: those that
+    cannot be, and why.
     `pair`: as many processes as there are talkers, each of them a talker and a vocoder of the
     default voice, for stages that share a GPU.
     `environ` holds further settings per stage ("gateway", "talker", "vocoder").
@@ -74,6 +75,7 @@ class StackConfig:
     device: str = "cpu"
     voice_dir: Path = DEFAULT_VOICE_DIR
     models: tuple[Checkpoint, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
     log_level: LogLevel = "info"
     store: Path | None = None
     max_log_bytes: int | None = None
@@ -90,12 +92,16 @@ class StackConfig:
 
 @dataclass(frozen=True)
 class ServiceProgram:
-    """`python -m <module>` with settings in the environment and ports in a file."""
+    """`python -m <module>` with settings in the environment and ports in a file.
+
+    models: the checkpoints that it works for, if it works for nothing else.
+    """
 
     name: str
     module: str
     folder: Path
     environ: Mapping[str, str]
+    models: tuple[str, ...] = ()
 
     @property
     def _port_file(self) -> Path:
@@ -125,6 +131,9 @@ class LocalStack:
     ) -> None:
         self.config = config
         self.children: dict[str, Child] = {}
+        # Models that are not served, and why: the others do without them.
+        self.left_out = dict(config.left_out)
+        self._models: dict[str, tuple[str, ...]] = {}
         self._credentials = Credentials()
         self._resume_secret = secrets.token_urlsafe(32)
         self._on_line = on_line
@@ -177,10 +186,9 @@ class LocalStack:
         await self._until_ready(list(self.children.values()))
         if self._serves:
             await self._prepare()
-        services = [
-            Child(program, self._on_line, self.config.restarts)
-            for program in self._services(folder)
-        ]
+        programs = self._services(folder)
+        self._models = {program.name: program.models for program in programs if program.models}
+        services = [Child(program, self._on_line, self.config.restarts) for program in programs]
         for child in services:
             self._spawn(child)
         await self._until_ready(services)
@@ -215,7 +223,15 @@ class LocalStack:
     @property
     def waiting(self) -> list[str]:
         """Names of the processes that have not become ready yet."""
-        return [name for name, child in self.children.items() if not child.ready.is_set()]
+        return [name for name in self.children if not self._settled(name)]
+
+    def _settled(self, name: str) -> bool:
+        """Whether it is ready, or works for nothing but models that are left out."""
+        return self.children[name].ready.is_set() or self._needless(name)
+
+    def _needless(self, name: str) -> bool:
+        models = self._models.get(name, ())
+        return bool(models) and all(model in self.left_out for model in models)
 
     def kill(self) -> None:
         """End every process at once, for somebody who does not want to wait."""
@@ -280,7 +296,8 @@ class LocalStack:
         for program in programs_of(config.models):
             names = [f"{program.name}-{n}" for n in range(1, counts[program.stage] + 1)]
             environ = {**engine, **program.environ}
-            programs += [self._service(program.stage, name, folder, environ) for name in names]
+            mine = [self._service(program.stage, name, folder, environ) for name in names]
+            programs += [replace(one, models=program.models) for one in mine]
         return programs
 
     def _gateway_programs(self, folder: Path, environ: Mapping[str, str]) -> list[ServiceProgram]:
@@ -319,29 +336,59 @@ class LocalStack:
         self._tasks[child.name] = asyncio.create_task(child.supervise(), name=child.name)
 
     async def _until_ready(self, children: list[Child]) -> None:
-        everyone = asyncio.gather(*(child.ready.wait() for child in children))
+        everyone = asyncio.gather(*(self._until_settled(child) for child in children))
         try:
             async with asyncio.timeout(self.config.start_timeout_s):
                 await self._guard(everyone)
         except TimeoutError as error:
-            late = ", ".join(child.name for child in children if not child.ready.is_set())
+            late = ", ".join(child.name for child in children if not self._settled(child.name))
             raise StackFailed(
                 f"not ready after {self.config.start_timeout_s:.0f} s: {late}"
             ) from error
 
-    async def _guard(self, work: Coroutine[Any, Any, Any] | asyncio.Future[Any]) -> None:
-        """Wait for `work`, or fail with the first child whose supervision ends in failure."""
-        waiting = asyncio.ensure_future(work)
+    async def _until_settled(self, child: Child) -> None:
+        """Until it is ready, or its supervision has ended: `_guard` says whether that matters."""
+        ready = asyncio.ensure_future(child.ready.wait())
         try:
             await asyncio.wait(
-                (waiting, *self._tasks.values()), return_when=asyncio.FIRST_COMPLETED
+                (ready, self._tasks[child.name]), return_when=asyncio.FIRST_COMPLETED
             )
-            for task in self._tasks.values():
-                if task.done() and not task.cancelled() and (error := task.exception()):
-                    raise StackFailed(_explain(error)) from error
+        finally:
+            ready.cancel()
+
+    async def _guard(self, work: Coroutine[Any, Any, Any] | asyncio.Future[Any]) -> None:
+        """Wait for `work`, or fail with the first child whose supervision ends in failure.
+
+        One that works for checkpoints alone takes them out of service, and nothing else.
+        """
+        waiting = asyncio.ensure_future(work)
+        try:
+            while not waiting.done():
+                watched = [
+                    t for n, t in self._tasks.items() if not (t.done() and self._needless(n))
+                ]
+                await asyncio.wait((waiting, *watched), return_when=asyncio.FIRST_COMPLETED)
+                ended = [task for task in watched if task.done() and not task.cancelled()]
+                for task in ended:
+                    await self._judge(task.get_name(), task.exception())
+                if any(not self._needless(task.get_name()) for task in ended):
+                    return
         finally:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
+
+    async def _judge(self, name: str, error: BaseException | None) -> None:
+        """What the end of a supervision means for the stack; raises StackFailed."""
+        if error is None:
+            return
+        models = self._models.get(name, ())
+        if not models or not isinstance(error, ChildFailed):
+            raise StackFailed(_explain(error)) from error
+        for model in models:
+            self.left_out.setdefault(model, error.reason)
+            log_.error("model.left_out", model=model, error=error.reason)
+        needless = [child for n, child in self.children.items() if self._needless(n)]
+        await asyncio.gather(*(child.stop(self.config.grace_s) for child in needless))
 
 
 def _is_broker(name: str) -> bool:
@@ -355,7 +402,7 @@ def _bus_environ(bus: BusSettings) -> dict[str, str]:
 
 def _explain(error: BaseException) -> str:
     if isinstance(error, ChildFailed):
-        return "\n".join([str(error), *(f"  {line}" for line in error.tail)])
+        return "\n".join([*(f"  {line}" for line in error.tail), f"{error}: {error.reason}"])
     return str(error) or type(error).__name__
 
 

@@ -11,6 +11,7 @@ from talker.engine.scheduler import POLICIES, Limits
 from talker.engine.sizing import Memory, kv_blocks
 from talker.engine.widths import Widths, plain
 from talker.family.base import Family
+from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.leniency import Leniency
 from talker.family.runner import Runner
 from talker.settings import TalkerSettings
@@ -105,6 +106,8 @@ def _warm_runner(settings: TalkerSettings, family: Family, blocks: int) -> Runne
 
     It is the one that serves: another would hold a cache and recordings of its own.
     """
+    if family.spec.caches:
+        family.fit(blocks * BLOCK_POSITIONS)
     most = max(settings.slots, *_WARM_UP_STREAMS)
     rows = 2 * most if family.depth else most
     runner = family.runner(rows, blocks if family.spec.caches else 0, family.depth)

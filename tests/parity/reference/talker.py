@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.parity.cases import CASES, TEXTS, Case
+from tests.parity.cases import CASES, RATES, TEXTS, Case
 from tests.parity.material import CODEBOOKS, audio, frames, gumbel
 from tests.parity.reference.official import load
 
@@ -126,6 +126,10 @@ def encoders(checkpoints: Path) -> Arrays:
         found[f"{name}/codes"] = item.ref_code.numpy().astype(np.int16)
         found[f"{name}/speaker"] = item.ref_spk_embedding.numpy()
         found[f"{name}/latents"] = latents(model.speech_tokenizer.model.encoder, wav)[:, ::4]
+    for rate in RATES:
+        item = official.create_voice_clone_prompt((audio(1.31, 3, rate), rate), "the user")[0]
+        found[f"{rate}/codes"] = item.ref_code.numpy().astype(np.int16)
+        found[f"{rate}/speaker"] = item.ref_spk_embedding.numpy()
     found["short/mels"] = mels(audio(1.31, 3))[::3]
     return found
 
@@ -148,8 +152,11 @@ def mels(wav: np.ndarray) -> np.ndarray:
     return spectrum[0].T.numpy()
 
 
-def tokens(checkpoints: Path) -> dict[str, list[int]]:
-    """What the official processor makes of texts in the chat template."""
-    official = load(checkpoints / "custom")
+def tokens(checkpoints: Path) -> dict[str, dict[str, list[int]]]:
+    """What the official processor makes of texts in the chat template, by checkpoint."""
+    return {name: _tokens(load(checkpoints / name)) for name in ("custom", "newer", "unnamed")}
+
+
+def _tokens(official: Any) -> dict[str, list[int]]:
     template = official._build_assistant_text
     return {text: official._tokenize_texts([template(text)])[0][0].tolist() for text in TEXTS}

@@ -16,6 +16,7 @@ import nats
 import pytest
 
 from antiphon.stack import LocalStack, StackConfig, StackFailed
+from antiphon.stack.checkpoints import Checkpoint
 
 SERVICE = """
 import asyncio, json, os, signal
@@ -131,7 +132,9 @@ async def test_a_service_that_cannot_start_fails_the_stack_in_words(
     services: Path, tmp_path: Path
 ) -> None:
     (services / "vocoder" / "__main__.py").write_text("print('no voice here'); exit(2)")
-    with pytest.raises(StackFailed, match=r"vocoder-1 does not start[^\n]*\n  no voice here"):
+    with pytest.raises(
+        StackFailed, match=r"  no voice here\nvocoder-1 does not start[^\n]*: no voice here$"
+    ):
         async with LocalStack(config(tmp_path)):
             pass
 
@@ -181,3 +184,35 @@ def test_ctrl_c_stops_the_command_and_leaves_nothing(services: Path) -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+CHOOSY = """
+import json, os, sys
+if os.environ.get("ANTIPHON_MODEL") == "bad":
+    print(json.dumps({"event": "loading", "level": "info"}), flush=True)
+    print(json.dumps({"event": "service.failed", "error": "rope_theta is 0.0"}), flush=True)
+    sys.exit(2)
+"""
+
+
+async def test_one_bad_model_leaves_the_others_running(services: Path, tmp_path: Path) -> None:
+    (services / "talker" / "__main__.py").write_text(CHOOSY + SERVICE)
+    models = tuple(Checkpoint(name, tmp_path, f"codec of {name}") for name in ("bad", "good"))
+    async with LocalStack(config(tmp_path, models=models)) as stack:
+        assert stack.left_out == {"bad": "rope_theta is 0.0"}
+        assert stack.waiting == []
+        running = {name for name, child in stack.children.items() if child.pid is not None}
+        assert {"talker-1", "talker-good-1", "vocoder-good-1"} <= running
+        assert not running & {"talker-bad-1", "vocoder-bad-1"}
+        waiting = asyncio.create_task(stack.wait())
+        done, _ = await asyncio.wait((waiting,), timeout=0.5)
+        assert not done
+        waiting.cancel()
+
+
+async def test_a_codec_that_others_share_keeps_running(services: Path, tmp_path: Path) -> None:
+    (services / "talker" / "__main__.py").write_text(CHOOSY + SERVICE)
+    models = tuple(Checkpoint(name, tmp_path, "one codec") for name in ("bad", "good"))
+    async with LocalStack(config(tmp_path, models=models)) as stack:
+        assert list(stack.left_out) == ["bad"]
+        assert stack.children["vocoder-bad-1"].ready.is_set()

@@ -80,13 +80,21 @@ def _shards(index: Path) -> list[Path]:
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Whether `path` is a published checkpoint or the name of one, and no voice folder of ours."""
+    """Whether `path` is a published checkpoint or the name of one, and no voice folder of ours.
+
+    A config.json that cannot be parsed is one by the key that it names, so that its reader can say
+    what is wrong with it.
+    """
     if not path.is_dir():
         return not path.parent.is_dir() and _HUB_NAME.fullmatch(str(path)) is not None
     try:
-        return "model_type" in read_json(path / "config.json", dict[str, object])
-    except CheckpointError:
+        text = (path / "config.json").read_bytes()
+    except OSError:
         return False
+    try:
+        return "model_type" in msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return b'"model_type"' in text
 
 
 def find_checkpoint(name: str, revision: str | None = None) -> Path:

@@ -18,6 +18,7 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
+from ttscommon.engine.voice import VoiceError
 from ttscommon.process import logs, tracing
 from ttscommon.process.admin import AdminServer, Health
 from ttscommon.process.settings import ServiceSettings, SettingsError
@@ -168,6 +169,10 @@ class Service:
             log_.warning("service.stopped", drained=False)
             return _EXIT_FAILED
         error = None if main.cancelled() else main.exception()
+        if isinstance(error, VoiceError):
+            # Of its files, which another start would find as they are.
+            log_.error("service.failed", error=str(error))
+            return _EXIT_USAGE
         if error is not None:
             log_.error("service.failed", error=str(error), exc_info=error)
             return _EXIT_FAILED

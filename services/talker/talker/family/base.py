@@ -143,6 +143,9 @@ class Family(ABC):
         ...) for what it cannot speak.
         """
 
+    def fit(self, positions: int) -> None:  # noqa: B027
+        """The KV cache holds so many positions: `prepare` refuses what may not fit from now on."""
+
     @abstractmethod
     def open(self, prepared: Prepared) -> TalkerStream:
         """A stream without text. Cheap: it runs between two steps of everybody else."""

@@ -3,9 +3,11 @@
 Exactness comes before speed here: a position's result is the same bits whether it was computed
 alone, in a prefill, or next to other streams, because a flipped bit may flip a sampled id and
 then a successor would say something else than was heard. BLAS keeps that promise per row for
-products of at least LEAST_ROWS rows and sums over at most `_SUM_LENGTH` terms, so few queries are
-spread over all heads as rows of one product, and longer sums are cut (tests/unit/talker/engine/
-test_kv.py holds it against every length).
+products of at least LEAST_ROWS rows and sums over at most `_SUM_LENGTH` terms, so longer sums are
+cut. In a narrow cache few queries are spread over all heads as rows of one product, many have a
+product for each KV head; both sum one head's terms in the same order, as the zeros of the others
+fit into one block of the sum. In a wide cache they would not, so every query goes by head there
+(tests/unit/talker/runners/test_kv.py holds both against every length).
 
 What a block held before is never seen: its values are cleared when a stream enters it, because a
 hidden position has weight 0, and 0 times a NaN is a NaN.
@@ -25,13 +27,16 @@ from talker.family.blocks import BLOCK_POSITIONS, blocks_for
 from talker.family.runner import Row
 from talker.runners.computation import Attend
 from talker.runners.padding import padded
+from ttscommon.engine.nn import ROW_TILE
 
-LEAST_ROWS: Final = 4
+LEAST_ROWS: Final = ROW_TILE
 _SUM_LENGTH: Final = 192
 _ONES: Final = 16
 # From so many tokens on a product for each KV head is faster than one with zeros in other heads'
 # places, which has `kv_heads` times the arithmetic (measured: 2.6 times faster for 300 tokens).
 _TOKENS_BY_HEAD: Final = 64
+# Of a KV row: BLAS sums so many terms in one block on every processor that was tried.
+_WIDEST_SPREAD: Final = 256
 
 
 class PagedCache:
@@ -51,6 +56,7 @@ class PagedCache:
         self.key_rows = self.keys.unbind(0)
         self.value_rows = self.values[:, :, : self.width].unbind(0)
         self.group = spec.heads // spec.kv_heads
+        self.by_head_from = 1 if self.width > _WIDEST_SPREAD else _TOKENS_BY_HEAD
         self.owner = torch.arange(spec.heads) // self.group
         # [heads, kv_heads, 1]: which part of a KV row a query head reads
         self.select = (self.owner[:, None] == torch.arange(spec.kv_heads)).float()[..., None]
@@ -89,7 +95,7 @@ class _Batch:
         self._parts = parts
         self._tokens = tokens
         self._places = torch.cat([part.places for part in parts])
-        self._short = all(part.count < _TOKENS_BY_HEAD for part in parts)
+        self._short = all(part.count < cache.by_head_from for part in parts)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Tokens beyond those of the batch are padding: nothing is stored or computed for them."""
@@ -101,7 +107,7 @@ class _Batch:
             return padded(self._spread(scaled, self._parts, layer), len(q))
         parts = [
             part.by_head(queries, layer)
-            if part.count >= _TOKENS_BY_HEAD
+            if part.count >= cache.by_head_from
             else self._spread(queries, [part], layer)
             for part, queries in zip(self._parts, torch.split(scaled, self._counts), strict=True)
         ]
@@ -163,30 +169,37 @@ class _Part:
 
     def by_head(self, queries: Tensor, layer: int) -> Tensor:
         """[count, heads, head_dim], scaled, to the same; a product for each KV head, of the
-        queries that share it: the same bits.
+        queries that share it.
         """
-        cache, (keys, values) = self._cache, self._cached(layer)
-        size, group = cache.spec.head_dim, cache.group
-        out = torch.empty_like(queries)
-        for head in range(cache.spec.kv_heads):
-            mine = slice(head * group, (head + 1) * group)
-            part = slice(head * size, (head + 1) * size)
-            query = queries[:, mine].reshape(self.count * group, size)
-            weights = self._weights(query @ keys[:, part].T, group)
-            mixed = _summed(weights, values[:, part])
-            total = _summed(weights, values[:, cache.width :])[:, :1]
-            out[:, mine] = (mixed / total).view(self.count, group, size)
-        return out
+        size, group = self._cache.spec.head_dim, self._cache.group
+        keys, values = self._cached(layer)
+        kv_heads, real = self._cache.spec.kv_heads, self.count * group
+        apart = queries.view(self.count, kv_heads, group, size).transpose(0, 1)
+        rows = apart.reshape(kv_heads, real, size)
+        if real < LEAST_ROWS:
+            rows = torch.cat([rows, rows[:, :1].expand(-1, LEAST_ROWS - real, -1)], 1)
+        parts = [slice(head * size, (head + 1) * size) for head in range(kv_heads)]
+        scores = torch.stack([q @ keys[:, part].T for q, part in zip(rows, parts, strict=True)])
+        weights = self._weights(scores, group)
+        each = zip(weights, parts, strict=True)
+        mixed = torch.stack([_summed(weight, values[:, part]) for weight, part in each])
+        total = _summed(weights.flatten(0, 1), values[:, self._cache.width :])[:, :1]
+        out: Tensor = (mixed / total.view(kv_heads, -1, 1))[:, :real]
+        together = out.reshape(kv_heads, self.count, group, size).transpose(0, 1)
+        return together.reshape(queries.shape)
 
     def _weights(self, scores: Tensor, heads: int) -> Tensor:
-        """Softmax without its division, over positions up to each query's own."""
+        """Softmax without its division, over positions up to each query's own.
+
+        scores: [..., rows, positions]; rows behind count * heads are padding.
+        """
         if self.count == 1:
-            scores[:, self.start + 1 :] = float("-inf")
+            scores[..., self.start + 1 :] = float("-inf")
         else:
-            hidden = self._later(heads, scores.shape[1])
-            first(scores, len(hidden)).masked_fill_(hidden, float("-inf"))
-            if len(scores) > len(hidden):
-                scores[len(hidden) :] = 0.0
+            hidden = self._later(heads, scores.shape[-1])
+            scores[..., : len(hidden), :].masked_fill_(hidden, float("-inf"))
+            if scores.shape[-2] > len(hidden):
+                scores[..., len(hidden) :, :] = 0.0
         return scores.sub_(scores.amax(-1, keepdim=True)).exp_()
 
     def _later(self, heads: int, positions: int) -> Tensor:

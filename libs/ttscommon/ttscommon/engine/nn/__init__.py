@@ -9,11 +9,15 @@ from ttscommon.engine.nn.decoder import (
     DecoderConfig,
     dense_attention,
 )
+from ttscommon.engine.nn.exact import keep_one_order
 from ttscommon.engine.nn.half import HalfLinear, halve
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import Llama3Scaling, Rope, RopeConfig, apply_rope, rope_table
 from ttscommon.engine.nn.rows import ROW_TILE, pad_rows, padded_rows
 from ttscommon.engine.nn.transformer import TransformerBlock, causal_attention
+
+# Not later: MKL decides at a process's first product.
+keep_one_order()
 
 __all__ = [
     "ROW_TILE",
@@ -35,6 +39,7 @@ __all__ = [
     "dense_attention",
     "depthwise",
     "halve",
+    "keep_one_order",
     "pad_rows",
     "padded_rows",
     "rope_table",

@@ -3,7 +3,8 @@
 BLAS adds up each output of a float32 product in one order, whatever the number of rows, as long
 as no thread is handed fewer than four of them: with one thread that means four rows or more, with
 several a multiple of four. tests/unit/ttscommon/engine/nn/test_rows.py holds widths of 1024 to 6144
-to it, with equality. A step padded here gives every stream the same bits, alone or in a batch.
+to it, with equality. On Intel's processors that takes the mode that `exact` sets. A step padded
+here gives every stream the same bits, alone or in a batch.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from ttscommon.engine.checkpoint import CheckpointError, tensor_files
 from ttscommon.engine.nn.decoder import DecoderConfig
 
 _NAMED: Final = 4
+_PLAIN: Final = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,15 @@ class Shards:
         """One tensor, as stored."""
         with safe_open(self._files[name], "pt") as file:
             tensor: Tensor = file.get_tensor(name)
-        if not tensor.is_floating_point():
+        if tensor.dtype not in _PLAIN:
             raise CheckpointError(
                 f"{self._files[name]}: {name} is {tensor.dtype}: quantised checkpoints are not"
                 " served, take the bfloat16 one"
+            )
+        if not torch.isfinite(tensor).all():
+            raise CheckpointError(
+                f"{self._files[name]}: {name} holds values that are no finite numbers: the file is"
+                " damaged, or training failed"
             )
         return tensor
 
@@ -109,15 +115,21 @@ def fill(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[s
     others: beginnings of names that belong to somebody else. Raises CheckpointError, which names
     what is missing, surplus or of a wrong shape.
     """
+    check(net, sources, shards, others=others)
+    state = net.state_dict()
+    with torch.no_grad():
+        for key, parameter in state.items():
+            parameter.copy_(sources[key].join([shards.read(name) for name in sources[key].names]))
+
+
+def check(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[str] = ()) -> None:
+    """What `fill` checks of names and shapes; `net` may have no memory yet."""
     state = net.state_dict()
     if unstated := state.keys() ^ sources.keys():
         raise ValueError(f"the sources do not fit the network: {sorted(unstated)[:_NAMED]}")
     _check_names(sources, shards, others)
     for key, parameter in state.items():
         _check_shapes(sources[key].shapes(parameter.shape), shards)
-    with torch.no_grad():
-        for key, parameter in state.items():
-            parameter.copy_(sources[key].join([shards.read(name) for name in sources[key].names]))
 
 
 def _check_names(sources: Sources, shards: Shards, others: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint_values import head_problems, size_problems
 from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig, dense_attention
 
 FOLDER = "speech_tokenizer"
@@ -78,6 +79,10 @@ def load_encoder_config(checkpoint: Path) -> EncoderConfig:
     sizes = config.encoder_config
     if config.model_type != "qwen3_tts_tokenizer_12hz":
         raise CheckpointError(f"{path}: model_type {config.model_type!r} is not served")
+    head_dim = sizes.head_dim or sizes.hidden_size // max(1, sizes.num_attention_heads)
+    heads = head_problems(sizes.num_attention_heads, sizes.num_key_value_heads, head_dim)
+    for wrong in (*size_problems(config), *size_problems(sizes), *heads):
+        raise CheckpointError(f"{path}: encoder_config: {wrong}")
     if sizes.frame_samples != config.encode_downsample_rate:
         raise CheckpointError(f"{path}: the ratios do not give encode_downsample_rate")
     if not sizes.use_causal_conv or sizes.use_conv_shortcut or sizes.num_semantic_quantizers != 1:

@@ -7,6 +7,7 @@ scratch. Text that is told one token a step lies in the slot, so that a device g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -20,6 +21,7 @@ from talker.models.qwen3_tts.config import (
     CODEBOOK0_SIZE,
     GenerationConfig,
     TalkerConfig,
+    load_config,
     load_generation_config,
 )
 from talker.models.qwen3_tts.frame import History, embed_positions, make_frame
@@ -33,6 +35,7 @@ from talker.models.qwen3_tts.weights import load_encoders, load_talker
 from talker.runners.computation import Attend, Out, Prompts, Rows, State
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Rules, Settings, draw_ids
+from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.replicas import Voice
@@ -78,9 +81,8 @@ class Qwen3Tts(TalkerModel):
             "use": ((), torch.int64),
             "samples": ((), torch.bool),
         }
-        self._reader = Reader(
-            net.config, defaults, tokenizer, _most_tokens(defaults), streaming=streaming
-        )
+        self._defaults, self._tokenizer, self._streaming = defaults, tokenizer, streaming
+        self._reader = self._reading(defaults)
 
     @classmethod
     def load(
@@ -94,6 +96,12 @@ class Qwen3Tts(TalkerModel):
     ) -> Self:
         """Read a checkpoint folder; raises CheckpointError."""
         tokenizer, defaults = TextTokenizer.load(checkpoint), load_generation_config(checkpoint)
+        known = load_config(checkpoint).talker_config.text_vocab_size
+        if tokenizer.size > known:
+            raise CheckpointError(
+                f"{checkpoint}: the tokenizer has ids up to {tokenizer.size - 1}, config.json's"
+                f" text_vocab_size is {known}"
+            )
         net = load_talker(checkpoint, device=device, dtype=dtype)
         cloning = None
         if net.config.tts_model_type == "base":
@@ -102,6 +110,21 @@ class Qwen3Tts(TalkerModel):
 
     def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Qwen3Prepared:
         return self._reader.prepare(request, reference)
+
+    def fit(self, positions: int) -> None:
+        """Half of the positions are for text, half for frames, unless a request asks for less."""
+        most = min(self._defaults.max_new_tokens, positions // 2)
+        self._reader = self._reading(replace(self._defaults, max_new_tokens=most), positions)
+
+    def _reading(self, defaults: GenerationConfig, positions: int | None = None) -> Reader:
+        return Reader(
+            self._net.config,
+            defaults,
+            self._tokenizer,
+            _most_tokens(defaults),
+            streaming=self._streaming,
+            positions=positions,
+        )
 
     def open(self, prepared: Prepared) -> Qwen3Stream:
         assert isinstance(prepared, Qwen3Prepared)

@@ -19,6 +19,7 @@ from talker.models.qwen3_tts.config import TalkerConfig
 
 NO_TEXT: Final = -1
 ROLE_TOKENS: Final = 3
+_MOST_HEADER: Final = 6
 _FORCES_DIALECT: Final = ("chinese", "auto")
 
 
@@ -120,6 +121,13 @@ def prompt(config: TalkerConfig, r: PromptRequest, parts: Layout) -> Positions:
     else:
         _add_whole(rows, config, r, parts)
     return rows.done()
+
+
+def prompt_positions(r: PromptRequest, text: int) -> int:
+    """How many positions a prompt has at the most, with so many tokens of text."""
+    transcript, frames = (len(r.reference.text), len(r.reference.codes)) if r.reference else (0, 0)
+    told = 1 if r.streaming else transcript + text + 2
+    return len(r.instruction) + ROLE_TOKENS + _MOST_HEADER + frames + told
 
 
 def language_id(config: TalkerConfig, language: str, speaker: str | None) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from talker.family.base import Prepared
 from talker.models.qwen3_tts.config import GenerationConfig, TalkerConfig
-from talker.models.qwen3_tts.prompt import InContext, PromptRequest
+from talker.models.qwen3_tts.prompt import InContext, PromptRequest, prompt_positions
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays
@@ -100,11 +100,13 @@ class Qwen3Prepared(Prepared):
         speaker: Array | None,
         tokenizer: TextTokenizer,
         most_tokens: int,
+        positions: int | None = None,
     ) -> None:
+        """positions: what the KV cache holds, if that is known."""
         self.request = request
         self.asked, self.drawing, self.speaker = asked, drawing, speaker
         self._text = tokenizer.spoken()
-        self._most = most_tokens
+        self._most, self._positions = most_tokens, positions
         self._given = 0
         self._spoken = False
 
@@ -121,9 +123,21 @@ class Qwen3Prepared(Prepared):
                 f"the text has more than the {self._most} tokens that the model can speak",
                 param="input",
             )
+        self._check_room(len(tokens))
         new, self._given = tokens[self._given :], len(tokens)
         if new or final:
             yield Tokens(self._text.role, new, final)
+
+    def _check_room(self, tokens: int) -> None:
+        prompt = prompt_positions(self.asked, tokens)
+        needed = prompt + self.drawing.frames
+        if self._positions is not None and needed > self._positions:
+            raise TextTooLong(
+                f"the request may need {needed} positions ({prompt} for what it says before the"
+                f" first frame, one a frame) of {self._positions}: say less, or ask for fewer"
+                " max_new_tokens",
+                param="input",
+            )
 
 
 def _written(piece: Piece) -> str:
@@ -143,11 +157,15 @@ class Reader:
         most_tokens: int,
         *,
         streaming: bool | None = None,
+        positions: int | None = None,
     ) -> None:
-        """streaming: the layout of requests that do not say which, instead of the official one."""
+        """streaming: the layout of requests that do not say which, instead of the official one.
+
+        positions: what the KV cache holds, if that is known.
+        """
         self._config, self._defaults, self._tokenizer = config, defaults, tokenizer
         self._most = most_tokens
-        self._streaming = streaming
+        self._streaming, self._positions = streaming, positions
 
     def prepare(self, request: SpeechRequest, reference: Arrays | None) -> Qwen3Prepared:
         """Check `request`; `reference` is what was derived of its recording."""
@@ -172,7 +190,10 @@ class Reader:
         )
         drawing = Drawing.of(request.sampling, self._defaults)
         embedding = reference["speaker"] if cloned and reference is not None else None
-        return Qwen3Prepared(request, asked, drawing, embedding, self._tokenizer, self._most)
+        return Qwen3Prepared(
+            *(request, asked, drawing, embedding),
+            *(self._tokenizer, self._most, self._positions),
+        )
 
     def _refuse(self, request: SpeechRequest) -> None:
         kind = TASK_TYPES[self._config.tts_model_type]

@@ -53,11 +53,19 @@ class TextTokenizer:
         vocab = read_json(checkpoint / "vocab.json", dict[str, int])
         config = read_json(checkpoint / "tokenizer_config.json", _TokenizerConfig)
         merges = _merges(checkpoint / "merges.txt")
+        if min(vocab.values(), default=-1) < 0:
+            raise CheckpointError(f"{checkpoint / 'vocab.json'} has no ids, or negative ones")
         specials = {added.content: int(i) for i, added in config.added_tokens_decoder.items()}
         loaded = cls(_build(vocab, merges, checkpoint), specials)
         if len(loaded.ids(_ROLE)) != _ROLE_TOKENS:
             raise CheckpointError(f"{checkpoint}: the tokenizer divides the word 'assistant'")
         return loaded
+
+    @property
+    def size(self) -> int:
+        """One more than the highest id that a text can have."""
+        ids = self._tokenizer.get_vocab().values()
+        return 1 + max(*ids, self.special("<|im_start|>"), self.special("<|im_end|>"))
 
     def special(self, name: str) -> int:
         """The id of a special token; raises CheckpointError."""

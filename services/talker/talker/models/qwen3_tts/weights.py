@@ -18,7 +18,7 @@ from talker.models.qwen3_tts.config import TalkerConfig, load_config
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.speaker import LogMel, SpeakerEncoder
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.weights import Shards, Source, Sources, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, Sources, check, decoder_sources, fill, same
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _SPEAKER = "speaker_encoder."
@@ -149,6 +149,7 @@ def load_codec_encoder(checkpoint: Path, device: str) -> CodecEncoder:
 def _filled(
     net: Net, sources: Sources, shards: Shards, others: tuple[str, ...], device: torch.device
 ) -> Net:
+    check(net, sources, shards, others=others)  # before its memory is asked for
     net.to_empty(device=device)
     fill(net, sources, shards, others=others)
     return net.eval().requires_grad_(False)

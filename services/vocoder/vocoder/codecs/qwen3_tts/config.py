@@ -7,6 +7,7 @@ from math import prod
 from pathlib import Path
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint_values import head_problems, size_problems
 
 FOLDER = "speech_tokenizer"
 
@@ -63,9 +64,23 @@ def load_config(checkpoint: Path) -> CodecConfig:
     config = read_json(path, CodecConfig)
     if config.model_type != "qwen3_tts_tokenizer_12hz":
         raise CheckpointError(f"{path}: model_type {config.model_type!r} is not served")
+    sizes = config.decoder_config
+    heads = head_problems(sizes.num_attention_heads, sizes.num_key_value_heads, sizes.head_dim)
+    for wrong in (*size_problems(config), *size_problems(sizes), *heads, *_halving(sizes)):
+        raise CheckpointError(f"{path}: decoder_config: {wrong}")
     if config.decoder_config.frame_samples != config.decode_upsample_rate:
         raise CheckpointError(f"{path}: the upsampling rates do not give decode_upsample_rate")
     return config
+
+
+def _halving(sizes: DecoderSizes) -> list[str]:
+    """Widths that are divided by two where they cannot be."""
+    found = []
+    if sizes.codebook_dim % 2:
+        found.append(f"codebook_dim {sizes.codebook_dim} is odd")
+    if sizes.decoder_dim % (1 << len(sizes.upsample_rates)):
+        found.append(f"decoder_dim {sizes.decoder_dim} cannot be halved at every rate")
+    return found
 
 
 def _tail_frames(sizes: DecoderSizes) -> int:

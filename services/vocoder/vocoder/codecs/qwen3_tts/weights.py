@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, fill, same
+from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
 from vocoder.codecs.qwen3_tts.config import FOLDER, load_config
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 
@@ -18,8 +18,10 @@ def load_decoder(checkpoint: Path, device: str = "cpu") -> CodecDecoder:
     config = load_config(checkpoint)
     with torch.device("meta"):
         net = CodecDecoder(config.decoder_config)
+    stated, shards = sources(net), Shards.of(checkpoint / FOLDER)
+    check(net, stated, shards, others=UNUSED)  # before its memory is asked for
     net.to_empty(device=device)
-    fill(net, sources(net), Shards.of(checkpoint / FOLDER), others=UNUSED)
+    fill(net, stated, shards, others=UNUSED)
     net.quantizer.freeze()
     return net.eval().requires_grad_(False)
 

@@ -15,9 +15,12 @@ from talker.models.qwen3_tts.config import (
     load_config,
     load_generation_config,
 )
-from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.checkpoint import CheckpointError, is_checkpoint
 
-TOP = ("model_type", "tokenizer_type", "tts_model_type", "tts_model_size")
+TOP = (
+    *("model_type", "tokenizer_type", "tts_model_type", "tts_model_size"),
+    *("tts_pad_token_id", "speaker_encoder_config"),
+)
 
 
 def changed(folder: Path, tmp_path: Path, **changes: Any) -> Path:
@@ -56,7 +59,14 @@ def test_dialects_are_no_languages_that_may_be_asked_for(config: TalkerConfig) -
 def test_who_takes_instructions(
     custom: Path, tmp_path: Path, kind: str, size: str, takes: bool
 ) -> None:
-    folder = changed(custom, tmp_path, tts_model_type=kind, tts_model_size=size)
+    speaker = {"enc_dim": 48}
+    folder = changed(
+        custom,
+        tmp_path,
+        tts_model_type=kind,
+        tts_model_size=size,
+        speaker_encoder_config=speaker,
+    )
     assert load_config(folder).takes_instructions is takes
 
 
@@ -69,6 +79,28 @@ def test_who_takes_instructions(
         ({"hidden_act": "gelu"}, "hidden_act 'gelu'"),
         ({"use_sliding_window": True}, "sliding windows"),
         ({"rope_scaling": {"rope_type": "yarn"}}, "yarn"),
+        ({"rope_scaling": {"type": "yarn", "rope_type": "default"}}, "yarn"),
+        ({"rope_theta": 0.0}, "rope_theta is 0.0, not a positive number"),
+        ({"rms_norm_eps": -1e-6}, "rms_norm_eps is -1e-06"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1000000000, not from 1 to 512"),
+        ({"hidden_size": 0}, "hidden_size is 0"),
+        ({"head_dim": 33}, "head_dim 33 is odd"),
+        ({"num_key_value_heads": 3}, "no multiple of 3 KV heads"),
+        ({"vocab_size": 4096}, "vocab_size 4096"),
+        ({"codec_bos_id": 3072}, "id 'codec_bos_id' is 3072, not one of 3072"),
+        ({"codec_language_id": {"english": -1}}, "language 'english' is -1"),
+        ({"spk_id": {"mira": 5000}}, "speaker 'mira' is 5000"),
+        ({"spk_id": {"mira": 3000, "Mira": 3001}}, "two speakers are called 'mira'"),
+        ({"spk_is_dialect": {"eric": "klingon"}}, "'eric' speaks 'klingon', which has no id"),
+        ({"tts_pad_token_id": 10**7}, "text id 10000000 is not one of"),
+        (
+            {"tts_model_type": "base", "speaker_encoder_config": {"enc_dim": 49}},
+            "enc_dim 49 is not the talker's hidden_size",
+        ),
+        (
+            {"tts_model_type": "base", "speaker_encoder_config": {"enc_res2net_scale": 7}},
+            "enc_dim 1024|enc_res2net_scale 7",
+        ),
         ({"num_code_groups": 8}, "disagree on num_code_groups"),
         ({"hidden_size": "48"}, "talker_config.hidden_size"),
     ],
@@ -87,3 +119,44 @@ def test_sampling_defaults_come_from_generation_config(custom: Path, tmp_path: P
     (tmp_path / "generation_config.json").write_text('{"top_k": "many"}')
     with pytest.raises(CheckpointError, match="top_k"):
         load_generation_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"temperature": -0.5}, "temperature is -0.5"),
+        ({"subtalker_temperature": 1000.0}, "subtalker_temperature is 1000.0"),
+        ({"top_p": 0.0}, "top_p is 0.0"),
+        ({"subtalker_top_k": -1}, "subtalker_top_k is -1"),
+        ({"repetition_penalty": -1.0}, "repetition_penalty is -1.0"),
+        ({"max_new_tokens": 1}, "max_new_tokens is 1"),
+    ],
+)
+def test_sampling_that_gives_no_speech_is_refused(
+    tmp_path: Path, wrong: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "generation_config.json").write_text(json.dumps(wrong))
+    with pytest.raises(CheckpointError, match=message):
+        load_generation_config(tmp_path)
+
+
+def test_names_are_known_in_any_case(custom: Path, tmp_path: Path) -> None:
+    folder = changed(
+        custom,
+        tmp_path,
+        spk_id={"Mira": 3000},
+        spk_is_dialect={"Mira": "Sichuan_Dialect"},
+        codec_language_id={"English": 2050, "sichuan_dialect": 2062},
+    )
+    talker = load_config(folder).talker_config
+    assert talker.spk_id == {"mira": 3000}
+    assert talker.spk_is_dialect == {"mira": "sichuan_dialect"}
+    assert "english" in load_config(folder).languages
+
+
+def test_a_config_that_cannot_be_parsed_is_a_checkpoints(custom: Path, tmp_path: Path) -> None:
+    folder = changed(custom, tmp_path, rope_theta=float("nan"))
+    assert "NaN" in (folder / "config.json").read_text()
+    assert is_checkpoint(tmp_path)
+    with pytest.raises(CheckpointError, match=r"config\.json is not as expected"):
+        load_config(tmp_path)

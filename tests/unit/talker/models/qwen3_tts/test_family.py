@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from talker.engine.engine import Engine
+from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.streams import Plan
 from talker.loading import load_family
 from talker.models.qwen3_tts.family import Qwen3Tts
@@ -169,3 +170,30 @@ def test_a_checkpoint_folder_is_served_like_a_voice_folder(
     assert family.spec.family == "qwen3_tts"
     assert family.measured_round_s.keys() == {1, 4, 16}
     assert bool(family.spec.voices) == (kind == "custom")
+
+
+def test_what_may_not_fit_into_the_cache_is_refused_before_it_speaks() -> None:
+    family, request = tiny(streaming=False), asked("slt", "world " * 56)
+    list(family.prepare(request).read([Text(request.text)], final=True))
+    family.fit(128)
+    with pytest.raises(TextTooLong, match="of 128: say less, or ask for fewer max_new_tokens"):
+        list(family.prepare(request).read([Text(request.text)], final=True))
+    short = replace(request, sampling=Sampling(max_new_tokens=20))
+    assert list(family.prepare(short).read([Text(short.text)], final=True))
+
+
+def test_all_that_is_allowed_fits_into_the_cache() -> None:
+    """As many frames as it may make, behind as long a text as it may say."""
+    family = tiny(streaming=False)
+    family.fit(128)
+    words = next(n for n in range(60, 0, -1) if _allowed(family, asked("slt", "world " * n)))
+    engine = Engine(family, blocks=128 // BLOCK_POSITIONS, slots=1, metrics=Metrics())
+    (spoken,) = synthesise(engine, [asked("slt", "world " * words)])
+    assert rows(spoken.arrays) > 0
+
+
+def _allowed(family: Qwen3Tts, request: SpeechRequest) -> bool:
+    try:
+        return bool(list(family.prepare(request).read([Text(request.text)], final=True)))
+    except TextTooLong:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker
@@ -114,3 +116,38 @@ def test_a_base_model_without_its_codec_says_so(base: Path, tmp_path: Path) -> N
     shutil.rmtree(copy / "speech_tokenizer")
     with pytest.raises(CheckpointError, match=r"speech_tokenizer/config\.json cannot be read"):
         load_encoders(copy)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (torch.tensor(float("nan")), "holds values that are no finite numbers"),
+        (torch.tensor(float("inf")), "holds values that are no finite numbers"),
+        (torch.tensor(1.0).to(torch.float8_e4m3fn), "quantised checkpoints are not served"),
+    ],
+    ids=["nan", "infinity", "fp8"],
+)
+def test_values_that_cannot_be_computed_with_are_named(
+    copy: Path, tensor: torch.Tensor, message: str
+) -> None:
+    name = "talker.codec_head.weight"
+    wrong = load_file(copy / "model.safetensors")[name].to(tensor.dtype)
+    wrong[0, 0] = tensor
+    rewrite(copy, name, wrong)
+    with pytest.raises(CheckpointError, match=f"{name} .*{message}"):
+        load_talker(copy)
+
+
+def test_a_config_far_larger_than_its_tensors_asks_for_no_memory(copy: Path) -> None:
+    content = json.loads((copy / "config.json").read_text())
+    content["talker_config"] |= {"text_vocab_size": 1 << 20, "text_hidden_size": 1 << 20}
+    (copy / "config.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"but config\.json makes it"):
+        load_talker(copy)
+
+
+def test_a_tokenizer_with_more_ids_than_the_model_is_refused(copy: Path) -> None:
+    content = json.loads((copy / "vocab.json").read_text())
+    (copy / "vocab.json").write_text(json.dumps(content | {"zzz": 10**6}))
+    with pytest.raises(CheckpointError, match="the tokenizer has ids up to 1000000"):
+        Qwen3Tts.load("m", copy)

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.unit.vocoder.codecs.qwen3_tts.tiny import SIZES, drawn
+from vocoder.codecs.qwen3_tts.codec import Qwen3Codec
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 from vocoder.codecs.qwen3_tts.stream import CodecStream, Windows, advance
+from vocoder.pcm import to_pcm
 
 FRAMES = 30
 
@@ -112,3 +114,14 @@ def test_padding_of_a_batch_reaches_no_state(exact: CodecDecoder) -> None:
 def test_a_window_holds_frames() -> None:
     with pytest.raises(ValueError, match="a window holds frames"):
         Windows(0, 3)
+
+
+def test_the_same_pieces_give_the_same_samples_and_others_stay_within_the_tolerance() -> None:
+    net = drawn(torch.float32)
+    tolerance = Qwen3Codec("m", net, 24_000).spec.tolerance
+    whole = to_pcm(chunked(net, codes(1), [FRAMES]).numpy()).astype(int)
+    for size in (1, 3, 5, 15):
+        sizes = [size] * (FRAMES // size)
+        once, again = (to_pcm(chunked(net, codes(1), sizes).numpy()) for _ in range(2))
+        assert (once == again).all()
+        assert abs(once.astype(int) - whole).max() <= tolerance

@@ -31,6 +31,11 @@ from talker.models.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokeni
 from ttscommon.engine.checkpoint import dump_json
 
 _SHARD_BYTES: Final = 2_000_000_000
+_DTYPES: Final = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
 Floats = npt.NDArray[np.float32]
 
 
@@ -43,14 +48,22 @@ def write_checkpoint(
     small: bool = False,
     ending: float = 1.0,
     shard_bytes: int = _SHARD_BYTES,
+    dtype: str = "",
+    transformers_version: str | None = "",
 ) -> None:
     """Write a whole checkpoint. ending: how loudly the end of speech speaks among the logits.
 
-    Tiny ones are float32, the others as published: bfloat16, and float32 for the codec.
+    dtype: of the talker's tensors; by default tiny ones are float32, the others as published:
+    bfloat16, and float32 for the codec. transformers_version: what config.json names as its
+    writer, None for nothing; by default the version of the published form.
     """
     vocab = vocabulary(0 if size == "tiny" else PUBLISHED_TEXT_VOCABULARY)
     config, codec = model_config(size, kind, len(vocab), small=small), codec_config(size)
-    dtype = torch.float32 if size == "tiny" else torch.bfloat16
+    if transformers_version is None:
+        config.pop("transformers_version")
+    elif transformers_version:
+        config["transformers_version"] = transformers_version
+    stored = _DTYPES[dtype or ("float32" if size == "tiny" else "bfloat16")]
     (folder / "speech_tokenizer").mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", config)
     dump_json(folder / "generation_config.json", GENERATION)
@@ -60,7 +73,7 @@ def write_checkpoint(
     write_tokenizer(folder, vocab)
     eos = config["talker_config"]["codec_eos_token_id"]
     tensors = drawn(model_shapes(config), seed, {"talker.codec_head.weight": (eos, ending)})
-    save(folder, ((name, tensor.to(dtype)) for name, tensor in tensors), shard_bytes)
+    save(folder, ((name, tensor.to(stored)) for name, tensor in tensors), shard_bytes)
     save(folder / "speech_tokenizer", drawn(codec_shapes(codec), seed), shard_bytes)
 
 
