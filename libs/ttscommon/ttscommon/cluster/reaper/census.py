@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from ttscommon.bus import Bus
+from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
-from ttscommon.wire.errors import BusUnavailable, MalformedMessage
+from ttscommon.wire.errors import BusUnavailable, MalformedMessage, NoResponders
 from ttscommon.wire.holding import ASKED, Holding
 
 
@@ -54,3 +55,17 @@ class Census:
         except (BusUnavailable, MalformedMessage):
             return False  # late, gone, or of a version that does not say
         return True
+
+
+async def holds(bus: Bus, lease: Lease, timeout_s: float) -> bool | None:
+    """Whether the worker that the lease names says that it has the job; None if it does not say.
+
+    A worker that is gone has nothing.
+    """
+    try:
+        answer = await bus.link.request(subjects.ping(lease.worker_id), ASKED, timeout_s)
+        return lease.request_id in Holding.decode(answer).requests
+    except NoResponders:
+        return False
+    except (BusUnavailable, MalformedMessage):
+        return None

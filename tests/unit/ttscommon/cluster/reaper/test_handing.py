@@ -16,7 +16,8 @@ from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import handed_over
-from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.errors import BusUnavailable, NoResponders
+from ttscommon.wire.holding import Holding
 from ttscommon.wire.messages import CodecChunk, Tensor
 from ttscommon.wire.subjects import CODES, LEASES
 
@@ -55,9 +56,22 @@ def without_a_leader(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
     """The consumer's leader is gone: nobody takes a NAK."""
 
     async def electing(*_: Any) -> None:
-        raise BusUnavailable("no leader")
+        raise NoResponders("no leader")
 
     monkeypatch.setattr(bus.queue, "hand_on", electing)
+
+
+def late(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The queue takes a NAK, and says so too late; returns the receipts that it got."""
+    hand_on, receipts = bus.queue.hand_on, []
+
+    async def slowly(receipt: str, timeout_s: float) -> None:
+        receipts.append(receipt)
+        await hand_on(receipt, 5.0)
+        raise BusUnavailable("no answer in time")
+
+    monkeypatch.setattr(bus.queue, "hand_on", slowly)
+    return receipts
 
 
 async def test_the_queue_gives_the_job_to_the_next_worker(
@@ -92,6 +106,61 @@ async def test_without_a_leader_a_live_worker_gets_the_job_directly(
     # It may die before it has written its lease.
     assert [(await handing.held_by("free"))[0].epoch] == [free[0].epoch]
     assert await handing.held_by("full") == []
+
+
+async def test_a_queue_that_answers_late_has_the_job_and_no_worker_gets_it_directly(
+    bus: Bus,
+    other: Bus,
+    scene: Any,
+    roster: Roster,
+    handing: HandingOn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lease = await dead(bus, scene)
+    receipts = late(bus, monkeypatch)
+    offers = await taking(other, "free", TAKEN)
+    await scene.reported(other, "free")
+    await roster.refresh()
+    assert await handing.run(lease)
+    assert (len(receipts), offers) == (1, [])
+
+
+async def hesitating(bus: Bus, worker_id: str, holding: tuple[str, ...]) -> list[HandOver]:
+    """A live worker that does not answer handovers in time, and says what it holds."""
+    offers: list[HandOver] = []
+
+    async def take(message: Any) -> None:
+        offers.append(HandOver.decode(message.data))
+
+    async def answer(message: Any) -> None:
+        await message.respond(Holding("talker", holding).encode())
+
+    await bus.link.subscribe(subjects.handover(worker_id), take)
+    await bus.link.subscribe(subjects.ping(worker_id), answer)
+    return offers
+
+
+@pytest.mark.parametrize("taken", [True, False])
+async def test_a_worker_that_answers_late_is_asked_whether_it_took_the_job(
+    bus: Bus,
+    other: Bus,
+    scene: Any,
+    roster: Roster,
+    handing: HandingOn,
+    monkeypatch: pytest.MonkeyPatch,
+    taken: bool,
+) -> None:
+    lease = await dead(bus, scene)
+    without_a_leader(bus, monkeypatch)
+    late = await hesitating(other, "late", ("r",) if taken else ())
+    next_ = await taking(other, "next", TAKEN)
+    await scene.reported(other, "late", free=4)
+    await scene.reported(other, "next", free=1)
+    await roster.refresh()
+    assert await handing.run(lease)
+    assert len(late) == 1
+    # Were it to take the job yet, the other's epoch would fence it.
+    assert [offer.epoch for offer in next_] == ([] if taken else [handed_over(late[0].epoch)])
 
 
 async def test_the_lease_is_kept_until_the_job_is_handed_on(
