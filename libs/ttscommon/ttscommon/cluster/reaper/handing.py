@@ -20,7 +20,6 @@ import structlog
 from ttscommon.bus import Bus, QueuedJob
 from ttscommon.cluster.handover import TAKEN, HandOver
 from ttscommon.cluster.leases import HeldLease, JobLeases, Lease, forget, leases_of_worker
-from ttscommon.cluster.progress import grew
 from ttscommon.cluster.reaper.census import holds
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
@@ -67,29 +66,26 @@ class HandingOn:
         except BusUnavailable as error:
             log_.debug("leases.left", error=error.message)
 
-    async def run(self, lease: Lease, *, died: bool = True) -> bool:
+    async def run(self, lease: Lease, after: Lease) -> bool:
         """Until the job is handed on, or another worker is found to have it; False for that.
 
-        `died`: its holder did, abruptly, which counts against the job unless its log grew.
+        `after`: what its next holder is told of it; see deaths.py.
         """
         job = lease.all_of_job
         if job in self._under_way:
             return False
         self._under_way.add(job)
         try:
-            return await self._run(lease, died=died)
+            return await self._run(lease, after)
         finally:
             self._under_way.discard(job)
             self._offered.pop(job, None)
 
-    async def _run(self, lease: Lease, *, died: bool) -> bool:
-        holder, deaths = lease.worker_id, lease.deaths
-        if died and lease.held and not lease.waiting:
-            lease = lease.released(deaths=await self._deaths(lease))
-        else:
-            lease = lease.released()
+    async def _run(self, lease: Lease, after: Lease) -> bool:
+        holder, blamed = lease.worker_id, lease.blamed or after.blamed
+        lease = after
         ways = [self._by_queue, self._directly]
-        if died and (lease.deaths or deaths):
+        if blamed and holder:
             stored = await self._store(lease, holder)
             if stored is None:
                 return False
@@ -104,21 +100,6 @@ class HandingOn:
             pause_s = min(2 * pause_s, self._tuning.longest_pause_s)
             if not await self._is_last(lease):
                 return False
-
-    async def _deaths(self, lease: Lease) -> int:
-        """Deaths in a row that the job has seen without its log growing, this one included.
-
-        As many as before if the log does not say in time.
-        """
-        stage = STAGES[lease.stage]
-        try:
-            async with asyncio.timeout(self._tuning.tail_s):
-                grown = await grew(self._bus, stage.writes, lease.request_id, lease.epoch)
-        except TimeoutError:
-            grown = None
-        if grown is None:
-            return lease.deaths
-        return 0 if grown else lease.deaths + 1
 
     async def _store(self, lease: Lease, holder: str) -> bool | None:
         """Write what is known of the job for its next holder; None if there is one already.
@@ -196,6 +177,8 @@ class HandingOn:
             lease.bounces,
             lease.failures,
             job.trace,
+            lease.shared,
+            lease.dead,
         )
 
     def _note_given(self, lease: Lease) -> None:

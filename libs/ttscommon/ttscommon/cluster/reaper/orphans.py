@@ -172,7 +172,7 @@ class Orphans:
         if _receipt_of(job, known):
             assert known is not None
             # Given back, and lost on the way: its receipt is known, so the job stays the same.
-            await self._handing.run(known, died=False)
+            await self._handing.run(known, known.released())
             return
         try:
             tail = await self._bus.logs.last(stage.writes, request_id, self._tuning.tail_s)
@@ -188,17 +188,21 @@ class Orphans:
             log_.warning("orphans.left", request_id=request_id, error=error.message)
 
     async def _note_death(self, stage: Stage, job: QueuedJob, known: Lease | None) -> None:
-        """Whoever was given the job died before its lease: tell the next holder.
+        """If a worker died that may have been given the job before its lease, tell the next holder.
 
         A request that crashes its worker at once would else be given to one after another.
         """
         request_id, epoch = job.request.request_id, epoch_of(job.sequence, 1)
-        if await grew(self._bus, stage.writes, request_id, epoch):
+        counted = known.dead if known is not None else ()
+        dead = self._census.fallen(stage.name) - set(counted)
+        if not dead or await grew(self._bus, stage.writes, request_id, epoch):
             return
-        deaths = 1 + (known.deaths if known is not None else 0)
-        lease = Lease("", stage.name, request_id, epoch, receipt="", deaths=deaths)
+        lease = Lease(dead.pop(), stage.name, request_id, epoch, receipt="")
+        if known is not None:
+            lease = lease.with_figures_of(known)
         try:
-            await HeldLease(lease).take(self._bus, figures=False)
+            after = lease.after_death(shared=False)
+            await HeldLease(after).take(self._bus, figures=False)
         except Fenced as error:
             log_.debug("orphans.taken", request_id=request_id, error=error.message)
 

@@ -11,6 +11,7 @@ import pytest
 from ttscommon.bus import Bus
 from ttscommon.cluster.handover import FULL, TAKEN, HandOver
 from ttscommon.cluster.leases import Lease
+from ttscommon.cluster.reaper.deaths import after_death
 from ttscommon.cluster.reaper.handing import HandingOn
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
@@ -38,6 +39,12 @@ async def dead(bus: Bus, scene: Any) -> Lease:
     """A worker died with the request's job."""
     lease: Lease = await scene.leased(bus, await scene.claimed(bus))
     return lease
+
+
+async def died(bus: Bus, handing: HandingOn, lease: Lease) -> bool:
+    """Hand a dead worker's job on, as the reaper does."""
+    [after] = await after_death(bus, [lease], QUICK.tail_s)
+    return await handing.run(lease, after)
 
 
 async def taking(bus: Bus, worker_id: str, answer: bytes) -> list[HandOver]:
@@ -78,7 +85,7 @@ async def test_the_queue_gives_the_job_to_the_next_worker(
     bus: Bus, scene: Any, handing: HandingOn
 ) -> None:
     lease = await dead(bus, scene)
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     again = await scene.claimed(bus, queue=False)
     assert again.epoch(scene.request) > lease.epoch
 
@@ -98,7 +105,7 @@ async def test_without_a_leader_a_live_worker_gets_the_job_directly(
     await scene.reported(other, "free", free=1)
     await scene.reported(other, "busy", free=0)
     await roster.refresh()
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     assert (len(full), len(free)) == (1, 1)
     assert free[0].request == scene.request.again_now()
     assert free[0].epoch == handed_over(lease.epoch)
@@ -121,7 +128,7 @@ async def test_a_queue_that_answers_late_has_the_job_and_no_worker_gets_it_direc
     offers = await taking(other, "free", TAKEN)
     await scene.reported(other, "free")
     await roster.refresh()
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     assert (len(receipts), offers) == (1, [])
 
 
@@ -157,7 +164,7 @@ async def test_a_worker_that_answers_late_is_asked_whether_it_took_the_job(
     await scene.reported(other, "late", free=4)
     await scene.reported(other, "next", free=1)
     await roster.refresh()
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     assert len(late) == 1
     # Were it to take the job yet, the other's epoch would fence it.
     assert [offer.epoch for offer in next_] == ([] if taken else [handed_over(late[0].epoch)])
@@ -169,7 +176,7 @@ async def test_the_lease_is_kept_until_the_job_is_handed_on(
     lease = await dead(bus, scene)
     hand_on = bus.queue.hand_on
     without_a_leader(bus, monkeypatch)
-    running = asyncio.create_task(handing.run(lease))
+    running = asyncio.create_task(died(bus, handing, lease))
     await asyncio.sleep(0.3)
     left = await scene.lease(bus)
     assert (left.receipt, left.deaths) == (lease.receipt, 1)  # nobody took it: not forgotten
@@ -182,7 +189,7 @@ async def test_a_job_that_another_worker_has_by_now_is_left_to_it(
 ) -> None:
     lease = await dead(bus, scene)
     without_a_leader(bus, monkeypatch)
-    running = asyncio.create_task(handing.run(lease))
+    running = asyncio.create_task(died(bus, handing, lease))
     await asyncio.sleep(0.1)
     newer = Lease("healthy", "talker", "r", handed_over(lease.epoch), "elsewhere")
     await bus.kv.put(LEASES, newer.key, newer.encode())
@@ -196,7 +203,7 @@ async def test_a_job_that_is_done_leaves_only_its_lease_to_forget(
     lease = await scene.leased(bus, delivery)
     assert await delivery.acknowledge(5.0)
     without_a_leader(bus, monkeypatch)
-    assert not await asyncio.wait_for(handing.run(lease), 10)
+    assert not await asyncio.wait_for(died(bus, handing, lease), 10)
     assert await scene.lease(bus) is None
 
 
@@ -207,7 +214,7 @@ async def test_a_death_without_progress_is_written_down_for_the_successor(
     bus: Bus, scene: Any, handing: HandingOn
 ) -> None:
     lease = await dead(bus, scene)
-    await handing.run(lease)
+    await died(bus, handing, lease)
     left = await scene.lease(bus)
     assert (left.held, left.deaths) == (False, 1)
 
@@ -217,13 +224,14 @@ async def test_deaths_add_up_while_the_log_does_not_grow(
 ) -> None:
     delivery = await scene.claimed(bus)
     for deaths in (1, 2, 3):
+        worker_id = f"talker-{deaths}"
         lease = Lease(
-            scene.worker, "talker", "r", delivery.epoch(scene.request), delivery.receipt, deaths - 1
+            worker_id, "talker", "r", delivery.epoch(scene.request), delivery.receipt, deaths - 1
         )
         await bus.kv.put(LEASES, lease.key, lease.encode())
         writer = await bus.writer(CODES, "r", lease.epoch)
         await writer.release()
-        assert await handing.run(lease)
+        assert await died(bus, handing, lease)
         assert (await scene.lease(bus)).deaths == deaths
         delivery = await scene.claimed(bus, queue=False)
 
@@ -240,7 +248,7 @@ async def test_a_log_that_does_not_answer_leaves_the_count_as_it_is(
         raise TimeoutError("no replica answers")
 
     monkeypatch.setattr(bus.logs, "tail", silent)
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     assert (await scene.lease(bus)).deaths == 2
 
 
@@ -253,7 +261,7 @@ async def test_progress_clears_the_count(bus: Bus, scene: Any, handing: HandingO
     codes = {"codes": Tensor.of(np.zeros((3, 1), np.int16))}
     await writer.put(CodecChunk("r", 0, codes))
     await writer.close()
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     left = await scene.lease(bus)
     assert (left.held, left.deaths) == (False, 0)
 
@@ -265,7 +273,7 @@ async def test_a_death_while_the_job_only_waited_is_not_the_jobs(
     epoch = delivery.epoch(scene.request)
     lease = Lease(scene.worker, "talker", "r", epoch, delivery.receipt, deaths=2, waiting=True)
     await bus.kv.put(LEASES, lease.key, lease.encode())
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     left = await scene.lease(bus)
     assert left.deaths == 2
 
@@ -279,7 +287,7 @@ async def test_an_election_in_the_lease_bucket_does_not_hold_the_job_up(
         raise BusUnavailable("no leader")
 
     monkeypatch.setattr(bus.kv, "replace_among", electing)
-    assert await asyncio.wait_for(handing.run(lease), 10)
+    assert await asyncio.wait_for(died(bus, handing, lease), 10)
     await scene.claimed(bus, queue=False)
 
 
@@ -295,5 +303,5 @@ async def test_deaths_that_cannot_be_written_are_told_to_a_live_worker(
         raise BusUnavailable("no leader")
 
     monkeypatch.setattr(bus.kv, "replace_among", electing)
-    assert await asyncio.wait_for(handing.run(lease), 10)
+    assert await asyncio.wait_for(died(bus, handing, lease), 10)
     assert [offer.deaths for offer in offers] == [1]

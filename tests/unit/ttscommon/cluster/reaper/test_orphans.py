@@ -26,9 +26,9 @@ class Eyes:
 
     def __init__(self, bus: Bus) -> None:
         self._roster = Roster(bus)
-        self._census = Census(bus, self._roster, QUICK)
+        self.census = Census(bus, self._roster, QUICK)
         handing = HandingOn(bus, self._roster, QUICK)
-        self._orphans = Orphans(bus, self._census, handing, QUICK)
+        self._orphans = Orphans(bus, self.census, handing, QUICK)
         self.looks = 0
 
     async def check(self, times: int) -> None:
@@ -100,11 +100,27 @@ async def test_the_next_holder_is_told_of_those_that_died_before_their_lease(
 ) -> None:
     await scene.claimed(bus)
     for deaths in (1, 2, 3):
-        await eyes.check(2)
+        await scene.reported(bus, f"talker-{deaths}")
+        await eyes.check(1)
+        eyes.census.drop(f"talker-{deaths}")
+        await eyes.check(1)
         left = await scene.lease(bus)
         assert (left.held, left.deaths) == (False, deaths)
         again = await scene.claimed(bus, queue=False)
         assert left.epoch < again.epoch(scene.request)
+
+
+async def test_a_job_that_was_lost_while_no_other_worker_died_is_not_blamed_again(
+    bus: Bus, scene: Any, eyes: Eyes
+) -> None:
+    await scene.claimed(bus)
+    await scene.reported(bus, "talker-1")
+    await eyes.check(1)
+    eyes.census.drop("talker-1")
+    for _ in range(3):
+        await eyes.check(2)
+        await scene.claimed(bus, queue=False)
+        assert (await scene.lease(bus)).deaths == 1
 
 
 async def test_a_job_that_waits_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
