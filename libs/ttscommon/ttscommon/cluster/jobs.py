@@ -104,7 +104,7 @@ class Job:
                 await self.rest(True)
             found = await waiting
         finally:
-            await stop(waiting)  # type: ignore[arg-type]
+            await stop(waiting)
         await self.rest(False)
         return found
 

@@ -44,8 +44,8 @@ async def test_a_job_whose_log_grew_is_not_blamed_and_makes_no_crowd(bus: Bus) -
         codes = {"codes": Tensor.of(np.zeros((3, 1), np.int16))}
         await writer.put(CodecChunk(f"r{number}", 0, codes))
         await writer.close()
-    blamed = {"deaths": 2, "shared": 1, "dead": ("talker-0",)}
-    after = await after_death(bus, [held(n, **blamed) for n in range(4)], 5.0)
+    jobs = [held(n, deaths=2, shared=1, dead=("talker-0",)) for n in range(4)]
+    after = await after_death(bus, jobs, 5.0)
     assert [(one.deaths, one.shared) for one in after] == [(0, 0)] * 3 + [(3, 1)]
 
 
