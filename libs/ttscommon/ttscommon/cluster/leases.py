@@ -38,9 +38,9 @@ class Lease(msgspec.Struct, frozen=True):
 
     worker_id: empty once the job was handed on and nobody holds it yet. deaths: workers that died
     abruptly while they held this job and its log did not grow, in a row; shared: those that died so
-    with many such jobs at once. dead: the processes that were counted. bounces: how often a worker
-    that had other streams gave the job back, which is suspected. failures: handlers that failed
-    without the log growing, in a row. waiting: the holder computes nothing for it now.
+    with many such jobs at once, or were silent. dead: the processes that were counted. bounces: how
+    often a worker that had other streams gave the job back, which is suspected. failures: handlers
+    that failed without the log growing, in a row. waiting: the holder computes nothing for it now.
     """
 
     worker_id: str

@@ -1,8 +1,8 @@
 """Which of a dead worker's jobs are blamed for its death.
 
 A job whose log grew in the worker's hands did not kill it, nor did one that it computed nothing
-for.
-Where many are left, the worker is suspected and not the jobs: each shares the death.
+for. Where many are left, or the worker is silent and may only be slow, the worker is suspected and
+not the jobs: each shares the death.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ _FEW: Final = 3
 log_ = structlog.get_logger(__name__)
 
 
-async def after_death(bus: Bus, held: Sequence[Lease], timeout_s: float) -> list[Lease]:
+async def after_death(
+    bus: Bus, held: Sequence[Lease], timeout_s: float, *, silent: bool = False
+) -> list[Lease]:
     """The leases of a worker that died abruptly, without it, as their next holders get them.
+
+    `silent`: it was given up because it gave no answer, and may still live.
 
     Each log may take `timeout_s` to say whether it grew; one that does not leaves its job's figures
     as they are.
@@ -38,7 +42,7 @@ async def after_death(bus: Bus, held: Sequence[Lease], timeout_s: float) -> list
     if max(blamed.values(), default=0) > _FEW:
         log_.warning("worker.suspected", worker_id=held[0].worker_id, jobs=blamed.total())
     return [
-        _after(lease, grew_, shared=blamed[lease.deaths] > _FEW)
+        _after(lease, grew_, shared=silent or blamed[lease.deaths] > _FEW)
         for lease, grew_ in zip(held, grown, strict=True)
     ]
 

@@ -182,7 +182,8 @@ class Reaper:
         if held:
             reason = why.name.lower()
             log_.warning("reaper.handing_on", worker_id=worker_id, why=reason, jobs=len(held))
-        after = await after_death(self._bus, held, self._tuning.tail_s)
+        silent = why is Verdict.SILENT
+        after = await after_death(self._bus, held, self._tuning.tail_s, silent=silent)
         await asyncio.gather(*map(self._hand_one_on, held, after))
         await self._handing.tidy(held)
 

@@ -11,14 +11,16 @@ from ttscommon.cluster.leases import Lease
 @dataclass(frozen=True)
 class IsolationTuning:
     """`suspect`, `poison`: deaths of holders, in a row and without progress, from which on a
-    request is suspected or ends. `bounces`: how often a worker with other streams gives a suspect
-    back, `bounce_s` apart, in case another has none. `trial_s`: how long a suspect keeps other
-    suspects from beginning, and `turn_s` how long one waits for that. `look_s`: how often it is
-    looked whether its log has grown. `note_s`: how long its lease may take to be written.
+    request is suspected or ends; `endless`: those that it shared with others. `bounces`: how often
+    a worker with other streams gives a suspect back, `bounce_s` apart, in case another has none.
+    `trial_s`: how long a suspect keeps other suspects from beginning, and `turn_s` how long one
+    waits for that. `look_s`: how often it is looked whether its log has grown. `note_s`: how long
+    its lease may take to be written.
     """
 
     suspect: int = 2
     poison: int = 3
+    endless: int = 6
     bounces: int = 2
     bounce_s: float = 0.25
     trial_s: float = 1.0
@@ -31,8 +33,8 @@ class IsolationTuning:
         return lease.deaths + lease.shared >= self.suspect
 
     def convicts(self, lease: Lease) -> bool:
-        """Whether it has: a worker that took many with it counts once, however often."""
-        return lease.deaths + min(lease.shared, 1) >= self.poison
+        """Whether it has: what it shared counts as one death, unless there is no end of it."""
+        return lease.deaths + min(lease.shared, 1) >= self.poison or lease.shared >= self.endless
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,12 @@ async def test_of_many_jobs_that_die_together_the_worker_is_suspected(bus: Bus) 
     assert [(one.deaths, one.shared) for one in after] == [(0, 1)] * 4
 
 
+async def test_a_worker_that_is_only_silent_may_be_slow_and_convicts_no_job(bus: Bus) -> None:
+    jobs = [held(0), held(1, deaths=2, dead=("talker-0", "talker-0b"))]
+    after = await after_death(bus, jobs, 5.0, silent=True)
+    assert [(one.deaths, one.shared) for one in after] == [(0, 1), (2, 1)]
+
+
 async def test_one_that_was_blamed_before_stands_out_among_many(bus: Bus) -> None:
     jobs = [*(held(n) for n in range(4)), held(4, deaths=1, dead=("talker-0",))]
     after = await after_death(bus, jobs, 5.0)

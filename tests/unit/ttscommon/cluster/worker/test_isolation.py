@@ -78,7 +78,8 @@ async def test_the_end_of_a_poison_reaches_the_listener_through_the_next_stage(
 
 
 @pytest.mark.parametrize(
-    ("deaths", "shared", "ends"), [(2, 1, True), (1, 3, False), (2, 0, False), (0, 9, False)]
+    ("deaths", "shared", "ends"),
+    [(2, 1, True), (1, 3, False), (2, 0, False), (0, 5, False), (0, 6, True)],
 )
 async def test_deaths_that_were_shared_with_many_convict_no_request_by_themselves(
     connect: Connect, deaths: int, shared: int, ends: bool
