@@ -37,6 +37,7 @@ class Fault:
     max_log_bytes: int | None = None
     poisonous: bool = False
     rotating: bool = False
+    vocoders: int = 2
     text: str = TEXT
     listen: Listen = listen
     between_s: tuple[float, float] = (0.1, 2.0)
@@ -45,7 +46,7 @@ class Fault:
     def needs(self) -> tuple[object, ...]:
         """Faults that need the same may share a stack."""
         needs = (self.gateways, self.brokers, self.proxied, self.max_log_bytes, self.poisonous)
-        return (*needs, self.rotating, self.text)
+        return (*needs, self.rotating, self.vocoders, self.text)
 
 
 def kill(stage: str) -> Inflict:
@@ -157,6 +158,30 @@ async def restart_often(stack: ChaosStack, dice: random.Random) -> None:
         await kill("vocoder" if number % 2 else "talker")(stack, dice)
 
 
+async def cascade(stack: ChaosStack, dice: random.Random) -> None:
+    """kill -9 all vocoders, again and again: each time both at once, or one as it takes over."""
+    for _ in range(_CASCADE):
+        names = stack.names("vocoder")
+        starts = {name: stack.children[name].starts for name in names}
+        for name in dice.sample(names, len(names)):
+            stack.children[name].kill()
+            await asyncio.sleep(dice.uniform(0.0, _TAKING_OVER_S))
+        for name in names:
+            await stack.reborn(name, starts[name])
+        await asyncio.sleep(dice.uniform(0.0, _TAKING_OVER_S))
+
+
+async def stop_and_wake(stack: ChaosStack, dice: random.Random) -> None:
+    """SIGSTOP all workers and gateways, one after another, and wake them in another order."""
+    names = [*stack.names("talker"), *stack.names("vocoder"), *stack.names("gateway")]
+    for name in dice.sample(names, len(names)):
+        stack.send(name, signal.SIGSTOP)
+        await asyncio.sleep(dice.uniform(0.0, _BETWEEN_STOPS_S))
+    for name in dice.sample(names, len(names)):
+        await asyncio.sleep(dice.uniform(0.0, _BETWEEN_STOPS_S))
+        stack.send(name, signal.SIGCONT)
+
+
 async def rotate_passwords(stack: ChaosStack, dice: random.Random) -> None:
     """Other passwords at the broker and in the files that services read; the old ones are void."""
     await _until_refused(stack, stack.rotate_passwords())
@@ -186,9 +211,13 @@ async def _unheard(error: Exception) -> None:
 
 
 _RESTARTS: Final = 20
+_CASCADE: Final = 4
+# How long a vocoder takes to have the jobs of one that died.
+_TAKING_OVER_S: Final = 0.5
+_BETWEEN_STOPS_S: Final = 1.0
 _REFUSED_S: Final = 5.0
-# A request that crashes its workers is ended after so many.
-_MOST_DEATHS: Final = 3
+# A request that crashes its workers is ended after so many, if one of them had many young streams.
+_MOST_DEATHS: Final = 4
 _ELECTION_PAUSE_S: Final = 0.2
 # A store so small that four runs of 32 streams fill it.
 _TINY_STORE: Final = 1 << 20
@@ -197,6 +226,9 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "none": Fault(nothing),
     "kill talker": Fault(kill("talker")),
     "kill vocoder": Fault(kill("vocoder")),
+    "kill the only vocoder": Fault(kill("vocoder"), vocoders=1),
+    "cascade of four deaths": Fault(cascade, text=TEXT * 4, between_s=(0.5, 2.0)),
+    "stop all and wake": Fault(stop_and_wake, gateways=2),
     "kill gateway": Fault(kill_serving_gateway, gateways=2),
     "kill gateway under say": Fault(
         kill_serving_gateway, gateways=2, listen=listen_by_command, between_s=(1.5, 3.0)

@@ -80,6 +80,7 @@ async def run_faults(
         max_log_bytes=fault.max_log_bytes,
         poisonous=fault.poisonous,
         rotating=fault.rotating,
+        vocoders=fault.vocoders,
     )
     async with stack:
         bus = await Bus.connect(stack.bus, "chaos")

@@ -144,9 +144,12 @@ class VocodeJob:
 
     async def _aside(self, waiting: Coroutine[Any, Any, End | Position]) -> End | Position:
         """What `waiting` brings, without a slot, and then with one again."""
-        if not self._job.park():
-            return await waiting
+        parked = self._job.park()
+        await self._job.rest(True)
         found = await waiting
+        await self._job.rest(False)
+        if not parked:
+            return found
         if isinstance(found, End):
             return found
         returning = asyncio.create_task(self._job.unpark())
@@ -208,7 +211,7 @@ class VocodeJob:
             return record
         try:
             async with asyncio.timeout(self._codes_timeout_s):
-                return await anext(codes)
+                return await self._job.resting(anext(codes))
         except TimeoutError:
             return None
 

@@ -53,10 +53,16 @@ class QueuedJob:
 
 @dataclass(frozen=True)
 class Backlog:
-    """A consumer's view: jobs that no worker was given yet, and the last that one was given."""
+    """A consumer's view: jobs that no worker was given yet, and the last that one was given.
+
+    deliveries: how often a worker was given any job. pulls: workers that wait for one; while there
+    are any, no job waits that may be given.
+    """
 
     waiting: int
     given: int
+    deliveries: int = 0
+    pulls: int = 0
 
 
 class JobQueue:
@@ -157,8 +163,10 @@ class JobQueue:
             info = await self._link.jetstream.consumer_info(self._stream(stage), durable)
         except Unreachable as error:
             raise BusUnavailable("the broker does not say how long the queue is") from error
-        given = info.delivered.stream_seq if info.delivered else 0
-        return Backlog(info.num_pending or 0, given)
+        given, deliveries = 0, 0
+        if info.delivered is not None:
+            given, deliveries = info.delivered.stream_seq, info.delivered.consumer_seq
+        return Backlog(info.num_pending or 0, given, deliveries, info.num_waiting or 0)
 
     async def withdraw(self, stage: Stage, model: str, request_id: str) -> int:
         """Take back a job that no worker was given; returns how many waited, 0 if it did not.

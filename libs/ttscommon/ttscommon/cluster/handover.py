@@ -25,6 +25,8 @@ class HandOver(msgspec.Struct, frozen=True):
     bounces: int = 0
     failures: int = 0
     trace: dict[str, str] = {}
+    shared: int = 0
+    dead: tuple[str, ...] = ()
 
     def lease(self, stage: StageName) -> Lease:
         """What the dead worker's lease said of the job's past."""
@@ -37,6 +39,8 @@ class HandOver(msgspec.Struct, frozen=True):
             self.deaths,
             self.bounces,
             self.failures,
+            shared=self.shared,
+            dead=self.dead,
         )
 
     def encode(self) -> bytes:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol, TypeVar
 
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanContext
 
 from ttscommon.bus import Delivery
 from ttscommon.cluster.leases import HeldLease
+from ttscommon.process.tasks import stop
 from ttscommon.wire.messages import Cancel, Listening, Message, Playback, SpeechRequest
+
+T = TypeVar("T")
+
+# How long a job waits until it is known that the engine has done all that it could for it.
+REST_S: Final = 0.25
 
 
 class Lendable(Protocol):
@@ -42,6 +48,7 @@ class Job:
     slot: Lendable | None = None
     held: HeldLease | None = None
     on_playback: Callable[[float], None] | None = None
+    on_rest: Callable[[bool], Awaitable[None]] | None = None
     span: SpanContext = INVALID_SPAN_CONTEXT
 
     @property
@@ -76,6 +83,30 @@ class Job:
         """Wait for a slot, before all jobs that are still in the queue."""
         if self.slot is not None:
             await self.slot.unpark()
+
+    async def rest(self, resting: bool) -> None:
+        """Say that nothing is computed for it, or will be again: a death meanwhile is not its own.
+
+        To be awaited before it is computed for again.
+        """
+        if self.on_rest is not None:
+            await self.on_rest(resting)
+
+    async def resting(self, wait: Awaitable[T]) -> T:
+        """What `wait` brings. After `REST_S` all that was asked of the engine is computed, and the
+        job rests.
+        """
+        if self.on_rest is None:
+            return await wait
+        waiting = asyncio.ensure_future(wait)
+        try:
+            if not (await asyncio.wait({waiting}, timeout=REST_S))[0]:
+                await self.rest(True)
+            found = await waiting
+        finally:
+            await stop(waiting)
+        await self.rest(False)
+        return found
 
     def control(self, message: Message) -> None:
         """Take a Cancel, or word of the listener."""

@@ -37,9 +37,10 @@ class Lease(msgspec.Struct, frozen=True):
     """A job's holder, and where the broker takes word of the job.
 
     worker_id: empty once the job was handed on and nobody holds it yet. deaths: workers that died
-    abruptly while they held this job and its log did not grow, in a row. bounces: how often a
-    worker that had other streams gave the job back, which has to run alone. failures: handlers that
-    failed without the log growing, in a row. waiting: the holder has not begun to work on it.
+    abruptly while they held this job and its log did not grow, in a row; shared: those that died so
+    with many such jobs at once, or were silent. dead: the processes that were counted. bounces: how
+    often a worker that had other streams gave the job back, which is suspected. failures: handlers
+    that failed without the log growing, in a row. waiting: the holder computes nothing for it now.
     """
 
     worker_id: str
@@ -51,6 +52,8 @@ class Lease(msgspec.Struct, frozen=True):
     bounces: int = 0
     failures: int = 0
     waiting: bool = False
+    shared: int = 0
+    dead: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -66,8 +69,30 @@ class Lease(msgspec.Struct, frozen=True):
         return bool(self.worker_id)
 
     def released(self, **known: int) -> Lease:
-        """The same without a holder; `known` are deaths, bounces and failures as of now."""
+        """The same without a holder; `known` are bounces and failures as of now."""
         return msgspec.structs.replace(self, worker_id="", waiting=False, **known)
+
+    def after_death(self, *, shared: bool) -> Lease:
+        """The same when its holder has died; `shared`: with many jobs that are as suspicious.
+
+        One process dies once, however often it was thought to be dead.
+        """
+        left = self.released()
+        if self.worker_id in self.dead:
+            return left
+        dead = (*self.dead, self.worker_id)
+        if shared:
+            return msgspec.structs.replace(left, shared=self.shared + 1, dead=dead)
+        return msgspec.structs.replace(left, deaths=self.deaths + 1, dead=dead)
+
+    def cleared(self) -> Lease:
+        """The same without a holder, whose log has grown: what died before is forgotten."""
+        return msgspec.structs.replace(self.released(), deaths=0, shared=0, dead=())
+
+    @property
+    def blamed(self) -> bool:
+        """Workers have died with it."""
+        return self.deaths + self.shared > 0
 
     def held_by(self, worker_id: str) -> Lease:
         """The same in another worker's hands."""
@@ -80,7 +105,12 @@ class Lease(msgspec.Struct, frozen=True):
     def with_figures_of(self, other: Lease) -> Lease:
         """With what another lease of the job knows of its past."""
         return msgspec.structs.replace(
-            self, deaths=other.deaths, bounces=other.bounces, failures=other.failures
+            self,
+            deaths=other.deaths,
+            shared=other.shared,
+            dead=other.dead,
+            bounces=other.bounces,
+            failures=other.failures,
         )
 
     def encode(self) -> bytes:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from ttscommon.bus import Bus
+from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
-from ttscommon.wire.errors import BusUnavailable, MalformedMessage
+from ttscommon.wire.errors import BusUnavailable, MalformedMessage, NoResponders
 from ttscommon.wire.holding import ASKED, Holding
 
 
@@ -23,6 +25,7 @@ class Census:
         self._roster = roster
         self._tuning = tuning
         self._holdings: dict[str, Holding] = {}
+        self._fallen: dict[str, tuple[str, float]] = {}
         self._lost = False
         self.complete = False
 
@@ -34,7 +37,8 @@ class Census:
         """Stage and request of every job that a worker holds."""
         workers = self._roster.workers()
         for worker_id in self._holdings.keys() - workers:
-            self.drop(worker_id)
+            self._holdings.pop(worker_id)
+            self._lost = True
         answers = await asyncio.gather(*(self._ask(worker_id) for worker_id in workers))
         self.complete = all(answers) and not self._lost
         self._lost = False
@@ -44,6 +48,14 @@ class Census:
         """It is dead."""
         self._holdings.pop(worker_id, None)
         self._lost = True
+        if (stage := self._roster.stage_of(worker_id)) is not None:
+            self._fallen[worker_id] = (stage, time.monotonic())
+
+    def fallen(self, stage: str) -> set[str]:
+        """Workers of a stage that died a short while ago."""
+        oldest_s = time.monotonic() - self._tuning.fallen_s
+        self._fallen = {w: fell for w, fell in self._fallen.items() if fell[1] > oldest_s}
+        return {worker_id for worker_id, (of, _) in self._fallen.items() if of == stage}
 
     async def _ask(self, worker_id: str) -> bool:
         try:
@@ -54,3 +66,17 @@ class Census:
         except (BusUnavailable, MalformedMessage):
             return False  # late, gone, or of a version that does not say
         return True
+
+
+async def holds(bus: Bus, lease: Lease, timeout_s: float) -> bool | None:
+    """Whether the worker that the lease names says that it has the job; None if it does not say.
+
+    A worker that is gone has nothing.
+    """
+    try:
+        answer = await bus.link.request(subjects.ping(lease.worker_id), ASKED, timeout_s)
+        return lease.request_id in Holding.decode(answer).requests
+    except NoResponders:
+        return False
+    except (BusUnavailable, MalformedMessage):
+        return None

@@ -2,6 +2,9 @@
 
 The queue's consumer has a leader that may have died with the worker; a new one takes 4 to 9 s. A
 worker that is asked directly takes the job at once, and the log fences whoever had it.
+
+Of a question that was not answered in time it is not known whether it was heeded. So the one that
+was asked is asked again what became of the job, before another gets it as well.
 """
 
 from __future__ import annotations
@@ -14,15 +17,15 @@ from typing import Final
 
 import structlog
 
-from ttscommon.bus import Bus
+from ttscommon.bus import Bus, QueuedJob
 from ttscommon.cluster.handover import TAKEN, HandOver
 from ttscommon.cluster.leases import HeldLease, JobLeases, Lease, forget, leases_of_worker
-from ttscommon.cluster.progress import grew
+from ttscommon.cluster.reaper.census import holds
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import handed_over, message_of
-from ttscommon.wire.errors import BusUnavailable, Fenced
+from ttscommon.wire.errors import BusUnavailable, Fenced, NoResponders
 from ttscommon.wire.subjects import STAGES
 
 # Jobs that one read may ask for.
@@ -40,6 +43,8 @@ class HandingOn:
         self._tuning = tuning
         self._under_way: set[str] = set()
         self._given: dict[str, tuple[Lease, float]] = {}
+        # The last epoch with which a worker may have taken a job, without saying so.
+        self._offered: dict[str, int] = {}
 
     async def held_by(self, worker_id: str) -> list[Lease]:
         """A worker's leases, also of jobs that it was handed just now; raises BusUnavailable."""
@@ -61,28 +66,26 @@ class HandingOn:
         except BusUnavailable as error:
             log_.debug("leases.left", error=error.message)
 
-    async def run(self, lease: Lease, *, died: bool = True) -> bool:
+    async def run(self, lease: Lease, after: Lease) -> bool:
         """Until the job is handed on, or another worker is found to have it; False for that.
 
-        `died`: its holder did, abruptly, which counts against the job unless its log grew.
+        `after`: what its next holder is told of it; see deaths.py.
         """
         job = lease.all_of_job
         if job in self._under_way:
             return False
         self._under_way.add(job)
         try:
-            return await self._run(lease, died=died)
+            return await self._run(lease, after)
         finally:
             self._under_way.discard(job)
+            self._offered.pop(job, None)
 
-    async def _run(self, lease: Lease, *, died: bool) -> bool:
-        holder, deaths = lease.worker_id, lease.deaths
-        if died and lease.held and not lease.waiting:
-            lease = lease.released(deaths=await self._deaths(lease))
-        else:
-            lease = lease.released()
+    async def _run(self, lease: Lease, after: Lease) -> bool:
+        holder, blamed = lease.worker_id, lease.blamed or after.blamed
+        lease = after
         ways = [self._by_queue, self._directly]
-        if died and (lease.deaths or deaths):
+        if blamed and holder:
             stored = await self._store(lease, holder)
             if stored is None:
                 return False
@@ -97,21 +100,6 @@ class HandingOn:
             pause_s = min(2 * pause_s, self._tuning.longest_pause_s)
             if not await self._is_last(lease):
                 return False
-
-    async def _deaths(self, lease: Lease) -> int:
-        """Deaths in a row that the job has seen without its log growing, this one included.
-
-        As many as before if the log does not say in time.
-        """
-        stage = STAGES[lease.stage]
-        try:
-            async with asyncio.timeout(self._tuning.tail_s):
-                grown = await grew(self._bus, stage.writes, lease.request_id, lease.epoch)
-        except TimeoutError:
-            grown = None
-        if grown is None:
-            return lease.deaths
-        return 0 if grown else lease.deaths + 1
 
     async def _store(self, lease: Lease, holder: str) -> bool | None:
         """Write what is known of the job for its next holder; None if there is one already.
@@ -139,9 +127,27 @@ class HandingOn:
     async def _by_queue(self, lease: Lease, holder: str) -> bool:
         try:
             await self._bus.queue.hand_on(lease.receipt, self._tuning.nak_s)
+        except NoResponders:
+            return False  # the queue has no leader
         except BusUnavailable:
-            return False
+            return await self._has_leader(lease)
         return True
+
+    async def _has_leader(self, lease: Lease) -> bool:
+        """Whether the queue answers, though late: then it has what it was told before.
+
+        Were the job handed over as well, two workers would have it. What the queue lost all the
+        same is found as an orphan.
+        """
+        stage = STAGES[lease.stage]
+        try:
+            async with asyncio.timeout(self._tuning.nak_s):
+                job = await self._bus.queue.find(stage, lease.request_id)
+                if job is not None:
+                    await self._bus.queue.backlog(stage, job.request.model)
+        except (TimeoutError, BusUnavailable):
+            return False
+        return self._bus.connected
 
     async def _directly(self, lease: Lease, holder: str) -> bool:
         """Ask live workers, the idlest first, whether one takes the job."""
@@ -150,24 +156,30 @@ class HandingOn:
             if job is None or job.sequence != message_of(lease.epoch):
                 await forget(self._bus, lease)
                 return False
-            offer = HandOver(
-                job.request.again_now(),
-                handed_over(lease.epoch),
-                lease.receipt,
-                job.sequence,
-                lease.deaths,
-                lease.bounces,
-                lease.failures,
-                job.trace,
-            )
             for worker_id in self._workers(lease.stage, job.request.model, holder):
-                if await self._taken(worker_id, offer):
+                offer = self._offer(lease, job)
+                if await self._taken(worker_id, offer, lease):
                     log_.info("job.handed_over", request_id=lease.request_id, worker=worker_id)
                     self._note_given(offer.lease(lease.stage).held_by(worker_id))
                     return True
         except BusUnavailable as error:
             log_.debug("handover.impossible", request_id=lease.request_id, error=error.message)
         return False
+
+    def _offer(self, lease: Lease, job: QueuedJob) -> HandOver:
+        """With an epoch after all that a worker may have taken already."""
+        return HandOver(
+            job.request.again_now(),
+            handed_over(self._offered.get(lease.all_of_job, lease.epoch)),
+            lease.receipt,
+            job.sequence,
+            lease.deaths,
+            lease.bounces,
+            lease.failures,
+            job.trace,
+            lease.shared,
+            lease.dead,
+        )
 
     def _note_given(self, lease: Lease) -> None:
         self._given = {**self._recently_given(), lease.all_of_job: (lease, time.monotonic())}
@@ -191,11 +203,22 @@ class HandingOn:
         random.shuffle(fit)
         return [r.worker_id for r in sorted(fit, key=lambda r: -r.free / r.slots)]
 
-    async def _taken(self, worker_id: str, offer: HandOver) -> bool:
+    async def _taken(self, worker_id: str, offer: HandOver, lease: Lease) -> bool:
         try:
             answer = await self._bus.link.request(
                 subjects.handover(worker_id), offer.encode(), self._tuning.handover_s
             )
-        except BusUnavailable:
+        except NoResponders:
             return False
+        except BusUnavailable:
+            return await self._has_taken(worker_id, offer, lease)
         return answer == TAKEN
+
+    async def _has_taken(self, worker_id: str, offer: HandOver, lease: Lease) -> bool:
+        """Ask a worker that did not answer in time what it holds.
+
+        If it does not hold the job now it may have taken it all the same: another is offered the
+        job with a later epoch, which fences this one.
+        """
+        self._offered[lease.all_of_job] = offer.epoch
+        return bool(await holds(self._bus, lease.held_by(worker_id), self._tuning.handover_s))

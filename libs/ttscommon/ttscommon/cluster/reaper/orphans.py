@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -18,7 +18,7 @@ import structlog
 from ttscommon.bus import Backlog, Bus, QueuedJob
 from ttscommon.cluster.leases import HeldLease, JobLeases, Lease
 from ttscommon.cluster.progress import grew
-from ttscommon.cluster.reaper.census import Census
+from ttscommon.cluster.reaper.census import Census, holds
 from ttscommon.cluster.reaper.handing import HandingOn
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
@@ -35,6 +35,14 @@ _ASKED_AT_ONCE: Final = 512
 log_ = structlog.get_logger(__name__)
 
 
+@dataclass
+class Sign:
+    """A job that no worker held in `looks` looks, the first of which found `deliveries`."""
+
+    deliveries: int
+    looks: int = 0
+
+
 class Orphans:
     """`check` again and again, while this reaper leads."""
 
@@ -43,7 +51,7 @@ class Orphans:
         self._census = census
         self._handing = handing
         self._tuning = tuning
-        self._signs: Counter[tuple[str, int]] = Counter()
+        self._signs: dict[tuple[str, int], Sign] = {}
         # Stage and model, by the stage's name and the request.
         self._jobs: dict[tuple[str, str], tuple[Stage, str]] = {}
         self._listed_s = float("-inf")
@@ -109,26 +117,29 @@ class Orphans:
         seen: set[tuple[str, int]] = set()
         for start in range(0, len(requests), _AT_ONCE):
             some = requests[start : start + _AT_ONCE]
-            looks = (self._look_at(stage, request_id, backlog) for request_id in some)
+            looks = (self._look_at(stage, one, backlog, len(requests)) for one in some)
             seen.update(sign for sign in await asyncio.gather(*looks) if sign is not None)
         return seen
 
     async def _look_at(
-        self, stage: Stage, request_id: str, backlog: Backlog
+        self, stage: Stage, request_id: str, backlog: Backlog, others: int
     ) -> tuple[str, int] | None:
-        """None for a job that no worker was given."""
+        """None for a job that no worker was given. `others`: jobs that may be given before it."""
         job = await self._bus.queue.find(stage, request_id)
         if job is None or job.sequence > backlog.given:
             return None
-        sign = (f"{stage.name}.{request_id}", job.sequence)
+        # Read before anybody is asked: a worker that takes the job meanwhile writes a newer one.
+        known = (await JobLeases.read(self._bus, stage.name, request_id)).newest
+        key = (f"{stage.name}.{request_id}", job.sequence)
         if await self._has_holder(stage, request_id):
-            self._signs[sign] = 0
-            return sign
-        self._signs[sign] += 1
-        if self._signs[sign] >= self._tuning.checks:
-            del self._signs[sign]
-            await self._rescue(stage, job)
-        return sign
+            self._signs.pop(key, None)
+            return key
+        sign = self._signs.setdefault(key, Sign(backlog.deliveries))
+        sign.looks += 1
+        if sign.looks >= self._tuning.checks and not _may_wait(job, known, sign, backlog, others):
+            del self._signs[key]
+            await self._rescue(stage, job, known)
+        return key
 
     async def _has_holder(self, stage: Stage, request_id: str) -> bool:
         """Ask the workers themselves: leases cannot be written while their bucket is electing."""
@@ -140,12 +151,28 @@ class Orphans:
             return not self._bus.connected
         return True
 
-    async def _rescue(self, stage: Stage, job: QueuedJob) -> None:
+    async def _was_taken(self, stage: Stage, request_id: str, known: Lease | None) -> bool:
+        """Whether a worker has the job since its lease was read as `known`.
+
+        Holders alone answer `_has_holder`, so that nobody does is a time-out, in which a worker may
+        take the job. The worker that the lease names says yes or no; one that is silent is left to
+        the pulse.
+        """
+        newest = (await JobLeases.read(self._bus, stage.name, request_id)).newest
+        if newest is None:
+            return False
+        if known is None or newest.epoch > known.epoch:
+            return True
+        return newest.held and await holds(self._bus, newest, self._tuning.holder_s) is not False
+
+    async def _rescue(self, stage: Stage, job: QueuedJob, known: Lease | None) -> None:
         request_id = job.request.request_id
-        known = (await JobLeases.read(self._bus, stage.name, request_id)).newest
-        if known is not None and known.receipt and message_of(known.epoch) == job.sequence:
+        if await self._was_taken(stage, request_id, known):
+            return
+        if _receipt_of(job, known):
+            assert known is not None
             # Given back, and lost on the way: its receipt is known, so the job stays the same.
-            await self._handing.run(known, died=False)
+            await self._handing.run(known, known.released())
             return
         try:
             tail = await self._bus.logs.last(stage.writes, request_id, self._tuning.tail_s)
@@ -161,16 +188,39 @@ class Orphans:
             log_.warning("orphans.left", request_id=request_id, error=error.message)
 
     async def _note_death(self, stage: Stage, job: QueuedJob, known: Lease | None) -> None:
-        """Whoever was given the job died before its lease: tell the next holder.
+        """If a worker died that may have been given the job before its lease, tell the next holder.
 
         A request that crashes its worker at once would else be given to one after another.
         """
         request_id, epoch = job.request.request_id, epoch_of(job.sequence, 1)
-        if await grew(self._bus, stage.writes, request_id, epoch):
+        counted = known.dead if known is not None else ()
+        dead = self._census.fallen(stage.name) - set(counted)
+        if not dead or await grew(self._bus, stage.writes, request_id, epoch):
             return
-        deaths = 1 + (known.deaths if known is not None else 0)
-        lease = Lease("", stage.name, request_id, epoch, receipt="", deaths=deaths)
+        lease = Lease(dead.pop(), stage.name, request_id, epoch, receipt="")
+        if known is not None:
+            lease = lease.with_figures_of(known)
         try:
-            await HeldLease(lease).take(self._bus, figures=False)
+            after = lease.after_death(shared=False)
+            await HeldLease(after).take(self._bus, figures=False)
         except Fenced as error:
             log_.debug("orphans.taken", request_id=request_id, error=error.message)
+
+
+def _receipt_of(job: QueuedJob, known: Lease | None) -> str:
+    """Where the broker takes word of the job; empty if no lease says so."""
+    if known is None or message_of(known.epoch) != job.sequence:
+        return ""
+    return known.receipt
+
+
+def _may_wait(
+    job: QueuedJob, known: Lease | None, sign: Sign, backlog: Backlog, others: int
+) -> bool:
+    """Whether the job may be back in its queue, for which it would be given back once more.
+
+    A job that was given back counts as given. It is the first that a worker gets that has room, so
+    it waits no longer once a worker waits, or as many jobs were given as may have been before it.
+    """
+    served = backlog.pulls > 0 or backlog.deliveries - sign.deliveries >= others
+    return bool(_receipt_of(job, known)) and not served

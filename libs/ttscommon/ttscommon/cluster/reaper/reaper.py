@@ -16,6 +16,7 @@ import structlog
 from ttscommon.bus import Bus, DisconnectWatch, Incoming
 from ttscommon.cluster.leases import Lease, lease_holders
 from ttscommon.cluster.reaper.census import Census
+from ttscommon.cluster.reaper.deaths import after_death
 from ttscommon.cluster.reaper.election import Election
 from ttscommon.cluster.reaper.handing import HandingOn
 from ttscommon.cluster.reaper.orphans import Orphans
@@ -181,7 +182,9 @@ class Reaper:
         if held:
             reason = why.name.lower()
             log_.warning("reaper.handing_on", worker_id=worker_id, why=reason, jobs=len(held))
-        await asyncio.gather(*(self._hand_one_on(lease) for lease in held))
+        silent = why is Verdict.SILENT
+        after = await after_death(self._bus, held, self._tuning.tail_s, silent=silent)
+        await asyncio.gather(*map(self._hand_one_on, held, after))
         await self._handing.tidy(held)
 
     async def _held_by(self, worker_id: str) -> list[Lease]:
@@ -193,8 +196,8 @@ class Reaper:
                 log_.debug("leases.unlisted", worker_id=worker_id, error=error.message)
             await asyncio.sleep(self._tuning.list_s)
 
-    async def _hand_one_on(self, lease: Lease) -> None:
-        if await self._handing.run(lease):
+    async def _hand_one_on(self, lease: Lease, after: Lease) -> None:
+        if await self._handing.run(lease, after):
             self.reaped += 1
 
     def _in_background(self, duty: Awaitable[None]) -> None:

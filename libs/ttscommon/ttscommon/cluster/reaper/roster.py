@@ -17,6 +17,7 @@ class Roster:
         self.replicas: list[Replica] = []
         self._bus = bus
         self._missing: set[str] = set()
+        self._stages: dict[str, str] = {}
 
     async def refresh(self) -> None:
         """Read who reports; raises BusUnavailable."""
@@ -24,6 +25,12 @@ class Roster:
         before = self._reporting()
         self.replicas = [one for value in reports.values() if (one := _parse(value))]
         self._missing = (self._missing | before) - self._reporting()
+        known = {worker: stage for worker, stage in self._stages.items() if worker in self._missing}
+        self._stages = known | {replica.worker_id: replica.stage for replica in self.replicas}
+
+    def stage_of(self, worker_id: str) -> str | None:
+        """The stage of a worker that reports, or did when it was last seen."""
+        return self._stages.get(worker_id)
 
     def add(self, workers: Iterable[str]) -> None:
         """Workers that hold jobs, whether they report or not."""

@@ -29,6 +29,7 @@ class ReaperTuning:
 
     Orphans. `check_s`: how often jobs are compared with what workers hold; `census_s`: how long
     those may take to say so. `checks`: how many in a row must find nobody; a job may be on its way.
+    `fallen_s`: for how long a worker's death may explain a job without a holder.
     `holder_s`: how long workers may take to say that they hold a certain job. `known_s`: how old a
     list of the jobs may be while all workers answer and hold what is on it.
     """
@@ -57,6 +58,7 @@ class ReaperTuning:
     check_s: float = 0.4
     census_s: float = 0.2
     checks: int = 2
+    fallen_s: float = 10.0
     holder_s: float = 0.3
     known_s: float = 2.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
 # A pull keeps the priority it was asked with, so it is asked anew when the load has fallen by so
@@ -15,9 +14,9 @@ class Claims:
     """Counts jobs and outstanding pulls; together they never exceed the slots.
 
     A job that is handed over directly goes before a pull: `preempted` is set, and the pull has to
-    end. So it has when this worker's load has fallen well below what the pull was asked with. While
-    held, or once closed, nothing is pulled and nothing is taken. A job that was parked comes back
-    before anything is pulled.
+    end. So it has when this worker's load has fallen well below what the pull was asked with. Once
+    closed, nothing is pulled and nothing is taken. A job that was parked comes back before anything
+    is pulled.
     """
 
     def __init__(self, total: int, parkable: int = 0) -> None:
@@ -31,26 +30,21 @@ class Claims:
         self._closing = 0
         self._parkable = parkable
         self._returning = 0
-        self._held = False
         self._closed = False
         self._changed = asyncio.Event()
 
     @property
     def free(self) -> int:
-        return 0 if self._shut else self.total - self.used
+        return 0 if self._closed else self.total - self.used
 
     @property
     def load(self) -> float:
         """The share of the slots that is taken."""
         return self.used / self.total
 
-    @property
-    def _shut(self) -> bool:
-        return self._held or self._closed
-
     async def reserve(self) -> None:
         """Wait for a slot to pull for; `pulled` or `unreserve` must follow."""
-        while self._shut or self.used + self._pulls + self._returning >= self.total:
+        while self._closed or self.used + self._pulls + self._returning >= self.total:
             self._changed.clear()
             await self._changed.wait()
         self._pulls += 1
@@ -69,7 +63,7 @@ class Claims:
 
     def take(self) -> bool:
         """Take a slot for a job, at a pull's cost if need be; False if there is none."""
-        if self._shut or self.used >= self.total:
+        if self._closed or self.used >= self.total:
             return False
         self.used += 1
         self._judge()
@@ -110,7 +104,7 @@ class Claims:
         self._returning += 1
         self._judge()
         try:
-            while self._held or self.used >= self.total:
+            while self.used >= self.total:
                 self._changed.clear()
                 await self._changed.wait()
         finally:
@@ -123,22 +117,13 @@ class Claims:
         self.parked -= 1
         self._judge()
 
-    def hold(self) -> None:
-        """Take nothing more until `resume`."""
-        self._held = True
-        self._judge()
-
-    def resume(self) -> None:
-        self._held = False
-        self._judge()
-
     def close(self) -> None:
         """Take nothing more, ever."""
         self._closed = True
         self._judge()
 
     def _judge(self) -> None:
-        full = self._shut or self.used + self._pulls + self._returning > self.total
+        full = self._closed or self.used + self._pulls + self._returning > self.total
         eased = self._pulled_at - self.load >= _EASED
         if self._pulls and (full or eased):
             self.preempted.set()
@@ -150,10 +135,9 @@ class Claims:
 class Slot:
     """The slot of one job. `spoken` lends it early, `park` for a while, `over` gives it back."""
 
-    def __init__(self, claims: Claims, on_park: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, claims: Claims) -> None:
         self.parked = False
         self._claims = claims
-        self._on_park = on_park
         self._lent = False
 
     def spoken(self) -> None:
@@ -164,7 +148,6 @@ class Slot:
     def park(self) -> bool:
         """The job waits; False if it has to keep the slot."""
         self.parked = self._claims.park()
-        self._on_park()
         return self.parked
 
     async def unpark(self) -> None:

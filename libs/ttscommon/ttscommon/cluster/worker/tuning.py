@@ -5,20 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from ttscommon.cluster.leases import Lease
+
 
 @dataclass(frozen=True)
 class IsolationTuning:
-    """`alone`, `poison`: deaths of holders, in a row and without progress, from which on a request
-    runs alone or ends. `bounces`: how often a worker with other streams gives it back, `bounce_s`
-    apart, before it takes no more jobs and waits for its own to end. `look_s`: how often it is
-    looked whether those ended, or the log grew: then the worker takes others again.
+    """`suspect`, `poison`: deaths of holders, in a row and without progress, from which on a
+    request is suspected or ends; `endless`: those that it shared with others. `bounces`: how often
+    a worker with other streams gives a suspect back, `bounce_s` apart, in case another has none.
+    `trial_s`: how long a suspect keeps other suspects from beginning, and `turn_s` how long one
+    waits for that. `look_s`: how often it is looked whether its log has grown. `note_s`: how long
+    its lease may take to be written.
     """
 
-    alone: int = 2
+    suspect: int = 2
     poison: int = 3
-    bounces: int = 8
+    endless: int = 6
+    bounces: int = 2
     bounce_s: float = 0.25
+    trial_s: float = 1.0
+    turn_s: float = 2.0
     look_s: float = 0.1
+    note_s: float = 0.3
+
+    def suspects(self, lease: Lease) -> bool:
+        """Whether the request may have crashed its workers."""
+        return lease.deaths + lease.shared >= self.suspect
+
+    def convicts(self, lease: Lease) -> bool:
+        """Whether it has: what it shared counts as one death, unless there is no end of it."""
+        return lease.deaths + min(lease.shared, 1) >= self.poison or lease.shared >= self.endless
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class Worker:
         self._chores = Chores()
         self._claims = Claims(slots, stage.parked_per_slot * slots)
         self._reporter = Reporter(bus, stage, models, report)
-        self._isolation = Isolation(bus, stage, self._claims, tuning.isolation)
+        self._isolation = Isolation(bus, stage, tuning.isolation)
         self._leases = LeaseKeeper(bus, self.active, self._supersede, self._chores, tuning)
         self._endings = JobEndings(bus, stage, feeds, self._leases, self._chores, tuning)
         self._intake = Intake(
@@ -198,7 +198,7 @@ class Worker:
 
     async def _run(self, job: Job, predecessor: Job | None, known: Lease | None) -> None:
         log = log_.bind(request_id=job.request_id, stage=self._stage.name, epoch=job.epoch)
-        job.slot = slot = Slot(self._claims, self._isolation.parked)
+        job.slot = slot = Slot(self._claims)
         control: Any = None
         try:
             if predecessor is not None and predecessor.task is not None:
@@ -236,7 +236,7 @@ class Worker:
         slot.over()
 
     async def _work(self, job: Job) -> None:
-        """Have the job handled, alone if it must be, unless it must not be at all."""
+        """Have the job handled, unless it must not be, here or at all."""
         match await self._isolation.judge(job, job.lease):
             case Sentence.POISON:
                 message = "every worker that spoke this request crashed"
@@ -251,7 +251,7 @@ class Worker:
             case Sentence.CANCELLED:
                 await self._endings.end(job, "cancelled", "cancelled", outcome="cancelled")
                 return
-            case Sentence.ALONE:
+            case Sentence.TRIED:
                 self._chores.start(self._isolation.until_proven(job))
         headers = job.message.headers
         with tracing.processing(self._stage, job.request, job.epoch, headers) as span:

@@ -11,12 +11,14 @@ import pytest
 from ttscommon.bus import Bus
 from ttscommon.cluster.handover import FULL, TAKEN, HandOver
 from ttscommon.cluster.leases import Lease
+from ttscommon.cluster.reaper.deaths import after_death
 from ttscommon.cluster.reaper.handing import HandingOn
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import handed_over
-from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.errors import BusUnavailable, NoResponders
+from ttscommon.wire.holding import Holding
 from ttscommon.wire.messages import CodecChunk, Tensor
 from ttscommon.wire.subjects import CODES, LEASES
 
@@ -39,6 +41,12 @@ async def dead(bus: Bus, scene: Any) -> Lease:
     return lease
 
 
+async def died(bus: Bus, handing: HandingOn, lease: Lease) -> bool:
+    """Hand a dead worker's job on, as the reaper does."""
+    [after] = await after_death(bus, [lease], QUICK.tail_s)
+    return await handing.run(lease, after)
+
+
 async def taking(bus: Bus, worker_id: str, answer: bytes) -> list[HandOver]:
     """A live worker that answers handovers so; returns those it was given."""
     offers: list[HandOver] = []
@@ -55,16 +63,29 @@ def without_a_leader(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
     """The consumer's leader is gone: nobody takes a NAK."""
 
     async def electing(*_: Any) -> None:
-        raise BusUnavailable("no leader")
+        raise NoResponders("no leader")
 
     monkeypatch.setattr(bus.queue, "hand_on", electing)
+
+
+def late(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The queue takes a NAK, and says so too late; returns the receipts that it got."""
+    hand_on, receipts = bus.queue.hand_on, []
+
+    async def slowly(receipt: str, timeout_s: float) -> None:
+        receipts.append(receipt)
+        await hand_on(receipt, 5.0)
+        raise BusUnavailable("no answer in time")
+
+    monkeypatch.setattr(bus.queue, "hand_on", slowly)
+    return receipts
 
 
 async def test_the_queue_gives_the_job_to_the_next_worker(
     bus: Bus, scene: Any, handing: HandingOn
 ) -> None:
     lease = await dead(bus, scene)
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     again = await scene.claimed(bus, queue=False)
     assert again.epoch(scene.request) > lease.epoch
 
@@ -84,7 +105,7 @@ async def test_without_a_leader_a_live_worker_gets_the_job_directly(
     await scene.reported(other, "free", free=1)
     await scene.reported(other, "busy", free=0)
     await roster.refresh()
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     assert (len(full), len(free)) == (1, 1)
     assert free[0].request == scene.request.again_now()
     assert free[0].epoch == handed_over(lease.epoch)
@@ -94,13 +115,68 @@ async def test_without_a_leader_a_live_worker_gets_the_job_directly(
     assert await handing.held_by("full") == []
 
 
+async def test_a_queue_that_answers_late_has_the_job_and_no_worker_gets_it_directly(
+    bus: Bus,
+    other: Bus,
+    scene: Any,
+    roster: Roster,
+    handing: HandingOn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lease = await dead(bus, scene)
+    receipts = late(bus, monkeypatch)
+    offers = await taking(other, "free", TAKEN)
+    await scene.reported(other, "free")
+    await roster.refresh()
+    assert await died(bus, handing, lease)
+    assert (len(receipts), offers) == (1, [])
+
+
+async def hesitating(bus: Bus, worker_id: str, holding: tuple[str, ...]) -> list[HandOver]:
+    """A live worker that does not answer handovers in time, and says what it holds."""
+    offers: list[HandOver] = []
+
+    async def take(message: Any) -> None:
+        offers.append(HandOver.decode(message.data))
+
+    async def answer(message: Any) -> None:
+        await message.respond(Holding("talker", holding).encode())
+
+    await bus.link.subscribe(subjects.handover(worker_id), take)
+    await bus.link.subscribe(subjects.ping(worker_id), answer)
+    return offers
+
+
+@pytest.mark.parametrize("taken", [True, False])
+async def test_a_worker_that_answers_late_is_asked_whether_it_took_the_job(
+    bus: Bus,
+    other: Bus,
+    scene: Any,
+    roster: Roster,
+    handing: HandingOn,
+    monkeypatch: pytest.MonkeyPatch,
+    taken: bool,
+) -> None:
+    lease = await dead(bus, scene)
+    without_a_leader(bus, monkeypatch)
+    late = await hesitating(other, "late", ("r",) if taken else ())
+    next_ = await taking(other, "next", TAKEN)
+    await scene.reported(other, "late", free=4)
+    await scene.reported(other, "next", free=1)
+    await roster.refresh()
+    assert await died(bus, handing, lease)
+    assert len(late) == 1
+    # Were it to take the job yet, the other's epoch would fence it.
+    assert [offer.epoch for offer in next_] == ([] if taken else [handed_over(late[0].epoch)])
+
+
 async def test_the_lease_is_kept_until_the_job_is_handed_on(
     bus: Bus, scene: Any, handing: HandingOn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = await dead(bus, scene)
     hand_on = bus.queue.hand_on
     without_a_leader(bus, monkeypatch)
-    running = asyncio.create_task(handing.run(lease))
+    running = asyncio.create_task(died(bus, handing, lease))
     await asyncio.sleep(0.3)
     left = await scene.lease(bus)
     assert (left.receipt, left.deaths) == (lease.receipt, 1)  # nobody took it: not forgotten
@@ -113,7 +189,7 @@ async def test_a_job_that_another_worker_has_by_now_is_left_to_it(
 ) -> None:
     lease = await dead(bus, scene)
     without_a_leader(bus, monkeypatch)
-    running = asyncio.create_task(handing.run(lease))
+    running = asyncio.create_task(died(bus, handing, lease))
     await asyncio.sleep(0.1)
     newer = Lease("healthy", "talker", "r", handed_over(lease.epoch), "elsewhere")
     await bus.kv.put(LEASES, newer.key, newer.encode())
@@ -127,7 +203,7 @@ async def test_a_job_that_is_done_leaves_only_its_lease_to_forget(
     lease = await scene.leased(bus, delivery)
     assert await delivery.acknowledge(5.0)
     without_a_leader(bus, monkeypatch)
-    assert not await asyncio.wait_for(handing.run(lease), 10)
+    assert not await asyncio.wait_for(died(bus, handing, lease), 10)
     assert await scene.lease(bus) is None
 
 
@@ -138,7 +214,7 @@ async def test_a_death_without_progress_is_written_down_for_the_successor(
     bus: Bus, scene: Any, handing: HandingOn
 ) -> None:
     lease = await dead(bus, scene)
-    await handing.run(lease)
+    await died(bus, handing, lease)
     left = await scene.lease(bus)
     assert (left.held, left.deaths) == (False, 1)
 
@@ -148,13 +224,14 @@ async def test_deaths_add_up_while_the_log_does_not_grow(
 ) -> None:
     delivery = await scene.claimed(bus)
     for deaths in (1, 2, 3):
+        worker_id = f"talker-{deaths}"
         lease = Lease(
-            scene.worker, "talker", "r", delivery.epoch(scene.request), delivery.receipt, deaths - 1
+            worker_id, "talker", "r", delivery.epoch(scene.request), delivery.receipt, deaths - 1
         )
         await bus.kv.put(LEASES, lease.key, lease.encode())
         writer = await bus.writer(CODES, "r", lease.epoch)
         await writer.release()
-        assert await handing.run(lease)
+        assert await died(bus, handing, lease)
         assert (await scene.lease(bus)).deaths == deaths
         delivery = await scene.claimed(bus, queue=False)
 
@@ -171,7 +248,7 @@ async def test_a_log_that_does_not_answer_leaves_the_count_as_it_is(
         raise TimeoutError("no replica answers")
 
     monkeypatch.setattr(bus.logs, "tail", silent)
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     assert (await scene.lease(bus)).deaths == 2
 
 
@@ -184,7 +261,7 @@ async def test_progress_clears_the_count(bus: Bus, scene: Any, handing: HandingO
     codes = {"codes": Tensor.of(np.zeros((3, 1), np.int16))}
     await writer.put(CodecChunk("r", 0, codes))
     await writer.close()
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     left = await scene.lease(bus)
     assert (left.held, left.deaths) == (False, 0)
 
@@ -196,7 +273,7 @@ async def test_a_death_while_the_job_only_waited_is_not_the_jobs(
     epoch = delivery.epoch(scene.request)
     lease = Lease(scene.worker, "talker", "r", epoch, delivery.receipt, deaths=2, waiting=True)
     await bus.kv.put(LEASES, lease.key, lease.encode())
-    assert await handing.run(lease)
+    assert await died(bus, handing, lease)
     left = await scene.lease(bus)
     assert left.deaths == 2
 
@@ -210,7 +287,7 @@ async def test_an_election_in_the_lease_bucket_does_not_hold_the_job_up(
         raise BusUnavailable("no leader")
 
     monkeypatch.setattr(bus.kv, "replace_among", electing)
-    assert await asyncio.wait_for(handing.run(lease), 10)
+    assert await asyncio.wait_for(died(bus, handing, lease), 10)
     await scene.claimed(bus, queue=False)
 
 
@@ -226,5 +303,5 @@ async def test_deaths_that_cannot_be_written_are_told_to_a_live_worker(
         raise BusUnavailable("no leader")
 
     monkeypatch.setattr(bus.kv, "replace_among", electing)
-    assert await asyncio.wait_for(handing.run(lease), 10)
+    assert await asyncio.wait_for(died(bus, handing, lease), 10)
     assert [offer.deaths for offer in offers] == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.holding import Holding
-from ttscommon.wire.messages import End
+from ttscommon.wire.messages import End, SpeechRequest
 from ttscommon.wire.subjects import CODES, TALKER
 
 QUICK = ReaperTuning(holder_s=0.05, checks=2, census_s=0.05)
@@ -25,12 +26,14 @@ class Eyes:
 
     def __init__(self, bus: Bus) -> None:
         self._roster = Roster(bus)
-        self._census = Census(bus, self._roster, QUICK)
+        self.census = Census(bus, self._roster, QUICK)
         handing = HandingOn(bus, self._roster, QUICK)
-        self._orphans = Orphans(bus, self._census, handing, QUICK)
+        self._orphans = Orphans(bus, self.census, handing, QUICK)
+        self.looks = 0
 
     async def check(self, times: int) -> None:
         for _ in range(times):
+            self.looks += 1
             await self._roster.refresh()
             await self._orphans.check()
 
@@ -97,11 +100,27 @@ async def test_the_next_holder_is_told_of_those_that_died_before_their_lease(
 ) -> None:
     await scene.claimed(bus)
     for deaths in (1, 2, 3):
-        await eyes.check(2)
+        await scene.reported(bus, f"talker-{deaths}")
+        await eyes.check(1)
+        eyes.census.drop(f"talker-{deaths}")
+        await eyes.check(1)
         left = await scene.lease(bus)
         assert (left.held, left.deaths) == (False, deaths)
         again = await scene.claimed(bus, queue=False)
         assert left.epoch < again.epoch(scene.request)
+
+
+async def test_a_job_that_was_lost_while_no_other_worker_died_is_not_blamed_again(
+    bus: Bus, scene: Any, eyes: Eyes
+) -> None:
+    await scene.claimed(bus)
+    await scene.reported(bus, "talker-1")
+    await eyes.check(1)
+    eyes.census.drop("talker-1")
+    for _ in range(3):
+        await eyes.check(2)
+        await scene.claimed(bus, queue=False)
+        assert (await scene.lease(bus)).deaths == 1
 
 
 async def test_a_job_that_waits_is_left_alone(bus: Bus, scene: Any, eyes: Eyes) -> None:
@@ -199,7 +218,105 @@ async def test_a_job_that_was_given_back_and_lost_is_handed_on_as_it_is(
     delivery = await scene.claimed(bus)
     lease = await scene.leased(bus, delivery)
     await bus.kv.put("leases", lease.key, lease.released(deaths=1).encode())  # and no NAK came
+    claiming = asyncio.create_task(scene.claimed(bus, queue=False))
+    await scene.until(lambda: pulling(bus))
     await eyes.check(2)
-    again = await scene.claimed(bus, queue=False)
+    again = await claiming
     assert (again.sequence, again.deliveries) == (delivery.sequence, 2)
     assert (await scene.lease(bus)).deaths == 1
+
+
+async def pulling(bus: Bus) -> bool:
+    """Whether a worker waits for a job."""
+    return (await bus.queue.backlog(TALKER, "m")).pulls > 0
+
+
+@pytest.fixture
+def given_back(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The receipts with which jobs are given back."""
+    receipts: list[str] = []
+    hand_on = bus.queue.hand_on
+
+    async def noted(receipt: str, timeout_s: float) -> None:
+        receipts.append(receipt)
+        await hand_on(receipt, timeout_s)
+
+    monkeypatch.setattr(bus.queue, "hand_on", noted)
+    return receipts
+
+
+async def test_a_job_that_was_given_back_waits_undisturbed_for_a_worker_with_room(
+    bus: Bus, scene: Any, eyes: Eyes, given_back: list[str]
+) -> None:
+    delivery = await scene.claimed(bus)
+    lease = await scene.leased(bus, delivery)
+    await bus.queue.hand_on(lease.receipt, 5.0)
+    job = await bus.queue.find(TALKER, "r")
+    await eyes.check(6)
+    assert given_back == [lease.receipt]
+    assert await bus.queue.find(TALKER, "r") == job
+
+
+async def test_a_job_that_was_lost_is_given_back_where_others_are_given_and_none_waits_for_room(
+    bus: Bus, scene: Any, eyes: Eyes, given_back: list[str]
+) -> None:
+    """Jobs that were given back come first, so this one is not among them."""
+    lease = await scene.leased(bus, await scene.claimed(bus))
+    await eyes.check(2)
+    assert given_back == []
+    await another_is_done(bus, scene)
+    await eyes.check(1)
+    assert given_back == [lease.receipt]
+
+
+async def another_is_done(bus: Bus, scene: Any) -> None:
+    """A worker is given a job of another request, and ends it."""
+    await bus.submit(TALKER, SpeechRequest("next", "m", "v", "hello"))
+    assert await (await scene.claimed(bus, queue=False)).acknowledge(5.0)
+
+
+async def test_a_worker_that_takes_the_job_while_holders_are_sought_keeps_it(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes, given_back: list[str]
+) -> None:
+    """Only holders answer, so that nobody does is known by a time-out."""
+    lost = await scene.claimed(bus)
+    lease = await scene.leased(bus, lost)
+    taken: list[Any] = []
+
+    async def take(message: Any) -> None:
+        if eyes.looks == 2:
+            await bus.queue.hand_on(lease.receipt, 5.0)
+            taken.append(await scene.claimed(other, queue=False))
+            await scene.leased(other, taken[0], "talker-heir")
+
+    async def holding(message: Any) -> None:
+        await message.respond(Holding("talker", ("r",)).encode())
+
+    await other.link.subscribe(subjects.holders("talker"), take)
+    await other.link.subscribe(subjects.ping("talker-heir"), holding)
+    await eyes.check(1)
+    await another_is_done(bus, scene)  # the job is not one that waits for room
+    await eyes.check(1)
+    assert len(taken) == 1
+    assert given_back == [lease.receipt]  # by the test itself
+    assert not await is_queued(bus)
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_the_worker_that_the_lease_names_is_asked_before_its_job_is_given_back(
+    bus: Bus, other: Bus, scene: Any, eyes: Eyes, given_back: list[str], answer: bool
+) -> None:
+    """One that is not listed yet, whose answer to the question for holders was lost, or silent."""
+    delivery = await scene.claimed(bus)
+    await scene.leased(bus, delivery)
+
+    async def holding(message: Any) -> None:
+        if answer:
+            await message.respond(Holding("talker", ("r",)).encode())
+
+    await other.link.subscribe(subjects.ping(scene.worker), holding)
+    claiming = asyncio.create_task(scene.claimed(bus, queue=False))
+    await scene.until(lambda: pulling(bus))
+    await eyes.check(4)
+    assert given_back == []
+    claiming.cancel()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import numpy as np
+import pytest
 
 from tests.unit.ttscommon.cluster.worker.scene import (
     Connect,
@@ -24,18 +25,20 @@ from tests.unit.ttscommon.cluster.worker.scene import (
 from ttscommon.bus import Bus
 from ttscommon.cluster.handover import TAKEN, HandOver
 from ttscommon.cluster.leases import Lease
-from ttscommon.cluster.worker import Job, Worker
+from ttscommon.cluster.worker import IsolationTuning, Job, WorkerTuning
 from ttscommon.wire.epochs import handed_over
 from ttscommon.wire.messages import AudioChunk, Position, Tensor
 from ttscommon.wire.subjects import LEASES, TALKER, VOCODER
 
 
-async def died_with(bus: Bus, name: str, deaths: int, bounces: int = 0) -> HandOver:
+async def died_with(
+    bus: Bus, name: str, deaths: int, bounces: int = 0, shared: int = 0
+) -> HandOver:
     """Queue a job that `deaths` workers died of: it waits, and can be handed over as well."""
     await bus.submit(VOCODER, request(name))
     delivery = await claim(bus)
     epoch = delivery.epoch(request(name))
-    lease = Lease("", "vocoder", name, epoch, delivery.receipt, deaths, bounces)
+    lease = Lease("", "vocoder", name, epoch, delivery.receipt, deaths, bounces, shared=shared)
     await bus.kv.put(LEASES, lease.key, lease.encode())
     return HandOver(
         request(name).again_now(),
@@ -44,6 +47,7 @@ async def died_with(bus: Bus, name: str, deaths: int, bounces: int = 0) -> HandO
         delivery.sequence,
         deaths,
         bounces,
+        shared=shared,
     )
 
 
@@ -73,41 +77,124 @@ async def test_the_end_of_a_poison_reaches_the_listener_through_the_next_stage(
         assert await bus.queue.find(TALKER, "r") is not None
 
 
-async def test_a_request_that_killed_two_workers_runs_alone(connect: Connect) -> None:
+@pytest.mark.parametrize(
+    ("deaths", "shared", "ends"),
+    [(2, 1, True), (1, 3, False), (2, 0, False), (0, 5, False), (0, 6, True)],
+)
+async def test_deaths_that_were_shared_with_many_convict_no_request_by_themselves(
+    connect: Connect, deaths: int, shared: int, ends: bool
+) -> None:
+    bus, client, seen = await connect(), await connect(), Seen()
+    offer = await died_with(client, "r", deaths, shared=shared)
+    async with working(bus, seen):
+        assert await hand(client, bus, offer) == TAKEN
+        if ends:
+            assert (await ended(client, "r")).code == "poison"
+        else:
+            assert (await seen.next()).request_id == "r"
+            seen.finish.set()
+
+
+async def test_a_suspect_holds_up_no_other_job(connect: Connect) -> None:
     bus, client = await connect(), await connect()
     offer = await died_with(client, "suspect", deaths=2)
     await client.queue.hand_on(offer.receipt, 5.0)
     seen = Seen()
     async with working(bus, seen, slots=4) as worker:
         assert (await seen.next()).request_id == "suspect"
-        assert worker.free == 0
+        assert worker.free == 3
         await client.submit(VOCODER, request("other"))
+        assert (await seen.next()).request_id == "other"
+        seen.finish.set()
+
+
+@asynccontextmanager
+async def two_suspects(
+    bus: Bus, client: Bus, seen: Seen, tuning: IsolationTuning
+) -> AsyncIterator[None]:
+    """The first is tried, the second waits for its turn, or does not any more."""
+    offers = [await died_with(client, name, deaths=2, bounces=2) for name in ("first", "second")]
+    async with working(bus, seen, slots=4, tuning=WorkerTuning(isolation=tuning)):
+        assert await hand(client, bus, offers[0]) == TAKEN
+        assert (await seen.next()).request_id == "first"
+        assert await hand(client, bus, offers[1]) == TAKEN
+        yield
+
+
+async def rests(client: Bus, name: str) -> bool:
+    lease = await lease_of(client, name)
+    return lease is not None and lease.waiting
+
+
+async def test_suspects_are_tried_one_after_another(connect: Connect) -> None:
+    bus, client, seen = await connect(), await connect(), Seen()
+    async with two_suspects(bus, client, seen, IsolationTuning(trial_s=60.0, turn_s=60.0)):
+        await until(lambda: rests(client, "second"))  # a death of this worker is not the second's
+        await client.submit(VOCODER, request("other"))
+        assert (await seen.next()).request_id == "other"
         assert seen.jobs.empty()
         seen.finish.set()
-        assert (await seen.next()).request_id == "other"
+        assert (await seen.next()).request_id == "second"
 
 
-async def test_a_suspect_that_makes_progress_is_alone_no_longer(connect: Connect) -> None:
+@pytest.mark.parametrize(
+    "tuning", [IsolationTuning(trial_s=0.1, turn_s=60.0), IsolationTuning(trial_s=60.0, turn_s=0.1)]
+)
+async def test_a_suspect_waits_for_another_only_for_a_while(
+    connect: Connect, tuning: IsolationTuning
+) -> None:
+    bus, client, seen = await connect(), await connect(), Seen()
+    async with two_suspects(bus, client, seen, tuning):
+        assert (await seen.next()).request_id == "second"
+        seen.finish.set()
+
+
+async def test_a_suspect_that_makes_progress_lets_the_next_begin(connect: Connect) -> None:
     bus, client = await connect(), await connect()
-    offer = await died_with(client, "suspect", deaths=2)
     going_on = asyncio.Event()
 
     async def speak(job: Job) -> None:
-        if job.request_id == "suspect":
-            writer = await bus.audio_writer(job.request_id, job.epoch)
-            await writer.begin(Position(job.request_id, 0))
-            pcm = Tensor.of(np.zeros(10, np.int16))
-            await writer.put(AudioChunk(job.request_id, 0, 16_000, pcm))
-            await going_on.wait()
-            await writer.release()
+        writer = await bus.audio_writer(job.request_id, job.epoch)
+        await writer.begin(Position(job.request_id, 0))
+        pcm = Tensor.of(np.zeros(10, np.int16))
+        await writer.put(AudioChunk(job.request_id, 0, 16_000, pcm))
+        await going_on.wait()
+        await writer.release()
 
     seen = Seen(speak)
-    async with working(bus, seen, slots=4):
-        assert await hand(client, bus, offer) == TAKEN
-        assert (await seen.next()).request_id == "suspect"
-        await client.submit(VOCODER, request("other"))
-        assert (await seen.next()).request_id == "other"
+    async with two_suspects(bus, client, seen, IsolationTuning(trial_s=60.0, turn_s=60.0)):
+        assert (await seen.next()).request_id == "second"
         going_on.set()
+
+
+async def test_a_suspect_that_is_cancelled_while_it_waits_ends(connect: Connect) -> None:
+    bus, client, seen = await connect(), await connect(), Seen()
+    async with two_suspects(bus, client, seen, IsolationTuning(trial_s=60.0, turn_s=60.0)):
+        await until(lambda: rests(client, "second"))
+        await client.cancel("second", "gone")
+        assert (await ended(client, "second")).outcome == "cancelled"
+        assert seen.jobs.empty()
+        seen.finish.set()
+
+
+async def test_a_death_is_not_the_jobs_while_nothing_is_computed_for_it(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    codes, computing = asyncio.Event(), asyncio.Event()
+
+    async def speak(job: Job) -> None:
+        await job.resting(codes.wait())
+        computing.set()
+        await seen.finish.wait()
+
+    seen = Seen(speak)
+    offer = await died_with(client, "r", deaths=1)
+    async with working(bus, seen):
+        assert await hand(client, bus, offer) == TAKEN
+        await until(lambda: rests(client, "r"))
+        codes.set()
+        await computing.wait()
+        assert not await rests(client, "r")
+        seen.finish.set()
 
 
 async def test_a_busy_worker_gives_a_suspect_to_another_and_knows_what_it_knew(
@@ -133,40 +220,3 @@ async def test_a_busy_worker_gives_a_suspect_to_another_and_knows_what_it_knew(
             assert lease.deaths == 2
             working_on.finish.set()
             empty.finish.set()
-
-
-@asynccontextmanager
-async def waiting_for_an_empty_worker(bus: Bus, client: Bus, seen: Seen) -> AsyncIterator[Worker]:
-    """A worker with another stream, and a suspect that no idle worker took."""
-    offer = await died_with(client, "suspect", deaths=2, bounces=8)
-    async with working(bus, seen, slots=4) as worker:
-        await client.submit(VOCODER, request("other"))
-        await seen.next()
-        assert await hand(client, bus, offer) == TAKEN
-
-        async def waiting() -> bool:
-            lease = await lease_of(client, "suspect")
-            return lease is not None and lease.waiting
-
-        await until(waiting)  # a death of this worker is not the suspect's now
-        yield worker
-
-
-async def test_a_suspect_that_finds_no_idle_worker_waits_for_one_to_become_empty(
-    connect: Connect,
-) -> None:
-    bus, client, seen = await connect(), await connect(), Seen()
-    async with waiting_for_an_empty_worker(bus, client, seen) as worker:
-        assert worker.free == 0
-        assert seen.jobs.empty()
-        seen.finish.set()
-        assert (await seen.next()).request_id == "suspect"
-
-
-async def test_a_suspect_that_is_cancelled_while_it_waits_ends(connect: Connect) -> None:
-    bus, client, seen = await connect(), await connect(), Seen()
-    async with waiting_for_an_empty_worker(bus, client, seen):
-        await client.cancel("suspect", "gone")
-        assert (await ended(client, "suspect")).outcome == "cancelled"
-        assert seen.jobs.empty()
-        seen.finish.set()

@@ -1,0 +1,68 @@
+"""Which of a dead worker's jobs are blamed for its death.
+
+A job whose log grew in the worker's hands did not kill it, nor did one that it computed nothing
+for. Where many are left, or the worker is silent and may only be slow, the worker is suspected and
+not the jobs: each shares the death.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from ttscommon.bus import Bus
+from ttscommon.cluster.leases import Lease
+from ttscommon.cluster.progress import grew
+from ttscommon.wire.subjects import STAGES
+
+# So many jobs may be blamed for one death.
+_FEW: Final = 3
+
+log_ = structlog.get_logger(__name__)
+
+
+async def after_death(
+    bus: Bus, held: Sequence[Lease], timeout_s: float, *, silent: bool = False
+) -> list[Lease]:
+    """The leases of a worker that died abruptly, without it, as their next holders get them.
+
+    `silent`: it was given up because it gave no answer, and may still live.
+
+    Each log may take `timeout_s` to say whether it grew; one that does not leaves its job's figures
+    as they are.
+    """
+    grown = await asyncio.gather(*(_grew(bus, lease, timeout_s) for lease in held))
+    blamed = Counter(
+        lease.deaths for lease, grew_ in zip(held, grown, strict=True) if _may_have(lease, grew_)
+    )
+    if max(blamed.values(), default=0) > _FEW:
+        log_.warning("worker.suspected", worker_id=held[0].worker_id, jobs=blamed.total())
+    return [
+        _after(lease, grew_, shared=silent or blamed[lease.deaths] > _FEW)
+        for lease, grew_ in zip(held, grown, strict=True)
+    ]
+
+
+def _after(lease: Lease, grown: bool | None, *, shared: bool) -> Lease:
+    if _may_have(lease, grown):
+        return lease.after_death(shared=shared)
+    if grown and lease.held:
+        return lease.cleared()
+    return lease.released()
+
+
+def _may_have(lease: Lease, grown: bool | None) -> bool:
+    """Whether the job may have killed its worker."""
+    return grown is False and lease.held and not lease.waiting
+
+
+async def _grew(bus: Bus, lease: Lease, timeout_s: float) -> bool | None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await grew(bus, STAGES[lease.stage].writes, lease.request_id, lease.epoch)
+    except TimeoutError:
+        return None
