@@ -21,6 +21,7 @@ CUT_S: Final = 2.0
 DELAY_S: Final = 0.2
 LONG_STOP_S: Final = 40.0
 SHORT_STOP_S: Final = 6.0
+SWALLOW_S: Final = 8.0
 
 Listen = Callable[[str, int, str], Awaitable[Heard]]
 Inflict = Callable[[ChaosStack, random.Random], Awaitable[None]]
@@ -88,6 +89,32 @@ def freeze(stage: str, for_s: float) -> Inflict:
         stack.send(name, signal.SIGCONT)
 
     return inflict
+
+
+def stop_broker(for_s: float, besides: str = "") -> Inflict:
+    """SIGSTOP to the broker that leads the log of codes. `besides`: a stage to kill one of."""
+
+    async def inflict(stack: ChaosStack, dice: random.Random) -> None:
+        leader = (await leaders_of(stack.bus))["CODES"]
+        victim = dice.choice(stack.names(besides)) if besides else ""
+        starts = stack.children[victim].starts if besides else 0
+        stack.send(leader, signal.SIGSTOP)
+        try:
+            if besides:
+                stack.children[victim].kill()
+            await asyncio.sleep(for_s)
+        finally:
+            stack.send(leader, signal.SIGCONT)
+        if besides:
+            await stack.reborn(victim, starts)
+
+    return inflict
+
+
+async def swallow(stack: ChaosStack, dice: random.Random) -> None:
+    """Every packet between the services and one of three brokers is lost for a while."""
+    proxy = stack.proxies[dice.choice(stack.names("broker"))]
+    await proxy.stall(SWALLOW_S)
 
 
 def network(stage: str, trouble: str) -> Inflict:
@@ -225,6 +252,18 @@ FAULTS: Final[Mapping[str, Fault]] = {
     ),
     "lose a node: talker, leases": Fault(
         lose_node("talker", "leases"), brokers=3, between_s=(0.8, 2.0)
+    ),
+    **{
+        f"stop one of three brokers for {seconds} s": Fault(
+            stop_broker(seconds), brokers=3, between_s=(0.8, 2.0)
+        )
+        for seconds in (2, 8, 20)
+    },
+    "stop a broker, kill a talker": Fault(
+        stop_broker(8.0, "talker"), brokers=3, between_s=(0.8, 2.0)
+    ),
+    "swallow packets to one of three brokers": Fault(
+        swallow, brokers=3, proxied=True, between_s=(0.8, 2.0)
     ),
     "stop talker": Fault(freeze("talker", LONG_STOP_S)),
     "stop vocoder": Fault(freeze("vocoder", LONG_STOP_S)),

@@ -96,6 +96,8 @@ cluster {{
   name: antiphon
   listen: "127.0.0.1:{self.route_port}"
   routes: [ {routes} ]
+  # Every client is told of all members when it starts.
+  no_advertise: true
 }}
 """
 

@@ -29,9 +29,9 @@ class HangTuning:
     stopped or starved, and nothing about the broker. `quiet_s`: silence that is broken by a ping.
     `hung_s`: how long its answer may take. `greet_s`: how long a broker may take to greet a new
     connection. `same_s`: how long the answer may take where only the same broker would take a new
-    connection, because what it has not read of this one would be lost. `longest_s`: each connection
-    that was left lets the next answer take twice as long, up to this; `calm_s` later everything is
-    as before. `again_s`: between two looks for a broker that would be better.
+    connection, because what it has not read of this one would be lost. `longest_s`: each broker
+    that was left and is alive lets the next answer take twice as long, up to this. `again_s`:
+    between two looks for a broker that would be better.
     """
 
     tick_s: float = 0.1
@@ -42,7 +42,6 @@ class HangTuning:
     same_s: float = 2.0
     again_s: float = 0.3
     longest_s: float = 4.0
-    calm_s: float = 30.0
 
 
 class Watched(Protocol):
@@ -84,7 +83,6 @@ class HangWatch:
         self._silent_s = 0.0
         self._asked_s: float | None = None
         self._hung_s = tuning.hung_s
-        self._left_s = float("-inf")
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -132,14 +130,14 @@ class HangWatch:
         return self._silent_s - (self._asked_s or 0.0)
 
     async def _leave(self, better: Address) -> None:
-        now = self._clock()
-        calm = now - self._left_s > self._tuning.calm_s
-        patience_s = self._tuning.hung_s if calm else self._hung_s
-        self._hung_s, self._left_s = min(2.0 * patience_s, self._tuning.longest_s), now
-        address = f"{better[0]}:{better[1]}"
+        left, address = self._connection.addresses[-1], f"{better[0]}:{better[1]}"
         log_.warning("bus.hung", silent_s=round(self._silent_s, 2), better=address)
         await self._connection.leave(better)
         self._begin()
+        # One that greets at once is slow and does not hang: the next may take more time.
+        slow = left != better and await first_to_greet([left], self._tuning.greet_s) is not None
+        self._hung_s = self._hung_s if slow else self._tuning.hung_s / 2.0
+        self._hung_s = min(2.0 * self._hung_s, self._tuning.longest_s)
 
 
 async def first_to_greet(addresses: Sequence[Address], limit_s: float) -> Address | None:

@@ -20,6 +20,7 @@ from ttscommon.bus.faults import Unreachable, is_refusal, reason
 from ttscommon.bus.hangs import HangTuning
 from ttscommon.bus.lean import Hearer, InTurn
 from ttscommon.bus.permissions import inbox_prefix
+from ttscommon.bus.storestate import StoreState
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusRefused, BusUnavailable, MalformedMessage, NoResponders
 from ttscommon.wire.messages import Message, decode, encode
@@ -71,7 +72,7 @@ class Link:
 
     Subjects carry the deployment's prefix on the wire and nowhere else, so that several deployments
     share a broker. `client`, `jetstream`, `subject`, `name` and `ask` are for the modules of this
-    package alone.
+    package alone. `store`: what is known of the broker's store, while a StoreWatch runs.
     """
 
     def __init__(self, settings: BusSettings, name: str, tuning: LinkTuning = LinkTuning()) -> None:
@@ -80,6 +81,7 @@ class Link:
         self.settings = settings
         self.client = BusClient()
         self.api_s = tuning.api_s
+        self.store = StoreState()
         self._tuning = tuning
         self._hooks: list[Hook] = []
         self._trouble = _Trouble(tuning)
@@ -226,6 +228,7 @@ class Link:
     async def _on_reconnect(self) -> None:
         log_.info("bus.reconnected")
         self._trouble.over()
+        self.store.forget()
         for hook in list(self._hooks):
             await hook()
 
