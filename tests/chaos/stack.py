@@ -64,6 +64,12 @@ class ChaosStack(LocalStack):
         return super().bus.model_copy(update={**dict.fromkeys(self._passwords), **files})
 
     @property
+    def broker_store(self) -> Path:
+        """What the only broker keeps."""
+        assert self.config.store is not None
+        return self.config.store / "broker" / "jetstream"
+
+    @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._front.port}"
 

@@ -205,10 +205,11 @@ class Pair:
 
 async def test_work_goes_on_at_another_broker_when_one_is_stopped(cluster: LocalStack) -> None:
     pair = await Pair.on(cluster.bus)
-    stopped = stop(cluster, pair.port)
+    before = pair.port
+    stopped = stop(cluster, before)
     try:
         assert await asyncio.wait_for(pair.silence_s(), 20) < LEFT_S
-        assert pair.moves == 1
+        assert pair.port != before
     finally:
         os.kill(stopped, signal.SIGCONT)
         await pair.link.close()
