@@ -124,6 +124,8 @@ async def test_a_full_disk_is_told_at_once_while_speech_goes_on_and_is_over_when
     with no_room(stack):
         await until_ready(stack, wanted=False)
         await refused(stack, "store_full")
+        await asyncio.sleep(7.0)  # the workers' reports have expired
+        await refused(stack, "store_full")
         answer = await speaking
         assert (answer.status_code, len(answer.content)) == (200, undisturbed)
     # A broker that met a full disk writes again after a restart: what its liveness probe asks for.

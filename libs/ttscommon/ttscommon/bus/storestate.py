@@ -24,6 +24,7 @@ class StoreState:
     def __init__(self) -> None:
         self.problem: StoreUnavailable | None = None
         self.kept_s = float("-inf")
+        self._problem_s = float("-inf")
         self.doubted = asyncio.Event()
         self._found_s: dict[str, float] = {}
         self._deaf: set[str] = set()
@@ -61,6 +62,11 @@ class StoreState:
         self._found_s.pop(stream, None)
         self._deaf.discard(stream)
 
+    @property
+    def takes(self) -> bool:
+        """It has taken a write since the problem was seen last."""
+        return self.kept_s > self._problem_s
+
     def deaf(self, stream: str, silent_s: float) -> bool:
         """It answers questions but no writes, and no other stream has taken one for `silent_s`."""
         return stream in self._deaf and time.monotonic() - self.kept_s >= silent_s
@@ -74,7 +80,7 @@ class StoreState:
         """Nothing can be stored from now on."""
         if type(problem) is not type(self.problem):
             log_.error("store.unavailable", code=problem.code, error=problem.message)
-        self.problem = problem
+        self.problem, self._problem_s = problem, time.monotonic()
 
     def heal(self) -> None:
         """All is well again."""

@@ -96,20 +96,18 @@ class StoreWatch:
 
     async def _look(self, *, all_: bool) -> None:
         await self._try_to_write()
-        began_s = time.monotonic()
         streams = self._streams if all_ else [next(self._turn)]
         looks = await asyncio.gather(*(self._ask(stream) for stream in streams))
         found = dict(zip(streams, looks, strict=True))
         if (problem := self._problem(found)) is not None:
             self._link.store.find(problem)
-        elif all_ and self._is_well(looks, began_s):
+        elif all_ and self._is_well(looks):
             self._link.store.heal()
 
-    def _is_well(self, looks: list[_Look], began_s: float) -> bool:
-        """All is there; and if the store was full, it has taken something lately."""
-        store, tuning = self._link.store, self._tuning
-        full = isinstance(store.problem, StoreFull)
-        taken = not full or began_s - store.kept_s < tuning.look_s + tuning.info_s
+    def _is_well(self, looks: list[_Look]) -> bool:
+        """All is there; and if the store was full, it has taken something since."""
+        store = self._link.store
+        taken = store.takes or not isinstance(store.problem, StoreFull)
         return taken and all(look is _Look.FOUND for look in looks)
 
     def _problem(self, found: dict[str, _Look]) -> StoreUnavailable | None:

@@ -42,6 +42,9 @@ def test_a_write_that_is_refused_for_want_of_room_is_known_at_once() -> None:
     store.missed(STREAM, time.monotonic(), refusal(10077, "no space left on device"))
     with pytest.raises(StoreFull):
         store.require()
+    assert not store.takes
+    store.kept(STREAM)
+    assert store.takes
     store.heal()
     store.require()
 
