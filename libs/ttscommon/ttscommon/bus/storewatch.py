@@ -32,13 +32,15 @@ log_ = structlog.get_logger(__name__)
 class WatchTuning:
     """Seconds. `look_s`: between two looks. `info_s`: how long a stream's leader may take to
     answer. `idle_s`: after so long without a write one is made to see whether it is taken.
-    `silent_s`: how long no write may be taken by any stream, while one answers everything else.
+    `silent_s`: how long no write may be taken by any stream, while one answers everything else;
+    `clustered_s` where that one has copies, since a leader of the past does that too.
     """
 
     look_s: float = 1.0
     info_s: float = 0.5
     idle_s: float = 2.0
     silent_s: float = 1.5
+    clustered_s: float = 12.0
 
 
 class _Look(Enum):
@@ -54,8 +56,13 @@ class _Code(msgspec.Struct):
     err_code: int = 0
 
 
+class _Config(msgspec.Struct):
+    num_replicas: int = 1
+
+
 class _Answer(msgspec.Struct):
     error: _Code | None = None
+    config: _Config | None = None
 
 
 _decoder: Final = msgspec.json.Decoder(_Answer)
@@ -72,6 +79,7 @@ class StoreWatch:
         self._write = write
         self._tuning = tuning
         self._streams = [each.name or "" for each in Layout(link.settings.prefix).streams()]
+        self._copied: set[str] = set()
         self._turn = cycle(self._streams)
 
     async def run(self) -> None:
@@ -117,10 +125,13 @@ class StoreWatch:
         if missing:
             names = ", ".join(missing)
             return StoreLost(f"the broker has lost {names}: `antiphon bus create` makes them again")
-        deaf = [s for s in found if self._link.store.deaf(s, self._tuning.silent_s)]
-        if deaf:
+        if any(self._link.store.deaf(stream, self._silent_s(stream)) for stream in found):
             return StoreFull("the broker stores nothing any more: its disk may be full")
         return None
+
+    def _silent_s(self, stream: str) -> float:
+        copied = stream in self._copied
+        return self._tuning.clustered_s if copied else self._tuning.silent_s
 
     async def _try_to_write(self) -> None:
         store = self._link.store
@@ -144,12 +155,15 @@ class StoreWatch:
         subject = f"$JS.API.STREAM.INFO.{stream}"
         try:
             answer = await self._link.client.request(subject, b"", timeout=self._tuning.info_s)
-            error = _decoder.decode(answer.data).error
+            word = _decoder.decode(answer.data)
         except nats.errors.NoRespondersError:
             return _Look.STORELESS
         except (*Unreachable, msgspec.MsgspecError) as failure:
             log_.debug("stream.unseen", stream=stream, error=reason(failure))
             return _Look.UNSEEN
-        if error is None:
-            return _Look.FOUND
-        return _Look.MISSING if error.err_code == STREAM_NOT_FOUND else _Look.UNSEEN
+        if word.error is not None:
+            missing = word.error.err_code == STREAM_NOT_FOUND
+            return _Look.MISSING if missing else _Look.UNSEEN
+        if word.config is not None and word.config.num_replicas > 1:
+            self._copied.add(stream)
+        return _Look.FOUND

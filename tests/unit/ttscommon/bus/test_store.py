@@ -18,10 +18,12 @@ from ttscommon.bus import Bus, StoreWatch
 from ttscommon.bus.faults import is_full, is_queue_full
 from ttscommon.bus.layout import Layout
 from ttscommon.bus.storestate import StoreState
-from ttscommon.wire.errors import StoreFull, StoreLost
-from ttscommon.wire.subjects import LEASES
+from ttscommon.wire.errors import Fenced, StoreFull, StoreLost
+from ttscommon.wire.messages import End, encode
+from ttscommon.wire.subjects import CODES, LEASES
 
 STREAM = "antiphon-CODES"
+RECORD = encode(End("r", 0, "ok", epoch=1))
 
 
 def refusal(code: int, description: str) -> nats.js.errors.APIError:
@@ -42,9 +44,9 @@ def test_a_write_that_is_refused_for_want_of_room_is_known_at_once() -> None:
     store.missed(STREAM, time.monotonic(), refusal(10077, "no space left on device"))
     with pytest.raises(StoreFull):
         store.require()
-    assert not store.takes
+    before = store.takes
     store.kept(STREAM)
-    assert store.takes
+    assert (before, store.takes) == (False, True)
     store.heal()
     store.require()
 
@@ -125,3 +127,21 @@ async def test_a_broker_that_is_killed_is_neither_lost_nor_full(broker: Any, bus
 async def test_every_stream_of_the_layout_is_watched(bus: Bus) -> None:
     names = {stream.name for stream in Layout(bus.link.settings.prefix).streams()}
     assert set(StoreWatch(bus.link)._streams) == names
+
+
+async def test_the_refusal_of_a_leader_that_leads_no_more_fences_nobody(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await bus.logs.commit(CODES, "r", RECORD, last=0, message_id="1", epoch=1)
+    append, refusals = bus.logs._append, [refusal(10071, "wrong last sequence: 0")]
+
+    async def refused_once(*arguments: Any) -> int:
+        if refusals:
+            raise refusals.pop()
+        return await append(*arguments)
+
+    monkeypatch.setattr(bus.logs, "_append", refused_once)
+    second = await bus.logs.commit(CODES, "r", RECORD, last=first, message_id="2", epoch=1)
+    assert second > first
+    with pytest.raises(Fenced):
+        await bus.logs.commit(CODES, "r", RECORD, last=first, message_id="3", epoch=1)
