@@ -26,7 +26,9 @@ _LONGEST_BACKOFF_S: Final = 1.0
 # Close codes of a gateway that leaves, and errors that pass by themselves while we wait.
 _GOING_AWAY: Final = (1001, 1006, 1012)
 _LEAVING: Final = ("draining",)
-_PASSING: Final = ("draining", "bus_unavailable", "unavailable", "overloaded")
+_PASSING: Final = (
+    "draining", "bus_unavailable", "store_lost", "store_full", "unavailable", "overloaded",
+)  # fmt: skip
 
 
 class GatewayError(Exception):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import resource
+import shutil
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -16,11 +18,14 @@ from tests.chaos.leaders import leaders_of, step_down
 from tests.chaos.listener import LONG_TEXT, TEXT, Heard, listen, listen_by_command
 from tests.chaos.poisoned_talker import POISON
 from tests.chaos.stack import ChaosStack
+from ttscommon.bus.preparation import prepare
 
 CUT_S: Final = 2.0
 DELAY_S: Final = 0.2
 LONG_STOP_S: Final = 40.0
 SHORT_STOP_S: Final = 6.0
+SWALLOW_S: Final = 8.0
+FULL_S: Final = 5.0
 
 Listen = Callable[[str, int, str], Awaitable[Heard]]
 Inflict = Callable[[ChaosStack, random.Random], Awaitable[None]]
@@ -28,7 +33,10 @@ Inflict = Callable[[ChaosStack, random.Random], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault, when it strikes, who listens, and the stack it needs: see stack.chaos_stack."""
+    """A fault, when it strikes, who listens, and the stack it needs: see stack.chaos_stack.
+
+    logged: what was spoken is in the logs afterwards.
+    """
 
     inflict: Inflict
     gateways: int = 1
@@ -41,6 +49,7 @@ class Fault:
     text: str = TEXT
     listen: Listen = listen
     between_s: tuple[float, float] = (0.1, 2.0)
+    logged: bool = True
 
     @property
     def needs(self) -> tuple[object, ...]:
@@ -89,6 +98,55 @@ def freeze(stage: str, for_s: float) -> Inflict:
         stack.send(name, signal.SIGCONT)
 
     return inflict
+
+
+def stop_broker(for_s: float, besides: str = "") -> Inflict:
+    """SIGSTOP to the broker that leads the log of codes. `besides`: a stage to kill one of."""
+
+    async def inflict(stack: ChaosStack, dice: random.Random) -> None:
+        leader = (await leaders_of(stack.bus))["CODES"]
+        victim = dice.choice(stack.names(besides)) if besides else ""
+        starts = stack.children[victim].starts if besides else 0
+        stack.send(leader, signal.SIGSTOP)
+        try:
+            if besides:
+                stack.children[victim].kill()
+            await asyncio.sleep(for_s)
+        finally:
+            stack.send(leader, signal.SIGCONT)
+        if besides:
+            await stack.reborn(victim, starts)
+
+    return inflict
+
+
+async def wipe_store(stack: ChaosStack, dice: random.Random) -> None:
+    """kill -9 the only broker, and its disk is lost; an operator makes the streams again."""
+    starts = stack.children["broker"].starts
+    stack.children["broker"].kill()
+    shutil.rmtree(stack.broker_store)
+    await stack.reborn("broker", starts)
+    await asyncio.sleep(_UNSEEN_S)
+    await prepare(stack.bus, "create")
+
+
+async def fill_disk(stack: ChaosStack, dice: random.Random) -> None:
+    """The broker cannot write for a while; then there is room, and its probe restarts it."""
+    pid = stack.children["broker"].pid
+    assert pid is not None
+    starts = stack.children["broker"].starts
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
+    await asyncio.sleep(FULL_S)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    stack.send("broker", signal.SIGTERM)
+    await stack.reborn("broker", starts)
+
+
+async def swallow(stack: ChaosStack, dice: random.Random) -> None:
+    """Every packet between the services and one of three brokers is lost for a while."""
+    proxy = stack.proxies[dice.choice(stack.names("broker"))]
+    await proxy.stall(SWALLOW_S)
 
 
 def network(stage: str, trouble: str) -> Inflict:
@@ -215,6 +273,8 @@ _CASCADE: Final = 4
 # How long a vocoder takes to have the jobs of one that died.
 _TAKING_OVER_S: Final = 0.5
 _BETWEEN_STOPS_S: Final = 1.0
+# Until an operator notices that streams are missing.
+_UNSEEN_S: Final = 3.0
 _REFUSED_S: Final = 5.0
 # A request that crashes its workers is ended after so many, if one of them had many young streams.
 _MOST_DEATHS: Final = 4
@@ -258,6 +318,18 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "lose a node: talker, leases": Fault(
         lose_node("talker", "leases"), brokers=3, between_s=(0.8, 2.0)
     ),
+    **{
+        f"stop one of three brokers for {seconds} s": Fault(
+            stop_broker(seconds), brokers=3, between_s=(0.8, 2.0)
+        )
+        for seconds in (2, 8, 20)
+    },
+    "stop a broker, kill a talker": Fault(
+        stop_broker(8.0, "talker"), brokers=3, between_s=(0.8, 2.0)
+    ),
+    "swallow packets to one of three brokers": Fault(
+        swallow, brokers=3, proxied=True, between_s=(0.8, 2.0)
+    ),
     "stop talker": Fault(freeze("talker", LONG_STOP_S)),
     "stop vocoder": Fault(freeze("vocoder", LONG_STOP_S)),
     "stop talker shortly": Fault(freeze("talker", SHORT_STOP_S)),
@@ -272,6 +344,8 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "delay vocoder's network": Fault(network("vocoder", "delay"), proxied=True),
     "full store": Fault(nothing, max_log_bytes=_TINY_STORE),
     "full store, kill vocoder": Fault(kill("vocoder"), max_log_bytes=_TINY_STORE),
+    "wipe the store": Fault(wipe_store, logged=False, between_s=(0.8, 2.0)),
+    "fill the disk and free it": Fault(fill_disk, between_s=(0.8, 2.0)),
     "poison": Fault(poison, poisonous=True),
     "rotate passwords": Fault(rotate_passwords, rotating=True),
     "20 restarts in ten-minute speeches": Fault(

@@ -28,7 +28,7 @@ _LOG_PATIENCE_S = 10.0
 _LOOK_S = 0.01
 _ONE_STEP = 1
 # Refusals that are not about room are failures.
-_REFUSALS = ("overloaded", "rate_limit_exceeded")
+_REFUSALS = ("overloaded", "rate_limit_exceeded", "store_lost", "store_full")
 _FLAWS = ("lost", "repeated", "differing", "hung", "errors", "unended")
 
 TEXT = (
@@ -225,15 +225,17 @@ class Verdict:
         self.notes += other.notes
 
 
-async def judge(bus: Bus, heard: Iterable[Heard], originals: dict[int, Original]) -> Verdict:
-    """Hold every stream against its original."""
+async def judge(
+    bus: Bus, heard: Iterable[Heard], originals: dict[int, Original], *, logged: bool = True
+) -> Verdict:
+    """Hold every stream against its original, and its codes in the log if they are `logged`."""
     verdict = Verdict()
     for stream in heard:
-        verdict.add(await _judge_one(bus, stream, originals[stream.seed]))
+        verdict.add(await _judge_one(bus, stream, originals[stream.seed], logged))
     return verdict
 
 
-async def _judge_one(bus: Bus, heard: Heard, original: Original) -> Verdict:
+async def _judge_one(bus: Bus, heard: Heard, original: Original, logged: bool) -> Verdict:
     account = heard.account
     verdict = Verdict(
         streams=1,
@@ -251,7 +253,7 @@ async def _judge_one(bus: Bus, heard: Heard, original: Original) -> Verdict:
     verdict.differing = int((steps > _ONE_STEP).sum())
     verdict.lost = len(original.samples) - common
     verdict.repeated = len(samples) - common
-    if heard.outcome == "ok":
+    if heard.outcome == "ok" and logged:
         await _compare_codes(bus, heard, original, verdict)
     if not verdict.clean:
         verdict.notes.append(

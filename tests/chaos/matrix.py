@@ -184,7 +184,7 @@ async def _run_once(
         inflict(),
         *(keep_listening(_FIRST_SEED + n, spread[n]) for n in range(streams)),
     )
-    verdict = await judge(bus, heard, originals)
+    verdict = await judge(bus, heard, originals, logged=fault.logged)
     await stack.whole()
     problems = await leaks.check()
     verdict.unended = len(problems)

@@ -10,13 +10,14 @@ import signal
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.child import Child, RestartPolicy
 from antiphon.stack.local import ServiceProgram
-from tests.chaos.proxy import Proxy
+from tests.chaos.proxy import Proxy, Upstreams
 from ttscommon.process.settings import BusSettings
 
 BROKER_AWAY_S = 0.5
@@ -31,7 +32,8 @@ class ChaosStack(LocalStack):
     """A LocalStack whose processes can be killed, stopped, terminated and cut off by name.
 
     `url` is a front door that leads to any living gateway. With `proxied` every service reaches
-    the broker through `proxies[name]`. With `rotating` passwords stand in files, and can change.
+    the broker through `proxies[name]`, or each of three brokers through `proxies[its name]`. With
+    `rotating` passwords stand in files, and can change.
     """
 
     def __init__(
@@ -62,6 +64,12 @@ class ChaosStack(LocalStack):
         return super().bus.model_copy(update={**dict.fromkeys(self._passwords), **files})
 
     @property
+    def broker_store(self) -> Path:
+        """What the only broker keeps."""
+        assert self.config.store is not None
+        return self.config.store / "broker" / "jetstream"
+
+    @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._front.port}"
 
@@ -71,9 +79,9 @@ class ChaosStack(LocalStack):
             path.write_text(getattr(self._credentials, name))
         self._front = await self._doors.enter_async_context(Proxy(self._living_gateways))
         if self._proxied:
-            for name in self._names():
-                proxy = Proxy(lambda: [c.ports["nats"] for c in self._brokers_now()])
-                self.proxies[name] = await self._doors.enter_async_context(proxy)
+            for name, upstreams in self._proxied_names().items():
+                proxy = await self._doors.enter_async_context(Proxy(upstreams))
+                self.proxies[name] = proxy
         await super().start()
 
     async def stop(self) -> None:
@@ -121,6 +129,18 @@ class ChaosStack(LocalStack):
     def _brokers_now(self) -> list[Child]:
         return [self.children[name] for name in self.names("broker")]
 
+    def _proxied_names(self) -> dict[str, Upstreams]:
+        if self.config.brokers == 1:
+            return dict.fromkeys(self._names(), lambda: self._ports_of(*self._brokers_now()))
+        names = [f"broker-{number}" for number in range(1, self.config.brokers + 1)]
+        return {name: partial(self._port_of, name) for name in names}
+
+    def _port_of(self, name: str) -> list[int]:
+        return self._ports_of(self.children[name])
+
+    def _ports_of(self, *children: Child) -> list[int]:
+        return [child.ports["nats"] for child in children if "nats" in child.ports]
+
     def _names(self) -> list[str]:
         return [
             *("gateway" if n == 1 else f"gateway-{n}" for n in range(1, self._gateways + 1)),
@@ -138,10 +158,12 @@ class ChaosStack(LocalStack):
         return replace(program, module=self._talker) if program.module == "talker" else program
 
     def _behind_proxy(self, program: ServiceProgram) -> ServiceProgram:
-        if program.name not in self.proxies:
+        own = self.proxies.get(program.name)
+        proxies = self.proxies.values() if own is None else [own]
+        if not proxies:
             return program
-        url = f"nats://127.0.0.1:{self.proxies[program.name].port}"
-        return replace(program, environ={**program.environ, "ANTIPHON_BUS__URLS": url})
+        urls = ",".join(f"nats://127.0.0.1:{proxy.port}" for proxy in proxies)
+        return replace(program, environ={**program.environ, "ANTIPHON_BUS__URLS": urls})
 
 
 def chaos_stack(

@@ -96,6 +96,11 @@ cluster {{
   name: antiphon
   listen: "127.0.0.1:{self.route_port}"
   routes: [ {routes} ]
+  # A member that hangs swallows what is meant for all: direct reads, and live chunks.
+  ping_interval: "1s"
+  ping_max: 3
+  # Every client is told of all members when it starts.
+  no_advertise: true
 }}
 """
 

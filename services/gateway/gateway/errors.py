@@ -16,6 +16,9 @@ from ttscommon.wire.errors import (
     LogGone,
     NothingToSay,
     Overloaded,
+    StoreFull,
+    StoreLost,
+    StoreUnavailable,
     TextTooLong,
     UnknownModel,
     UnknownVoice,
@@ -163,6 +166,9 @@ _INVALID: Final = "invalid_request_error"
 _SERVER: Final = "server_error"
 _INTERNAL: Final = Edge(500, _SERVER)
 
+# A store does not come back by itself.
+_STORE_RETRY_S: Final = 5
+
 EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
     {
         "bad_request": Edge(400, _INVALID),
@@ -185,6 +191,9 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "overloaded": Edge(429, "rate_limit_error", 1013),
         "unavailable": Edge(503, _SERVER, 1013),
         "bus_unavailable": Edge(503, _SERVER, 1013),
+        "store_unavailable": Edge(503, _SERVER, 1013),
+        "store_lost": Edge(503, _SERVER, 1013),
+        "store_full": Edge(503, _SERVER, 1013),
         "draining": Edge(503, _SERVER, 1012),
         "timeout": Edge(504, _SERVER),
         "input_timeout": Edge(400, _INVALID),
@@ -201,7 +210,7 @@ _REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType
         kind.code: kind
         for kind in (
             BadRequest, NothingToSay, UnknownVoice, UnknownModel, TextTooLong, BusUnavailable,
-            Unavailable, SynthesisTimeout, LogGone, Poison,
+            Unavailable, SynthesisTimeout, LogGone, Poison, StoreFull, StoreLost,
         )
     }
 )  # fmt: skip
@@ -227,6 +236,8 @@ def retry_after_s(error: AntiphonError) -> int | None:
     """Whole seconds after which the same may succeed; None if waiting does not help."""
     if isinstance(error, Overloaded):
         return max(1, round(error.retry_after_s))
+    if isinstance(error, StoreUnavailable):
+        return _STORE_RETRY_S
     if isinstance(error, Unavailable):
         return error.retry_after_s
     return 1 if edge(error).status == 503 else None

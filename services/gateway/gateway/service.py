@@ -13,7 +13,7 @@ import uvicorn
 from gateway.app import Gateway, create_gateway
 from gateway.protocols.wyoming import WyomingServer
 from gateway.settings import GatewaySettings
-from ttscommon.bus import Bus
+from ttscommon.bus import Bus, StoreWatch
 from ttscommon.cluster.reaper import Reaper
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.process.service import Service
@@ -41,6 +41,7 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
         await bus.verify()
         await gateway.context.catalogue.refresh()
         service.ready_when("bus", lambda: bus.connected)
+        service.ready_when("store", lambda: bus.link.store.problem is None)
         metrics.bus_up.labels().set_function(lambda: bus.connected)
         metrics.leases.labels().set_function(lambda: reaper.held)
         service.watch(_LOOP)
@@ -51,6 +52,7 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
             asyncio.create_task(_beat(service), name="heartbeat"),
             asyncio.create_task(reaper.run(), name="reaper"),
             asyncio.create_task(bus.link.failed(), name="link"),
+            asyncio.create_task(StoreWatch(bus.link, bus.try_to_store).run(), name="store"),
         ]
         async with _wyoming(gateway, settings) as ports:
             service.announce(http=listener.getsockname()[1], **ports)

@@ -13,6 +13,7 @@ from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.queue import Backlog, QueuedJob
 from ttscommon.bus.reader import LogReader
 from ttscommon.bus.setup import BusUnprepared
+from ttscommon.bus.storewatch import StoreWatch
 from ttscommon.bus.trimmer import TRIMMED, Extent
 from ttscommon.bus.writer import LogWriter
 
@@ -33,4 +34,5 @@ __all__ = [
     "LogReader",
     "LogWriter",
     "QueuedJob",
+    "StoreWatch",
 ]

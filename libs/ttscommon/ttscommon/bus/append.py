@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ import msgspec
 import nats.errors
 import nats.js.errors
 
+from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.link import Link
 
 _STREAM: Final = "Nats-Expected-Stream"
@@ -34,7 +36,19 @@ async def append(
 
     Raises APIError where the broker refuses it, or one of `Unreachable`.
     """
-    told = {**headers, _STREAM: stream}
+    began_s = time.monotonic()
+    try:
+        sequence = await _append(link, subject, data, {**headers, _STREAM: stream}, timeout_s)
+    except Unreachable as error:
+        link.store.missed(stream, began_s, error)
+        raise
+    link.store.kept(stream)
+    return sequence
+
+
+async def _append(
+    link: Link, subject: str, data: bytes, told: dict[str, str], timeout_s: float
+) -> int:
     try:
         answer = await link.client.request(subject, data, timeout=timeout_s, headers=told)
     except nats.errors.NoRespondersError:

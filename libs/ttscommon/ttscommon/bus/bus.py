@@ -133,6 +133,10 @@ class Bus:
         except BusUnavailable:
             log_.warning("cancel.no_tombstone", request_id=request_id)
 
+    async def try_to_store(self) -> None:
+        """Write what nobody reads, under this process's name; raises BusUnavailable."""
+        await self.kv.put(subjects.TOMBSTONES, self.worker_id, b"")
+
     async def is_cancelled(self, request_id: str) -> bool:
         """Whether a tombstone stands for the request."""
         return await self.kv.get(subjects.TOMBSTONES, request_id) is not None

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import Final
 
 import nats.errors
 from nats.aio.client import Srv
 
-from ttscommon.bus.faults import is_refusal
+from ttscommon.bus.faults import Unreachable, is_refusal
+from ttscommon.bus.hangs import Address, HangTuning, HangWatch
 from ttscommon.bus.lean import LeanClient
 
 _CLOSE_S: Final = 1.0
+_ASK_S: Final = 0.2
+# For so long a broker that hung or did not greet is tried behind the others.
+_AVOIDED_S: Final = 10.0
 
 
 class NoTls(nats.errors.Error):
@@ -27,10 +32,53 @@ class BusClient(LeanClient):
     skips TLS where the broker does not ask for it. It leaves the sockets of attempts that failed or
     were given up to the collector; here each is closed. And its pings overtake what it has
     buffered, so that a flush proves nothing: a drained subscription lost what came meanwhile.
+    A connection that hangs it leaves after minutes, and waits then until the broker that hangs has
+    taken what was buffered for it.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._watching: asyncio.Task[None] | None = None
+        self._avoided: dict[Address, float] = {}
+        self._better: Address | None = None
+
+    def watch(self, tuning: HangTuning) -> None:
+        """From now on, leave a connection that hangs; until `close`."""
+        self._watching = asyncio.create_task(HangWatch(self, tuning).run(), name="hangs")
+
+    @property
+    def heard(self) -> int:
+        """Grows with every message and every answer to a ping."""
+        return int(self.stats["in_msgs"] + self._pongs_received)
+
+    @property
+    def addresses(self) -> list[Address]:
+        """The brokers that it may connect to, the present one last."""
+        known = dict.fromkeys(map(_address, self._server_pool))
+        if self._current_server is not None:
+            present = _address(self._current_server)
+            known.pop(present, None)
+            known[present] = None
+        return list(known)
+
+    async def ask(self) -> None:
+        """Send a ping that nobody waits for."""
+        with contextlib.suppress(*Unreachable):
+            await asyncio.wait_for(self._send_ping(), _ASK_S)
+
+    async def leave(self, better: Address) -> None:
+        """Drop a connection that hangs, and connect anew, to `better` first."""
+        if self._current_server is not None:
+            self._avoid(self._current_server)
+        self._avoided.pop(better, None)
+        self._better = better
+        await self._process_op_err(nats.errors.StaleConnectionError())
 
     async def close(self) -> None:
         """Disconnect for good, in whatever state an attempt to reconnect may be."""
+        watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.cancel()
         await super().close()
         task = self._reconnection_task
         if task is not None and task is not asyncio.current_task() and not task.done():
@@ -46,6 +94,43 @@ class BusClient(LeanClient):
         with contextlib.suppress(OSError, TimeoutError):
             closed = self._transport.wait_closed()  # type: ignore[no-untyped-call]
             await asyncio.wait_for(closed, _CLOSE_S)
+
+    def abort(self) -> None:
+        """Close the socket and forget what was buffered for it: the peer may take nothing."""
+        self._pending, self._pending_data_size = [], 0
+        self._drop_socket()
+
+    def _drop_socket(self) -> None:
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
+
+    def _avoid(self, server: Srv) -> None:
+        self._avoided[_address(server)] = time.monotonic() + _AVOIDED_S
+
+    def _rank(self, server: Srv) -> int:
+        address = _address(server)
+        if address == self._better:
+            return 0
+        return 2 if self._avoided.get(address, 0.0) > time.monotonic() else 1
+
+    async def _select_next_server(self) -> None:
+        self._server_pool.sort(key=self._rank)
+        self._better = None
+        await super()._select_next_server()
+
+    async def _process_connect_init(self) -> None:
+        server = self._current_server
+        try:
+            await super()._process_connect_init()
+        except (TimeoutError, OSError):
+            if server is not None:
+                self._avoid(server)
+            raise
+
+    async def _attempt_reconnect(self) -> None:
+        self._drop_socket()
+        await super()._attempt_reconnect()
 
     async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
         if self.is_connected and self._pending:
@@ -70,3 +155,7 @@ class BusClient(LeanClient):
         if "tls" in self.options and not self._server_info.get("tls_required"):
             raise NoTls("the broker does not offer TLS")
         return bytes(super()._connect_command())
+
+
+def _address(server: Srv) -> Address:
+    return server.uri.hostname or "", server.uri.port or 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from nats.aio.msg import Msg
@@ -15,10 +16,13 @@ from nats.aio.subscription import Subscription
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.layout import WORKERS
 from ttscommon.bus.link import Link
+from ttscommon.process.tasks import stop
 from ttscommon.wire.epochs import epoch_of
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import Stage
+
+Restore = Callable[[], Coroutine[Any, Any, None]]
 
 NAK: Final = b"-NAK"
 _ACK: Final = b"+ACK"
@@ -34,13 +38,15 @@ log_ = structlog.get_logger(__name__)
 class FeedTuning:
     """Seconds. `pull_s`: shorter than the reaper takes to give a silent worker up, or a stopped
     worker would pull what was handed on from it. `grace_s`: how much later than that the broker may
-    say that there was nothing. `retry_s`: after it said that it has no queue now. `withdraw_s`: how
-    long it may take to take a pull back.
+    say that there was nothing. `retry_s`: after it said that it has no queue now. `restore_s`: how
+    often the queue's consumer is looked for then. `withdraw_s`: how long it may take to take a pull
+    back.
     """
 
     pull_s: float = 2.0
     grace_s: float = 0.5
     retry_s: float = 0.1
+    restore_s: float = 0.5
     withdraw_s: float = 1.0
 
 
@@ -120,12 +126,18 @@ class JobFeed:
         stage: Stage,
         model: str,
         load: Callable[[], float] = lambda: 0.0,
+        restore: Restore | None = None,
         tuning: FeedTuning = FeedTuning(),
     ) -> None:
-        """`load`: the share of this worker's slots that is taken."""
+        """`load`: the share of this worker's slots that is taken. `restore`: makes the consumer
+        again, if it is missing.
+        """
         self._link = link
         self._tuning = tuning
         self._load = load
+        self._restore = restore
+        self._restored_s = float("-inf")
+        self._restoring: asyncio.Task[None] | None = None
         durable = link.name(stage.durable(model))
         self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{link.name(stage.stream)}.{durable}"
         self._subscription: Subscription | None = None
@@ -149,6 +161,8 @@ class JobFeed:
         """Stop pulling."""
         self._link.off_reconnect(self._on_reconnect)
         self._withdraw()
+        if self._restoring is not None:
+            await stop(self._restoring)
         await asyncio.gather(*self._withdrawals)
 
     async def _pull(self) -> Delivery | None:
@@ -194,8 +208,17 @@ class JobFeed:
             return
         # A status: nothing came in time, or there is no queue now.
         if (message.headers or {}).get("Status") == _NO_QUEUE:
+            self._look_for_queue()
             await asyncio.sleep(self._tuning.retry_s)
         self._tell(None)
+
+    def _look_for_queue(self) -> None:
+        """Beside the pulls: without a leader it takes its time, and there may be one again soon."""
+        due = time.monotonic() - self._restored_s >= self._tuning.restore_s
+        busy = self._restoring is not None and not self._restoring.done()
+        if self._restore is not None and due and not busy:
+            self._restored_s = time.monotonic()
+            self._restoring = asyncio.ensure_future(self._restore())
 
     def _tell(self, delivery: Delivery | None) -> bool:
         """Give it to the one who waits, if anybody does."""

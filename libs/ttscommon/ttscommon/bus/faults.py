@@ -11,6 +11,7 @@ import nats.js.errors
 WRONG_LAST_SEQUENCE: Final = 10071
 QUEUE_FULL: Final = 10077
 NO_ROOM: Final = 10047
+STREAM_NOT_FOUND: Final = 10059
 
 # No answer, or one that says no more than that. It passes, or the connection's end tells.
 Unreachable: Final = (nats.errors.Error, nats.js.errors.Error, asyncio.TimeoutError, OSError)
@@ -24,6 +25,10 @@ def is_refusal(error: BaseException) -> bool:
     return any(word in str(error).lower() for word in _REFUSALS)
 
 
+# A store that fails for another reason than a limit has the same code.
+_LIMIT: Final = "maximum"
+_NO_RESOURCES: Final = 10023
+
 # Another write to the subject is under way: it passes.
 _IN_FLIGHT: Final = 10164
 
@@ -36,6 +41,17 @@ def is_permanent(error: BaseException) -> bool:
     """
     refused = isinstance(error, nats.js.errors.BadRequestError | nats.js.errors.NotFoundError)
     return refused and code_of(error) not in (WRONG_LAST_SEQUENCE, _IN_FLIGHT)
+
+
+def is_queue_full(error: BaseException) -> bool:
+    """Whether a stream has as many messages, or bytes, as it may."""
+    return code_of(error) == QUEUE_FULL and _LIMIT in str(error).lower()
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether the broker has no room on its disk."""
+    code = code_of(error)
+    return code in (NO_ROOM, _NO_RESOURCES) or (code == QUEUE_FULL and not is_queue_full(error))
 
 
 def reason(error: BaseException) -> str:

@@ -7,7 +7,7 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 import nats.errors
@@ -17,8 +17,10 @@ from nats.js import JetStreamContext
 from ttscommon.bus.client import BusClient
 from ttscommon.bus.credentials import credentials
 from ttscommon.bus.faults import Unreachable, is_refusal, reason
+from ttscommon.bus.hangs import HangTuning
 from ttscommon.bus.lean import Hearer, InTurn
 from ttscommon.bus.permissions import inbox_prefix
+from ttscommon.bus.storestate import StoreState
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusRefused, BusUnavailable, MalformedMessage, NoResponders
 from ttscommon.wire.messages import Message, decode, encode
@@ -33,10 +35,11 @@ class LinkTuning:
     """Origin: docs/decisions and the lab's measurements of nats-py; its defaults are for patience.
 
     `reconnect_s`: pause between two attempts (default 2 s). `ping_s`, `pings`: a dead connection
-    is noticed after their product (120 s, 2). `pending_bytes`: what may wait for the socket (2 MB).
-    `api_s`: how long a JetStream request may take. `close_s`: how long the last flush may take.
-    `refused_s`: how long the broker may refuse the credentials, e.g. while they are rotated, before
-    the process gives up. `complain_s`: between two lines of log about a broker that is not there.
+    is given up after their product (120 s, 2), and as `hangs` says where another could be had.
+    `pending_bytes`: what may wait for the socket (2 MB). `api_s`: how long a JetStream request may
+    take. `close_s`: how long the last flush may take. `refused_s`: how long the broker may refuse
+    the credentials, e.g. while they are rotated, before the process gives up. `complain_s`: between
+    two lines of log about a broker that is not there.
     """
 
     connect_s: int = 1
@@ -48,6 +51,7 @@ class LinkTuning:
     close_s: float = 1.0
     refused_s: float = 30.0
     complain_s: float = 5.0
+    hangs: HangTuning = field(default_factory=HangTuning)
 
 
 class Incoming(Protocol):
@@ -68,7 +72,7 @@ class Link:
 
     Subjects carry the deployment's prefix on the wire and nowhere else, so that several deployments
     share a broker. `client`, `jetstream`, `subject`, `name` and `ask` are for the modules of this
-    package alone.
+    package alone. `store`: what is known of the broker's store, while a StoreWatch runs.
     """
 
     def __init__(self, settings: BusSettings, name: str, tuning: LinkTuning = LinkTuning()) -> None:
@@ -77,6 +81,7 @@ class Link:
         self.settings = settings
         self.client = BusClient()
         self.api_s = tuning.api_s
+        self.store = StoreState()
         self._tuning = tuning
         self._hooks: list[Hook] = []
         self._trouble = _Trouble(tuning)
@@ -217,11 +222,13 @@ class Link:
             await asyncio.wait_for(self.client.flush(), self._tuning.close_s)
         except Unreachable:
             log_.debug("close.unflushed")
+            self.client.abort()  # else closing waits until the broker has taken what is buffered
         await self.client.close()
 
     async def _on_reconnect(self) -> None:
         log_.info("bus.reconnected")
         self._trouble.over()
+        self.store.forget()
         for hook in list(self._hooks):
             await hook()
 
@@ -299,6 +306,7 @@ async def dial(
     except BaseException:
         await client.hang_up()
         raise
+    client.watch(tuning.hangs)
 
 
 async def _on_disconnect() -> None:

@@ -39,7 +39,8 @@ class StoreTuning:
     """Seconds. `commit_s`: how long a commit may fail, longer than an election (9) and than a
     gateway waits for audio (30). `stalled_s`: when a failing commit is worth a warning. Between two
     attempts at a commit lies `first_pause_s`, doubled up to `longest_pause_s`; between two attempts
-    at a read `read_pause_s`.
+    at a read `read_pause_s`. `stale_s`: how long a leader that hung and woke may refuse what is
+    right before it learns that it leads no more.
     """
 
     commit_s: float = 45.0
@@ -47,6 +48,7 @@ class StoreTuning:
     first_pause_s: float = 0.02
     longest_pause_s: float = 0.5
     read_pause_s: float = 0.05
+    stale_s: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,12 @@ class LogStore:
                     tail = await self.last(log, request_id)
                     if tail is not None and tail.message_id == message_id:
                         return tail.sequence
-                    if epoch is None or not _owns(epoch, tail):
+                    owned = epoch is not None and _owns(epoch, tail)
+                    if epoch is not None and not owned and self._is_stale(tail, last, trying):
+                        trying.failed(error)
+                        await trying.pause()
+                        continue
+                    if not owned:
                         owner = tail.record.epoch if tail is not None else 0
                         message = f"{log.subject(request_id)} has another writer"
                         raise Fenced(message, owner=owner) from error
@@ -217,6 +224,11 @@ class LogStore:
             self._timeout_s,
         )
 
+    def _is_stale(self, tail: Stored | None, last: int, trying: _Trying) -> bool:
+        """Whether a leader of the past refused: nothing stands behind what was to be followed."""
+        behind = tail is None or tail.sequence > last
+        return not behind and trying.failing_s < self._tuning.stale_s
+
     async def _last(self, log: Log, request_id: str, limit_s: float) -> Any:
         stream, subject = self._link.name(log.stream), self._link.subject(log.subject(request_id))
         async with asyncio.timeout(max(limit_s, self._tuning.read_pause_s)):
@@ -248,6 +260,11 @@ class _Trying:
         self._pause_s = tuning.first_pause_s
         self._since_s: float | None = None
         self._warned = False
+
+    @property
+    def failing_s(self) -> float:
+        """Since the first failure."""
+        return 0.0 if self._since_s is None else time.monotonic() - self._since_s
 
     def failed(self, error: BaseException) -> None:
         """Raises BusUnavailable when it has failed for too long."""

@@ -16,9 +16,9 @@ import nats.js.errors
 import structlog
 
 from ttscommon.bus.append import append
-from ttscommon.bus.deliveries import NAK, JobFeed
+from ttscommon.bus.deliveries import NAK, JobFeed, Restore
 from ttscommon.bus.direct import direct_get
-from ttscommon.bus.faults import QUEUE_FULL, WRONG_LAST_SEQUENCE, Unreachable, code_of, reason
+from ttscommon.bus.faults import WRONG_LAST_SEQUENCE, Unreachable, code_of, is_queue_full, reason
 from ttscommon.bus.link import Link
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
@@ -75,7 +75,8 @@ class JobQueue:
     async def submit(self, stage: Stage, request: SpeechRequest) -> None:
         """Queue a job, unless the request has one: to submit it twice changes nothing.
 
-        Raises Overloaded when the queue is full, BusUnavailable when the broker stays silent.
+        Raises Overloaded when the queue is full, StoreUnavailable as soon as it is known that the
+        broker cannot store it, BusUnavailable when the broker stays silent.
         """
         await self._submit(stage, request, expected=0)
 
@@ -193,9 +194,15 @@ class JobQueue:
         """Have a job given to another worker on behalf of its holder; raises BusUnavailable."""
         await self._link.ask(receipt, NAK, timeout_s)
 
-    def feed(self, stage: Stage, model: str, load: Callable[[], float] = lambda: 0.0) -> JobFeed:
+    def feed(
+        self,
+        stage: Stage,
+        model: str,
+        load: Callable[[], float] = lambda: 0.0,
+        restore: Restore | None = None,
+    ) -> JobFeed:
         """The pull side, for one worker; see JobFeed."""
-        return JobFeed(self._link, stage, model, load)
+        return JobFeed(self._link, stage, model, load, restore)
 
     async def _submit(
         self, stage: Stage, request: SpeechRequest, *, expected: int, attempt: str = ""
@@ -225,13 +232,14 @@ class JobQueue:
                 await self._or_reconnected(publishing)
                 return True
             except nats.js.errors.APIError as error:
-                if code_of(error) == QUEUE_FULL:
+                if is_queue_full(error):
                     raise Overloaded("the job queue is full") from error
                 if code_of(error) == WRONG_LAST_SEQUENCE:
                     return False
                 log_.debug("submit.retry", request_id=request.request_id, error=reason(error))
             except Unreachable as error:
                 log_.debug("submit.retry", request_id=request.request_id, error=reason(error))
+            self._link.store.require()
             if time.monotonic() > deadline_s:
                 raise BusUnavailable("the broker did not take the job in time")
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))

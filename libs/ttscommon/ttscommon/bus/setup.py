@@ -103,20 +103,27 @@ class Setup:
 
         Raises BusUnavailable, or BusUnprepared where the broker is too old for it.
         """
+        await self._patiently(lambda: self._make_consumer(stage, model))
+
+    async def restore_consumer(self, stage: Stage, model: str) -> None:
+        """`ensure_consumer`, tried once: for a broker that may have lost it."""
+        try:
+            await self._make_consumer(stage, model)
+        except (*Unreachable, BusUnprepared) as error:
+            log_.debug("consumer.unseen", model=model, error=reason(error))
+
+    async def _make_consumer(self, stage: Stage, model: str) -> None:
         config = Layout(self._link.settings.prefix).consumer(stage, model)
         jobs = self._link.name(stage.stream)
-
-        async def create() -> None:
+        try:
+            await self._jetstream.consumer_info(jobs, config.durable_name or "")
+        except nats.js.errors.NotFoundError:
             try:
-                await self._jetstream.consumer_info(jobs, config.durable_name or "")
-            except nats.js.errors.NotFoundError:
-                try:
-                    await self._jetstream.add_consumer(jobs, config)
-                except nats.js.errors.BadRequestError as error:
-                    reason_ = f"{error.description}; NATS 2.12 or later is needed"
-                    raise BusUnprepared(f"{config.durable_name}: {reason_}") from error
-
-        await self._patiently(create)
+                await self._jetstream.add_consumer(jobs, config)
+            except nats.js.errors.BadRequestError as error:
+                reason_ = f"{error.description}; NATS 2.12 or later is needed"
+                raise BusUnprepared(f"{config.durable_name}: {reason_}") from error
+            log_.info("consumer.made", stream=jobs, consumer=config.durable_name)
 
     async def _apply(self, *, change: bool) -> list[str]:
         done = []

@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
-from ttscommon.bus import Bus
+from ttscommon.bus import Bus, StoreWatch
 from ttscommon.cluster.worker import Handler, Worker
 from ttscommon.engine.runtime import OnStep
 from ttscommon.process import tracing
@@ -105,7 +105,9 @@ async def run_stage(
     engine.start()
     bus = await connecting
     service.ready_when("bus", lambda: bus.connected)
+    service.ready_when("store", lambda: bus.link.store.problem is None)
     metrics.bus_up.labels().set_function(lambda: bus.connected)
+    watching = asyncio.create_task(StoreWatch(bus.link).run(), name="store")
     try:
         await bus.verify()
         if feeds is not None:
@@ -125,6 +127,7 @@ async def run_stage(
         await worker.run(service.stopping, drain_s, ready=service.announce)
     finally:
         service.unwatch("engine")
+        await stop(watching)
         await asyncio.to_thread(engine.stop)
         await bus.close()
     if engine.error is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class AntiphonError(Exception):
@@ -71,6 +71,28 @@ class BusRefused(BusUnavailable):
 
     Only a restart with other settings helps.
     """
+
+
+class StoreUnavailable(BusUnavailable):
+    """The broker is there, but cannot store what requests need."""
+
+    code = "store_unavailable"
+
+    def again(self) -> Self:
+        """The same, to be raised once more."""
+        return type(self)(self.message)
+
+
+class StoreLost(StoreUnavailable):
+    """Streams of this deployment are missing at the broker; an operator makes them again."""
+
+    code = "store_lost"
+
+
+class StoreFull(StoreUnavailable):
+    """The broker's disk is full, or it cannot write for another reason."""
+
+    code = "store_full"
 
 
 class LogUnwritable(BusUnavailable):

@@ -223,7 +223,11 @@ class Catalogue:
             if self._refreshed_s < asked_s:
                 await asyncio.sleep(self._refreshed_s + self._tuning.again_s - time.monotonic())
                 await self.refresh()
-        return ask()
+        try:
+            return ask()
+        except Unavailable:  # workers that cannot report seem to be gone
+            self._bus.link.store.require()
+            raise
 
     def _resolve(self, model: str, voice: str, naming: Naming | None) -> tuple[Model, Voice]:
         if naming is not None:

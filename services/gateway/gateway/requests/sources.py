@@ -86,7 +86,7 @@ class Source(Protocol):
         """Wait until there is something to ask for; raises NothingToSay, TextTooLong."""
 
     async def require(self) -> None:
-        """Raises NotFound if there is nothing to attach to."""
+        """Raises NotFound if there is nothing to attach to, StoreUnavailable."""
 
     async def begin(self, grant: Grant) -> None:
         """Have it spoken; raises Overloaded, BusUnavailable."""
@@ -132,7 +132,8 @@ class Submit:
         return Applicant(self.spec.tenant, self.spec.model.name, len(self._job_text))
 
     async def require(self) -> None:
-        """A new request needs nothing to be there."""
+        """A new request needs a broker that stores it; raises StoreUnavailable."""
+        self._bus.link.store.require()
 
     async def begin(self, grant: Grant) -> None:
         await self._bus.submit(TALKER, self._job(grant.priority))

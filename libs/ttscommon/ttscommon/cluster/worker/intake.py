@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -47,7 +48,8 @@ class Intake:
 
     async def pull(self, model: str) -> None:
         """Pull one job after another, as slots become free; never ends."""
-        feed = self._bus.queue.feed(self._stage, model, lambda: self._claims.load)
+        restore = partial(self._bus.setup.restore_consumer, self._stage, model)
+        feed = self._bus.queue.feed(self._stage, model, lambda: self._claims.load, restore)
         try:
             while True:
                 await self._claims.reserve()

@@ -1,0 +1,90 @@
+"""What this process knows of the broker's store: told by every write, asked by whoever needs it.
+
+A broker whose disk is full says so, or nothing at all: 2.15 leaves a write without an answer and
+goes on to answer everything else. One that lost its streams has nobody to take a write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import nats.js.errors
+import structlog
+
+from ttscommon.bus.faults import code_of, is_full, reason
+from ttscommon.wire.errors import StoreFull, StoreUnavailable
+
+log_ = structlog.get_logger(__name__)
+
+
+class StoreState:
+    """`problem`: why nothing can be stored now, None while all seems well."""
+
+    def __init__(self) -> None:
+        self.problem: StoreUnavailable | None = None
+        self.kept_s = float("-inf")
+        self._problem_s = float("-inf")
+        self.doubted = asyncio.Event()
+        self._found_s: dict[str, float] = {}
+        self._deaf: set[str] = set()
+
+    def require(self) -> None:
+        """Raises StoreUnavailable while nothing can be stored."""
+        if self.problem is not None:
+            raise self.problem.again()
+
+    # Told by writes
+
+    def kept(self, stream: str) -> None:
+        """The stream has taken a write."""
+        self.kept_s = time.monotonic()
+        self._deaf.discard(stream)
+
+    def missed(self, stream: str, began_s: float, error: BaseException) -> None:
+        """The stream has not taken a write that began at `began_s`."""
+        if is_full(error):
+            self.find(StoreFull(f"the broker cannot store: {reason(error)}"))
+        elif isinstance(error, nats.js.errors.APIError) and code_of(error) is not None:
+            return  # an answer to this write alone
+        elif began_s > self._found_s.get(stream, float("inf")):
+            self._deaf.add(stream)
+        self.doubted.set()
+
+    # Told by looks
+
+    def found(self, stream: str) -> None:
+        """Its leader answers."""
+        self._found_s.setdefault(stream, time.monotonic())
+
+    def unseen(self, stream: str) -> None:
+        """Its leader does not answer: that it takes no writes says no more."""
+        self._found_s.pop(stream, None)
+        self._deaf.discard(stream)
+
+    @property
+    def takes(self) -> bool:
+        """It has taken a write since the problem was seen last."""
+        return self.kept_s > self._problem_s
+
+    def deaf(self, stream: str, silent_s: float) -> bool:
+        """It answers questions but no writes, and no other stream has taken one for `silent_s`."""
+        return stream in self._deaf and time.monotonic() - self.kept_s >= silent_s
+
+    def forget(self) -> None:
+        """The connection was lost: writes that got no answer since say nothing."""
+        self._found_s.clear()
+        self._deaf.clear()
+
+    def find(self, problem: StoreUnavailable) -> None:
+        """Nothing can be stored from now on."""
+        if type(problem) is not type(self.problem):
+            log_.error("store.unavailable", code=problem.code, error=problem.message)
+        self.problem, self._problem_s = problem, time.monotonic()
+
+    def heal(self) -> None:
+        """All is well again."""
+        if self.problem is not None:
+            log_.info("store.available")
+        self.problem = None
+        self._deaf.clear()

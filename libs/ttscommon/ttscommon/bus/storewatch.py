@@ -1,0 +1,169 @@
+"""Looks whether the broker keeps what this deployment needs, and takes what is to be stored.
+
+One stream a second as long as writes are taken, and all of them as soon as one was not. Services
+make no streams: they say what is missing, refuse what needs it, and go on when it is there again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import cycle
+from typing import Final
+
+import msgspec
+import nats.errors
+import structlog
+
+from ttscommon.bus.faults import STREAM_NOT_FOUND, Unreachable, reason
+from ttscommon.bus.layout import Layout
+from ttscommon.bus.link import Link
+from ttscommon.wire.errors import BusUnavailable, StoreFull, StoreLost, StoreUnavailable
+
+Write = Callable[[], Awaitable[object]]
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class WatchTuning:
+    """Seconds. `look_s`: between two looks. `info_s`: how long a stream's leader may take to
+    answer. `idle_s`: after so long without a write one is made to see whether it is taken.
+    `silent_s`: how long no write may be taken by any stream, while one answers everything else;
+    `clustered_s` where that one has copies, since a leader of the past does that too.
+    """
+
+    look_s: float = 1.0
+    info_s: float = 0.5
+    idle_s: float = 2.0
+    silent_s: float = 1.5
+    clustered_s: float = 12.0
+
+
+class _Look(Enum):
+    """What a question for a stream brought."""
+
+    FOUND = auto()
+    MISSING = auto()
+    STORELESS = auto()
+    UNSEEN = auto()
+
+
+class _Code(msgspec.Struct):
+    err_code: int = 0
+
+
+class _Config(msgspec.Struct):
+    num_replicas: int = 1
+
+
+class _Answer(msgspec.Struct):
+    error: _Code | None = None
+    config: _Config | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Answer)
+
+
+class StoreWatch:
+    """Keeps `link.store` true; `run` while the process serves."""
+
+    def __init__(
+        self, link: Link, write: Write | None = None, tuning: WatchTuning = WatchTuning()
+    ) -> None:
+        """`write`: stores something harmless, for processes that may store nothing for long."""
+        self._link = link
+        self._write = write
+        self._tuning = tuning
+        self._streams = [each.name or "" for each in Layout(link.settings.prefix).streams()]
+        self._copied: set[str] = set()
+        self._turn = cycle(self._streams)
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        store = self._link.store
+        while True:
+            began_s = time.monotonic()
+            doubted = store.doubted.is_set()
+            store.doubted.clear()
+            if self._link.connected:
+                await self._look(all_=doubted or store.problem is not None)
+            # A doubt is looked into at once, and no more often than this.
+            await asyncio.sleep(max(0.0, began_s + self._tuning.info_s - time.monotonic()))
+            await self._until_doubted(began_s + self._tuning.look_s - time.monotonic())
+
+    async def _until_doubted(self, limit_s: float) -> None:
+        try:
+            async with asyncio.timeout(max(0.0, limit_s)):
+                await self._link.store.doubted.wait()
+        except TimeoutError:
+            return
+
+    async def _look(self, *, all_: bool) -> None:
+        await self._try_to_write()
+        streams = self._streams if all_ else [next(self._turn)]
+        looks = await asyncio.gather(*(self._ask(stream) for stream in streams))
+        found = dict(zip(streams, looks, strict=True))
+        if (problem := self._problem(found)) is not None:
+            self._link.store.find(problem)
+        elif all_ and self._is_well(looks):
+            self._link.store.heal()
+
+    def _is_well(self, looks: list[_Look]) -> bool:
+        """All is there; and if the store was full, it has taken something since."""
+        store = self._link.store
+        taken = store.takes or not isinstance(store.problem, StoreFull)
+        return taken and all(look is _Look.FOUND for look in looks)
+
+    def _problem(self, found: dict[str, _Look]) -> StoreUnavailable | None:
+        if _Look.STORELESS in found.values():
+            return StoreLost("the broker runs without its store")
+        missing = [stream for stream, look in found.items() if look is _Look.MISSING]
+        if missing:
+            names = ", ".join(missing)
+            return StoreLost(f"the broker has lost {names}: `antiphon bus create` makes them again")
+        if any(self._link.store.deaf(stream, self._silent_s(stream)) for stream in found):
+            return StoreFull("the broker stores nothing any more: its disk may be full")
+        return None
+
+    def _silent_s(self, stream: str) -> float:
+        copied = stream in self._copied
+        return self._tuning.clustered_s if copied else self._tuning.silent_s
+
+    async def _try_to_write(self) -> None:
+        store = self._link.store
+        idle = time.monotonic() - store.kept_s > self._tuning.idle_s
+        if self._write is None or not (idle or store.problem is not None):
+            return
+        try:
+            await self._write()
+        except BusUnavailable as error:
+            log_.debug("store.unwritten", error=error.message)
+
+    async def _ask(self, stream: str) -> _Look:
+        look = await self._seen(stream)
+        if look is _Look.FOUND:
+            self._link.store.found(stream)
+        else:
+            self._link.store.unseen(stream)
+        return look
+
+    async def _seen(self, stream: str) -> _Look:
+        subject = f"$JS.API.STREAM.INFO.{stream}"
+        try:
+            answer = await self._link.client.request(subject, b"", timeout=self._tuning.info_s)
+            word = _decoder.decode(answer.data)
+        except nats.errors.NoRespondersError:
+            return _Look.STORELESS
+        except (*Unreachable, msgspec.MsgspecError) as failure:
+            log_.debug("stream.unseen", stream=stream, error=reason(failure))
+            return _Look.UNSEEN
+        if word.error is not None:
+            missing = word.error.err_code == STREAM_NOT_FOUND
+            return _Look.MISSING if missing else _Look.UNSEEN
+        if word.config is not None and word.config.num_replicas > 1:
+            self._copied.add(stream)
+        return _Look.FOUND

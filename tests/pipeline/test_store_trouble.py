@@ -1,0 +1,137 @@
+"""A broker that lost its streams, or cannot write: told at once, and over without a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from antiphon.stack import LocalStack
+from ttscommon.bus import Bus
+from ttscommon.bus.layout import Layout
+from ttscommon.bus.preparation import prepare
+from ttscommon.wire.subjects import STAGES
+
+TEXT = "One two."
+LONG_TEXT = "The tide comes in over the sand, and the boats turn slowly on their chains. " * 4
+AT_ONCE_S = 4.0
+FAKE = {"engine": "fake"}
+
+
+async def speak(stack: LocalStack, text: str = TEXT) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=stack.url, timeout=60) as client:
+        body = {"input": text, "response_format": "pcm"}
+        return await client.post("/v1/audio/speech", json=body)
+
+
+async def ready(stack: LocalStack, name: str) -> httpx.Response:
+    async with httpx.AsyncClient(timeout=10) as client:
+        return await client.get(f"http://127.0.0.1:{stack.children[name].ports['admin']}/readyz")
+
+
+async def until_ready(stack: LocalStack, *, wanted: bool = True) -> None:
+    """Until every service says so: ready, or not because of its store."""
+    async with asyncio.timeout(30):
+        for name in ("gateway", "talker-1", "vocoder-1"):
+            while True:
+                answer = await ready(stack, name)
+                if answer.is_success == wanted and ("store" in answer.text) != wanted:
+                    break
+                await asyncio.sleep(0.1)
+
+
+async def refused(stack: LocalStack, code: str) -> None:
+    """The next request is refused at once, with the reason and a hint."""
+    began_s = time.monotonic()
+    answer = await speak(stack)
+    assert time.monotonic() - began_s < AT_ONCE_S
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, code)
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+async def until_spoken(stack: LocalStack) -> None:
+    async with asyncio.timeout(30):
+        while (await speak(stack)).status_code != 200:
+            await asyncio.sleep(0.1)
+
+
+def lives(stack: LocalStack, *stages: str) -> list[int]:
+    """How often the processes of these stages were started."""
+    return [child.starts for name, child in stack.children.items() if name.startswith(stages)]
+
+
+@pytest.mark.parametrize("stack", [FAKE], indirect=True)
+async def test_lost_streams_are_told_at_once_and_services_go_on_when_they_are_made_again(
+    stack: LocalStack,
+) -> None:
+    assert (await speak(stack)).status_code == 200
+    bus = await Bus.connect(stack.bus, "test")
+    try:
+        for stream in Layout(stack.bus.prefix).streams():
+            await bus.link.jetstream.delete_stream(stream.name or "")
+        await refused(stack, "store_lost")
+        await until_ready(stack, wanted=False)
+        await prepare(stack.bus, "create")
+        await until_spoken(stack)
+        await until_ready(stack)
+        assert set(lives(stack, "gateway", "talker", "vocoder")) == {1}
+    finally:
+        await bus.close()
+
+
+@pytest.mark.parametrize("stack", [FAKE], indirect=True)
+async def test_consumers_that_were_lost_are_made_again_by_the_workers(stack: LocalStack) -> None:
+    assert (await speak(stack)).status_code == 200
+    bus = await Bus.connect(stack.bus, "test")
+    try:
+        for stage in STAGES.values():
+            jobs, durable = bus.link.name(stage.stream), bus.link.name(stage.durable("vesper"))
+            await bus.link.jetstream.delete_consumer(jobs, durable)
+        began_s = time.monotonic()
+        assert (await speak(stack)).status_code == 200
+        assert time.monotonic() - began_s < 10
+    finally:
+        await bus.close()
+
+
+@contextmanager
+def no_room(stack: LocalStack) -> Iterator[None]:
+    """No file of the broker's can grow: a full disk, as far as a program can tell."""
+    pid = stack.children["broker"].pid
+    assert pid is not None
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("stack", [FAKE], indirect=True)
+async def test_a_full_disk_is_told_at_once_while_speech_goes_on_and_is_over_when_there_is_room(
+    stack: LocalStack,
+) -> None:
+    undisturbed = len((await speak(stack, LONG_TEXT)).content)
+    speaking = asyncio.create_task(speak(stack, LONG_TEXT))
+    await asyncio.sleep(0.5)  # some of it is spoken, most is not
+    with no_room(stack):
+        await until_ready(stack, wanted=False)
+        await refused(stack, "store_full")
+        await asyncio.sleep(7.0)  # the workers' reports have expired
+        await refused(stack, "store_full")
+        answer = await speaking
+        assert (answer.status_code, len(answer.content)) == (200, undisturbed)
+    # A broker that met a full disk writes again after a restart: what its liveness probe asks for.
+    broker = stack.children["broker"]
+    assert broker.pid is not None
+    os.kill(broker.pid, signal.SIGTERM)
+    await until_spoken(stack)
+    await until_ready(stack)
+    assert set(lives(stack, "gateway", "talker", "vocoder")) == {1}

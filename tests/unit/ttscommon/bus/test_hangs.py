@@ -1,0 +1,259 @@
+"""A connection that hangs is left for a broker that answers; a slow broker or client is not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.stack import LocalStack, StackConfig
+from ttscommon.bus.hangs import Address, HangTuning, HangWatch
+from ttscommon.bus.link import Link
+from ttscommon.process.settings import BusSettings
+
+LEFT_S = 2.0
+
+
+class Connection:
+    """A connection whose broker answers pings as long as `answers`."""
+
+    def __init__(self, *addresses: Address) -> None:
+        self.is_connected = True
+        self.heard = 0
+        self.addresses: Sequence[Address] = addresses
+        self.answers = True
+        self.asked = 0
+        self.left: list[Address] = []
+
+    async def ask(self) -> None:
+        self.asked += 1
+        self.heard += self.answers
+
+    async def leave(self, better: Address) -> None:
+        self.left.append(better)
+
+
+class Clock:
+    """Time that passes in sleeps only; `nap_s` more passes in one of them, as in a stopped process.
+
+    The sleep that would end after `until_s` never does.
+    """
+
+    def __init__(self, until_s: float, nap_s: float = 0.0) -> None:
+        self.now_s = 0.0
+        self.done = asyncio.Event()
+        self._until_s = until_s
+        self._nap_s = nap_s
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_s += seconds + self._nap_s
+        self._nap_s = 0.0
+        if self.now_s > self._until_s:
+            self.done.set()
+            await asyncio.Event().wait()
+
+
+async def watch(connection: Connection, clock: Clock) -> None:
+    watching = asyncio.create_task(HangWatch(connection, HangTuning(), clock, clock.sleep).run())
+    await asyncio.wait_for(clock.done.wait(), 20)
+    watching.cancel()
+
+
+@pytest.fixture
+async def greeter() -> AsyncIterator[Address]:
+    """A broker that greets, and says no more."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"INFO {}\r\n")
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[:2]
+
+
+another = greeter
+
+
+@pytest.fixture
+async def mute() -> AsyncIterator[Address]:
+    """A broker that is stopped: its system takes connections and nothing answers them."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[:2]
+
+
+async def test_a_silent_connection_is_left_within_a_second(greeter: Address, mute: Address) -> None:
+    connection = Connection(greeter, mute)
+    connection.answers = False
+    await watch(connection, Clock(1.0))
+    assert connection.left == [greeter]
+
+
+async def test_a_connection_that_answers_pings_is_kept(greeter: Address, mute: Address) -> None:
+    connection = Connection(greeter, mute)
+    await watch(connection, Clock(10.0))
+    assert connection.left == []
+    assert connection.asked >= 10
+
+
+async def test_the_only_broker_is_waited_for_while_it_answers_nobody(mute: Address) -> None:
+    connection = Connection(mute)
+    connection.answers = False
+    await watch(connection, Clock(4.0))
+    assert connection.left == []
+
+
+async def test_a_broker_that_greets_others_but_answers_us_late_is_given_more_time(
+    greeter: Address,
+) -> None:
+    connection = Connection(greeter)
+    connection.answers = False
+    await watch(connection, Clock(2.0))
+    assert connection.left == []
+    await watch(connection, Clock(4.0))
+    assert connection.left == [greeter]
+
+
+async def test_time_in_which_this_process_was_stopped_does_not_count(
+    greeter: Address, mute: Address
+) -> None:
+    connection = Connection(greeter, mute)
+    connection.answers = False
+    await watch(connection, Clock(8.5, nap_s=8.0))
+    assert connection.left == []
+
+
+async def test_a_broker_that_was_only_slow_has_the_next_given_more_time(
+    greeter: Address, another: Address
+) -> None:
+    connection = Connection(greeter, another)
+    connection.answers = False
+    await watch(connection, Clock(30.0))
+    assert 3 <= len(connection.left) <= 10
+
+
+async def test_brokers_that_hang_one_after_another_are_left_as_soon_as_the_first(
+    greeter: Address, mute: Address
+) -> None:
+    connection = Connection(greeter, mute)
+    connection.answers = False
+    await watch(connection, Clock(10.0))
+    assert len(connection.left) >= 9
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[LocalStack]:
+    """Three brokers."""
+    config = StackConfig(brokers=3, gateways=0, talkers=0, vocoders=0, store=tmp_path / "store")
+    async with LocalStack(config) as running:
+        yield running
+
+
+def stop(stack: LocalStack, port: int) -> int:
+    """SIGSTOP to the broker at `port`; returns its process id."""
+    broker = next(c for c in stack.children.values() if c.ports["nats"] == port)
+    assert broker.pid is not None
+    os.kill(broker.pid, signal.SIGSTOP)
+    return broker.pid
+
+
+class Pair:
+    """A link that hears what it sends itself, and how often it changed brokers."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.moves = 0
+        self.heard = asyncio.Event()
+
+    @classmethod
+    async def on(cls, settings: BusSettings) -> Pair:
+        pair = cls(await Link.connect(settings, "test"))
+        pair.link.on_reconnect(pair._moved)
+        await pair.link.hear("echo", lambda message: pair.heard.set())
+        return pair
+
+    @property
+    def port(self) -> int:
+        return self.link.client.addresses[-1][1]
+
+    async def _moved(self) -> None:
+        self.moves += 1
+
+    async def silence_s(self) -> float:
+        """For how long nothing that is sent comes back."""
+        began_s = time.monotonic()
+        self.heard.clear()
+        while not self.heard.is_set():
+            await self.link.send_raw("echo", b"?")
+            await asyncio.sleep(0.02)
+        return time.monotonic() - began_s
+
+
+async def test_work_goes_on_at_another_broker_when_one_is_stopped(cluster: LocalStack) -> None:
+    pair = await Pair.on(cluster.bus)
+    before = pair.port
+    stopped = stop(cluster, before)
+    try:
+        assert await asyncio.wait_for(pair.silence_s(), 20) < LEFT_S
+        assert pair.port != before
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+        await pair.link.close()
+
+
+async def test_what_is_buffered_for_a_stopped_broker_holds_nobody_up(cluster: LocalStack) -> None:
+    pair = await Pair.on(cluster.bus)
+    stopped = stop(cluster, pair.port)
+    try:
+        for _ in range(64):  # more than the systems between take
+            await pair.link.send_raw("elsewhere", bytes(1 << 18))
+        assert await asyncio.wait_for(pair.silence_s(), 20) < LEFT_S
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+        await pair.link.close()
+
+
+async def test_a_process_that_was_stopped_itself_keeps_its_broker(cluster: Any) -> None:
+    pair = await Pair.on(cluster.bus)
+    await pair.silence_s()
+    for _ in range(3):
+        time.sleep(1.5)  # a collection, a stopped process
+        await asyncio.sleep(0.3)
+    assert pair.moves == 0
+    await pair.link.close()
+
+
+async def test_the_only_broker_loses_nothing_while_it_is_stopped(broker: Any) -> None:
+    pair = await Pair.on(broker.bus)
+    stopped = stop(broker, pair.port)
+    await pair.link.send_raw("echo", b"!")
+    await asyncio.sleep(2.5)
+    os.kill(stopped, signal.SIGCONT)
+    await asyncio.wait_for(pair.heard.wait(), 10)
+    assert pair.moves == 0
+    await pair.link.close()
+
+
+async def test_a_link_to_a_stopped_broker_closes_at_once(broker: Any) -> None:
+    pair = await Pair.on(broker.bus)
+    stopped = stop(broker, pair.port)
+    for _ in range(64):
+        await pair.link.send_raw("elsewhere", bytes(1 << 18))
+    try:
+        await asyncio.wait_for(pair.link.close(), 5)
+    finally:
+        os.kill(stopped, signal.SIGCONT)
