@@ -106,6 +106,22 @@ class Engine(Runtime[Stream, ChunkReady]):
         """A ChunkReady was taken over by the bus; a stream far ahead of that pauses."""
         self._put(lambda: self._with(key, Stream.acknowledge))
 
+    def park(self, key: str, then: Callable[[bool], object]) -> None:
+        """Free the slot and the blocks of a stream that has spoken all of its text until `unpark`.
+
+        `then` hears on the engine's thread whether it was: not before its last frame is out.
+        """
+
+        def parked() -> None:
+            stream = self._slots.get(key)
+            if waits := stream is not None and stream.waits_for_text:
+                stream.evict()
+                self._park(stream)
+            then(waits)
+
+        if not self._put(parked):
+            then(False)
+
     def _stream(
         self, prepared: Prepared, restored: Arrays | None, units: Sequence[Any], final: bool
     ) -> Stream:

@@ -188,6 +188,13 @@ class Stream:
         return pending if self._dry else 0
 
     @property
+    def waits_for_text(self) -> bool:
+        """All of its text is spoken and sent, and only more text gives it anything to do."""
+        if self.final or self.ahead or self.rest is not None or self.model.pending:
+            return False
+        return self.model.plan(0, dry=True) is None
+
+    @property
     def prefill(self) -> tuple[float, float] | None:
         """See ChunkReady; None once a chunk was sent."""
         if self.sent_chunks or self.launched_s is None or self.prefilled_s is None:
