@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice
@@ -85,6 +86,7 @@ class Bench:
             metrics=self.metrics,
             limits=Limits(**limits),
             clock=self.clock,
+            contention=Contention(read=lambda: None),
         )
         self.listeners: dict[str, Listener] = {}
         self.engine.listen(self._hear)

@@ -173,7 +173,7 @@ class Stream:
         self.final = self.final or final
         self.model.feed(units, final=final)
 
-    def due(self, sizes: ChunkSizes, now: float, busy: float) -> int:
+    def due(self, sizes: ChunkSizes, now: float, busy: float, slower: float = 1.0) -> int:
         """How many pending frames to send now, 0 to wait for more; see ChunkSizes."""
         pending = self.model.pending
         if not pending or self.credit < 1:
@@ -181,7 +181,7 @@ class Stream:
         if self.sent_chunks:
             size = sizes.next(self.last_frames, self.slack_at(now) * self.frame_rate_hz, busy)
         else:
-            size = sizes.first(busy)
+            size = sizes.first(busy, slower)
             self.lacking = max(0, size - pending)
         if pending >= size:
             return min(pending, sizes.most(busy))
