@@ -270,7 +270,7 @@ async def test_text_that_comes_too_slowly_is_given_up(stand: Any, talk: Any) -> 
     async with stand.session() as socket:
         await talk.send(socket, "input.text", text=TEXT)
         async with asyncio.timeout(10):
-            messages = []
+            messages: list[Any] = []
             while not messages or messages[-1]["type"] != "error":
                 await talk.send(socket, "input.text", text="x")
                 messages = await talk.until(socket, "error", "audio.chunk", "audio.words")

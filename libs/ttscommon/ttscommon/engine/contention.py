@@ -45,7 +45,7 @@ class Contention:
 
     def measure(self) -> float:
         """Seconds waited since the last call. Each call is to come from the same thread."""
-        self._read = self._read or reader()
+        self._read = self._read or Schedstat()
         now, usage, before = self._clock(), self._read(), self._before
         self._before = usage
         if usage is None or before is None:
@@ -58,18 +58,24 @@ class Contention:
         return waited_s
 
 
-def reader() -> Callable[[], Usage | None]:
-    """Reads the counts of the thread that calls this; None each time where there are none."""
-    try:
-        file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return lambda: None
+class Schedstat:
+    """Reads the kernel's counts of the thread that makes it; None where there are none."""
 
-    def read() -> Usage | None:
+    def __init__(self) -> None:
         try:
-            ran, waited, *_ = os.pread(file, 96, 0).split()
+            self._file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._file = -1
+
+    def __call__(self) -> Usage | None:
+        if self._file < 0:
+            return None
+        try:
+            ran, waited, *_ = os.pread(self._file, 96, 0).split()
         except (OSError, ValueError):
             return None
         return int(ran) * _NS, int(waited) * _NS
 
-    return read
+    def __del__(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)

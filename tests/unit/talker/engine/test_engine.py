@@ -435,6 +435,42 @@ def test_the_pace_counts_frames_not_streams() -> None:
     assert paced(Manner(steps_per_frame=4)) == pytest.approx(0.08, rel=0.1)
 
 
+@both_depths
+def test_a_stream_that_waits_for_text_holds_nothing_and_goes_on_as_if_it_had_not(
+    depth: int,
+) -> None:
+    desk = Desk(FakeModel("m", Curve(0, 0, 0), manner=Manner(cached=True)), depth=depth, blocks=32)
+    parked: list[bool] = []
+    desk.open("a", "hello ", final=False, seed=1)
+    desk.engine.park("a", parked.append)  # before it has spoken
+    while not any(parked):
+        desk.engine.step()
+        if parked[-1:] == [False]:
+            desk.engine.park("a", parked.append)
+    assert parked[0] is False
+    assert desk.engine.idle
+    desk.engine.playback("a", 0.0)
+    desk.engine.unpark("a")
+    desk.engine.feed("a", [len(" there")], final=True)
+    desk.run()
+    assert desk.codes("a") == expected(1, int(1.6 * len("hello there")))
+
+
+def test_a_parked_stream_fails_when_the_engine_ends_and_can_be_cancelled() -> None:
+    desk = Desk()
+    parked: list[bool] = []
+    for name in ("a", "b"):
+        desk.open(name, "", final=False)
+        desk.engine.park(name, parked.append)
+    desk.engine.step()
+    assert parked == [True, True]
+    desk.engine.cancel("a")
+    desk.engine.start()
+    desk.engine.stop()
+    assert not desk.events["a"]
+    assert isinstance(desk.error("b"), Stopped)
+
+
 class Hogged:
     """A clock, and the counts of a thread that gets a share of its processor."""
 

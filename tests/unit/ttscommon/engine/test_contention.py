@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ttscommon.engine.contention import Contention, reader
+from ttscommon.engine.contention import Contention, Schedstat
 
 
 class Machine:
@@ -82,7 +82,7 @@ def test_without_the_kernels_counts_nothing_is_said() -> None:
 
 
 def test_the_kernel_counts_what_a_thread_runs() -> None:
-    read = reader()
+    read = Schedstat()
     if (before := read()) is None:
         pytest.skip("this kernel keeps no schedstat")
     sum(range(2_000_000))
