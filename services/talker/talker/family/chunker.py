@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 # Below, a machine is as it always is: its own services take turns too.
-_CONTENDED: Final = 1.5
+_CONTENDED: Final = 2.0
 
 
 @dataclass(frozen=True)

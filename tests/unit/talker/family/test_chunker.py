@@ -48,7 +48,7 @@ def test_a_busy_engine_waits_for_a_longer_first_chunk_and_for_that_alone() -> No
 
 
 def test_beside_other_programs_the_first_chunk_is_as_many_times_as_long() -> None:
-    assert SIZES.first(0.0, slower=1.4) == SIZES.first(0.0) == 2
+    assert SIZES.first(0.0, slower=1.9) == SIZES.first(0.0) == 2
     assert SIZES.first(0.0, slower=2.0) == 4
     assert SIZES.first(0.6, slower=4.2) == 9 + 1
     assert SIZES.first(0.0, slower=100.0) == 12
