@@ -129,6 +129,12 @@ class InputTimeout(AntiphonError):
     code = "input_timeout"
 
 
+class InputTooSlow(AntiphonError):
+    """A request's text came more slowly than is allowed."""
+
+    code = "input_too_slow"
+
+
 class IdleTimeout(AntiphonError):
     """Nothing happened on a session for too long."""
 
@@ -197,6 +203,7 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "draining": Edge(503, _SERVER, 1012),
         "timeout": Edge(504, _SERVER),
         "input_timeout": Edge(400, _INVALID),
+        "input_too_slow": Edge(400, _INVALID),
         "idle_timeout": Edge(400, _INVALID, 1008),
         "client_too_slow": Edge(400, _INVALID, 1008),
         "log_gone": Edge(404, _INVALID),

@@ -25,7 +25,9 @@ class GatewaySettings(ServiceSettings):
     `resume_secret` (or `resume_secret_file`, which holds it) makes the tokens with which lost
     clients come back: the same for all gateways; `previous_resume_secret` is accepted too, while it
     is replaced. `keep_logs_s`: how long the logs of a request stay at the broker that has ended and
-    that no client can resume.
+    that no client can resume. A text that is sent piece by piece may pause for `input_timeout_s`,
+    take `max_text_s` in all, and come no more slowly than `least_characters_per_minute`; a key may
+    have the latter two of its own.
     """
 
     host: str = "127.0.0.1"
@@ -54,6 +56,8 @@ class GatewaySettings(ServiceSettings):
     first_audio_timeout_s: float = Field(default=15.0, gt=0)
     stall_timeout_s: float = Field(default=30.0, gt=0)
     input_timeout_s: float = Field(default=60.0, gt=0)
+    max_text_s: float = Field(default=900.0, gt=0)
+    least_characters_per_minute: float = Field(default=12.0, ge=0)
     idle_timeout_s: float = Field(default=300.0, gt=0)
     keep_logs_s: float = Field(default=30.0, ge=1)
     coalesce_s: float = Field(default=0.002, ge=0, le=0.1)

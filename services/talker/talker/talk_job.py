@@ -16,7 +16,7 @@ import structlog
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
 from talker.family.base import Prepared
-from ttscommon.bus import Bus, LogWriter
+from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.cluster.references import References
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.events import EventRouter
@@ -44,13 +44,15 @@ class TextTiming:
     would hold a slot for ever. rest_share: beyond the first utterance, the part of the time that
     reading may take: it competes with the engine for the interpreter, and a minute of speech is
     read in milliseconds. first_s: for the same reason the first chunk is waited for before more is
-    read, but no longer than that. room_s: between two attempts to queue the vocoders' job.
+    read, but no longer than that. room_s: between two attempts to queue the vocoders' job. park_s:
+    a stream that has spoken its text and waits for so long keeps no slot.
     """
 
     timeout_s: float = 120.0
     first_s: float = 0.15
     rest_share: float = 0.1
     room_s: float = 0.2
+    park_s: float = 0.5
 
 
 class TalkJob:
@@ -204,19 +206,48 @@ class TalkJob:
         so does one whose writer fell silent.
         """
         async with self._bus.reader(subjects.TEXT, self._key) as reader:
-            while True:
-                try:
-                    async with asyncio.timeout(self._timing.timeout_s):
-                        record = await anext(reader)
-                except (TimeoutError, StopAsyncIteration):
-                    break
-                if not isinstance(record, TextPiece):
-                    break
+            while (record := await self._later(reader)) is not None:
                 await self._feed_all(
                     prepared.read(unmarked(record.text, record.marks), final=False)
                 )
         nothing: Sequence[Piece] = ()
         await self._feed_all(prepared.read(nothing, final=True))
+
+    async def _later(self, reader: LogReader) -> TextPiece | None:
+        """The next text; None at its end. Without any for a while the stream waits without a slot,
+        once it has spoken what there is.
+        """
+        until_s = time.monotonic() + self._timing.timeout_s
+        while (left_s := until_s - time.monotonic()) > 0.0:
+            with suppress(TimeoutError):
+                return await _text(reader, min(self._timing.park_s, left_s))
+            if await self._park():
+                found = None
+                with suppress(TimeoutError):
+                    found = await _text(reader, max(0.0, until_s - time.monotonic()))
+                await self._unpark()
+                return found
+        return None
+
+    async def _park(self) -> bool:
+        """Free both slots, the engine's first: the next job may come at once."""
+        if not self._job.parkable:
+            return False
+        loop = asyncio.get_running_loop()
+        parked: asyncio.Future[bool] = loop.create_future()
+        self._engine.park(self._key, lambda was: loop.call_soon_threadsafe(_tell, parked, was))
+        if not await asyncio.wait_for(parked, _FREE_TIMEOUT_S):
+            return False
+        if self._job.park():
+            log_.info("codes.parked", request_id=self._key, position=self._writer.position)
+            return True
+        self._engine.unpark(self._key)
+        return False
+
+    async def _unpark(self) -> None:
+        """Go on behind what was said, with slots again."""
+        await self._job.unpark()
+        self._engine.unpark(self._key)
 
     async def _write(self, events: asyncio.Queue[Event]) -> End:
         """Put chunks until the stream ends, and return the End that fits how it ended."""
@@ -273,3 +304,15 @@ class TalkJob:
 def _next(units: Iterator[Any]) -> Sequence[Any]:
     """The next unit, alone; nothing at the end."""
     return tuple(islice(units, 1))
+
+
+async def _text(reader: LogReader, timeout_s: float) -> TextPiece | None:
+    """None where the text ends, well or not; raises TimeoutError."""
+    async with asyncio.timeout(timeout_s):
+        record = await anext(reader, None)
+    return record if isinstance(record, TextPiece) else None
+
+
+def _tell(parked: asyncio.Future[bool], was: bool) -> None:
+    if not parked.done():
+        parked.set_result(was)

@@ -37,8 +37,9 @@ _FREE_TIMEOUT_S: Final = 30.0
 _REFERENCE_TIMEOUT_S: Final = 10.0
 # How long a listener may take to be heard of, where there seems to be none.
 LISTENER_S: Final = 2.0
-# How long a stream keeps its slot that gets on no further because its listener takes nothing more.
-# Such a listener has all of its credit in hand, and what it takes next is half of it.
+# How long a stream keeps its slot that gets on no further because its listener takes nothing more,
+# or its text has not come. Such a listener has all of its credit in hand, and what it takes next is
+# half of it.
 PARK_S: Final = 0.5
 
 log_ = structlog.get_logger(__name__)
@@ -68,12 +69,16 @@ class Fed:
     """The engine has all codes."""
 
 
+class Late:
+    """All codes that there are have been sounded, and more come with more text."""
+
+
 class VocodeJob:
     """Runs one job from where its listener stands to its End.
 
     A listener that asks for samples which are not at hand any more has them decoded again. One that
-    takes nothing for a while has the job parked: it waits without a slot, and goes on behind what
-    it sent.
+    takes nothing for a while has the job parked, and so has a text that is late: the job waits
+    without a slot, and goes on behind what it sent.
     """
 
     def __init__(
@@ -95,6 +100,7 @@ class VocodeJob:
         self._spent: tuple[Spent, ...] = ()
         self._first_codes_s = 0.0
         self._codes_end: End | None = None
+        self._fed = 0
 
     async def run(self, start: Position | None) -> None:
         """Decode everything from `start` on, or from where a listener turns up, and write the End.
@@ -111,16 +117,17 @@ class VocodeJob:
             if found is None:
                 found = await self._aside(self._unheard(prefix))
             while not isinstance(found, End):
-                found = await self._sound(found, prefix)
-                if found is None:
-                    found = await self._aside(self._parked(prefix))
+                sounded = await self._sound(found, prefix)
+                if isinstance(sounded, Late):
+                    sounded = await self._aside(self._later())
+                found = sounded or await self._aside(self._parked(prefix))
         except LogGone as error:
             if self._writer.remaking is None:
                 raise  # the worker ends it
             found = self._failure(error)
         await self._writer.end(found)
 
-    async def _sound(self, start: Position, prefix: Arrays | None) -> End | Position | None:
+    async def _sound(self, start: Position, prefix: Arrays | None) -> End | Position | Late | None:
         """Decode from `start` on, to the End or until a listener asks for an earlier sample.
 
         None when nobody takes more.
@@ -175,6 +182,27 @@ class VocodeJob:
             await stop(wanted, cancelled, again_s=0.5)
         return self._writer.remaking or await self._unheard(prefix)
 
+    async def _later(self) -> End | Position:
+        """Wait until codes come that were not sounded, or a listener asks for what was."""
+        log_.info("audio.awaits_codes", request_id=self._job.request_id, frame=self._fed)
+        sought = asyncio.create_task(self._writer.sought())
+        cancelled = asyncio.create_task(self._job.cancelled.wait())
+        coming = asyncio.create_task(self._more_codes())
+        try:
+            await asyncio.wait({sought, cancelled, coming}, return_when=asyncio.FIRST_COMPLETED)
+            if cancelled.done():
+                return self._cancelled()
+            if sought.done():
+                return sought.result()
+            return self._writer.last if coming.result() else self._codes_stopped()
+        finally:
+            await stop(sought, cancelled, coming, again_s=0.5)
+
+    async def _more_codes(self) -> bool:
+        """Wait for what follows the last codes that were read; False if nothing comes in time."""
+        async with self._bus.reader(subjects.CODES, self._job.request_id, self._fed) as reader:
+            return await self._next(reader) is not None
+
     async def _unheard(self, prefix: Arrays | None) -> End | Position:
         """Decode nothing for nobody: wait for a listener, or until the codes say where it ends."""
         log_.info("audio.unheard", request_id=self._job.request_id)
@@ -205,12 +233,12 @@ class VocodeJob:
         samples = whole_length(self._engine.spec, record.start, prefix)
         return msgspec.structs.replace(end, start=max(samples, end.start))
 
-    async def _next(self, codes: LogReader) -> Chunk | End | None:
+    async def _next(self, codes: LogReader, timeout_s: float | None = None) -> Chunk | End | None:
         """None if nothing comes in time."""
         if (record := codes.at_hand()) is not None:
             return record
         try:
-            async with asyncio.timeout(self._codes_timeout_s):
+            async with asyncio.timeout(timeout_s or self._codes_timeout_s):
                 return await self._job.resting(anext(codes))
         except TimeoutError:
             return None
@@ -227,7 +255,9 @@ class VocodeJob:
                 arrays = await References(self._bus).derived(reference)
         return self._engine.prefix(self._job.request, arrays)
 
-    async def _outcome(self, events: asyncio.Queue[Event], begin: int) -> End | Position | None:
+    async def _outcome(
+        self, events: asyncio.Queue[Event], begin: int
+    ) -> End | Position | Late | None:
         """Work until the request is cancelled, decoded or failed, or wanted from another sample.
 
         None when nobody takes more.
@@ -251,7 +281,7 @@ class VocodeJob:
         finally:
             await stop(cancelled, reading, writing, sought, again_s=0.5)
 
-    async def _read(self, begin: int) -> End | Fed | None:
+    async def _read(self, begin: int) -> End | Fed | Late | None:
         """Feed the engine all codes, as far as the listener takes their sound.
 
         Returns an End if what waits is not worth decoding, None if nobody takes more.
@@ -259,7 +289,10 @@ class VocodeJob:
         request_id = self._job.request_id
         async with self._bus.reader(subjects.CODES, request_id, begin) as reader:
             while True:
-                if (record := await self._next(reader)) is None:
+                record = await self._next_or_late(reader)
+                if isinstance(record, Late):
+                    return record
+                if record is None:
                     return self._codes_stopped()
                 if isinstance(record, End):
                     break
@@ -272,11 +305,27 @@ class VocodeJob:
                 self._words.add(record.words)
                 arrays = {name: tensor.array() for name, tensor in record.tensors.items()}
                 self._engine.feed(request_id, arrays)
+                self._fed = record.end
         if record.outcome == "cancelled" and self._writer.remaking is None:
             return self._end("cancelled", record.code, record.message)
         self._codes_end = record
         self._engine.finish(request_id)
         return Fed()
+
+    @property
+    def _may_wait(self) -> bool:
+        """Whether codes may be late because their text is, and can be waited for without a slot."""
+        bounded = self._engine.spec.context_frames is not None
+        return bounded and not self._job.request.text_final and self._job.parkable
+
+    async def _next_or_late(self, codes: LogReader) -> Chunk | End | Late | None:
+        """Late while neither codes come nor the engine has any left; None if none come in time."""
+        before = -1
+        while self._may_wait and before < self._writer.position:
+            before = self._writer.position
+            if (record := await self._next(codes, PARK_S)) is not None:
+                return record
+        return Late() if self._may_wait else await self._next(codes)
 
     async def _has_room(self, frame: int) -> bool:
         """Wait until the listener takes what comes of the request's `frame`; False if it is better

@@ -252,6 +252,31 @@ async def test_text_that_never_ends_is_given_up(stand: Any, talk: Any) -> None:
         assert messages[-1]["error"]["code"] == "input_timeout"
 
 
+@pytest.mark.parametrize("settings", [{"max_text_s": 0.2}], indirect=True)
+async def test_text_that_takes_too_long_in_all_is_given_up(stand: Any, talk: Any) -> None:
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        messages = await talk.until(socket, "error", "audio.done")
+        assert messages[-1]["error"]["code"] == "input_timeout"
+        assert "ANTIPHON_MAX_TEXT_S" in messages[-1]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"input_timeout_s": 0.5, "least_characters_per_minute": 60_000.0}],
+    indirect=True,
+)
+async def test_text_that_comes_too_slowly_is_given_up(stand: Any, talk: Any) -> None:
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text=TEXT)
+        async with asyncio.timeout(10):
+            messages: list[Any] = []
+            while not messages or messages[-1]["type"] != "error":
+                await talk.send(socket, "input.text", text="x")
+                messages = await talk.until(socket, "error", "audio.chunk", "audio.words")
+        assert messages[-1]["error"]["code"] == "input_too_slow"
+
+
 @pytest.mark.parametrize("settings", [{"idle_timeout_s": 0.2}], indirect=True)
 async def test_an_idle_session_is_closed(stand: Any, talk: Any) -> None:
     async with stand.session() as socket:

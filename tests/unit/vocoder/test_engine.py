@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice
@@ -85,6 +86,7 @@ class Bench:
             metrics=self.metrics,
             limits=Limits(**limits),
             clock=self.clock,
+            contention=Contention(read=lambda: None),
         )
         self.listeners: dict[str, Listener] = {}
         self.engine.listen(self._hear)
@@ -378,3 +380,17 @@ def test_an_engine_whose_codec_cannot_let_go_of_a_state_dies_and_says_so() -> No
     freed = threading.Event()
     engine.cancel("b", freed.set)
     assert freed.is_set()
+
+
+def test_what_a_step_costs_follows_other_programs_at_once() -> None:
+    usage = [(0.0, 0.0)]
+    contention = Contention(lambda: 0.0, lambda: usage[-1])
+    codec = FakeCodec("m", Curve(0.004, 0.001, 0.0001))
+    engine = Engine(codec, slots=2, metrics=Metrics(), contention=contention)
+    contention.measure()
+    step_s, frame_s = engine.step_seconds, engine.frame_seconds
+    usage.append((0.1, 0.3))  # one part work, three parts wait
+    assert contention.measure() == pytest.approx(0.3)
+    assert engine.frame_seconds == pytest.approx(4 * frame_s, rel=0.05)
+    assert engine.step_seconds == {n: pytest.approx(4 * s, rel=0.05) for n, s in step_s.items()}
+    assert step_s

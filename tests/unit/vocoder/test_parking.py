@@ -7,13 +7,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.unit.vocoder.test_service import codes, hear, job, offline, write_codes
+from tests.unit.vocoder.test_service import chunk, codes, hear, job, offline, write_codes
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.bus.credit import CREDIT_BYTES
 from ttscommon.bus.takeover import WriterTuning
+from ttscommon.cluster.worker import Job
 from ttscommon.wire.messages import AudioChunk, Cancel, End
-from ttscommon.wire.subjects import AUDIO
+from ttscommon.wire.subjects import AUDIO, CODES
 from vocoder import vocode_job
 from vocoder.engine.engine import Engine
 from vocoder.service import Vocoder
@@ -29,6 +31,10 @@ class ParkingPlace:
         self.times = 0
         self.free = asyncio.Event()
         self.free.set()
+
+    @property
+    def parkable(self) -> bool:
+        return True
 
     def spoken(self) -> None:
         """Nobody waits for it."""
@@ -138,3 +144,67 @@ async def test_a_parked_stream_can_be_cancelled(
         current.control(Cancel("r1"))
         await asyncio.wait_for(work, 15)
         assert (await hear(reader))[2].outcome == "cancelled"
+
+
+def typing_job(parking: ParkingPlace) -> Job:
+    request = replace(job().request, text_final=False)
+    current = Job(request, 1, message=None)  # type: ignore[arg-type]
+    current.slot = parking
+    return current
+
+
+async def test_a_stream_whose_text_is_late_is_parked_and_sounds_the_same(
+    connect: Connect, engine: Engine, parking: ParkingPlace
+) -> None:
+    bus = await connect()
+    sequence = codes(60)
+    async with bus.audio_reader("r1", fresh=True) as reader:
+        work = asyncio.create_task(Vocoder(bus, engine, 10).handle(typing_job(parking)))
+        writer = await bus.writer(CODES, "r1", 1)
+        for start in range(0, 60, 20):
+            for at in range(start, start + 20, 5):
+                await writer.put(chunk(at, sequence[at : at + 5]))
+            await until(lambda: parking.times > start // 20 and parking.parked and engine.idle)  # noqa: B023
+        await writer.end(End("r1", 60, "ok"))
+        await writer.close()
+        samples, _, end = await hear(reader)
+        await asyncio.wait_for(work, 15)
+    assert samples == offline(sequence)
+    assert end.outcome == "ok"
+    assert parking.times >= 3
+    assert engine.idle
+
+
+async def test_a_stream_whose_text_is_late_can_be_cancelled_while_it_is_parked(
+    connect: Connect, engine: Engine, parking: ParkingPlace
+) -> None:
+    bus = await connect()
+    current = typing_job(parking)
+    async with bus.audio_reader("r1", fresh=True) as reader:
+        work = asyncio.create_task(Vocoder(bus, engine, 10).handle(current))
+        await until(lambda: parking.parked)
+        current.control(Cancel("r1"))
+        await asyncio.wait_for(work, 15)
+        assert (await hear(reader))[2].outcome == "cancelled"
+
+
+async def test_codes_that_stay_away_for_good_end_a_parked_stream(
+    connect: Connect, engine: Engine, parking: ParkingPlace
+) -> None:
+    bus = await connect()
+    async with bus.audio_reader("r1", fresh=True) as reader:
+        await asyncio.wait_for(Vocoder(bus, engine, 0.3).handle(typing_job(parking)), 15)
+        end = (await hear(reader))[2]
+    assert (end.outcome, end.code) == ("error", "internal")
+    assert parking.times == 1
+
+
+async def test_a_text_that_is_whole_keeps_its_slot_while_its_codes_are_late(
+    connect: Connect, engine: Engine, parking: ParkingPlace
+) -> None:
+    bus = await connect()
+    current = job()
+    current.slot = parking
+    async with bus.audio_reader("r1", fresh=True):
+        await asyncio.wait_for(Vocoder(bus, engine, 0.3).handle(current), 15)
+    assert parking.times == 0

@@ -107,6 +107,11 @@ class AudioWriter(LogWriter):
         """Wait until a reader has room for the sample at `position`; False after `timeout_s`."""
         return await self._credit.room(position, timeout_s)
 
+    @property
+    def last(self) -> Position:
+        """Where to begin again to go on behind what was sent."""
+        return self._last
+
     async def wanted(self) -> Position | None:
         """Wait until a reader takes more than there is, and say where to begin again.
 

@@ -21,6 +21,7 @@ from ttscommon.wire.subjects import ACK_WAIT_S, LOGS, STAGES, Log, Stage
 # Raised whenever an older service could not work with what a newer one expects here.
 SCHEMA: Final = "5"
 SCHEMA_KEY: Final = "antiphon-schema"
+_SLOTS_KEY: Final = "antiphon-slots"
 
 JOB_AGE_S: Final = 3600.0
 DEDUPE_S: Final = 120.0
@@ -130,7 +131,7 @@ class Layout:
             discard=DiscardPolicy.NEW,
             allow_direct=True,
             duplicate_window=DEDUPE_S,
-            metadata={SCHEMA_KEY: SCHEMA},
+            metadata={SCHEMA_KEY: SCHEMA, _SLOTS_KEY: str(self.slots)},
         )
 
     def _log(self, log: Log) -> StreamConfig:
@@ -191,6 +192,12 @@ class Layout:
             duplicate_window=DEDUPE_S,
             metadata={SCHEMA_KEY: SCHEMA},
         )
+
+
+def slots_of(jobs: StreamConfig) -> int:
+    """For how many slots the talkers' queue was made; one of an earlier version does not say."""
+    told = (jobs.metadata or {}).get(_SLOTS_KEY, "")
+    return int(told) if told.isdigit() else (jobs.max_msgs or 0) // JOBS_PER_SLOT
 
 
 def differences(wanted: StreamConfig, found: StreamConfig) -> Iterator[str]:

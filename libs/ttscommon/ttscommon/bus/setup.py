@@ -19,7 +19,7 @@ import structlog
 from nats.js.api import StreamConfig
 
 from ttscommon.bus.faults import NO_ROOM, Unreachable, code_of, reason
-from ttscommon.bus.layout import JOBS_PER_SLOT, Layout, differences
+from ttscommon.bus.layout import Layout, differences, slots_of
 from ttscommon.bus.link import Link
 from ttscommon.wire.errors import AntiphonError, BusUnavailable
 from ttscommon.wire.subjects import CODES, RETIRED_JOBS, STAGES, TALKER, Stage
@@ -183,7 +183,7 @@ class Setup:
         jobs = await self._found(self._link.name(TALKER.stream))
         replicas = settings.replicas or (codes and codes.num_replicas)
         max_log_bytes = settings.max_log_bytes or (codes and codes.max_bytes)
-        slots = settings.slots or (jobs and (jobs.max_msgs or 0) // JOBS_PER_SLOT)
+        slots = settings.slots or (jobs and slots_of(jobs))
         return Layout(
             settings.prefix,
             replicas or default.replicas,

@@ -26,6 +26,8 @@ class Lendable(Protocol):
 
     parked: bool
 
+    @property
+    def parkable(self) -> bool: ...
     def spoken(self) -> None: ...
     def park(self) -> bool: ...
     async def unpark(self) -> None: ...
@@ -74,6 +76,11 @@ class Job:
     def parked(self) -> bool:
         """It waits without a slot."""
         return self.slot is not None and self.slot.parked
+
+    @property
+    def parkable(self) -> bool:
+        """Whether `park` would succeed now."""
+        return self.slot is not None and self.slot.parkable
 
     def park(self) -> bool:
         """Let other jobs have the slot until `unpark`; False if this one has to keep it."""

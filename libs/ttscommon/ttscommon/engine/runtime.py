@@ -74,6 +74,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
         self.error: BaseException | None = None
         self.on_step: OnStep | None = None
         self._slots = slots
+        self._parked: dict[str, StreamT] = {}
         self._in_flight: InFlight[Any] = InFlight()
         self._beat = beat
         self._died = died
@@ -132,6 +133,10 @@ class Runtime(ABC, Generic[StreamT, EventT]):
         if not self._put(cancelled):
             then()
 
+    def unpark(self, key: str) -> None:
+        """Give a stream that waits without a slot one again; there must be a free one."""
+        self._put(lambda: self._return(key))
+
     def step(self) -> None:
         """One turn; waits for a command first when the last turn found nothing to do."""
         self._beat()
@@ -172,7 +177,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
 
     def _with(self, key: str, action: Callable[[StreamT], object]) -> None:
         """Do something to a stream that is still here; what goes wrong is its own failure."""
-        if (stream := self._slots.get(key)) is not None:
+        if (stream := self._slots.get(key) or self._parked.get(key)) is not None:
             try:
                 action(stream)
             except Exception as error:
@@ -191,7 +196,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
         return given
 
     def _fail(self, stream: StreamT, error: Exception) -> None:
-        if stream.slot >= 0:
+        if stream.slot >= 0 or self._parked.pop(stream.key, None) is not None:
             self._close(stream)
             self._emit(stream.key, Failed(error))
 
@@ -204,7 +209,17 @@ class Runtime(ABC, Generic[StreamT, EventT]):
         self._close(stream)
         self._emit(stream.key, Finished())
 
+    def _park(self, stream: StreamT) -> None:
+        """Have the stream wait without a slot, for `unpark` or `cancel`."""
+        self._close(stream)
+        self._parked[stream.key] = stream
+
+    def _return(self, key: str) -> None:
+        if (stream := self._parked.pop(key, None)) is not None:
+            self._admit(key, lambda: stream)
+
     def _close_key(self, key: str) -> None:
+        self._parked.pop(key, None)
         if (stream := self._slots.get(key)) is not None:
             self._close(stream)
 
@@ -267,7 +282,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
                 self._safely(command)
         while self._in_flight:
             self._in_flight.settle()
-        for stream in self._slots:
+        for stream in [*self._slots, *self._parked.values()]:
             self._safely(lambda: self._fail(stream, Stopped("the engine has stopped")))  # noqa: B023
         self._deliver()
 

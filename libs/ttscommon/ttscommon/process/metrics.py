@@ -95,7 +95,7 @@ class Metrics:
         self.slots = self._gauge("tts_slots", "Streams that an engine takes at once.", ("stage",))
         self.parked = self._gauge(
             "tts_parked_streams",
-            "Streams that wait without a slot until their listeners take more.",
+            "Streams that wait without a slot for more text, or until their listeners take more.",
             ("stage",),
         )
         self.queue_jobs = self._gauge(

@@ -163,7 +163,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
 
     def without_text(self) -> SpeechRequest:
         """The same for a stage that reads no text."""
-        return msgspec.structs.replace(self, text="", marks=(), text_final=True, instructions="")
+        return msgspec.structs.replace(self, text="", marks=(), instructions="")
 
     def again_now(self) -> SpeechRequest:
         """The same for a job that is queued once more."""
@@ -172,7 +172,9 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     def for_remaking(self) -> SpeechRequest:
         """What a vocoder needs to make the audio again of codes that are there."""
         again = self.without_text()
-        return msgspec.structs.replace(again, sampling=Sampling(), again=False, remake=True)
+        return msgspec.structs.replace(
+            again, text_final=True, sampling=Sampling(), again=False, remake=True
+        )
 
 
 class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):

@@ -57,15 +57,15 @@ PASSING_RECORDINGS: Final = "recordings_passing"
 class Stage:
     """A kind of worker, and the queue it takes its jobs from: a `stream` of its own.
 
-    parked_per_slot: jobs that may wait for their listeners without a slot, for each slot. They stay
-    in the queue, and all of them may want to go on at once.
+    parked_per_slot: jobs that may wait without a slot, for their text or their listeners, for each
+    slot. They stay in the queue, and all of them may want to go on at once.
     """
 
     name: Literal["talker", "vocoder"]
     queue: str
     stream: str
     writes: Log
-    parked_per_slot: int = 0
+    parked_per_slot: int = 4
 
     def job(self, model: str, request_id: str) -> str:
         return f"job.{self.queue}.{token(model)}.{token(request_id)}"
@@ -87,7 +87,7 @@ class Stage:
 
 
 TALKER: Final = Stage("talker", "talk", "TALK_JOBS", CODES)
-VOCODER: Final = Stage("vocoder", "voc", "VOCODE_JOBS", AUDIO, parked_per_slot=2)
+VOCODER: Final = Stage("vocoder", "voc", "VOCODE_JOBS", AUDIO)
 STAGES: Final = {stage.name: stage for stage in (TALKER, VOCODER)}
 
 

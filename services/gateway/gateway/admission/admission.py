@@ -14,7 +14,7 @@ from typing import Final
 from gateway.admission.decaying import DecayingAverage
 from gateway.admission.floods import Congestion, FloodDetector
 from gateway.admission.forecast import Forecast, forecast
-from gateway.admission.keys import KeyRing
+from gateway.admission.keys import KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
 from gateway.admission.peers import GatewayUse, Peers
 from gateway.admission.shares import Shares, Standing
@@ -39,6 +39,8 @@ class Grant:
     alone_s: float = 0.0
     alone: bool = False
     silent: bool = True
+    model: str = ""
+    resting: bool = False
 
     def spoke(self, ttfp_s: float) -> None:
         """Its first sound came after `ttfp_s`: the next predictions learn from it."""
@@ -52,7 +54,20 @@ class Grant:
 
     def text(self, characters: int) -> None:
         """So much of its text came after the request itself."""
+        self.wake()
         self.admission.charge(self.tenant, characters)
+
+    def rest(self) -> None:
+        """It waits for text, and the stages have given its slots back; safe to call twice."""
+        if not self.resting:
+            self.resting = True
+            self.admission.rested(self)
+
+    def wake(self) -> None:
+        """It goes on, whatever room there is; safe to call twice."""
+        if self.resting:
+            self.resting = False
+            self.admission.woke(self)
 
 
 @dataclass
@@ -75,8 +90,9 @@ class Admission:
         self.idle.set()
         self.acquainted.set()
         tenants = self.keys.tenants
+        self._resting: Counter[str] = Counter()
         self._shares = Shares({name: tenant.weight for name, tenant in tenants.items()})
-        self._limits = KeyLimits(tenants, self.peers, lambda name: self._shares.held[name])
+        self._limits = KeyLimits(tenants, self.peers, self._held)
         self._turnstile = Turnstile(self.peers, self.clock)
         self._hold_s = self.limits.first_hold_s
         # How much longer first sounds take than predicted.
@@ -87,8 +103,11 @@ class Admission:
 
     @property
     def streams(self) -> int:
-        """Streams in work at this gateway."""
-        return self._shares.total
+        """Streams of this gateway, those that wait for text among them."""
+        return self._shares.total + self._resting.total()
+
+    def _held(self, tenant: str) -> int:
+        return self._shares.held[tenant] + self._resting[tenant]
 
     @contextmanager
     def stream(self, applicant: Applicant) -> Iterator[Grant]:
@@ -114,6 +133,7 @@ class Admission:
         try:
             yield grant
         finally:
+            grant.wake()
             self._shares.give_back(grant.tenant)
             grant.silence_ends()
             self.catalogue.own[applicant.model] -= 1
@@ -173,7 +193,7 @@ class Admission:
         self._limits.check(tenant, applicant.characters, now)
         if applicant.crowded:
             raise Overloaded("there is no room for another stream now")
-        capacity = min(self.settings.max_streams, self.streams + ahead.room)
+        capacity = min(self._most_active, self._shares.total + ahead.room)
         standing = self._shares.judge(tenant, capacity, now)
         predicted_s = self._check_prediction(ahead, standing, now)
         self._check_flood(tenant, now)
@@ -181,15 +201,23 @@ class Admission:
         priority = applicant.priority
         if standing is Standing.BORROWED:
             priority = min(priority, self.limits.borrowed_priority)
-        return Grant(self, tenant, priority, predicted_s, ahead.alone_s, not self.streams)
+        alone = not self._shares.total
+        return Grant(
+            self, tenant, priority, predicted_s, ahead.alone_s, alone, model=applicant.model
+        )
+
+    @property
+    def _most_active(self) -> int:
+        """Streams that this gateway may have beside those that wait for text."""
+        return self.settings.max_streams - self._resting.total()
 
     def _admit_again(self, applicant: Applicant, now: float) -> Grant:
         self._limits.check(applicant.tenant, 0, now)
-        standing = self._shares.judge(applicant.tenant, self.settings.max_streams, now)
+        standing = self._shares.judge(applicant.tenant, self._most_active, now)
         if standing is Standing.OVER:
             raise _share_used(1.0)
         self._limits.request(applicant.tenant, 0, now)
-        return Grant(self, applicant.tenant, applicant.priority, None)
+        return Grant(self, applicant.tenant, applicant.priority, None, model=applicant.model)
 
     def learn(self, grant: Grant, ttfp_s: float) -> None:
         """Compare a prediction with what came of it."""
@@ -198,6 +226,23 @@ class Admission:
             ratio = ttfp_s / grant.predicted_s
             self._bias.learn(min(max(ratio, 1.0), self.limits.bias_most), now)
             self._congestion.learn(ttfp_s / grant.alone_s, now, alone=grant.alone)
+
+    def rested(self, grant: Grant) -> None:
+        """A stream holds nothing but its place in its key's limits."""
+        self._shares.give_back(grant.tenant)
+        self._resting[grant.tenant] += 1
+        self.catalogue.own[grant.model] -= 1
+        self.changed.set()
+
+    def woke(self, grant: Grant) -> None:
+        self._resting[grant.tenant] -= 1
+        self._shares.take(grant.tenant)
+        self.catalogue.own[grant.model] += 1
+        self.changed.set()
+
+    def text_limits(self, tenant: str) -> TextLimits:
+        """How a text of the tenant's may come."""
+        return self.keys.tenants[tenant].text_limits(self.settings)
 
     def no_slot(self, model: str, waiting: int) -> Overloaded:
         """What a request is told that waited for a slot in vain, as one of so many."""

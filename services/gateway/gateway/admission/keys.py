@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gateway.admission.peers import TenantUse
 from gateway.errors import InvalidApiKey, RateLimited
+from gateway.settings import GatewaySettings
 
 ANONYMOUS: Final = ""
 _MINUTE_S: Final = 60.0
@@ -23,8 +24,29 @@ class KeysError(Exception):
     """The keys file cannot be used; the text says why."""
 
 
+@dataclass(frozen=True)
+class TextLimits:
+    """How a text may come that is sent piece by piece.
+
+    It may pause for `pause_s`, and take `most_s` in all. Once a pause's time has passed since its
+    beginning it must have come at `least_per_s` characters a second, on average.
+    """
+
+    pause_s: float
+    most_s: float
+    least_per_s: float
+
+    def ends_s(self, characters: int) -> float:
+        """Seconds after its beginning at which so many characters are too few."""
+        if not self.least_per_s:
+            return math.inf
+        return max(self.pause_s, characters / self.least_per_s)
+
+
 class Tenant(BaseModel):
-    """One caller's rights. A limit that is not given does not exist."""
+    """One caller's rights. A limit that is not given does not exist; those of a text that is not
+    given is the gateway's.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,6 +55,17 @@ class Tenant(BaseModel):
     streams: Annotated[int, Field(ge=1)] | None = None
     requests_per_minute: Annotated[float, Field(gt=0)] | None = None
     characters_per_minute: Annotated[float, Field(gt=0)] | None = None
+    text_seconds: Annotated[float, Field(gt=0)] | None = None
+    least_characters_per_minute: Annotated[float, Field(ge=0)] | None = None
+
+    def text_limits(self, settings: GatewaySettings) -> TextLimits:
+        """This caller's, or else those of `settings`."""
+        most_s, least = self.text_seconds, self.least_characters_per_minute
+        return TextLimits(
+            settings.input_timeout_s,
+            settings.max_text_s if most_s is None else most_s,
+            (settings.least_characters_per_minute if least is None else least) / _MINUTE_S,
+        )
 
     @property
     def limited(self) -> bool:
@@ -59,6 +92,8 @@ class KeyRing:
         streams = 20
         requests_per_minute = 600
         characters_per_minute = 60000
+        text_seconds = 1800             # for the whole of a text that is sent piece by piece
+        least_characters_per_minute = 1
     """
 
     tenants: Mapping[str, Tenant] = field(default_factory=lambda: {ANONYMOUS: Tenant()})

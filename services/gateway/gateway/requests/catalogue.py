@@ -34,14 +34,14 @@ StageName = Literal["talker", "vocoder"]
 
 @dataclass(frozen=True)
 class CatalogueTuning:
-    """`poll_s`: replicas report once a second, so polling more often shows nothing new.
+    """`poll_s`: replicas report as often, so polling more often shows nothing new.
     `again_s`: the least time between two refreshes that a doubtful question asks for.
     `reports`: what so many reports in a row say of other gateways' streams is believed.
     """
 
-    poll_s: float = 1.0
+    poll_s: float = 0.4
     again_s: float = 0.2
-    reports: int = 3
+    reports: int = 6
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Catalogue:
         """The replicas of `model`, and the streams they hold: our own and our peers' now, and those
         that no living gateway knows of.
 
-        Reports are about a second old. What they say beyond the gateways' streams may be streams of
+        Reports are up to a second old. What they say beyond the gateways' streams may be streams of
         a second ago, so only what they keep saying counts: a gateway has died, or nobody listens.
         """
         talkers = self.snapshot.live("talker", model)

@@ -36,7 +36,7 @@ class IncrementalText:
     def __init__(self, max_chars: int) -> None:
         self.live = True
         self.complete = False
-        self.touched_s = time.monotonic()
+        self.began_s = self.touched_s = time.monotonic()
         self.failure: AntiphonError | None = None
         self._max_chars = max_chars
         self._chars = 0
@@ -148,6 +148,8 @@ class IncrementalText:
         await self._changed.wait()
 
     def _count(self, chars: int) -> None:
+        if not self._chars:
+            self.began_s = time.monotonic()
         self._chars += chars
         if self._chars > self._max_chars:
             self.failure = too_long(self._chars, self._max_chars)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from gateway.errors import InputTimeout, SynthesisTimeout
+from gateway.admission.keys import TextLimits
+from gateway.errors import InputTimeout, InputTooSlow, SynthesisTimeout
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.services import RequestServices
 from gateway.settings import GatewaySettings
@@ -21,6 +22,7 @@ class Patience:
     """For the next record of one request. `first`: nothing of it has come yet."""
 
     settings: GatewaySettings
+    limits: TextLimits
     text: IncrementalText | None
     last_s: float
     first: bool
@@ -29,18 +31,44 @@ class Patience:
         """How much longer to wait."""
         settings, text = self.settings, self.text
         if text is not None and not text.complete:
-            return text.touched_s + settings.input_timeout_s - now_s
+            return min(self._text_ends_s(text)) - now_s
         limit = settings.first_audio_timeout_s if self.first else settings.stall_timeout_s
         since = max(self.last_s, text.touched_s) if text is not None else self.last_s
         return since + limit - now_s
 
+    def _text_ends_s(self, text: IncrementalText) -> tuple[float, float, float]:
+        """When a text that is still being written has paused for too long, has taken too long, and
+        has come too slowly.
+        """
+        return (
+            text.touched_s + self.limits.pause_s,
+            text.began_s + self.limits.most_s,
+            text.began_s + self.limits.ends_s(text.characters),
+        )
+
     def exhausted(self) -> AntiphonError:
         settings, text = self.settings, self.text
         if text is not None and not text.complete:
-            return InputTimeout(f"no text came for {settings.input_timeout_s:g} s")
+            return self._text_failed(text)
         if self.first:
             return SynthesisTimeout(f"no audio came in {settings.first_audio_timeout_s:g} s")
         return SynthesisTimeout(f"no more audio came for {settings.stall_timeout_s:g} s")
+
+    def _text_failed(self, text: IncrementalText) -> AntiphonError:
+        paused_s, taken_s, slow_s = self._text_ends_s(text)
+        if paused_s <= min(taken_s, slow_s):
+            return InputTimeout(f"no text came for {self.limits.pause_s:g} s")
+        if taken_s <= slow_s:
+            return InputTimeout(
+                f"the text was not complete after {self.limits.most_s:g} s: end it and begin"
+                " another, or have 'text_seconds' of the key or ANTIPHON_MAX_TEXT_S raised"
+            )
+        return InputTooSlow(
+            f"{text.characters} characters came in {slow_s - text.began_s:g} s, and at least"
+            f" {60 * self.limits.least_per_s:g} a minute are needed: send more at a time, end the"
+            " text in pauses, or have 'least_characters_per_minute' of the key or"
+            " ANTIPHON_LEAST_CHARACTERS_PER_MINUTE lowered"
+        )
 
 
 async def exhausted(

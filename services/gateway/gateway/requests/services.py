@@ -20,13 +20,15 @@ class SpeechTuning:
     """Seconds. `look_s`: how often a silent request is looked at: its text may have come, or its
     writer may have failed. `report_every_s`: playback reports to the stages. `text_end_s`: how long
     a client's last text may take to be committed. `lease_s`: how long the stages go on without word
-    of a listener who cannot come back: longer than a broker takes to restart.
+    of a listener who cannot come back: longer than a broker takes to restart. `rest_s`: a request
+    whose text pauses counts for nothing from then on, when the stages have parked it.
     """
 
     look_s: float = 0.5
     report_every_s: float = 1.0
     text_end_s: float = 5.0
     lease_s: float = 15.0
+    rest_s: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,7 @@ class Speech:
                 raise HeardElsewhere("the request goes on over another connection") from None
             raise
         self._last_s = time.monotonic()
+        self._grant.wake()
         if isinstance(record, End):
             self._ended = True
             if record.outcome == "ok":
@@ -255,10 +256,21 @@ class Speech:
                     return await anext(self._reader)
             except TimeoutError:
                 self._raise_if_duty_failed()
+                self._rest_if_text_pauses()
 
     def _patience(self) -> Patience:
         first = self.account is None and self._last_s == self._accepted_s
-        return Patience(self._services.settings, self._source.text, self._last_s, first)
+        services = self._services
+        limits = services.admission.text_limits(self.spec.tenant)
+        return Patience(services.settings, limits, self._source.text, self._last_s, first)
+
+    def _rest_if_text_pauses(self) -> None:
+        text = self._source.text
+        if text is None or text.complete:
+            return
+        since_s = max(self._last_s, text.touched_s)
+        if time.monotonic() - since_s >= self._services.tuning.rest_s:
+            self._grant.rest()
 
     async def _finish_text(self, duty: asyncio.Task[None]) -> None:
         """The client is gone: what came is the text."""

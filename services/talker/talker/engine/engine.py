@@ -16,6 +16,7 @@ from talker.family.base import Family, ModelSpec, Prepared
 from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.chunker import ChunkSizes
 from talker.family.runner import Results, Row, Runner
+from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import launch_bisected
 from ttscommon.engine.pace import Pace
 from ttscommon.engine.runtime import Runtime, Stopped
@@ -47,6 +48,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         beat: Callable[[], None] = lambda: None,
         died: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        contention: Contention | None = None,
     ) -> None:
         """`blocks`: of KV cache, for a model that has one. `depth`: see Runner.
 
@@ -68,6 +70,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         self._policy = policy
         self._clock = clock
         self._pace = Pace(family.measured_round_s, clock)
+        self._contention = Contention(clock) if contention is None else contention
         self._widths = widths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
 
@@ -77,8 +80,11 @@ class Engine(Runtime[Stream, ChunkReady]):
 
     @property
     def step_seconds(self) -> dict[int, float]:
-        """Seconds of a round by streams, prompts and rendering included: see Pace."""
-        return self._pace.round_s
+        """Seconds of a round by streams, prompts and rendering included: see Pace. As long as it
+        takes just now, beside whatever else the machine does.
+        """
+        factor = self._contention.factor
+        return {streams: factor * seconds for streams, seconds in self._pace.round_s.items()}
 
     frame_seconds: float = 0.0  # nothing comes on top of a round
 
@@ -113,6 +119,22 @@ class Engine(Runtime[Stream, ChunkReady]):
         """A ChunkReady was taken over by the bus; a stream far ahead of that pauses."""
         self._put(lambda: self._with(key, Stream.acknowledge))
 
+    def park(self, key: str, then: Callable[[bool], object]) -> None:
+        """Free the slot and the blocks of a stream that has spoken all of its text until `unpark`.
+
+        `then` hears on the engine's thread whether it was: not before its last frame is out.
+        """
+
+        def parked() -> None:
+            stream = self._slots.get(key)
+            if waits := stream is not None and stream.waits_for_text:
+                stream.evict()
+                self._park(stream)
+            then(waits)
+
+        if not self._put(parked):
+            then(False)
+
     def _stream(
         self, prepared: Prepared, restored: Arrays | None, units: Sequence[Any], final: bool
     ) -> Stream:
@@ -134,8 +156,10 @@ class Engine(Runtime[Stream, ChunkReady]):
         while len(self._in_flight) > (self._runner.depth if chosen else 0):
             gained = max(gained, 0) + self._collect()
         self._send_due()
+        waited_s = self._contention.measure()
         if chosen or gained > 0:
-            self._pace.add(opened, max(gained, 0), self._clock() - began)
+            took_s = self._clock() - began
+            self._pace.add(opened, max(gained, 0), max(0.0, took_s - waited_s))
         self._gauges.room(len(self._slots), self._room.blocks)
         return bool(chosen) or gained >= 0
 
@@ -217,8 +241,9 @@ class Engine(Runtime[Stream, ChunkReady]):
     def _send_due(self) -> None:
         """Cut due chunks, render them all at once, hand them out, and close what is done."""
         now = self._clock()
-        busy = self._pace.at(len(self._slots)) * self.spec.frame_rate_hz
-        due = self._each(lambda stream: stream.due(self._sizes, now, busy))
+        slower = self._contention.factor
+        busy = slower * self._pace.at(len(self._slots)) * self.spec.frame_rate_hz
+        due = self._each(lambda stream: stream.due(self._sizes, now, busy, slower))
         if cuts := {stream: count for stream, count in due if count}:
             self._send(cuts)
         for stream, over in self._each(lambda stream: stream.over):

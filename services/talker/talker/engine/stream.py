@@ -173,7 +173,7 @@ class Stream:
         self.final = self.final or final
         self.model.feed(units, final=final)
 
-    def due(self, sizes: ChunkSizes, now: float, busy: float) -> int:
+    def due(self, sizes: ChunkSizes, now: float, busy: float, slower: float = 1.0) -> int:
         """How many pending frames to send now, 0 to wait for more; see ChunkSizes."""
         pending = self.model.pending
         if not pending or self.credit < 1:
@@ -181,11 +181,18 @@ class Stream:
         if self.sent_chunks:
             size = sizes.next(self.last_frames, self.slack_at(now) * self.frame_rate_hz, busy)
         else:
-            size = sizes.first(busy)
+            size = sizes.first(busy, slower)
             self.lacking = max(0, size - pending)
         if pending >= size:
             return min(pending, sizes.most(busy))
         return pending if self._dry else 0
+
+    @property
+    def waits_for_text(self) -> bool:
+        """All of its text is spoken and sent, and only more text gives it anything to do."""
+        if self.final or self.ahead or self.rest is not None or self.model.pending:
+            return False
+        return self.model.plan(0, dry=True) is None
 
     @property
     def prefill(self) -> tuple[float, float] | None:

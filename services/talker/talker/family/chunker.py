@@ -2,7 +2,8 @@
 
 The second chunk is the only one that is ever late: it has the sound of the first to be made in,
 and nothing else. So a busy engine sends a longer first one, and a second that is as short as can
-be; the frames that this costs the first sound are the ones that keep it from running dry.
+be; the frames that this costs the first sound are the ones that keep it from running dry. Beside
+other programs everything behind the first chunk takes as many times as long, and so does that.
 
 A chunk costs the bus and the next stage the same whatever its length. So listeners who have much in
 hand get longer ones than the regular, where an engine is done with them as soon as with a regular
@@ -11,7 +12,12 @@ one under load: a death then costs no more than it did.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Final
+
+# Below, a machine is as it always is: its own services take turns too.
+_CONTENDED: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,8 @@ class ChunkSizes:
     The first chunk has `initial` frames, and `busy_growth` more for an engine that needs all of
     its time for the streams it has. Those behind it have at least `least`. One beyond `regular`
     has at most `ample` times as many, and is made within `ample_s` seconds for every second that a
-    regular one lasts.
+    regular one lasts. On a machine that is slowed down by other programs the first has as many
+    times the frames, at most `stretch` times.
     """
 
     initial: int = 2
@@ -52,6 +59,7 @@ class ChunkSizes:
     busy_growth: float = 2.0
     ample: float = 2.0
     ample_s: float = 0.5
+    stretch: float = 6.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.initial <= self.regular:
@@ -60,12 +68,16 @@ class ChunkSizes:
             raise ValueError("growth >= 1 and 0 < slack_share <= 1")
         if self.least < 1 or self.busy_growth < 0.0:
             raise ValueError("least >= 1 and busy_growth >= 0")
-        if self.ample < 1.0 or self.ample_s <= 0.0:
-            raise ValueError("ample >= 1 and ample_s > 0")
+        if self.ample < 1.0 or self.ample_s <= 0.0 or self.stretch < 1.0:
+            raise ValueError("ample >= 1, ample_s > 0 and stretch >= 1")
 
-    def first(self, busy: float) -> int:
-        """Frames of the first chunk. `busy`: the share of real time that all streams need."""
-        return min(self.initial + int(busy * self.busy_growth), self.regular)
+    def first(self, busy: float, slower: float = 1.0) -> int:
+        """Frames of the first chunk. `busy`: the share of real time that all streams need.
+        `slower`: how many times as long other programs make the work take.
+        """
+        stretch = min(slower, self.stretch) if slower >= _CONTENDED else 1.0
+        frames = math.ceil(self.initial * stretch) + int(busy * self.busy_growth)
+        return min(frames, self.regular)
 
     def next(self, last: int, slack_frames: float, busy: float) -> int:
         """Frames of a chunk that follows one of `last`; `busy` as in `first`.

@@ -9,6 +9,7 @@ from functools import partial
 from statistics import median
 from typing import Any, Final, get_args
 
+from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import LaunchPath, launch_bisected
 from ttscommon.engine.runtime import Failed, Finished, Runtime, Stopped
 from ttscommon.engine.slots import Slots
@@ -43,6 +44,7 @@ class Engine(Runtime[Stream, Piece]):
         beat: Callable[[], None] = lambda: None,
         died: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        contention: Contention | None = None,
     ) -> None:
         spare = slots if codec.depth else 0
         super().__init__(_STAGE, Slots(slots, spare), beat=beat, died=died)
@@ -52,6 +54,7 @@ class Engine(Runtime[Stream, Piece]):
         self._open_states = 0
         self._limits = limits or Limits()
         self._clock = clock
+        self._contention = Contention(clock) if contention is None else contention
         self._step_s: dict[tuple[int, int], deque[float]] = {}
         self._collected_s = 0.0
         for path in get_args(LaunchPath):  # counters start at 0
@@ -63,23 +66,31 @@ class Engine(Runtime[Stream, Piece]):
 
     @property
     def step_table(self) -> dict[tuple[int, int], float]:
-        """Median seconds of a step by (streams, frames of the longest piece), lately."""
+        """Median seconds of a step by (streams, frames of the longest piece), lately, without what
+        it had to wait for other programs.
+        """
         lately = {shape: median(list(times)) for shape, times in list(self._step_s.items())}
         return {**self._codec.measured_step_s, **lately}
 
     @property
     def step_seconds(self) -> dict[int, float]:
-        """Median seconds of a step by streams, over the lengths that came up lately."""
+        """Median seconds of a step by streams, over the lengths that came up lately, as long as it
+        takes just now beside other programs.
+        """
         by_streams: dict[int, list[float]] = {}
         for (streams, _), seconds in self.step_table.items():
             by_streams.setdefault(streams, []).append(seconds)
-        return {streams: median(times) for streams, times in by_streams.items()}
+        factor = self._contention.factor
+        return {streams: factor * median(times) for streams, times in by_streams.items()}
 
     @property
     def frame_seconds(self) -> float:
-        """Seconds a frame costs in the best of the batches measured; 0 before any."""
+        """Seconds a frame costs in the best of the batches measured, beside whatever else the
+        machine does just now; 0 before any.
+        """
         table = self.step_table
-        return min((s / (n * max(1, frames)) for (n, frames), s in table.items()), default=0.0)
+        best = min((s / (n * max(1, frames)) for (n, frames), s in table.items()), default=0.0)
+        return self._contention.factor * best
 
     @property
     def kv_positions(self) -> tuple[int, int]:
@@ -126,6 +137,7 @@ class Engine(Runtime[Stream, Piece]):
     # turn
 
     def _turn(self) -> bool:
+        self._contention.measure()
         launched = self._launch(self._schedule())
         collected = False
         while len(self._in_flight) > (self._codec.depth if launched else 0):
@@ -168,8 +180,8 @@ class Engine(Runtime[Stream, Piece]):
         batch, started, ticket = self._in_flight.oldest()
         results = self._codec.collect(ticket)
         self._in_flight.settle()
-        now = self._clock()
-        self._measure(batch, now - max(started, self._collected_s))
+        now, waited_s = self._clock(), self._contention.measure()
+        self._measure(batch, now - max(started, self._collected_s), waited_s)
         self._collected_s = now
         for (stream, work), decoded in zip(batch, results, strict=True):
             if stream.slot < 0:
@@ -179,9 +191,10 @@ class Engine(Runtime[Stream, Piece]):
             except Exception as error:
                 self._fail(stream, error)
 
-    def _measure(self, batch: Batch, took_s: float) -> None:
+    def _measure(self, batch: Batch, took_s: float, waited_s: float) -> None:
         shape = len(batch), max(len(work) for _, work in batch)
-        self._step_s.setdefault(shape, deque(maxlen=_LATELY)).append(took_s)
+        worked_s = max(0.0, took_s - waited_s)
+        self._step_s.setdefault(shape, deque(maxlen=_LATELY)).append(worked_s)
         self.metrics.stage_duration.labels(_STAGE).observe(took_s)
         self.metrics.batch.labels(_STAGE).observe(len(batch))
         if self.on_step is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.admission import Admission, Applicant, KeyRing
 from gateway.admission.forecast import View
-from gateway.admission.keys import Tenant
+from gateway.admission.keys import Tenant, TextLimits
 from gateway.errors import Draining, RateLimited, Unavailable, edge, headers
 from gateway.settings import GatewaySettings
 from ttscommon.process.metrics import GatewayMetrics
@@ -87,6 +87,43 @@ def test_streams_are_admitted_up_to_the_slots_and_counted() -> None:
 def test_a_gateway_has_a_limit_of_its_own() -> None:
     with ExitStack() as stack:
         assert take(admission(max_streams=3), stack) == 3
+
+
+def test_a_stream_that_waits_for_text_leaves_its_room_to_others() -> None:
+    one = admission()
+    with ExitStack() as stack:
+        typing = [stack.enter_context(one.stream(request())) for _ in range(8)]
+        assert take(one, stack) == 0
+        for grant in typing[:3]:
+            grant.rest()
+            grant.rest()
+        assert take(one, stack) == 3
+        assert one.streams == 11
+        typing[0].text(1)  # goes on, room or not
+        typing[1].rest()
+        assert one.catalogue.own["m"] == 9
+        assert take(one, stack) == 0
+    assert one.streams == 0
+    assert one.catalogue.own["m"] == 0
+    assert one.idle.is_set()
+
+
+def test_streams_that_wait_for_text_count_in_the_limits_of_their_key_and_gateway() -> None:
+    tenants = {"a": Tenant(sha256="a" * 64, streams=2), "b": Tenant(sha256="b" * 64)}
+    one = admission(tenants=tenants, max_streams=3)
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(one.stream(request("a"))).rest()
+        with pytest.raises(RateLimited):
+            one.admit(request("a"))
+        assert take(one, stack, "b") == 1
+
+
+def test_a_key_may_have_limits_of_its_own_for_how_its_text_comes() -> None:
+    own = Tenant(sha256="a" * 64, text_seconds=10.0, least_characters_per_minute=0.0)
+    one = admission(tenants={"a": own, "b": Tenant(sha256="b" * 64)})
+    assert one.text_limits("a") == TextLimits(60.0, 10.0, 0.0)
+    assert one.text_limits("b") == TextLimits(60.0, 900.0, 0.2)
 
 
 def test_streams_of_other_gateways_count() -> None:

@@ -25,6 +25,7 @@ from talker.models.fake import (
     Manner,
     fake_frame,
 )
+from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.runtime import Failed, Finished, Stopped
 from ttscommon.process.metrics import Metrics
@@ -96,7 +97,10 @@ class Desk:
     """An engine and what its listener has heard, stream by stream."""
 
     def __init__(self, model: FakeModel | None = None, **changes: Any) -> None:
-        options: dict[str, Any] = {"slots": 8, "metrics": Metrics(), "depth": 0}
+        alone = Contention(read=lambda: None)
+        options: dict[str, Any] = {
+            "slots": 8, "metrics": Metrics(), "depth": 0, "contention": alone,
+        }  # fmt: skip
         self.engine = Engine(model or Model(), **{**options, **changes})
         self.engine.listen(self.hear)
         self.deaf: set[str] = set()
@@ -429,3 +433,69 @@ def test_the_pace_counts_frames_not_streams() -> None:
     assert one == pytest.approx(0.02, rel=0.05)
     assert several < 0.6 * one
     assert paced(Manner(steps_per_frame=4)) == pytest.approx(0.08, rel=0.1)
+
+
+@both_depths
+def test_a_stream_that_waits_for_text_holds_nothing_and_goes_on_as_if_it_had_not(
+    depth: int,
+) -> None:
+    desk = Desk(FakeModel("m", Curve(0, 0, 0), manner=Manner(cached=True)), depth=depth, blocks=32)
+    parked: list[bool] = []
+    desk.open("a", "hello ", final=False, seed=1)
+    desk.engine.park("a", parked.append)  # before it has spoken
+    while not any(parked):
+        desk.engine.step()
+        if parked[-1:] == [False]:
+            desk.engine.park("a", parked.append)
+    assert parked[0] is False
+    assert desk.engine.idle
+    desk.engine.playback("a", 0.0)
+    desk.engine.unpark("a")
+    desk.engine.feed("a", [len(" there")], final=True)
+    desk.run()
+    assert desk.codes("a") == expected(1, int(1.6 * len("hello there")))
+
+
+def test_a_parked_stream_fails_when_the_engine_ends_and_can_be_cancelled() -> None:
+    desk = Desk()
+    parked: list[bool] = []
+    for name in ("a", "b"):
+        desk.open(name, "", final=False)
+        desk.engine.park(name, parked.append)
+    desk.engine.step()
+    assert parked == [True, True]
+    desk.engine.cancel("a")
+    desk.engine.start()
+    desk.engine.stop()
+    assert not desk.events["a"]
+    assert isinstance(desk.error("b"), Stopped)
+
+
+class Hogged:
+    """A clock, and the counts of a thread that gets a share of its processor."""
+
+    def __init__(self) -> None:
+        self.now, self.share = 0.0, 1.0
+        self.ran_s = self.waited_s = 0.0
+
+    def read(self) -> tuple[float, float]:
+        self.ran_s += 0.01
+        self.waited_s += 0.01 * (1.0 / self.share - 1.0)
+        return self.ran_s, self.waited_s
+
+
+def test_a_first_chunk_is_stretched_in_the_step_in_which_others_take_the_processor() -> None:
+    hogged = Hogged()
+    contention = Contention(lambda: hogged.now, hogged.read)
+    desk = Desk(contention=contention, sizes=ChunkSizes(2, 25))
+    frames = []
+    for name, share in (("quiet", 1.0), ("beside others", 0.25)):
+        hogged.now += 10.0
+        hogged.share = share
+        desk.open(name)
+        desk.run(name)
+        first = desk.events[name][0]
+        assert isinstance(first, ChunkReady)
+        frames.append(len(first.arrays["codes"]))
+    assert frames == [2, 8]
+    assert contention.factor == pytest.approx(4.0, rel=0.1)

@@ -23,6 +23,7 @@ from talker.engine.widths import Widths
 from talker.family.base import Prepared
 from talker.family.chunker import ChunkSizes
 from talker.models.fake import Curve, FakeModel, Manner, fake_frames
+from ttscommon.engine.contention import Contention
 from ttscommon.engine.runtime import Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
@@ -102,6 +103,7 @@ class Schedule:
             policy=POLICIES[dice.choice(sorted(POLICIES))],
             widths=partial(AnyWidth, dice),
             clock=lambda: self.now,
+            contention=Contention(read=lambda: None),
         )
         self.engine.listen(self.hear)
         self.requests = {f"r{i}": Request(f"r{i}", dice) for i in range(dice.randint(4, 16))}

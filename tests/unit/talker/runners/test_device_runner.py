@@ -22,6 +22,7 @@ from talker.runners.computation import Attend, Out, Prompts, Rows, State
 from talker.runners.device_cache import DeviceCache
 from talker.runners.device_runner import DeviceRunner
 from tests.unit.talker.models.tiny_vesper import tiny
+from ttscommon.engine.contention import Contention
 from ttscommon.engine.device.device import Device, Host
 from ttscommon.engine.device.late import Late
 from ttscommon.engine.inflight import DeviceError
@@ -50,7 +51,12 @@ class Run:
 
     def __init__(self, family: Vesper, *, blocks: int = 160, slots: int = 8) -> None:
         self.engine = Engine(
-            family, slots=slots, blocks=blocks, depth=family.depth, metrics=Metrics()
+            family,
+            slots=slots,
+            blocks=blocks,
+            depth=family.depth,
+            metrics=Metrics(),
+            contention=Contention(read=lambda: None),
         )
         self.engine.listen(self._listen)
         self.chunks: dict[str, list[Arrays]] = {}

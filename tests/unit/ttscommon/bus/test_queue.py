@@ -134,11 +134,11 @@ async def test_a_full_queue_refuses_at_once(broker: Any) -> None:
     small = await Bus.connect(settings, "test")
     try:
         await small.ensure()
-        for name in ("a", "b"):
+        for name in ("a", "b", "c", "d", "e", "f"):  # one runs, one waits, four wait aside
             await small.submit(TALKER, SpeechRequest(name, "m", "v", "hello"))
         with pytest.raises(Overloaded):
-            await small.submit(TALKER, SpeechRequest("c", "m", "v", "hello"))
-        await small.submit(VOCODER, SpeechRequest("c", "m", "v", "hello"))
+            await small.submit(TALKER, SpeechRequest("g", "m", "v", "hello"))
+        await small.submit(VOCODER, SpeechRequest("g", "m", "v", "hello"))
     finally:
         await small.close()
 

@@ -83,10 +83,13 @@ async def test_streams_of_an_earlier_schema_are_refused_and_migrated(connect: Co
     await bus.setup.create()
     config = await stream(bus, TALKER.stream)
     config.metadata, config.allow_direct = {"antiphon-schema": "1"}, False
+    slots = config.max_msgs // 6
+    config.max_msgs = 2 * slots  # none of them could wait aside
     await bus.link.jetstream.update_stream(config)
     with pytest.raises(BusUnprepared, match="schema 1 instead of 5"):
         await bus.verify()
     assert await bus.setup.migrate() == ["antiphon-TALK_JOBS"]
+    assert (await stream(bus, TALKER.stream)).max_msgs == 6 * slots
     await bus.verify()
 
 
@@ -113,12 +116,12 @@ async def test_the_shared_queue_of_schema_2_is_replaced_and_sequences_go_on(
 async def test_queues_are_sized_for_the_fleets_slots(connect: Connect) -> None:
     operator = await connect(slots=100, max_log_bytes=1 << 26)
     await operator.setup.create()
-    assert (await stream(operator, VOCODER.stream)).max_msgs == 400
+    assert (await stream(operator, VOCODER.stream)).max_msgs == 600
     service = await connect(slots=None)
     await service.verify()
     larger = await connect(slots=1000)
     assert await larger.setup.migrate() == ["antiphon-TALK_JOBS", "antiphon-VOCODE_JOBS"]
-    assert (await stream(larger, TALKER.stream)).max_msgs == 2000
+    assert (await stream(larger, TALKER.stream)).max_msgs == 6000
 
 
 async def test_two_deployments_share_a_broker(connect: Connect) -> None:

@@ -14,6 +14,7 @@ import torch
 
 from tests.unit.vocoder import tiny_vesper
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as tiny_qwen3
+from ttscommon.engine.contention import Contention
 from ttscommon.engine.device.device import Device, Host
 from ttscommon.engine.device.late import Late
 from ttscommon.engine.inflight import DeviceError
@@ -78,6 +79,7 @@ class Run:
             metrics=self.metrics,
             limits=limits,
             clock=lambda: next(milliseconds) / 1000,
+            contention=Contention(read=lambda: None),
         )
         self.engine.listen(self._listen)
         self.pcm: dict[str, list[Pcm]] = {}

@@ -91,9 +91,14 @@ class Claims:
         """A job that lent its slot is over."""
         self._closing -= 1
 
+    @property
+    def parkable(self) -> bool:
+        """Whether one more job may wait without a slot."""
+        return self.parked < self._parkable
+
     def park(self) -> bool:
         """Let other jobs have the slot of one that waits; False if too many wait already."""
-        if self.parked >= self._parkable:
+        if not self.parkable:
             return False
         self.parked += 1
         self.give_back()
@@ -139,6 +144,10 @@ class Slot:
         self.parked = False
         self._claims = claims
         self._lent = False
+
+    @property
+    def parkable(self) -> bool:
+        return self._claims.parkable
 
     def spoken(self) -> None:
         """The job's End is written; what is left is the broker's word."""

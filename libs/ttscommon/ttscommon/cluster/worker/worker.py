@@ -81,7 +81,7 @@ class Worker:
 
     @property
     def parked(self) -> int:
-        """Jobs that wait for their listeners without a slot."""
+        """Jobs that wait without a slot, for text or their listeners."""
         return self._claims.parked
 
     @property

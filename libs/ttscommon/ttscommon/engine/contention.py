@@ -1,0 +1,81 @@
+"""What other programs take of the processor that a thread would work on."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from typing import Final
+
+_NS: Final = 1e-9
+_HALF_LIFE_S: Final = 0.15
+# So much undisturbed work is supposed to have gone before, so that little says little.
+_PRIOR_S: Final = 0.002
+
+Usage = tuple[float, float]
+
+
+class Contention:
+    """How many times as long the work of one thread takes as on a processor of its own.
+
+    The kernel counts how long a thread that could run had to wait for a processor. That follows the
+    machine within tenths of a second, whatever the thread computes, and does not count what it
+    waits for by itself: a device, a lock, a message. Where no such count is to be had it says 1.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        read: Callable[[], Usage | None] | None = None,
+    ) -> None:
+        """`read`: seconds for which the thread has run, and for which it has waited to."""
+        self._clock = clock
+        self._read = read
+        self._before: Usage | None = None
+        self._at_s = clock()
+        self._ran_s = self._waited_s = 0.0
+
+    @property
+    def factor(self) -> float:
+        """Lately, 1 or more; 1 again when the thread has not worked for a while."""
+        decay = math.exp2((self._at_s - self._clock()) / _HALF_LIFE_S)
+        ran_s, waited_s = self._ran_s * decay, self._waited_s * decay
+        return (ran_s + waited_s + _PRIOR_S) / (ran_s + _PRIOR_S)
+
+    def measure(self) -> float:
+        """Seconds waited since the last call. Each call is to come from the same thread."""
+        self._read = self._read or Schedstat()
+        now, usage, before = self._clock(), self._read(), self._before
+        self._before = usage
+        if usage is None or before is None:
+            return 0.0
+        decay = math.exp2((self._at_s - now) / _HALF_LIFE_S)
+        waited_s = max(0.0, usage[1] - before[1])
+        self._ran_s = self._ran_s * decay + max(0.0, usage[0] - before[0])
+        self._waited_s = self._waited_s * decay + waited_s
+        self._at_s = now
+        return waited_s
+
+
+class Schedstat:
+    """Reads the kernel's counts of the thread that makes it; None where there are none."""
+
+    def __init__(self) -> None:
+        try:
+            self._file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._file = -1
+
+    def __call__(self) -> Usage | None:
+        if self._file < 0:
+            return None
+        try:
+            ran, waited, *_ = os.pread(self._file, 96, 0).split()
+        except (OSError, ValueError):
+            return None
+        return int(ran) * _NS, int(waited) * _NS
+
+    def __del__(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)

@@ -1,0 +1,176 @@
+"""What listeners get when other programs use the machine: gaps and refusals beside CPU hogs.
+
+    python -m tests.chaos.hogs [--hogs 16] [--rate 1] [--for-s 20] [--engine torch] [--tree PATH]
+
+The hogs start beside a stack that serves already. Streams that were accepted more than a second
+later must have no gap, and requests are to be refused for what there is no room for, not for more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from antiphon.client import Audio, Finished, GatewayError, SpeechOptions, Started, speak
+from antiphon.say import whole
+from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.local import Engine
+from tests.chaos.spent import _PARTS as PARTS
+from ttscommon.sound.playback import PlaybackAccount
+
+TEXT: Final = "The tide comes in over the sand, and the boats turn slowly on their chains."
+_HOG: Final = "while True: pass"
+_WARM_S: Final = 3.0
+_LATER_S: Final = 1.0
+_PATIENCE_S: Final = 60.0
+# What a listener does not notice.
+_GAP_S: Final = 0.001
+
+
+@dataclass
+class Stream:
+    """One request, as its client saw it. `asked_s`: from the moment at which the hogs began."""
+
+    asked_s: float
+    refused: str = ""
+    failed: str = ""
+    ttfp_s: float = 0.0
+    account: PlaybackAccount | None = field(default=None, repr=False)
+
+    @property
+    def gap_s(self) -> float:
+        """The longest silence of a listener that plays at once."""
+        return 0.0 if self.account is None else self.account.longest_underrun_s
+
+
+@dataclass
+class Figures:
+    """Of the streams that were asked for more than a second after the hogs began."""
+
+    asked: int = 0
+    refused: int = 0
+    failed: int = 0
+    with_gap: int = 0
+    worst_gap_s: float = 0.0
+    ttfp_p50_s: float = 0.0
+    ttfp_most_s: float = 0.0
+    load: float = 0.0
+    reasons: dict[str, int] = field(default_factory=dict)
+
+
+async def measure(
+    engine: Engine, hogs: int, rate: float, for_s: float, folder: Path
+) -> list[Stream]:
+    """Ask `rate` times a second, in even steps, before the hogs begin and while they run."""
+    config = StackConfig(port=0, engine=engine, store=folder / "store", log_level="warning")
+    async with LocalStack(config) as stack:
+        await _hear(stack.url, Stream(0.0))  # warm
+        began_s = time.monotonic() + _WARM_S
+        asking = asyncio.create_task(_ask_all(stack.url, began_s, rate, for_s))
+        await asyncio.sleep(_WARM_S)
+        with eating(hogs):
+            return await asking
+
+
+async def _ask_all(url: str, began_s: float, rate: float, for_s: float) -> list[Stream]:
+    streams, tasks = [], []
+    while (now_s := time.monotonic()) < began_s + for_s:
+        streams.append(Stream(now_s - began_s))
+        tasks.append(asyncio.create_task(_hear(url, streams[-1])))
+        await asyncio.sleep(1.0 / rate)
+    await asyncio.gather(*tasks)
+    return streams
+
+
+async def _hear(url: str, stream: Stream) -> None:
+    asked_s = time.monotonic()
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            async for event in speak(url, whole(TEXT), SpeechOptions()):
+                match event:
+                    case Started():
+                        stream.account = PlaybackAccount(event.sample_rate)
+                    case Audio(pcm) if pcm and stream.account is not None:
+                        now_s = time.monotonic()
+                        stream.ttfp_s = stream.ttfp_s or now_s - asked_s
+                        stream.account.feed(len(pcm) // 2, now_s)
+                    case Finished(outcome) if outcome != "ok":
+                        stream.failed = outcome
+    except GatewayError as error:
+        if error.code == "overloaded":
+            stream.refused = str(error)
+        else:
+            stream.failed = str(error)
+    except TimeoutError:
+        stream.failed = "hung"
+
+
+@contextmanager
+def eating(hogs: int) -> Iterator[None]:
+    """So many processes that compute for ever."""
+    running = [subprocess.Popen([sys.executable, "-c", _HOG]) for _ in range(hogs)]
+    try:
+        yield
+    finally:
+        for hog in running:
+            hog.kill()
+        for hog in running:
+            hog.wait()
+
+
+def figures(streams: list[Stream]) -> Figures:
+    """Of those that count."""
+    later = [stream for stream in streams if stream.asked_s > _LATER_S]
+    heard = sorted(stream.ttfp_s for stream in later if stream.ttfp_s)
+    return Figures(
+        asked=len(later),
+        refused=sum(bool(stream.refused) for stream in later),
+        failed=sum(bool(stream.failed) for stream in later),
+        with_gap=sum(stream.gap_s > _GAP_S for stream in later),
+        worst_gap_s=round(max((stream.gap_s for stream in later), default=0.0), 3),
+        ttfp_p50_s=round(heard[len(heard) // 2], 3) if heard else 0.0,
+        ttfp_most_s=round(heard[-1], 3) if heard else 0.0,
+        load=os.getloadavg()[0],
+        reasons=dict(Counter(" ".join(s.refused.split()[:4]) for s in later if s.refused)),
+    )
+
+
+def main() -> int:
+    """Returns the exit status: 1 where a stream had a gap or failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--hogs", type=int, default=16)
+    parser.add_argument("--rate", type=float, default=1.0)
+    parser.add_argument("--for-s", type=float, default=20.0)
+    parser.add_argument("--engine", choices=("torch", "fake"), default="torch")
+    parser.add_argument("--tree", type=Path, help="another checkout to measure in place of this")
+    options = parser.parse_args()
+    if options.tree is not None:
+        path = os.pathsep.join(str(options.tree / part) for part in PARTS)
+        again = [a for a in sys.argv[1:] if a != "--tree" and a != str(options.tree)]
+        command = [sys.executable, __file__, *again]
+        here = str(Path(__file__).resolve().parents[2])
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join((path, here))}
+        return subprocess.run(command, env=environ, cwd=options.tree, check=False).returncode
+    with tempfile.TemporaryDirectory(prefix="hogs-") as folder:
+        streams = asyncio.run(
+            measure(options.engine, options.hogs, options.rate, options.for_s, Path(folder))
+        )
+    found = figures(streams)
+    print(json.dumps(vars(found)))
+    return int(bool(found.with_gap or found.failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

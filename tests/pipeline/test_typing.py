@@ -1,0 +1,120 @@
+"""Sockets on which somebody types, beside others who have something to say at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+
+SLOTS = 4
+TYPISTS = 6
+TEXT = "Somebody types this. "
+STACK = {
+    "engine": "fake",
+    "slots": SLOTS,
+    "environ": {stage: {"ANTIPHON_SLOTS": str(SLOTS)} for stage in ("talker", "vocoder")},
+}
+
+
+async def send(socket: ClientConnection, **message: object) -> None:
+    await socket.send(json.dumps(message))
+
+
+async def hear(socket: ClientConnection, samples: int | None = None) -> bytes:
+    """PCM as it comes: so many samples of it, or all until the request is over."""
+    heard = b""
+    async with asyncio.timeout(20):
+        async for message in socket:
+            if isinstance(message, bytes):
+                heard += message
+            elif json.loads(message)["type"] in ("audio.done", "error"):
+                assert json.loads(message)["type"] == "audio.done", message
+                return heard
+            if samples is not None and len(heard) >= 2 * samples:
+                return heard
+    raise AssertionError("the socket was closed")
+
+
+async def begin(url: str, seed: int) -> ClientConnection:
+    socket = await connect(url.replace("http", "ws", 1) + "/v1/audio/speech/stream")
+    await send(socket, type="session.config", seed=seed, response_format="pcm")
+    await send(socket, type="input.text", text=TEXT)
+    return socket
+
+
+async def said_at_once(url: str, seed: int) -> bytes:
+    socket = await begin(url, seed)
+    await send(socket, type="input.text", text=TEXT)
+    await send(socket, type="input.done")
+    heard = await hear(socket)
+    await socket.close()
+    return heard
+
+
+async def parked(stack: Any, stage: str) -> float:
+    port = stack.children[f"{stage}-1"].ports["admin"]
+    async with httpx.AsyncClient() as client:
+        text = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
+    return sum(
+        float(line.rsplit(" ", 1)[1])
+        for line in text.splitlines()
+        if line.startswith("tts_parked_streams")
+    )
+
+
+async def all_parked(stack: Any) -> None:
+    async with asyncio.timeout(15):
+        for stage in ("talker", "vocoder"):
+            while await parked(stack, stage) < TYPISTS:
+                await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("stack", [STACK], indirect=True)
+async def test_six_sockets_on_which_somebody_types_leave_four_slots_to_others(stack: Any) -> None:
+    typists = [await begin(stack.url, seed) for seed in range(SLOTS)]
+    await asyncio.gather(*(hear(one, 1) for one in typists))
+    async with asyncio.timeout(15):  # those that are refused come again, as clients do
+        while len(typists) < TYPISTS:
+            one = await begin(stack.url, len(typists))
+            try:
+                await hear(one, 1)
+                typists.append(one)
+            except AssertionError:
+                await one.close()
+                await asyncio.sleep(0.1)
+    await all_parked(stack)
+    others = [asyncio.create_task(said_at_once(stack.url, 100 + n)) for n in range(SLOTS)]
+    assert all(await asyncio.gather(*others))
+    for one in typists:
+        await one.close()
+
+
+@pytest.mark.parametrize("victim", [None, "talker", "vocoder"])
+@pytest.mark.parametrize("stack", [STACK], indirect=True)
+async def test_a_parked_stream_sounds_as_one_that_never_waited(
+    stack: Any, victim: str | None
+) -> None:
+    whole = await said_at_once(stack.url, 7)
+    socket = await begin(stack.url, 7)
+    heard = await hear(socket, 1)
+    async with asyncio.timeout(15):
+        for stage in ("talker", "vocoder"):
+            while await parked(stack, stage) < 1:
+                await asyncio.sleep(0.02)
+    if victim is not None:
+        stack.children[f"{victim}-1"].kill()
+    asked_s = time.monotonic()
+    await send(socket, type="input.text", text=TEXT)
+    await send(socket, type="input.done")
+    heard += await hear(socket)
+    await socket.close()
+    same = np.frombuffer(heard, "<i2").astype(int), np.frombuffer(whole, "<i2").astype(int)
+    assert len(same[0]) == len(same[1])
+    assert np.abs(same[0] - same[1]).max() <= (0 if victim is None else 1)
+    assert time.monotonic() - asked_s < 15
