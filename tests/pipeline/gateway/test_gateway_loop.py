@@ -25,9 +25,14 @@ import socket, sys
 data = sys.stdin.buffer.read()
 with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
     s.settimeout(20)
+    got = b""
     try:
+        if b"upgrade: websocket" in data[:1000]:
+            head, _, data = data.partition(b"\\r\\n\\r\\n")
+            s.sendall(head + b"\\r\\n\\r\\n")
+            while b"\\r\\n\\r\\n" not in got:
+                got += s.recv(65536)
         s.sendall(data)
-        got = b""
         while len(got) < 1 << 20 and (part := s.recv(65536)):
             got += part
     except OSError:
@@ -92,8 +97,8 @@ ATTACKS: Final = {
     ),
     "pipelined requests": b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3000,
     "many headers": b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 100_000,
-    "empty frames": framed(*[b""] * 100_000, opcode=Opcode.CONT),
-    "pings": framed(*[b""] * 100_000, opcode=Opcode.PING),
+    "empty frames": framed(*[b""] * 100_000, opcode=Opcode.CONT) + END,
+    "pings": framed(*[b""] * 100_000, opcode=Opcode.PING) + END,
     "small messages": framed(*[b'{"type":"input.text","text":"a"}'] * 20_000) + END,
     "a message of brackets": framed(b"[" * 200_000) + END,
     "a message of objects": framed(b'{"type": [' + b"{}," * 80_000 + b"1]}") + END,
@@ -133,6 +138,8 @@ async def test_no_request_holds_the_loop(stand: Any, longest: list[float], attac
     for start in range(0, len(data), 1 << 16):
         sender.stdin.write(data[start : start + (1 << 16)])
         await sender.stdin.drain()
+    async with stand.session():  # what the first request of a process costs is another matter
+        await stand.http.post("/v1/audio/voices", json={})
     longest[:] = [0.0]
     sender.stdin.close()
     async with asyncio.timeout(60):

@@ -9,7 +9,7 @@ from fastapi import Depends
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
 from gateway.errors import MessageTooBig, WrongContentType
-from gateway.protocols.shared.sifter import Json, sifted
+from gateway.protocols.shared.sifter import Gathering, Json
 from gateway.requests import GatewayContext, SpeechSpec
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import BadRequest
@@ -44,10 +44,10 @@ async def read_json(request: Request, settings: GatewaySettings, limit: int | No
     """
     if not (settings.any_content_type or _is_json(request.headers.get("content-type", ""))):
         raise WrongContentType("the body must be JSON: send 'Content-Type: application/json'")
-    whole = bytearray()
-    async for part in chunks(request, limit or settings.max_body_bytes):
-        whole += part
-    return await sifted(bytes(whole))
+    gathering = Gathering()
+    async for chunk in chunks(request, limit or settings.max_body_bytes):
+        await gathering.add(chunk)
+    return gathering.json()
 
 
 def _is_json(content_type: str) -> bool:

@@ -60,8 +60,11 @@ class Sifter:
     def restore(self, text: str) -> str:
         """The recording that `text` stands for, or `text`."""
         found = self._recordings.get(text)
-        # PHP escapes slashes.
-        return text if found is None else found.replace(b"\\/", b"/").decode("ascii", "replace")
+        if found is None:
+            return text
+        if b"\\" in found:  # PHP escapes slashes
+            found = found.replace(b"\\/", b"/")
+        return found.decode("ascii", "replace")
 
     def _structure(self, data: bytes, at: int) -> int:
         """Up to the next string, which is entered."""
@@ -117,13 +120,41 @@ class Json:
         return text if self._sifter is None else self._sifter.restore(text)
 
 
+class Gathering:
+    """A body that comes in chunks: kept whole while it is small, sifted from then on."""
+
+    def __init__(self) -> None:
+        self._whole = bytearray()
+        self._sifter: Sifter | None = None
+        self._pace = Pace()
+
+    async def add(self, chunk: bytes) -> None:
+        """The loop goes round between slices; raises as `Sifter.feed`."""
+        if self._sifter is None and len(self._whole) + len(chunk) <= SMALL_BYTES:
+            self._whole += chunk
+            return
+        if self._sifter is None:
+            self._sifter = Sifter()
+            await self._sift(self._sifter, bytes(self._whole))
+        await self._sift(self._sifter, chunk)
+
+    def json(self) -> Json:
+        """All of it has come."""
+        if self._sifter is None:
+            return Json(bytes(self._whole))
+        self._sifter.finish()
+        return Json(self._sifter.small, self._sifter)
+
+    async def _sift(self, sifter: Sifter, data: bytes) -> None:
+        for part in slices(data):
+            sifter.feed(part)
+            await self._pace.breathe()
+
+
 async def sifted(data: bytes) -> Json:
-    """What is whole already; the loop goes round between slices. Raises as `Sifter.feed`."""
+    """What is whole already. Raises as `Sifter.feed`."""
     if len(data) <= SMALL_BYTES:
         return Json(data)
-    sifter, pace = Sifter(), Pace()
-    for part in slices(data):
-        sifter.feed(part)
-        await pace.breathe()
-    sifter.finish()
-    return Json(sifter.small, sifter)
+    gathering = Gathering()
+    await gathering.add(data)
+    return gathering.json()
