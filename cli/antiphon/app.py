@@ -17,6 +17,7 @@ from rich.table import Table
 from antiphon import bus, client, sinks
 from antiphon import say as say_command
 from antiphon import up as up_command
+from antiphon.environment import UnknownSetting, settings_in
 from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint, named
 from antiphon.stack.local import DEFAULT_VOICE_DIR
@@ -109,7 +110,11 @@ def up(
     log_level: Annotated[LogLevel, typer.Option(help="Least level shown.")] = LogLevel.info,
     json_log: Annotated[bool, typer.Option("--json", help="Log as the services write it.")] = False,
 ) -> None:
-    """Run broker, gateway, talkers and vocoders, supervised, with one log."""
+    """Run broker, gateway, talkers and vocoders, supervised, with one log.
+
+    Services get the ANTIPHON_... variables of the environment that are settings of theirs; --set
+    comes first.
+    """
     if brokers not in (1, 3):
         raise typer.BadParameter("1 or 3", param_hint="--brokers")
     if curve is not None and engine is not Engine.fake:
@@ -119,6 +124,12 @@ def up(
     if pair and talkers != vocoders:
         raise typer.BadParameter("as many talkers as vocoders", param_hint="--pair")
     models, left_out = _checkpoints(model or [])
+    try:
+        environ = settings_in(os.environ)
+    except UnknownSetting as error:
+        raise typer.BadParameter(str(error), param_hint="environment") from error
+    for stage, given in _stage_settings([*_curves(curve), *(set_ or [])]).items():
+        environ[stage].update(given)
     config = StackConfig(
         host=host,
         port=port,
@@ -135,7 +146,7 @@ def up(
         left_out=left_out,
         log_level=log_level.value,
         store=store,
-        environ=_stage_settings([*_curves(curve), *(set_ or [])]),
+        environ=environ,
     )
     raise typer.Exit(up_command.run(config, Console(), raw=json_log))
 

@@ -93,7 +93,7 @@ async def over_http(url: str) -> AsyncIterator[int]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2 * _READ_BYTES)
     body = json.dumps({"input": _TEXT, "response_format": "pcm", "sample_rate": _RATE_HZ}).encode()
     head = (
-        "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        "POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     writer.write(head.encode() + body)

@@ -75,7 +75,7 @@ async def _listen(url: str, body: bytes, counts: dict[str, int]) -> None:
     """Have the text spoken for ever, by as little code as will do: it shares the machine."""
     port = urlsplit(url).port
     head = (
-        "POST /v1/audio/speech HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        "POST /v1/audio/speech HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     while True:

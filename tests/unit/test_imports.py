@@ -28,7 +28,7 @@ ALLOWED: Final = {
     "gateway": {"ttscommon"},
     "talker": {"ttscommon"},
     "vocoder": {"ttscommon"},
-    "antiphon": {"ttscommon", "antiphon_bench", "talker", "vocoder"},
+    "antiphon": {"ttscommon", "antiphon_bench", "gateway", "talker", "vocoder"},
     "antiphon_bench": {"ttscommon", "talker", "vocoder"},
     "voicetrain": {"ttscommon", "talker", "vocoder"},
 }

@@ -271,8 +271,9 @@ class LocalStack:
         gateway = {
             f"{PREFIX}HOST": config.host,
             f"{PREFIX}PORT": str(config.port),
-            f"{PREFIX}RESUME_SECRET": self._resume_secret,
         }
+        if f"{PREFIX}RESUME_SECRET_FILE" not in config.environ.get("gateway", {}):
+            gateway[f"{PREFIX}RESUME_SECRET"] = self._resume_secret
         engine = {
             f"{PREFIX}ENGINE": config.engine,
             f"{PREFIX}VOICE_DIR": str(config.voice_dir),

@@ -20,9 +20,11 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import errors
-from gateway.admission import Admission, Exchange, KeyRing, Peers
-from gateway.errors import InvalidApiKey, NotFound, SynthesisFailed
+from gateway.admission import ANONYMOUS, Admission, Exchange, KeyRing, Peers
+from gateway.connections import Doors, Places
+from gateway.errors import InvalidApiKey, NotFound, SynthesisFailed, TooManyConnections
 from gateway.protocols import cartesia, deepgram, elevenlabs, native, openai, playground
+from gateway.protocols.shared.credentials import key_of
 from gateway.protocols.shared.shapes import shape_of
 from gateway.requests import (
     Aliases,
@@ -87,6 +89,7 @@ class Gateway:
     context: GatewayContext
     exchange: Exchange
     sessions: set[Session] = field(default_factory=set)
+    places: Places = field(default_factory=Places)
 
     async def run(self) -> None:
         """Keep the catalogue fresh, the stages informed of who listens, and the logs short."""
@@ -125,6 +128,8 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     peers = Peers()
     catalogue = Catalogue(bus, settings.default_model, peers=peers)
     keys = KeyRing.load(settings.keys_file)
+    if settings.wyoming_tenant is not None:
+        keys.require(settings.wyoming_tenant, "ANTIPHON_WYOMING_TENANT")
     for tenant in keys.tenants:
         metrics.listener(settings.default_model, tenant)
     admission = Admission(settings, catalogue, metrics, keys, peers=peers)
@@ -139,6 +144,7 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     app.include_router(playground.router)
     for protocol in (openai, elevenlabs, cartesia, deepgram):
         app.include_router(protocol.router)
+    app.add_middleware(Doors, settings=settings, refuse=_refuse)
     app.add_middleware(RequestIds)
     _allow_origins(app, settings)
     app.add_exception_handler(AntiphonError, _on_error)
@@ -152,6 +158,28 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
 
 
 async def _serve_socket(gateway: Gateway, kind: SessionKind, socket: WebSocket) -> None:
+    keys, tenant = gateway.context.keys, _holder(gateway, socket)
+    most = gateway.context.settings.max_sockets_per_key
+    try:
+        gateway.places.take(tenant, keys.most_sockets(tenant, most), "this key")
+    except TooManyConnections as error:
+        await socket.send_denial_response(_response(socket, error, errors.edge(error).status))
+        return
+    try:
+        await _serve_session(gateway, kind, socket)
+    finally:
+        gateway.places.leave(tenant)
+
+
+def _holder(gateway: Gateway, socket: WebSocket) -> str:
+    """Whose socket it is. Those without a key, which may come in a message, count as one key's."""
+    try:
+        return gateway.context.keys.tenant(key_of(socket))
+    except InvalidApiKey:
+        return ANONYMOUS
+
+
+async def _serve_session(gateway: Gateway, kind: SessionKind, socket: WebSocket) -> None:
     try:
         session = kind(socket, gateway.context)
     except InvalidApiKey as error:
@@ -211,6 +239,17 @@ def _trace_headers(scope: Scope) -> dict[str, str]:
         for name, value in scope.get("headers", ())
         if name in (b"traceparent", b"tracestate")
     }
+
+
+async def _refuse(
+    connection: HTTPConnection, error: AntiphonError, receive: Receive, send: Send
+) -> None:
+    """Answer a request or a handshake that reaches no protocol."""
+    response = _response(connection, error, errors.edge(error).status)
+    if connection.scope["type"] == "websocket":
+        await WebSocket(connection.scope, receive, send).send_denial_response(response)
+    else:
+        await response(connection.scope, receive, send)
 
 
 async def _on_error(request: Request, error: Exception) -> JSONResponse:

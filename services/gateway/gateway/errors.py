@@ -80,6 +80,30 @@ class QuotaExceeded(BadRequest):
     code = "quota_exceeded"
 
 
+class WrongContentType(BadRequest):
+    """A body that does not say it is what the route takes."""
+
+    code = "unsupported_media_type"
+
+
+class ForeignOrigin(BadRequest):
+    """A web page that may not call this gateway."""
+
+    code = "foreign_origin"
+
+
+class ForeignHost(BadRequest):
+    """The client believes to talk to another host."""
+
+    code = "foreign_host"
+
+
+class TooManyConnections(Overloaded):
+    """The caller's key or address holds as many connections as it may."""
+
+    code = "too_many_connections"
+
+
 class HeardElsewhere(AntiphonError):
     """The request goes on over another connection."""
 
@@ -185,6 +209,10 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "unsupported": Edge(400, _INVALID),
         "too_many_contexts": Edge(429, "rate_limit_error"),
         "not_found": Edge(404, _INVALID),
+        "unsupported_media_type": Edge(415, _INVALID),
+        "foreign_origin": Edge(403, _INVALID),
+        "foreign_host": Edge(421, _INVALID),
+        "too_many_connections": Edge(429, "rate_limit_error", 1013),
         "heard_elsewhere": Edge(409, _INVALID),
         "nothing_to_say": Edge(400, _INVALID),
         "text_too_long": Edge(400, _INVALID),

@@ -5,12 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Final
+from functools import partial
+from typing import Final, cast
 
+import structlog
 import uvicorn
 
 from gateway.app import Gateway, create_gateway
+from gateway.connections import (
+    Budget,
+    GuardedHttp,
+    GuardedWebSocket,
+    Limits,
+    descriptor_budget,
+    overdue,
+)
 from gateway.protocols.wyoming import WyomingServer
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus, StoreWatch
@@ -19,12 +30,15 @@ from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.process.service import Service
 from ttscommon.process.tasks import stop, until
 
+log_ = structlog.get_logger(__name__)
+
 _BACKLOG: Final = 2048
 # What a connection's kernel buffer holds beyond what is on its way.
 _UNSENT_BYTES: Final = 1 << 16
 _HEARTBEAT_S: Final = 1.0
 _LOOP: Final = "event-loop"
 _HAND_OVER_S: Final = 5.0
+_TICKS_A_LOOK: Final = 5
 
 
 async def serve(service: Service, settings: GatewaySettings) -> None:
@@ -54,7 +68,7 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
             asyncio.create_task(bus.link.failed(), name="link"),
             asyncio.create_task(StoreWatch(bus.link, bus.try_to_store).run(), name="store"),
         ]
-        async with _wyoming(gateway, settings) as ports:
+        async with wyoming(gateway, settings) as ports:
             service.announce(http=listener.getsockname()[1], **ports)
             await until(service.stopping, *duties)
             await gateway.drain(max(0.0, settings.drain_s - _HAND_OVER_S))
@@ -68,9 +82,16 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _wyoming(gateway: Gateway, settings: GatewaySettings) -> AsyncIterator[dict[str, int]]:
-    """Where Home Assistant finds a voice, if it is configured to find one."""
+async def wyoming(gateway: Gateway, settings: GatewaySettings) -> AsyncIterator[dict[str, int]]:
+    """Where Home Assistant finds a voice, if it is configured to find one.
+
+    Its clients bring no keys: where keys are needed, it is closed unless they have a tenant.
+    """
     if settings.wyoming_port is None:
+        yield {}
+        return
+    if gateway.context.keys.required and settings.wyoming_tenant is None:
+        log_.warning("wyoming.closed", missing="ANTIPHON_WYOMING_TENANT, a name in the keys file")
         yield {}
         return
     async with WyomingServer(gateway.context, settings.host, settings.wyoming_port) as server:
@@ -107,14 +128,19 @@ def server(gateway: Gateway, settings: GatewaySettings) -> uvicorn.Server:
     config = uvicorn.Config(
         gateway.app,
         loop="none",
-        http="httptools",
-        ws="websockets-sansio",
+        http=cast(type[asyncio.Protocol], partial(GuardedHttp, _limits(settings))),
+        ws=GuardedWebSocket,
+        # Nothing a client says of its address is believed unless a known proxy says it.
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
         ws_per_message_deflate=False,
         # A ping waits behind the sound that a client has not read yet, perhaps half a minute of it.
         # What tells of a client that is gone is the option of `listen`, for pings as well.
         ws_ping_timeout=None,
         # Above our own limit, so that a message somewhat too big gets a typed answer.
-        ws_max_size=max(1 << 20, 2 * settings.max_message_bytes),
+        ws_max_size=max(
+            1 << 20, 2 * settings.max_message_bytes, settings.max_recording_bytes + (64 << 10)
+        ),
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -124,8 +150,26 @@ def server(gateway: Gateway, settings: GatewaySettings) -> uvicorn.Server:
     return _Server(config)
 
 
+def _limits(settings: GatewaySettings) -> Limits:
+    """What connections may take. A response that is sent whole may lie in a file of its own."""
+    wanted = Budget(settings.max_connections, settings.max_streams)
+    granted = descriptor_budget(wanted)
+    return Limits(
+        head_s=settings.head_timeout_s,
+        body_s=settings.body_timeout_s,
+        connections=granted.connections,
+    )
+
+
 class _Server(uvicorn.Server):
-    """uvicorn that leaves signals to the service."""
+    """uvicorn that leaves signals to the service, and slow clients alone."""
+
+    async def on_tick(self, counter: int) -> bool:
+        """End connections that are overdue; called every 0.1 s."""
+        if counter % _TICKS_A_LOOK == 0:
+            for connection in overdue(self.server_state.connections, time.monotonic()):
+                connection.give_up()
+        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

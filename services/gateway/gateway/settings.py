@@ -20,8 +20,15 @@ class GatewaySettings(ServiceSettings):
     engines over `utilisation` of their speed, is refused at once; `admission` "off" predicts
     nothing and knows only `max_streams`. `keys_file`: see gateway.admission.keys; without one
     everybody may speak. `aliases_file`: see gateway.requests.aliases. `cors_origins`: web pages
-    that may call this gateway, "*" for all. `wyoming_port`: where Home Assistant finds a voice;
-    nothing listens there unless it is set. `max_contexts`: open at once on one socket.
+    that may call this gateway, "*" for all. `allowed_hosts`: names that clients may call it by;
+    where it listens on loopback alone, those of this machine unless others are given.
+    `any_content_type`: JSON that says it is something else is read too, which any web page can
+    send. `trusted_proxies`: addresses or networks whose `X-Forwarded-For` is believed.
+    `wyoming_port`: where Home Assistant finds a voice; nothing listens there unless it is set, and
+    where keys are needed not without `wyoming_tenant`, the name in the keys file that its clients
+    speak as, who bring no keys. `max_contexts`: open at once on one socket. `max_recording_bytes`:
+    of a message on a socket that brings a recording. `head_timeout_s`: for a request's head.
+    `body_timeout_s`: for its body, and a second more for every 16 KiB.
     `resume_secret` (or `resume_secret_file`, which holds it) makes the tokens with which lost
     clients come back: the same for all gateways; `previous_resume_secret` is accepted too, while it
     is replaced. `keep_logs_s`: how long the logs of a request stay at the broker that has ended and
@@ -40,6 +47,13 @@ class GatewaySettings(ServiceSettings):
     max_voices: int = Field(default=100, ge=0)
     max_queued_requests: int = Field(default=16, ge=1)
     max_streams: int = Field(default=1000, ge=1)
+    max_recording_bytes: int = Field(default=4 << 20, ge=1024, le=16 << 20)
+    max_connections: int = Field(default=4096, ge=1)
+    max_sockets_per_key: int = Field(default=1000, ge=1)
+    max_connections_per_address: int = Field(default=500, ge=1)
+
+    head_timeout_s: float = Field(default=10.0, gt=0)
+    body_timeout_s: float = Field(default=30.0, gt=0)
 
     admission: Literal["predict", "off"] = "predict"
     ttfp_target_s: float = Field(default=0.5, gt=0)
@@ -47,7 +61,11 @@ class GatewaySettings(ServiceSettings):
     keys_file: Path | None = None
     aliases_file: Path | None = None
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    any_content_type: bool = False
+    trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
     wyoming_port: int | None = Field(default=None, ge=0, le=65535)
+    wyoming_tenant: str | None = None
     max_contexts: int = Field(default=16, ge=1, le=1000)
     resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)
     resume_secret_file: Path | None = None
@@ -65,7 +83,7 @@ class GatewaySettings(ServiceSettings):
     send_buffer_bytes: int = Field(default=1 << 20, ge=4096)
     slow_client_timeout_s: float = Field(default=30.0, gt=0)
 
-    @field_validator("resume_secret", "previous_resume_secret", mode="before")
+    @field_validator("resume_secret", "previous_resume_secret", "wyoming_tenant", mode="before")
     @classmethod
     def _none(cls, value: Any) -> Any:
         """An empty variable is how a compose file says nothing."""
@@ -92,7 +110,7 @@ class GatewaySettings(ServiceSettings):
         current = self.resume_secret if file is None else _secret(file)
         return [key for key in (current, self.previous_resume_secret) if key is not None]
 
-    @field_validator("cors_origins", mode="before")
+    @field_validator("cors_origins", "allowed_hosts", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         """Accept `https://a.example,https://b.example`."""

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+import uvicorn
 from websockets.asyncio.client import ClientConnection, connect
 
 from antiphon.stack import LocalStack
@@ -194,6 +195,7 @@ class Stand:
     stage: FakeStage
     metrics: GatewayMetrics
     http: httpx.AsyncClient
+    http_server: uvicorn.Server
 
     def socket(self, **options: Any) -> connect:
         return connect(self.url.replace("http", "ws") + STREAM_PATH, **options)
@@ -278,7 +280,7 @@ async def stand(broker: LocalStack, settings: GatewaySettings) -> AsyncIterator[
     serving = asyncio.create_task(http_server.serve(sockets=[listener]))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     async with httpx.AsyncClient(base_url=url, timeout=20) as http:
-        yield Stand(url, gateway, stage, metrics, http)
+        yield Stand(url, gateway, stage, metrics, http, http_server)
     http_server.should_exit = True
     await serving
     await asyncio.gather(*gateway.context.services.chores, return_exceptions=True)

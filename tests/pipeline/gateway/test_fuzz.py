@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from gateway.protocols.wyoming import WyomingServer, event
 
+JSON: Final = {"content-type": "application/json"}
 COUNT: Final = int(os.environ.get("ANTIPHON_FUZZ", "500"))
 _ACROSS: Final = 8
 _PER_SOCKET: Final = 25
@@ -115,7 +116,7 @@ async def test_malformed_bodies_are_the_clients_fault(stand: Any, protocol: str)
     async def one(dice: random.Random) -> None:
         where = path + (dice.choice(["mp3", "pcm_16000", "", "%00", "9"]) if "?" in path else "")
         body = message(dice, fields).encode("utf-8", "replace")
-        response = await stand.http.post(where, content=body)
+        response = await stand.http.post(where, content=body, headers=JSON)
         assert response.status_code in (200, 400, 404, 413, 422, 429), response.text
         if response.status_code != 200:
             assert response.json()
@@ -161,3 +162,86 @@ async def test_malformed_events_of_wyoming_end_one_connection(stand: Any) -> Non
     async with WyomingServer(stand.gateway.context, "127.0.0.1", 0) as server:
         await spread(COUNT // 5, one)
     await settled(stand)
+
+
+def form(dice: random.Random) -> tuple[bytes, str]:
+    """A form that is wrong somewhere, and what it says it is."""
+    boundary = dice.choice(["b", "b b", "-" * 60, "\xff", ""])
+    line = f"--{boundary}\r\n".encode("latin-1")
+    parts = [
+        b"Content-Disposition: form-data; name=" + dice.choice([b'"name"', b"x", b'"', b""]),
+        b"Content-Type: multipart/mixed; boundary=b",
+        b"\r\n" * dice.randrange(50),
+        b":" * dice.randrange(50),
+        dice.randbytes(dice.randrange(200)),
+        b"x" * dice.randrange(20_000),
+        b"",
+    ]
+    made = b"".join(line + b"\r\n".join(dice.sample(parts, 3)) for _ in range(dice.randrange(30)))
+    end = dice.choice([b"", line, line[:-2] + b"--\r\n"])
+    return made + end, f"multipart/form-data; boundary={dice.choice([boundary, chr(34)])}"
+
+
+async def test_malformed_forms_are_the_clients_fault(stand: Any) -> None:
+    async def one(dice: random.Random) -> None:
+        data, kind = form(dice)
+        headers = {"content-type": kind.encode("latin-1")}
+        answer = await stand.http.post("/v1/audio/voices", content=data, headers=headers)
+        assert answer.status_code in (400, 413), answer.text
+
+    await spread(COUNT, one)
+    await settled(stand)
+
+
+async def test_no_foreign_page_comes_in(stand: Any) -> None:
+    port = stand.url.rpartition(":")[2]
+    names = (
+        "localhost",
+        "127.0.0.1",
+        "[::1]",
+        "evil.example",
+        "localhost.evil.example",
+        "null",
+        "",
+    )
+
+    async def one(dice: random.Random) -> None:
+        page, name = dice.choice(names), dice.choice(names)
+        origin = (
+            dice.choice(["http://", "https://", "file://", ""])
+            + page
+            + dice.choice(["", f":{port}"])
+        )
+        host = name + dice.choice(["", f":{port}"])
+        headers = {"origin": origin, "host": host}
+        answer = await stand.http.post("/v1/audio/speech", json={"input": "Hi"}, headers=headers)
+        own = origin.removeprefix("https://").removeprefix("http://") == host
+        assert answer.status_code in ((200, 421, 403, 429) if own else (421, 403))
+        assert answer.status_code != 200 or name in names[:3]
+
+    await spread(COUNT // 5, one)
+    await settled(stand)
+
+
+HURRIED: Final = {"head_timeout_s": 0.3, "body_timeout_s": 0.3}
+
+
+@pytest.mark.parametrize("settings", [HURRIED], indirect=True)
+async def test_slow_clients_leave_nothing_open(stand: Any) -> None:
+    port = int(stand.url.rpartition(":")[2])
+    whole = (
+        b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n"
+        b"content-type: application/json\r\n\r\n" + b'{"input": "never said'
+    )
+
+    async def one(dice: random.Random) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(whole[: dice.randrange(len(whole))])
+        with contextlib.suppress(OSError):
+            async with asyncio.timeout(10):
+                assert (await reader.read())[:12] in (b"", b"HTTP/1.1 408")
+        writer.transport.abort()
+
+    await spread(COUNT // 25, one)
+    await settled(stand)
+    assert stand.stage.jobs == []

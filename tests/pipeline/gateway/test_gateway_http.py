@@ -13,6 +13,7 @@ import httpx
 import numpy as np
 import pytest
 
+JSON = {"content-type": "application/json"}
 TEXT = "The tide is coming in."
 
 
@@ -98,13 +99,13 @@ async def test_bad_input_gets_a_typed_error(
 
 @pytest.mark.parametrize("data", [b"{", b"[1]", b"\xff\xfe", b'"text"', b""])
 async def test_malformed_json_is_refused(stand: Any, data: bytes) -> None:
-    response = await stand.http.post("/v1/audio/speech", content=data)
+    response = await stand.http.post("/v1/audio/speech", content=data, headers=JSON)
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "invalid_json"
 
 
 async def test_a_huge_body_is_refused(stand: Any) -> None:
-    response = await stand.http.post("/v1/audio/speech", content=b" " * (5 << 20))
+    response = await stand.http.post("/v1/audio/speech", content=b" " * (5 << 20), headers=JSON)
     assert response.status_code == 413
     assert response.json()["error"]["code"] == "message_too_big"
 
@@ -361,7 +362,10 @@ async def test_a_client_that_does_not_read_is_cut_off(stand: Any) -> None:
 
     stand.stage.script = flood
     body = b'{"input": "a flood", "response_format": "pcm"}'
-    head = f"POST /v1/audio/speech HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n\r\n"
+    head = (
+        "POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        f"content-length: {len(body)}\r\n\r\n"
+    )
     reader, writer = await asyncio.open_connection("127.0.0.1", int(stand.url.rpartition(":")[2]))
     reader._transport.pause_reading()  # type: ignore[attr-defined]
     try:

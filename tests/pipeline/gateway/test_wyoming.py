@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.admission import KeyRing, KeysError
 from gateway.protocols.wyoming import WyomingServer, event
+from gateway.service import wyoming
+from gateway.settings import GatewaySettings
 
 TEXT = "The tide is in."
 
@@ -133,3 +137,46 @@ async def test_who_leaves_is_not_spoken_to_any_more(client: Client, stand: Any) 
         await stand.gateway.context.services.admission.idle.wait()
     assert len(stand.stage.jobs) == 1
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("utterance")]
+
+
+KEYS = f'[keys.home]\nsha256 = "{"a" * 64}"\nstreams = 5\n'
+
+
+@pytest.fixture
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> GatewaySettings:
+    """`keys`: with a keys file."""
+    wanted = dict(getattr(request, "param", {}))
+    if wanted.pop("keys", False):
+        (tmp_path / "keys.toml").write_text(KEYS)
+        wanted["keys_file"] = tmp_path / "keys.toml"
+    return GatewaySettings(**{"port": 0, **wanted})
+
+
+@pytest.mark.parametrize("settings", [{"keys": True, "wyoming_tenant": "home"}], indirect=True)
+async def test_with_keys_its_clients_speak_as_the_tenant_they_are_given(
+    stand: Any, client: Client
+) -> None:
+    client.say("synthesize", text=TEXT)
+    events = await client.until("audio-stop")
+    assert "error" not in {kind for kind, _, _ in events}
+    assert any(kind == "audio-chunk" for kind, _, _ in events)
+
+
+@pytest.mark.parametrize("settings", [{"keys": True, "wyoming_port": 0}], indirect=True)
+async def test_with_keys_and_no_tenant_of_its_own_it_is_closed(stand: Any) -> None:
+    async with wyoming(stand.gateway, stand.gateway.context.settings) as ports:
+        assert ports == {}
+
+
+@pytest.mark.parametrize("settings", [{"wyoming_port": 0}], indirect=True)
+async def test_without_keys_it_is_open(stand: Any) -> None:
+    async with wyoming(stand.gateway, stand.gateway.context.settings) as ports:
+        assert ports["wyoming"] > 0
+
+
+def test_its_tenant_is_one_of_the_keys(tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text(KEYS)
+    ring = KeyRing.load(tmp_path / "keys.toml")
+    ring.require("home", "ANTIPHON_WYOMING_TENANT")
+    with pytest.raises(KeysError, match="ANTIPHON_WYOMING_TENANT"):
+        ring.require("away", "ANTIPHON_WYOMING_TENANT")

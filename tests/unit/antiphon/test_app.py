@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,50 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[StackConfig]:
 
     monkeypatch.setattr(up, "run", run)
     return configs
+
+
+@pytest.fixture(autouse=True)
+def without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of whoever runs the tests is not the one that is tested."""
+    for name in [name for name in os.environ if name.startswith("ANTIPHON_")]:
+        monkeypatch.delenv(name)
+
+
+def test_up_gives_services_the_settings_in_its_environment(
+    started: list[StackConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = "http://127.0.0.1:4318"
+    monkeypatch.setenv("ANTIPHON_TRACING__ENDPOINT", endpoint)
+    monkeypatch.setenv("ANTIPHON_MAX_TEXT_CHARS", "100")
+    monkeypatch.setenv("ANTIPHON_SLOTS", "4")
+    monkeypatch.setenv("ANTIPHON_URL", "http://elsewhere")
+    assert runner.invoke(app, ["up", "--set", "talker.slots=8"]).exit_code == 0
+    traced = {"ANTIPHON_TRACING__ENDPOINT": endpoint}
+    assert started[0].environ == {
+        "gateway": {**traced, "ANTIPHON_MAX_TEXT_CHARS": "100"},
+        "talker": {**traced, "ANTIPHON_SLOTS": "8"},
+        "vocoder": {**traced, "ANTIPHON_SLOTS": "4"},
+        "null": traced,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("ANTIPHON_TRACNG__ENDPOINT", "ANTIPHON_TRACING"),
+        ("ANTIPHON_PORT", "--port"),
+        ("ANTIPHON_BUS__URLS", "broker"),
+    ],
+)
+def test_up_refuses_settings_that_no_service_would_take(
+    started: list[StackConfig], monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
+    monkeypatch.setenv(name, "1")
+    result = runner.invoke(app, ["up"], env={"COLUMNS": "300"})
+    assert result.exit_code == 2
+    assert name in result.output
+    assert told in result.output
+    assert started == []
 
 
 def test_up_runs_the_default_stack(started: list[StackConfig]) -> None:

@@ -163,8 +163,11 @@ async def test_a_store_belongs_to_one_stack_at_a_time(broker: LocalStack) -> Non
 
 
 def test_ctrl_c_stops_the_command_and_leaves_nothing(services: Path) -> None:
+    # Settings in the environment are for the services: those of the tests' runner are not.
+    environ = {name: v for name, v in os.environ.items() if not name.startswith("ANTIPHON_")}
     with subprocess.Popen(
         [sys.executable, "-m", "antiphon", "up", "--port", "0", "--engine", "fake"],
+        env=environ,
         stdout=subprocess.PIPE,
         text=True,
     ) as up:

@@ -200,7 +200,7 @@ class _Environment(EnvSettingsSource):
 
     def __init__(self, settings_cls: type[BaseSettings], variables: Mapping[str, str]) -> None:
         self._variables = {
-            name: value for name, value in variables.items() if not _is_service_link(name, value)
+            name: value for name, value in variables.items() if not is_service_link(name, value)
         }
         super().__init__(settings_cls)
 
@@ -223,7 +223,8 @@ def _listed(value: Any) -> Any:
     return value
 
 
-def _is_service_link(name: str, value: str) -> bool:
+def is_service_link(name: str, value: str) -> bool:
+    """Whether Kubernetes made this variable, for a Service that happens to have our name."""
     if not _SERVICE_LINK.search(name):
         return False
     return "_SERVICE_" in name or value.startswith(("tcp://", "udp://")) or "_TCP" in name

@@ -53,6 +53,7 @@ class Tenant(BaseModel):
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = "0" * 64
     weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
     streams: Annotated[int, Field(ge=1)] | None = None
+    sockets: Annotated[int, Field(ge=1)] | None = None
     requests_per_minute: Annotated[float, Field(gt=0)] | None = None
     characters_per_minute: Annotated[float, Field(gt=0)] | None = None
     text_seconds: Annotated[float, Field(gt=0)] | None = None
@@ -90,6 +91,7 @@ class KeyRing:
         sha256 = "9f86d0..."            # printf %s "$KEY" | sha256sum
         weight = 2.0
         streams = 20
+        sockets = 50                    # open at once at one gateway
         requests_per_minute = 600
         characters_per_minute = 60000
         text_seconds = 1800             # for the whole of a text that is sent piece by piece
@@ -112,6 +114,18 @@ class KeyRing:
         if len(set(hashes)) != len(hashes) or not hashes:
             raise KeysError(f"{path}: every tenant needs a sha256 of its own")
         return cls(parsed.keys, required=True)
+
+    def most_sockets(self, tenant: str, otherwise: int) -> int | None:
+        """How many the tenant may hold open here; None: no limit, as where no keys are needed."""
+        if not self.required:
+            return None
+        known = self.tenants.get(tenant)
+        return otherwise if known is None or known.sockets is None else known.sockets
+
+    def require(self, name: str, who: str) -> None:
+        """There is a tenant of this name, as `who` says; raises KeysError."""
+        if name not in self.tenants:
+            raise KeysError(f"{who}: there is no key '{name}' in the keys file")
 
     def identify(self, authorization: str | None) -> str:
         """The tenant's name for an Authorization header; raises InvalidApiKey."""

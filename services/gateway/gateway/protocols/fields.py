@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
 
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
+from gateway.protocols.shared.sifter import Json
 from gateway.requests.wishes import Wishes
 from ttscommon.wire.messages import MAX_TEXT_CHARS, Sampling
 
@@ -17,6 +25,14 @@ Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=64)]
 RequestId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
 Token: TypeAlias = Annotated[str, Field(max_length=128)]
 Position: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
+
+
+def _restored(value: str, info: ValidationInfo) -> str:
+    return info.context.restore(value) if isinstance(info.context, Json) else value
+
+
+# Was laid aside, if it came in something large.
+Recording: TypeAlias = Annotated[str, AfterValidator(_restored)]
 
 
 class StrictMessage(BaseModel):
@@ -51,7 +67,7 @@ class WishFields(BaseModel):
     instructions: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] | None = None
     task_type: Literal["CustomVoice", "VoiceDesign", "Base"] | None = None
     non_streaming_mode: bool | None = None
-    ref_audio: str | None = None
+    ref_audio: Recording | None = None
     ref_text: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] | None = None
     x_vector_only_mode: bool | None = None
     temperature: Temperature | None = None

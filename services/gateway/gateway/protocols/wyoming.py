@@ -1,4 +1,7 @@
-"""Wyoming, the socket protocol of Home Assistant: JSON lines and bytes over TCP, without keys."""
+"""Wyoming, the socket protocol of Home Assistant: JSON lines and bytes over TCP, without keys.
+
+Its clients speak as one tenant, which the settings name where keys are needed.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import msgspec
 import structlog
 
 from gateway import errors
+from gateway.admission import ANONYMOUS
 from gateway.audio import AudioFormat, Outbox, Piece
 from gateway.errors import MessageTooBig, TooManyContexts
 from gateway.protocols.shared.utterance import Utterance
@@ -159,7 +163,8 @@ class WyomingSession:
         voice = name if isinstance(name, str) and name else DEFAULT
         if len(self._speaking) >= self._context.settings.max_queued_requests:
             raise TooManyContexts("too many texts wait already")
-        spec = await self._context.spec(voice=voice, names="any")
+        tenant = self._context.settings.wyoming_tenant or ANONYMOUS
+        spec = await self._context.spec(tenant, voice=voice, names="any")
         frames = _Frames(self, spec.sample_rate, streamed=streamed)
         utterance = Utterance(self._context, spec, AudioFormat(), self._outbox, frames)
         self._speaking.add(utterance)

@@ -104,7 +104,7 @@ class GatewayContext:
             return None
         alone = bool(wishes.x_vector_only_mode)
         if wishes.ref_audio:
-            data = recording(wishes.ref_audio)
+            data = await recording(wishes.ref_audio)
             return await self.voices.passing(tenant, data, wishes.ref_text or "", alone=alone)
         if not voice.id:
             raise BadRequest(

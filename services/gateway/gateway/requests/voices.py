@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import secrets
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -19,12 +20,18 @@ import structlog
 from gateway.errors import QuotaExceeded, VoiceExists
 from ttscommon.bus import Bus
 from ttscommon.cluster.references import References, recording_key
-from ttscommon.sound.recordings import BadRecording, NoDecoder, read_recording
+from ttscommon.sound.recordings import MOST_S, BadRecording, NoDecoder, read_recording
 from ttscommon.wire import subjects
-from ttscommon.wire.errors import BadRequest, UnknownVoice
+from ttscommon.wire.errors import AntiphonError, BadRequest, BusUnavailable, UnknownVoice
 from ttscommon.wire.messages import Reference
 
 _OWNER_CHARACTERS: Final = 16
+# Twice as fast as anybody speaks, in any script.
+_MOST_CHARS_A_SECOND: Final = 40
+_LEAST_CHARS: Final = 40
+# A replica of the broker has a new record within milliseconds.
+_SEEN_S: Final = 5.0
+_LOOK_S: Final = 0.02
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 log_ = structlog.get_logger(__name__)
@@ -41,8 +48,13 @@ class StoredVoice(msgspec.Struct, frozen=True):
     created_unix_s: float
 
     def reference(self, *, x_vector_only: bool) -> Reference:
-        """What a request speaks with: without a transcript only the timbre can be cloned."""
+        """What a request speaks with: without a transcript only the timbre can be cloned.
+
+        Raises BadRequest for a transcript that no model has room for.
+        """
         alone = x_vector_only or not self.text
+        if not alone:
+            check_transcript(self.text, self.seconds)
         return Reference(self.recording, "" if alone else self.text, alone, kept=True)
 
 
@@ -70,18 +82,55 @@ class VoiceStore:
                 "a voice needs the statement of consent of whoever speaks in it", param="consent"
             )
         samples, rate = await asyncio.to_thread(read_recording, new.data)
-        held = await self.of(tenant)
-        if len(held) >= self._quota:
-            raise QuotaExceeded(f"a key can keep {self._quota} voices", param="name")
-        key = recording_key(tenant, new.data)
-        voice = StoredVoice(new.name, key, new.text, new.consent, len(samples) / rate, time.time())
+        seconds = len(samples) / rate
+        check_transcript(new.text, seconds)
+        await self._require_room(tenant)
+        # A recording of its own, also where another voice has the same: what is deleted with one
+        # voice is never another's, whichever gateways do it at once.
+        digest = await asyncio.to_thread(recording_key, tenant, new.data)
+        key = f"{digest}-{secrets.token_hex(8)}"
+        voice = StoredVoice(new.name, key, new.text, new.consent, seconds, time.time())
         await self._references.keep(key, new.data, kept=True)
-        record = msgspec.json.encode(voice)
-        if not await self._bus.kv.replace(subjects.VOICES, _key(tenant, new.name), record, 0):
-            if all(voice.recording != key for voice in await self.of(tenant)):
-                await self._references.forget(key)
-            raise VoiceExists(f"there is a voice '{new.name}' already", param="name")
+        try:
+            await self._record(tenant, voice)
+        except AntiphonError:
+            await self._references.forget(key)
+            raise
         return voice
+
+    async def _record(self, tenant: str, voice: StoredVoice) -> None:
+        """Raises VoiceExists; QuotaExceeded if others were first, at whatever gateway.
+
+        Of the records that a tenant has, the oldest count, and the broker numbers them: however
+        many come at once, each finds the same ones before it.
+        """
+        key, record = _key(tenant, voice.name), msgspec.json.encode(voice)
+        revision = await self._bus.kv.replace(subjects.VOICES, key, record, 0)
+        if revision is None:
+            raise VoiceExists(f"there is a voice '{voice.name}' already", param="name")
+        if await self._before(tenant, key, revision) >= self._quota:
+            await self._bus.kv.delete(subjects.VOICES, key, revision)
+            raise self._full()
+
+    async def _before(self, tenant: str, key: str, revision: int) -> int:
+        """How many records of the tenant are older. Any replica may answer, and lag behind."""
+        until_s = time.monotonic() + _SEEN_S
+        while time.monotonic() < until_s:
+            entries = await self._bus.kv.entries(subjects.VOICES, f"{_owner(tenant)}.>")
+            latest = {entry.key: entry for entry in entries}
+            if key in latest and latest[key].revision >= revision:
+                return sum(e.value is not None and e.revision < revision for e in latest.values())
+            await asyncio.sleep(_LOOK_S)
+        await self._bus.kv.delete(subjects.VOICES, key, revision)
+        raise BusUnavailable("the broker does not show the voice that it stored")
+
+    async def _require_room(self, tenant: str) -> None:
+        """Raises QuotaExceeded before a recording is stored in vain."""
+        if len(await self.of(tenant)) >= self._quota:
+            raise self._full()
+
+    def _full(self) -> QuotaExceeded:
+        return QuotaExceeded(f"a key can keep {self._quota} voices", param="name")
 
     async def of(self, tenant: str) -> list[StoredVoice]:
         """A tenant's voices, by name; raises BusUnavailable."""
@@ -92,25 +141,51 @@ class VoiceStore:
         """Raises UnknownVoice, also for a voice of another tenant; BusUnavailable."""
         record = await self._bus.kv.get(subjects.VOICES, _key(tenant, name))
         if record is None:
-            raise UnknownVoice(f"there is no voice '{name}'", param="voice")
+            raise _unknown(name)
         return _parsed(record)
 
     async def delete(self, tenant: str, name: str) -> None:
         """Remove a voice and all that was made of it; raises UnknownVoice, BusUnavailable."""
-        voice = await self.get(tenant, name)
-        await self._bus.kv.delete(subjects.VOICES, _key(tenant, name))
+        entry = await self._bus.kv.entry(subjects.VOICES, _key(tenant, name))
+        if entry.value is None:
+            raise _unknown(name)
+        voice = _parsed(entry.value)
+        if not await self._bus.kv.delete(subjects.VOICES, entry.key, entry.revision):
+            raise _unknown(name)  # somebody else was first
+        # Voices that were made before every one had a recording of its own may share one.
         if all(other.recording != voice.recording for other in await self.of(tenant)):
             await self._references.forget(voice.recording)
 
     async def passing(self, tenant: str, data: bytes, text: str, *, alone: bool) -> Reference:
         """A recording that came with a request; raises BadRecording, BusUnavailable."""
+        seconds = MOST_S
         try:
-            await asyncio.to_thread(read_recording, data)
+            samples, rate = await asyncio.to_thread(read_recording, data)
+            seconds = len(samples) / rate
         except NoDecoder:
             log_.debug("voices.unchecked")  # the talker will look
-        key = recording_key(tenant, data)
+        check_transcript(text, seconds)
+        key = await asyncio.to_thread(recording_key, tenant, data)
         await self._references.keep(key, data, kept=False)
         return Reference(key, "" if alone else text, alone)
+
+
+def check_transcript(text: str, seconds: float) -> None:
+    """Raises BadRequest for more text than can be said in a recording of `seconds`.
+
+    A model reads it beside what it is to speak, and has no room for more.
+    """
+    most = int(_LEAST_CHARS + seconds * _MOST_CHARS_A_SECOND)
+    if len(text) > most:
+        raise BadRequest(
+            f"ref_text has {len(text)} characters, and at most {most} can be said in a recording of"
+            f" {seconds:.1f} s: send only the words that are spoken in it",
+            param="ref_text",
+        )
+
+
+def _unknown(name: str) -> UnknownVoice:
+    return UnknownVoice(f"there is no voice '{name}'", param="voice")
 
 
 def _owner(tenant: str) -> str:
@@ -119,7 +194,7 @@ def _owner(tenant: str) -> str:
 
 def _key(tenant: str, name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise UnknownVoice(f"there is no voice '{name[:64]}'", param="voice")
+        raise _unknown(name[:64])
     return f"{_owner(tenant)}.{name}"
 
 

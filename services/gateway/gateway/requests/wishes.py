@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import asyncio
 import binascii
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
@@ -17,6 +17,7 @@ from ttscommon.wire.replicas import Model, Voice
 
 # Without them a text is spoken in another way; without any of the others, as somebody else.
 _DROPPABLE: Final = ("instructions", "language", "non_streaming_mode")
+_SLICE_CHARS: Final = 1 << 16  # whole groups of four
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,31 @@ def _primary(language: str) -> str:
     return language.split("-")[0].lower()
 
 
-def recording(given: str) -> bytes:
-    """The bytes of a `ref_audio`: base64, or a data URL of it; raises BadRecording."""
+async def recording(given: str) -> bytes:
+    """The bytes of a `ref_audio`: base64, or a data URL of it; raises BadRecording.
+
+    Other requests go on between its slices.
+    """
     if given.startswith(("http://", "https://", "file:")):
         raise BadRecording("ref_audio must hold the recording itself: addresses are not fetched")
-    head, comma, rest = given.partition(",")
     if given.startswith("data:"):
+        head, comma, given = given.partition(",")
         if not comma or not head.endswith(";base64"):
             raise BadRecording("a data URL in ref_audio must be base64")
-        given = rest
     if len(given) * 3 // 4 > MOST_BYTES:
         raise BadRecording(f"the recording is over {MOST_BYTES >> 20} MB")
+    data = bytearray()
+    for start in range(0, len(given), _SLICE_CHARS):
+        end = start + _SLICE_CHARS
+        data += _decoded(given[start:end], last=end >= len(given))
+        await asyncio.sleep(0)
+    return bytes(data)
+
+
+def _decoded(part: str, *, last: bool) -> bytes:
+    if not last and part.endswith("="):
+        raise BadRecording("ref_audio is not base64")
     try:
-        return base64.b64decode(given, validate=True)
+        return binascii.a2b_base64(part, strict_mode=True)
     except (binascii.Error, ValueError) as error:
         raise BadRecording("ref_audio is not base64") from error

@@ -8,13 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import InvalidJson
-from gateway.protocols.native.messages import InputText, SessionConfig, parse_message
+from gateway.protocols.native.messages import (
+    ClientMessage,
+    InputText,
+    SessionConfig,
+    parse_message,
+)
+from gateway.protocols.shared.sifter import Json
 from ttscommon.wire.errors import BadRequest
 
 
+def parsed(message: str) -> ClientMessage:
+    return parse_message(Json(message.encode()))
+
+
 def test_messages_are_told_apart_by_type() -> None:
-    assert isinstance(parse_message('{"type": "session.config", "voice": "slt"}'), SessionConfig)
-    assert isinstance(parse_message('{"type": "input.text", "text": "x"}'), InputText)
+    assert isinstance(parsed('{"type": "session.config", "voice": "slt"}'), SessionConfig)
+    assert isinstance(parsed('{"type": "input.text", "text": "x"}'), InputText)
 
 
 @pytest.mark.parametrize(
@@ -28,14 +38,14 @@ def test_messages_are_told_apart_by_type() -> None:
 )
 def test_a_wrong_message_names_its_field(message: str, param: str) -> None:
     with pytest.raises(BadRequest) as caught:
-        parse_message(message)
+        parsed(message)
     assert caught.value.param == param
 
 
 @pytest.mark.parametrize("message", ["", "{", "[]", "null", "3", '"x"'])
 def test_what_is_no_object_is_invalid_json(message: str) -> None:
     with pytest.raises(InvalidJson):
-        parse_message(message)
+        parsed(message)
 
 
 @given(
@@ -46,4 +56,4 @@ def test_what_is_no_object_is_invalid_json(message: str) -> None:
 )
 def test_no_json_escapes_as_anything_but_a_bad_request(value: Any) -> None:
     with pytest.raises(BadRequest):
-        parse_message(json.dumps(value))
+        parsed(json.dumps(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from antiphon.stack import LocalStack
 from gateway.errors import QuotaExceeded, VoiceExists
-from gateway.requests.voices import NewVoice, VoiceStore
+from gateway.requests.voices import NewVoice, StoredVoice, VoiceStore
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.bus import Bus
 from ttscommon.cluster.references import References
@@ -135,3 +136,42 @@ async def test_a_recording_that_comes_with_a_request_is_kept_apart(bus: Bus) -> 
     assert await References(bus).derived(resolved)
     assert await bus.kv.all(subjects.DERIVED) == {}
     assert await store.of("acme") == []
+
+
+async def test_a_voice_keeps_its_recording_whatever_happens_to_its_twins(bus: Bus) -> None:
+    stores = [VoiceStore(bus, 100) for _ in range(2)]
+    for round_ in range(8):
+        await stores[0].add("acme", new("first"))
+        twin = f"twin-{round_}"
+        await asyncio.gather(stores[0].delete("acme", "first"), stores[1].add("acme", new(twin)))
+        kept = await stores[0].get("acme", twin)
+        assert await bus.objects.get(subjects.RECORDINGS, kept.recording) == TONE
+
+
+async def test_a_quota_holds_however_many_voices_come_at_once(bus: Bus) -> None:
+    stores = [VoiceStore(bus, QUOTA) for _ in range(4)]
+    adding = [stores[n % 4].add("acme", new(f"v{n}")) for n in range(12)]
+    made = await asyncio.gather(*adding, return_exceptions=True)
+    assert sum(not isinstance(one, BaseException) for one in made) == QUOTA
+    assert all(isinstance(one, StoredVoice | QuotaExceeded) for one in made)
+    kept = await stores[0].of("acme")
+    assert len(kept) == QUOTA
+    store = await bus.kv.all(subjects.VOICES)
+    assert len(store) == QUOTA
+    for voice in kept:
+        assert await bus.objects.has(subjects.RECORDINGS, voice.recording)
+
+
+async def test_more_text_than_a_recording_can_hold_is_refused_with_what_to_change(bus: Bus) -> None:
+    store = VoiceStore(bus, QUOTA)
+    long = NewVoice("long", TONE, "I agree.", "word " * 4000)
+    with pytest.raises(BadRequest, match=r"at most 100 .* 1\.5 s: send only") as told:
+        await store.add("acme", long)
+    assert told.value.param == "ref_text"
+    with pytest.raises(BadRequest, match="ref_text"):
+        await store.passing("acme", TONE, long.text, alone=False)
+    assert await store.of("acme") == []
+    old = StoredVoice("old", "key", long.text, "I agree.", 1.5, 0.0)
+    with pytest.raises(BadRequest, match="ref_text"):
+        old.reference(x_vector_only=False)
+    assert old.reference(x_vector_only=True).x_vector_only

@@ -17,7 +17,7 @@ from gateway.protocols.cartesia.fields import (
     spec_of,
     word_timestamps,
 )
-from gateway.protocols.shared.context import Context, chosen_headers, read_body
+from gateway.protocols.shared.context import Context, chosen_headers, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
@@ -62,7 +62,7 @@ def event(content: Mapping[str, Any]) -> bytes:
 async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
     tenant = tenant_of(context, request)
-    wish = parse(await read_body(request, context.settings.max_body_bytes))
+    wish = parse((await read_json(request, context.settings)).data)
     text = context.whole(wish.transcript)
     spec = await spec_of(context, tenant, wish)
     spoken = context.speak(spec, text, request.state.request_id)
@@ -74,7 +74,7 @@ async def speak(request: Request, context: Context) -> Response:
 async def stream(request: Request, context: Context) -> Response:
     """Bare samples and word times, as they are made."""
     tenant = tenant_of(context, request)
-    wish = parse(await read_body(request, context.settings.max_body_bytes))
+    wish = parse((await read_json(request, context.settings)).data)
     text = context.whole(wish.transcript)
     spec = await spec_of(context, tenant, wish)
     request_id = request.state.request_id

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from gateway.audio.encoders import ready
 from gateway.protocols.deepgram.fields import error_shape, parse_body, parse_query, spec_of
-from gateway.protocols.shared.context import Context, chosen_headers, read_body
+from gateway.protocols.shared.context import Context, chosen_headers, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
@@ -25,7 +25,7 @@ async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
     tenant = tenant_of(context, request)
     query = parse_query(request.query_params)
-    body = parse_body(await read_body(request, context.settings.max_body_bytes))
+    body = parse_body((await read_json(request, context.settings)).data)
     audio = query.audio(_ENCODING, _CONTAINER)
     ready(audio)
     text = context.whole(body.text)

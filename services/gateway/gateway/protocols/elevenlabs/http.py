@@ -16,7 +16,7 @@ from gateway.protocols.elevenlabs.fields import (
     parse_body,
     parse_format,
 )
-from gateway.protocols.shared.context import Context, chosen_headers, read_body
+from gateway.protocols.shared.context import Context, chosen_headers, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import Framing, SpeechResponse
 from gateway.protocols.shared.shapes import shaped
@@ -121,7 +121,7 @@ async def _speak(
     streamed: bool = True,
 ) -> Response:
     tenant = tenant_of(context, request)
-    body = parse_body(await read_body(request, context.settings.max_body_bytes))
+    body = parse_body((await read_json(request, context.settings)).data)
     audio, rate = parse_format(output_format)
     text = context.whole(body.text)
     spec = await context.spec(

@@ -12,6 +12,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from gateway.audio import Outbox
 from gateway.errors import BinaryMessage, MessageTooBig
 from gateway.protocols.native.tuning import SessionTuning
+from gateway.protocols.shared.sifter import Json, sifted
 from gateway.settings import GatewaySettings
 from ttscommon.process.tasks import stop
 
@@ -25,6 +26,7 @@ class Connection:
         self.outbox = Outbox(settings.send_buffer_bytes, settings.slow_client_timeout_s)
         self._socket = socket
         self._max_message_bytes = settings.max_message_bytes
+        self._max_recording_bytes = settings.max_recording_bytes
         self._tuning = tuning
 
     async def accept(self) -> None:
@@ -38,15 +40,21 @@ class Connection:
             raise WebSocketDisconnect(frame.get("code", 1005))
         return frame
 
-    def text_of(self, frame: Mapping[str, Any]) -> str:
-        """A frame's text; raises BinaryMessage, MessageTooBig."""
+    async def json_of(self, frame: Mapping[str, Any]) -> Json:
+        """A frame's JSON; raises BinaryMessage, MessageTooBig, and what `sifted` raises."""
         text = frame.get("text")
         if text is None:
             raise BinaryMessage("messages are JSON text; binary frames are for audio only")
+        data = text.encode()
         limit = self._max_message_bytes
-        if len(text) > limit or (not text.isascii() and len(text.encode()) > limit):
-            raise MessageTooBig(f"the message is over {limit} bytes")
-        return str(text)
+        if len(data) <= limit:
+            return await sifted(data)
+        if len(data) > self._max_recording_bytes:
+            raise MessageTooBig(f"the message is over {self._max_recording_bytes} bytes")
+        message = await sifted(data)
+        if len(message.data) > limit:
+            raise MessageTooBig(f"the message is over {limit} bytes besides its recording")
+        return message
 
     async def send(self) -> None:
         """Send what is in the outbox, until it is finished; raises WebSocketDisconnect."""

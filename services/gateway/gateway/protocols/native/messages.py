@@ -20,6 +20,7 @@ from gateway.protocols.fields import (
     Token,
     WishFields,
 )
+from gateway.protocols.shared.sifter import Json
 from gateway.requests import DEFAULT, IncrementalText
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.pieces import Alphabet, Phones
@@ -153,10 +154,10 @@ def write(text: IncrementalText, message: InputMessage) -> None:
             text.pause(seconds)
 
 
-def parse_message(data: str) -> ClientMessage:
+def parse_message(given: Json) -> ClientMessage:
     """Raises BadRequest; InvalidJson when it is no JSON object at all."""
     try:
-        return _client_message.validate_json(data)
+        return _client_message.validate_json(given.data, context=given)
     except ValidationError as error:
         failure = errors.from_validation(error, tagged=True)
         if isinstance(failure, InvalidJson):

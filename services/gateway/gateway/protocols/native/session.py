@@ -93,7 +93,7 @@ class Session:
             frame = await self._connection.receive()
             self._touched_s = time.monotonic()
             try:
-                await self._dialogue.take(parse_message(self._connection.text_of(frame)))
+                await self._dialogue.take(parse_message(await self._connection.json_of(frame)))
             except AntiphonError as error:
                 if errors.edge(error).close is not None:
                     raise

@@ -12,6 +12,7 @@ from gateway.audio import AudioFormat
 from gateway.audio.encoders import ready
 from gateway.errors import Unsupported
 from gateway.protocols.fields import LenientMessage, Name, SampleRate, Seed, Speed, WishFields
+from gateway.protocols.shared.sifter import Json
 from gateway.requests import DEFAULT
 
 # Bare samples in this shape mean 24 kHz: clients have the number built in.
@@ -65,9 +66,9 @@ def format_named(response_format: str) -> AudioFormat:
     return found
 
 
-def parse_body(data: bytes) -> SpeechBody:
+def parse_body(body: Json) -> SpeechBody:
     """Raises BadRequest."""
     try:
-        return SpeechBody.model_validate_json(data)
+        return SpeechBody.model_validate_json(body.data, context=body)
     except ValidationError as error:
         raise errors.from_validation(error) from error

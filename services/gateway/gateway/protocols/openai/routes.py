@@ -15,7 +15,7 @@ from gateway.protocols.openai import lists, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
 from gateway.protocols.openai.events import SpeechEvents
 from gateway.protocols.openai.lists import model_card
-from gateway.protocols.shared.context import Context, chosen_headers, read_body
+from gateway.protocols.shared.context import Context, chosen_headers, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import TOKEN_HEADER, SpeechResponse
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
@@ -41,7 +41,7 @@ async def models(request: Request, context: Context) -> Response:
 async def speech(request: Request, context: Context) -> Response:
     """Speak a text; see docs/protocol.md."""
     tenant = tenant_of(context, request)
-    body = parse_body(await read_body(request, context.settings.max_body_bytes))
+    body = parse_body(await read_json(request, context.settings))
     audio = body.audio
     text = context.whole(body.input)
     spec = await _spec(context, tenant, body)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
-from gateway.errors import MessageTooBig
+from gateway.errors import MessageTooBig, WrongContentType
+from gateway.protocols.shared.sifter import Gathering, Json
 from gateway.requests import GatewayContext, SpeechSpec
+from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import BadRequest
 
 
@@ -20,17 +23,38 @@ def context_of(connection: HTTPConnection) -> GatewayContext:
 Context: TypeAlias = Annotated[GatewayContext, Depends(context_of)]
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """Raises MessageTooBig before more than `limit` bytes are held; BadRequest if it is cut off."""
-    parts = bytearray()
+async def chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """The body as it comes; raises MessageTooBig, and BadRequest if it is cut off."""
+    size = 0
     try:
         async for part in request.stream():
-            parts += part
-            if len(parts) > limit:
+            size += len(part)
+            if size > limit:
                 raise MessageTooBig(f"the body is over {limit} bytes")
+            yield part
     except ClientDisconnect as gone:
         raise BadRequest("the connection ended within the body") from gone
-    return bytes(parts)
+
+
+async def read_json(request: Request, settings: GatewaySettings, limit: int | None = None) -> Json:
+    """A body that says it is JSON, ready to be parsed.
+
+    A web page can make any browser post text and forms wherever it likes, but not JSON. Raises
+    WrongContentType, MessageTooBig, BadRequest, and what `Sifter.feed` raises.
+    """
+    if not (settings.any_content_type or _is_json(request.headers.get("content-type", ""))):
+        raise WrongContentType("the body must be JSON: send 'Content-Type: application/json'")
+    gathering = Gathering()
+    async for chunk in chunks(request, limit or settings.max_body_bytes):
+        await gathering.add(chunk)
+    return gathering.json()
+
+
+def _is_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == "application/json" or (
+        kind.startswith("application/") and kind.endswith("+json")
+    )
 
 
 def chosen_headers(spec: SpeechSpec) -> dict[str, str]:

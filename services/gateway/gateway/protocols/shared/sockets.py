@@ -18,6 +18,7 @@ from gateway.audio import Outbox
 from gateway.errors import Draining, IdleTimeout, InvalidJson, MessageTooBig, SynthesisFailed
 from gateway.protocols.shared.credentials import subprotocol_of
 from gateway.protocols.shared.shapes import ErrorShape
+from gateway.protocols.shared.sifter import sifted
 from gateway.protocols.shared.utterance import Utterance
 from gateway.requests import GatewayContext, new_request_id
 from ttscommon.process.tasks import stop
@@ -163,20 +164,20 @@ class VendorSession(ABC):
             self._touched_s = time.monotonic()
             message: Mapping[str, Any] = {}
             try:
-                message = self._parse(received)
+                message = await self._parse(received)
                 await self.take(message)
             except AntiphonError as error:
                 if errors.edge(error).close is not None:
                     raise
                 self.refused(error, message)
 
-    def _parse(self, received: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _parse(self, received: Mapping[str, Any]) -> Mapping[str, Any]:
         text = received.get("text") or (received.get("bytes") or b"").decode("utf-8", "replace")
         if len(text) > self.settings.max_message_bytes:
             raise MessageTooBig(f"the message is over {self.settings.max_message_bytes} bytes")
         try:
             # Strict: half a surrogate pair could not be sent on, nor told back.
-            message = msgspec.json.decode(text)
+            message = msgspec.json.decode((await sifted(text.encode())).data)
         except (msgspec.DecodeError, RecursionError) as error:
             raise InvalidJson("a message must be a JSON object") from error
         if not isinstance(message, dict):

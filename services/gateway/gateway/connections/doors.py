@@ -1,0 +1,128 @@
+"""Who may come in: the origin of web pages, the host they believe to talk to, and how many at once.
+
+A browser sends what any page tells it to, to any address it can reach, this machine included. It
+says which page: `Origin`. A page whose own name points to this machine (DNS rebinding) has the same
+origin, but its name is in `Host`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.connections.places import Places
+from gateway.errors import ForeignHost, ForeignOrigin
+from gateway.settings import GatewaySettings
+from ttscommon.wire.errors import AntiphonError
+
+Refuse: TypeAlias = Callable[[HTTPConnection, AntiphonError, Receive, Send], Awaitable[None]]
+
+_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+_HARMLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_ALL: Final = "*"
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Doors:
+    """ASGI middleware. What it refuses is told by `refuse`, and reaches no protocol."""
+
+    def __init__(self, app: ASGIApp, settings: GatewaySettings, refuse: Refuse) -> None:
+        self._app = app
+        self._refuse = refuse
+        self._origins = frozenset(settings.cors_origins)
+        self._hosts = _hosts(settings)
+        self._places = Places()
+        # Behind a proxy that is not known, all clients would have one address.
+        self._most = settings.max_connections_per_address if settings.trusted_proxies else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        address = _address(scope)
+        try:
+            self._check(scope)
+            self._places.take(address, self._most, "this address")
+        except AntiphonError as error:
+            await self._refuse(HTTPConnection(scope), error, receive, send)
+            return
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._places.leave(address)
+
+    def _check(self, scope: Scope) -> None:
+        """Raises ForeignHost, ForeignOrigin."""
+        host, origin = _named(scope)
+        if self._hosts is not None and _name(host) not in self._hosts:
+            raise ForeignHost(
+                "this gateway does not go by the name in 'Host'; see ANTIPHON_ALLOWED_HOSTS"
+            )
+        if origin is None or scope.get("method") in _HARMLESS or _ALL in self._origins:
+            return
+        if origin not in self._origins and not _same(origin, host):
+            raise ForeignOrigin(
+                "web pages of this origin may not call here; see ANTIPHON_CORS_ORIGINS"
+            )
+
+
+def _named(scope: Scope) -> tuple[str, str | None]:
+    """`Host` and `Origin`; the first of each."""
+    host, origin = "", None
+    for name, value in reversed(scope["headers"]):
+        if name == b"host":
+            host = value.decode("latin-1")
+        elif name == b"origin":
+            origin = value.decode("latin-1")
+    return host, origin
+
+
+def _address(scope: Scope) -> str:
+    """The client's, as trusted proxies tell it."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _hosts(settings: GatewaySettings) -> frozenset[str] | None:
+    """The names that are answered to; None: any.
+
+    Where only this machine can connect, only its own names are meant.
+    """
+    given = settings.allowed_hosts or (_LOOPBACK_NAMES if _loopback(settings.host) else (_ALL,))
+    return None if _ALL in given else frozenset(name.lower() for name in given)
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _name(host: str) -> str:
+    """A `Host` without its port."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()
+
+
+def _same(origin: str, host: str) -> bool:
+    """Whether a page of `origin` came from `host`. A proxy may have taken the encryption away."""
+    try:
+        parts = urlsplit(origin)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return False
+    if parts.scheme not in _PORTS or not parts.hostname:
+        return False
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return name == _name(host) and str(port) == _port(host, parts.scheme)
+
+
+def _port(host: str, scheme: str) -> str:
+    name = _name(host)
+    return host[len(name) + 1 :] or str(_PORTS[scheme])

@@ -1,0 +1,160 @@
+"""JSON of any size, taken in slices: recordings are laid aside, and what is left is small.
+
+A parser holds the event loop until it is done. Megabytes of brackets take it a tenth of a second,
+megabytes of text some milliseconds. No request needs them but for a recording, which is one string.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from typing import Final
+
+from gateway.errors import MessageTooBig
+from gateway.protocols.shared.pacing import Pace, slices
+from ttscommon.wire.errors import BadRequest, TextTooLong
+from ttscommon.wire.messages import MAX_TEXT_CHARS
+
+# Parsed at once in well under a millisecond, whatever is in it.
+SMALL_BYTES: Final = 32 << 10
+
+# A character is twelve bytes at most (two escapes).
+_MOST_STRING: Final = 12 * MAX_TEXT_CHARS
+_MOST_BYTES: Final = 3 * _MOST_STRING
+_MOST_TOKENS: Final = 10_000
+_MOST_RECORDINGS: Final = 4
+
+_IN_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_RECORDING: Final = re.compile(rb'"(?:ref_audio|audio_sample)"\s{0,8}:\s{0,8}"$')
+_LONGEST_NAME: Final = 64
+
+
+class Sifter:
+    """`feed` it everything, then `finish`; afterwards `small` is JSON with names for recordings."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._aside: bytearray | None = None
+        self._recordings: dict[str, bytearray] = {}
+        self._carried = b""
+        self._tokens = 0
+        self._in_string = False
+        self._string_bytes = 0
+
+    @property
+    def small(self) -> bytes:
+        return bytes(self._kept)
+
+    def feed(self, data: bytes) -> None:
+        """Take a slice; raises BadRequest, TextTooLong, MessageTooBig."""
+        data, self._carried, at = self._carried + data, b"", 0
+        while at < len(data):
+            at = self._string(data, at) if self._in_string else self._structure(data, at)
+        if len(self._kept) > _MOST_BYTES:
+            raise MessageTooBig(f"the JSON is over {_MOST_BYTES} bytes besides recordings")
+
+    def finish(self) -> None:
+        """The JSON is complete."""
+        self._kept += self._carried
+
+    def restore(self, text: str) -> str:
+        """The recording that `text` stands for, or `text`."""
+        found = self._recordings.get(text)
+        if found is None:
+            return text
+        if b"\\" in found:  # PHP escapes slashes
+            found = found.replace(b"\\/", b"/")
+        return found.decode("ascii", "replace")
+
+    def _structure(self, data: bytes, at: int) -> int:
+        """Up to the next string, which is entered."""
+        quote = data.find(b'"', at)
+        end = len(data) if quote < 0 else quote + 1
+        part = data[at:end]
+        self._kept += part
+        self._tokens += sum(map(part.count, (b"[", b"{", b",", b":")))
+        if self._tokens > _MOST_TOKENS:
+            raise BadRequest(f"the JSON has more than {_MOST_TOKENS} values")
+        if quote >= 0:
+            self._enter()
+        return end
+
+    def _enter(self) -> None:
+        self._in_string, self._string_bytes = True, 0
+        if _RECORDING.search(self._kept[-_LONGEST_NAME:]) is None:
+            return
+        if len(self._recordings) == _MOST_RECORDINGS:
+            raise BadRequest("the JSON has too many recordings")
+        name = f"recording-{secrets.token_hex(8)}"
+        self._aside = self._recordings[name] = bytearray()
+        self._kept += name.encode()
+
+    def _string(self, data: bytes, at: int) -> int:
+        """Up to the end of the string, which is left."""
+        found = _IN_STRING.match(data, at)
+        assert found is not None  # it matches nothing, at the least
+        end = found.end()
+        self._string_bytes += end - at
+        if self._aside is not None:
+            self._aside += data[at:end]
+        elif self._string_bytes > _MOST_STRING:
+            raise TextTooLong(f"no text may have more than {MAX_TEXT_CHARS} characters")
+        else:
+            self._kept += data[at:end]
+        if data[end : end + 1] == b'"':
+            self._in_string, self._aside = False, None
+            self._kept += b'"'
+            return end + 1
+        self._carried = data[end:]  # half an escape
+        return len(data)
+
+
+class Json:
+    """A body or a message, small enough to be parsed at once; `restore` gives recordings back."""
+
+    def __init__(self, data: bytes, sifter: Sifter | None = None) -> None:
+        self.data = data
+        self._sifter = sifter
+
+    def restore(self, text: str) -> str:
+        return text if self._sifter is None else self._sifter.restore(text)
+
+
+class Gathering:
+    """A body that comes in chunks: kept whole while it is small, sifted from then on."""
+
+    def __init__(self) -> None:
+        self._whole = bytearray()
+        self._sifter: Sifter | None = None
+        self._pace = Pace()
+
+    async def add(self, chunk: bytes) -> None:
+        """The loop goes round between slices; raises as `Sifter.feed`."""
+        if self._sifter is None and len(self._whole) + len(chunk) <= SMALL_BYTES:
+            self._whole += chunk
+            return
+        if self._sifter is None:
+            self._sifter = Sifter()
+            await self._sift(self._sifter, bytes(self._whole))
+        await self._sift(self._sifter, chunk)
+
+    def json(self) -> Json:
+        """All of it has come."""
+        if self._sifter is None:
+            return Json(bytes(self._whole))
+        self._sifter.finish()
+        return Json(self._sifter.small, self._sifter)
+
+    async def _sift(self, sifter: Sifter, data: bytes) -> None:
+        for part in slices(data):
+            sifter.feed(part)
+            await self._pace.breathe()
+
+
+async def sifted(data: bytes) -> Json:
+    """What is whole already. Raises as `Sifter.feed`."""
+    if len(data) <= SMALL_BYTES:
+        return Json(data)
+    gathering = Gathering()
+    await gathering.add(data)
+    return gathering.json()

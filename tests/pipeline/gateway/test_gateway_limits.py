@@ -1,0 +1,227 @@
+"""What clients may hold open, for how long, and from which pages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Any, Final
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from gateway.protocols.native import STREAM_PATH
+
+HEAD: Final = b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\n"
+BODY: Final = HEAD + b"content-type: application/json\r\ncontent-length: 100\r\n\r\n"
+
+QUICK: Final = {"head_timeout_s": 0.4, "body_timeout_s": 0.4}
+
+
+async def opened(stand: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", int(stand.url.rpartition(":")[2]))
+
+
+async def dripped(writer: asyncio.StreamWriter) -> None:
+    """A byte now and then, as slow as a client that wants to stay."""
+    with contextlib.suppress(OSError):
+        while not writer.is_closing():
+            writer.write(b"a")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("settings", [QUICK], indirect=True)
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", HEAD + b"x: y", BODY, BODY + b'{"input": '])
+@pytest.mark.parametrize("drips", [False, True])
+async def test_a_request_that_does_not_arrive_in_time_ends_its_connection(
+    stand: Any, sent: bytes, drips: bool
+) -> None:
+    reader, writer = await opened(stand)
+    writer.write(sent)
+    dripping = asyncio.create_task(dripped(writer)) if drips else None
+    try:
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionResetError):
+                answer = await reader.read()
+                # What is no HTTP any more is told so at once.
+                assert answer[:12] in (b"", b"HTTP/1.1 408", b"HTTP/1.1 400")
+                assert answer or not sent
+    finally:
+        if dripping is not None:
+            dripping.cancel()
+        writer.transport.abort()
+    async with asyncio.timeout(5):
+        while stand.http_server.server_state.connections:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("settings", [QUICK], indirect=True)
+async def test_a_request_that_was_sent_may_take_its_time(stand: Any, talk: Any) -> None:
+    gate = asyncio.Event()
+
+    async def slow(performance: Any) -> None:
+        await gate.wait()
+        await talk.recite(performance)
+
+    stand.stage.script = slow
+    asked = asyncio.create_task(stand.http.post("/v1/audio/speech", json={"input": "Take it."}))
+    await asyncio.sleep(1.5)  # longer than the deadlines, which look twice a second
+    assert not asked.done()
+    gate.set()
+    assert (await asked).status_code == 200
+
+
+@pytest.mark.parametrize("settings", [{"max_connections": 3}], indirect=True)
+async def test_more_connections_than_there_may_be_are_refused_at_once(stand: Any) -> None:
+    held = [await opened(stand) for _ in range(3)]
+    for _, writer in held:
+        writer.write(HEAD)
+    async with asyncio.timeout(5):
+        while len(stand.http_server.server_state.connections) < 3:
+            await asyncio.sleep(0.01)
+    reader, writer = await opened(stand)
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 503")
+    assert b"retry-after" in answer
+    for _, one in [*held, (reader, writer)]:
+        one.transport.abort()
+
+
+@pytest.mark.parametrize("fields", [b"x: " + b"y" * (70 << 10), b"x: y\r\n" * 200 + b"\r\n"])
+async def test_a_head_has_a_limit(stand: Any, fields: bytes) -> None:
+    reader, writer = await opened(stand)
+    writer.write(b"GET / HTTP/1.1\r\n" + fields)
+    async with asyncio.timeout(5):
+        with contextlib.suppress(ConnectionResetError):
+            assert (await reader.read()).startswith(b"HTTP/1.1 431")
+    writer.transport.abort()
+
+
+async def test_pipelined_requests_are_all_answered(stand: Any) -> None:
+    reader, writer = await opened(stand)
+    writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n" * 300)
+    answers = b""
+    async with asyncio.timeout(20):
+        while answers.count(b"HTTP/1.1 200") < 300:
+            answers += await reader.read(1 << 16)
+    writer.transport.abort()
+
+
+async def test_many_messages_in_one_read_are_taken_in_order(stand: Any, talk: Any) -> None:
+    async with stand.session() as socket:
+        for word in range(400):
+            await socket.send(json.dumps({"type": "input.text", "text": f"{word} "}))
+        await talk.send(socket, "input.done")
+        messages = await talk.until(socket, "audio.done")
+    spoken = " ".join(m.get("word", "") for m in messages)
+    assert "error" not in {m["type"] for m in messages}, spoken
+    expected = talk.sound("".join(f"{word} " for word in range(400)).strip(), 0)
+    assert len(talk.pcm(messages)) >= len(expected)
+
+
+@pytest.mark.parametrize("settings", [{"host": "127.0.0.1"}], indirect=True)
+async def test_foreign_pages_reach_nothing_of_a_local_gateway(stand: Any) -> None:
+    foreign = {"origin": "http://evil.example"}
+    answer = await stand.http.post("/v1/audio/speech", json={"input": "x"}, headers=foreign)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "foreign_origin")
+    form = {"name": (None, "a"), "audio_sample": b"x", "consent": (None, "yes")}
+    assert (
+        await stand.http.post("/v1/audio/voices", files=form, headers=foreign)
+    ).status_code == 403
+    rebound = await stand.http.get("/v1/audio/voices", headers={"host": "evil.example:8000"})
+    assert (rebound.status_code, rebound.json()["error"]["code"]) == (421, "foreign_host")
+    for path in (STREAM_PATH, "/v1/text-to-speech/x/stream-input", "/tts/websocket", "/v1/speak"):
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(stand.url.replace("http", "ws") + path, additional_headers=foreign):
+                pass
+        assert refused.value.response.status_code == 403
+    assert stand.stage.jobs == []
+
+
+async def test_the_page_of_the_gateway_itself_may_speak(stand: Any) -> None:
+    page = await stand.http.get("/")
+    assert page.status_code == 200
+    own = {"origin": stand.url}
+    url = stand.url.replace("http", "ws") + STREAM_PATH
+    async with connect(url, additional_headers=own) as socket:
+        await socket.send(json.dumps({"type": "session.config"}))
+        assert json.loads(await socket.recv())["type"] == "session.created"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/audio/speech", "/v1/text-to-speech/x", "/tts/bytes", "/v1/speak", "/v1/audio/voices"],
+)
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
+async def test_json_says_that_it_is_json(stand: Any, path: str, kind: str | None) -> None:
+    headers = {} if kind is None else {"content-type": kind}
+    answer = await stand.http.post(path, content=b'{"input": "Hi", "text": "Hi"}', headers=headers)
+    assert answer.status_code == 415, answer.text
+    assert stand.stage.jobs == []
+
+
+@pytest.mark.parametrize("settings", [{"any_content_type": True}], indirect=True)
+async def test_a_setting_takes_json_that_says_it_is_text(stand: Any) -> None:
+    headers = {"content-type": "text/plain"}
+    answer = await stand.http.post("/v1/audio/speech", content=b'{"input": "Hi"}', headers=headers)
+    assert answer.status_code == 200
+
+
+@pytest.fixture
+def settings(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
+    """`keys` is the text of a keys file."""
+    from gateway.settings import GatewaySettings
+
+    wanted = dict(getattr(request, "param", {}))
+    if keys := wanted.pop("keys", None):
+        (tmp_path / "keys.toml").write_text(keys)
+        wanted["keys_file"] = tmp_path / "keys.toml"
+    return GatewaySettings(**{"port": 0, **wanted})
+
+
+KEYS: Final = (
+    '[keys.small]\nsha256 = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4"\n'
+    "sockets = 2\n"
+)
+
+
+@pytest.mark.parametrize("settings", [{"keys": KEYS}], indirect=True)
+async def test_a_key_holds_as_many_sockets_as_it_may(stand: Any) -> None:
+    url = stand.url.replace("http", "ws") + "/tts/websocket?api_key=hi"
+    async with connect(url), connect(url) as second:
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(url):
+                pass
+        assert refused.value.response.status_code == 429
+        await second.close()
+        async with asyncio.timeout(5):
+            while stand.gateway.places.held("small") > 1:
+                await asyncio.sleep(0.01)
+        async with connect(url):
+            pass
+
+
+BEHIND: Final = {"trusted_proxies": "127.0.0.1", "max_connections_per_address": 1}
+
+
+@pytest.mark.parametrize("settings", [BEHIND], indirect=True)
+async def test_an_address_behind_a_trusted_proxy_holds_as_many_as_it_may(stand: Any) -> None:
+    url = stand.url.replace("http", "ws") + STREAM_PATH
+    one, other = ({"x-forwarded-for": f"192.0.2.{n}"} for n in (1, 2))
+    async with connect(url, additional_headers=one):
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(url, additional_headers=one):
+                pass
+        assert refused.value.response.status_code == 429
+        async with connect(url, additional_headers=other):
+            pass
+
+
+@pytest.mark.parametrize("settings", [{"max_connections_per_address": 1}], indirect=True)
+async def test_without_a_trusted_proxy_no_client_says_its_address(stand: Any) -> None:
+    url = stand.url.replace("http", "ws") + STREAM_PATH
+    async with connect(url), connect(url):
+        pass

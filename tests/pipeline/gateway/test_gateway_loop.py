@@ -1,0 +1,157 @@
+"""No client holds up the event loop. `-s` prints how long each kind of request held it.
+
+The clients are a process of their own. What is measured is the processor time of single callbacks,
+so that a busy machine changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import sys
+import time
+from typing import Any, Final
+
+import pytest
+from websockets.frames import Frame, Opcode
+
+from tests.unit.ttscommon.sound.test_recordings import wav
+
+# What is aimed at is 10 ms, on a machine of its own.
+MOST_S: Final = 0.03
+_SENDER: Final = """
+import socket, sys
+data = sys.stdin.buffer.read()
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
+    s.settimeout(20)
+    got = b""
+    try:
+        if b"upgrade: websocket" in data[:1000]:
+            head, _, data = data.partition(b"\\r\\n\\r\\n")
+            s.sendall(head + b"\\r\\n\\r\\n")
+            while b"\\r\\n\\r\\n" not in got:
+                got += s.recv(65536)
+        s.sendall(data)
+        while len(got) < 1 << 20 and (part := s.recv(65536)):
+            got += part
+    except OSError:
+        pass
+sys.stdout.buffer.write(got.split(b"\\r\\n")[0])
+"""
+
+
+def posted(path: str, body: bytes, kind: str = "application/json") -> bytes:
+    head = (
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def framed(*messages: bytes, opcode: Opcode = Opcode.TEXT) -> bytes:
+    head = (
+        b"GET /v1/audio/speech/stream HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\n"
+        b"connection: upgrade\r\nsec-websocket-version: 13\r\n"
+        b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    return head + b"".join(Frame(opcode, one).serialize(mask=True) for one in messages)
+
+
+FORM: Final = "multipart/form-data; boundary=b"
+UPLOAD: Final = "/v1/audio/voices"
+SPEECH: Final = "/v1/audio/speech"
+MB: Final = 1 << 20
+END: Final = Frame(Opcode.CLOSE, b"").serialize(mask=True)
+RECORDING: Final = base64.b64encode(wav(29.9, rate=48_000))
+CLONE: Final = b'{"type": "session.config", "ref_audio": "' + RECORDING + b'"}'
+
+ATTACKS: Final = {
+    "newlines": posted(UPLOAD, b"\r\n" * (13 * MB // 2), FORM),
+    "empty parts": posted(UPLOAD, b"--b\r\n\r\n\r\n" * (13 * MB // 9), FORM),
+    "nested parts": posted(
+        UPLOAD, b"--b\r\ncontent-type: multipart/mixed; boundary=b\r\n\r\n" * 3000, FORM
+    ),
+    "almost boundaries": posted(UPLOAD, b"--b\r\n\r\n" + b"\r\n--a" * (13 * MB // 5), FORM),
+    "a large file": posted(
+        UPLOAD,
+        b'--b\r\nContent-Disposition: form-data; name="audio_sample"\r\n\r\n'
+        + b"\x01" * (10 * MB)
+        + b'\r\n--b\r\nContent-Disposition: form-data; name="consent"\r\n\r\nYes.'
+        + b'\r\n--b\r\nContent-Disposition: form-data; name="name"\r\n\r\na\r\n--b--\r\n',
+        FORM,
+    ),
+    "large json": posted(
+        UPLOAD,
+        b'{"name": "a", "consent": "Yes.", "audio_sample": "' + b"QUJD" * (13 * MB // 4) + b'"}',
+    ),
+    "brackets": posted(SPEECH, b'{"input": ' + b"[]," * (4 * MB // 3 - 8)),
+    "empty strings": posted(SPEECH, b'{"x": [' + b'"",' * (4 * MB // 3 - 8)),
+    "escapes": posted(SPEECH, b'{"input": "' + b"\\u00e9" * 38_000 + b'"}'),
+    "a large ref_audio": posted(
+        SPEECH, b'{"input": "x", "ref_audio": "' + b"QUJD" * (MB - 100) + b'"}'
+    ),
+    "chunks of one byte": (
+        b"POST /v1/audio/speech HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        b"transfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 300_000 + b"0\r\n\r\n"
+    ),
+    "pipelined requests": b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n" * 3000,
+    "many headers": b"GET / HTTP/1.1\r\n" + b"a:b\r\n" * 100_000,
+    "empty frames": framed(*[b""] * 100_000, opcode=Opcode.CONT) + END,
+    "pings": framed(*[b""] * 100_000, opcode=Opcode.PING) + END,
+    "small messages": framed(*[b'{"type":"input.text","text":"a"}'] * 20_000) + END,
+    "a message of brackets": framed(b"[" * 200_000) + END,
+    "a message of objects": framed(b'{"type": [' + b"{}," * 80_000 + b"1]}") + END,
+    "a message of text": framed(
+        b'{"type":"session.config"}', b'{"type":"input.text","text":"' + b"a" * 200_000 + b'"}'
+    )
+    + END,
+    "a recording on a socket": framed(CLONE) + END,
+}
+
+
+@pytest.fixture
+def longest(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The processor time of every callback that took more than a millisecond, in seconds."""
+    run = asyncio.Handle._run
+    times: list[float] = [0.0]
+
+    def timed(handle: asyncio.Handle) -> None:
+        start_s = time.thread_time()
+        run(handle)
+        if (took_s := time.thread_time() - start_s) > 0.001:
+            times.append(took_s)
+
+    monkeypatch.setattr(asyncio.Handle, "_run", timed)
+    return times
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+async def test_no_request_holds_the_loop(stand: Any, longest: list[float], attack: str) -> None:
+    port = stand.url.rpartition(":")[2]
+    sender = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _SENDER, port,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert sender.stdin is not None
+    data = ATTACKS[attack]
+    for start in range(0, len(data), 1 << 16):
+        sender.stdin.write(data[start : start + (1 << 16)])
+        await sender.stdin.drain()
+    async with stand.session():  # what the first request of a process costs is another matter
+        await stand.http.post("/v1/audio/voices", json={})
+    longest[:] = [0.0]
+    sender.stdin.close()
+    async with asyncio.timeout(60):
+        told, _ = await sender.communicate()
+    print(
+        f"\n{attack}: {max(longest) * 1000:.1f} ms, {len(longest) - 1} over 1 ms; {told.decode()}"
+    )
+    assert max(longest) < MOST_S
+    assert b" 500 " not in told
+    assert (await stand.http.get("/health")).status_code == 200
+
+
+def test_a_recording_of_the_longest_length_fits_a_message(settings: Any) -> None:
+    assert len(CLONE) < settings.max_recording_bytes
+    assert json.loads(CLONE)["type"] == "session.config"
