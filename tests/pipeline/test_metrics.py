@@ -35,7 +35,7 @@ OF_ENGINES = {
 EXPORTED = {
     "gateway": {"tts_ttfp_seconds", "tts_stream_chunks", "tts_streams", "tts_active_streams",
                 "tts_underrun_seconds", "tts_playback_slack_seconds", "tts_rtf_ratio",
-                "tts_refused"},
+                "tts_refused", "tts_steady_chunks"},
     "talker-1": {*OF_ENGINES, "tts_kv_blocks"},
     "vocoder-1": {*OF_ENGINES, "tts_playback_slack_seconds", "tts_parked_streams"},
 }  # fmt: skip

@@ -253,7 +253,7 @@ lifecycle:
 {{- range (include "antiphon.engines" . | fromJson).all -}}
 {{- $scaling := .config.autoscaling -}}
 {{- $workers := ternary $scaling.maxReplicas .config.replicas (ne $scaling.kind "") -}}
-{{- $own := mul $workers (default 32 .config.settings.slots) -}}
+{{- $own := mul $workers (default (ternary 32 64 (eq .stage "talker")) .config.settings.slots) -}}
 {{- $_ := set $slots .stage (add (get $slots .stage) $own) -}}
 {{- end -}}
 {{- max 256 $slots.talker $slots.vocoder -}}

@@ -24,6 +24,10 @@ _OTHERS: Final = "other"
 _OUTCOMES: Final = ("ok", "cancelled", "error", "detached")
 _REASONS: Final = ("overloaded", "unavailable")
 _YES_NO: Final = ("true", "false")
+# A stream's first chunks are small and follow each other closely, however idle the engines are:
+# what a listener has in hand says something about load behind them.
+_OPENING_S: Final = 1.0
+_TIGHT_S: Final = 0.2
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
@@ -180,7 +184,15 @@ class GatewayMetrics(Metrics):
             for reason in _REASONS:
                 self.refused.labels(reason, *labels)
             self.underrun.labels(*labels)
+            for yes_no in _YES_NO:
+                self.steady.labels(yes_no, model)
         return labels
+
+    def sent(self, model: str, slack_s: float, before_s: float) -> None:
+        """A chunk left when the listener had `slack_s` in hand, `before_s` behind its first one."""
+        self.slack.labels("gateway", model).observe(slack_s)
+        if before_s >= _OPENING_S:
+            self.steady.labels(str(slack_s < _TIGHT_S).lower(), model).inc()
 
     @property
     def _of_listeners(self) -> tuple[str, ...]:
@@ -191,6 +203,11 @@ class GatewayMetrics(Metrics):
             "tts_stream_chunks",
             "Audio chunks sent, by whether each came in time for playback.",
             ("viable", "model", "tenant"),
+        )
+        self.steady = self._counter(
+            "tts_steady_chunks",
+            "Chunks behind a stream's first second, by whether less than 0.2 s was in hand.",
+            ("tight", "model"),
         )
         self.streams = self._counter(
             "tts_streams",

@@ -206,11 +206,12 @@ class Speech:
         if self.account is None:
             self.account = PlaybackAccount(self.sample_rate)
             self._first_sound(now - self._accepted_s)
+        before_s = self.account.duration_s
         arrival = self.account.feed(samples, now)
         metrics = self._services.metrics
         metrics.chunks.labels(str(arrival.viable).lower(), *self._listener).inc()
         if arrival.slack_s is not None:
-            metrics.slack.labels("gateway", self.spec.model.name).observe(arrival.slack_s)
+            metrics.sent(self.spec.model.name, arrival.slack_s, before_s)
         if arrival.underrun_s > 0:
             metrics.underrun.labels(*self._listener).inc(arrival.underrun_s)
         overdue = now - self.reported_s >= self._services.tuning.report_every_s
