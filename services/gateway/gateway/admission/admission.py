@@ -85,6 +85,12 @@ class Admission:
         self._congestion = Congestion(self.limits.floods)
         self.silent: Counter[str] = Counter()
 
+    def keys_changed(self) -> None:
+        """The key ring has other tenants, or the same with other rights."""
+        tenants = self.keys.tenants
+        self._shares.reweigh({name: tenant.weight for name, tenant in tenants.items()})
+        self._limits.take(tenants)
+
     @property
     def streams(self) -> int:
         """Streams in work at this gateway."""
@@ -158,7 +164,8 @@ class Admission:
             self._limits.spent(spent, now)
 
     def admit(self, applicant: Applicant) -> Grant:
-        """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now.
+        """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now, and
+        InvalidApiKey if its key was revoked, or has expired, since its socket was opened.
 
         A resumed request was admitted before, so nothing is predicted for it; the caller's limits
         and its share of this gateway hold for it as for a new one.
@@ -167,6 +174,7 @@ class Admission:
         tenant = applicant.tenant
         if self.draining:
             raise Draining("this gateway is shutting down; connect again")
+        self.keys.check(tenant)
         if applicant.resumed:
             return self._admit_again(applicant, now)
         ahead = self._forecast(applicant.model)
