@@ -375,6 +375,123 @@ def test_values_that_mean_nothing_are_refused_by_name(
         render(values)
 
 
+MODEL: Final = {"name": "vesper", "weights": {"image": "voices", "path": "vesper"}}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"models": [MODEL, MODEL]}, "'vesper' is there twice"),
+        (
+            {"talker": {"autoscaling": {"kind": "hpa", "minReplicas": 5, "maxReplicas": 2}}},
+            "antiphon-vesper-talker: autoscaling.minReplicas is more than maxReplicas",
+        ),
+        (
+            {"gateway": {"autoscaling": {"enabled": True, "minReplicas": 50}}},
+            "gateway: autoscaling.minReplicas is more than maxReplicas",
+        ),
+        ({"nats": {"maxLogBytes": "5Gi"}}, "need four and a half times as much"),
+        ({"nats": {"storage": {"size": "2 GB"}}}, "nats/storage/size"),
+        ({"nats": {"maxMemoryStore": "2 GB"}}, "nats/maxMemoryStore"),
+        (
+            {"fullnameOverride": "a" * 40, "models": [{**MODEL, "name": "b" * 30}]},
+            "longer than 63 characters",
+        ),
+        (
+            {"gateway": {"resources": {"limits": {"memory": "1Gi"}}}},
+            "1000 streams to slow listeners need 2756 Mi",
+        ),
+        ({"image": {"digests": {"antiphon-gateway": "latest"}}}, "digests"),
+    ],
+)
+def test_values_that_cannot_work_are_refused_with_their_reason(
+    values: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(HelmError, match=said):
+        render(values)
+
+
+def test_a_change_of_anything_that_the_broker_reads_restarts_it() -> None:
+    def checksum(values: dict[str, Any]) -> str:
+        template = pods(render({"nats": values}))["antiphon-nats"]
+        return str(template["metadata"]["annotations"]["checksum/config"])
+
+    assert checksum({"maxMemoryStore": "512MB"}) != checksum({})
+    assert checksum({"storage": {"size": "40Gi"}}) != checksum({})
+
+
+def test_the_broker_collects_garbage_before_its_memory_is_spent() -> None:
+    broker = pods(render({}))["antiphon-nats"]
+    assert environment(broker, SECRETS)["GOMEMLIMIT"] == f"{(1 << 30) * 9 // 10}B"
+
+
+def test_the_job_that_prepares_the_broker_is_named_by_what_it_does() -> None:
+    def name(values: dict[str, Any]) -> str:
+        [job] = of_kind(render(values), "Job")
+        assert job["metadata"]["annotations"]["argocd.argoproj.io/hook"] == "Sync"
+        return str(job["metadata"]["name"])
+
+    assert name({}) == name({"gateway": {"replicas": 5}})
+    assert name({}) != name({"talker": {"replicas": 40}})
+    assert name({}) != name({"image": {"tag": "next"}})
+
+
+def test_pods_take_what_an_operator_adds() -> None:
+    added = {
+        "podAnnotations": {"team": "speech"},
+        "podLabels": {"cost": "voice"},
+        "affinity": {"nodeAffinity": {}},
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+    }
+    volumes = {
+        "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}],
+    }
+    whole = {**added, **volumes}
+    objects = render({"gateway": whole, "talker": whole, "vocoder": whole, "nats": added})
+    for name, pod in pods(objects).items():
+        assert pod["metadata"]["annotations"]["team"] == "speech"
+        assert pod["metadata"]["labels"]["cost"] == "voice"
+        assert pod["spec"]["affinity"] == {"nodeAffinity": {}}
+        assert environment(pod, SECRETS)["HTTPS_PROXY"] == "http://proxy:3128"
+        if not name.endswith("-nats"):
+            assert volumes["extraVolumes"][0] in pod["spec"]["volumes"]
+            mounts = pod["spec"]["containers"][0]["volumeMounts"]
+            assert volumes["extraVolumeMounts"][0] in mounts
+    for found in in_cluster(objects):
+        kubernetes_validate.validate(found, VERSIONS[-1], strict=True)
+
+
+def test_an_image_may_be_named_by_its_digest() -> None:
+    digest = f"sha256:{'a' * 64}"
+    values = {"image": {"registry": "r.example", "digests": {"antiphon-talker": digest}}}
+    found = pods(render(values))
+    talker, vocoder = found["antiphon-vesper-talker"], found["antiphon-vesper-vocoder"]
+    assert talker["spec"]["containers"][0]["image"] == f"r.example/antiphon-talker@{digest}"
+    assert "@" not in vocoder["spec"]["containers"][0]["image"]
+
+
+def test_the_documented_steps_build_the_images_that_the_chart_asks_for() -> None:
+    documentation = (ROOT / "docs/deploy.md").read_text()
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert f"TAG={version} " in documentation
+    built = set(re.findall(r"docker build .* -t (\S+) \.", documentation))
+    gpu = {"gpu": {"count": 1}}
+    asked = set()
+    for objects in (render({}), render({"talker": gpu, "vocoder": gpu})):
+        for pod in [*pods(objects).values(), *jobs(objects)]:
+            spec = pod["spec"]
+            containers = [*spec["containers"], *spec.get("initContainers", [])]
+            asked |= {one["image"].replace(version, "$TAG") for one in containers}
+    assert {image for image in asked if image.startswith("antiphon-")} == built
+
+
+def test_nginx_takes_bodies_as_large_as_a_recording() -> None:
+    [ingress] = of_kind(render({"ingress": {"enabled": True, "host": "a.example"}}), "Ingress")
+    size = ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
+    assert size == "16m"
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [

@@ -40,7 +40,7 @@ async def _bytes_without_streams(link: Link) -> int:
     """0 where there are streams, or where this user may not ask."""
     try:
         info = await asyncio.wait_for(link.jetstream.account_info(), link.api_s)
-    except (Unreachable, TimeoutError) as error:
+    except Unreachable as error:
         log_.warning("bus.orphans_unknown", error=reason(error))
         return 0
     return 0 if info.streams else int(info.storage)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -15,7 +15,7 @@ from ttscommon.bus.store import ForeignStore, check_store
 from ttscommon.wire import subjects
 
 
-def brokers(count: int, store: Path) -> LocalStack:
+def brokers(count: Literal[1, 3], store: Path) -> LocalStack:
     config = StackConfig(gateways=0, talkers=0, vocoders=0, brokers=count, store=store)
     return LocalStack(config)
 
