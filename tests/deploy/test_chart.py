@@ -437,13 +437,13 @@ def test_the_job_that_prepares_the_broker_is_named_by_what_it_does() -> None:
 
 
 def test_pods_take_what_an_operator_adds() -> None:
-    added = {
+    added: dict[str, Any] = {
         "podAnnotations": {"team": "speech"},
         "podLabels": {"cost": "voice"},
         "affinity": {"nodeAffinity": {}},
         "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
     }
-    volumes = {
+    volumes: dict[str, Any] = {
         "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
         "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}],
     }

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import structlog
+
 from gateway.admission.decaying import DecayingAverage
 from gateway.admission.floods import Congestion, FloodDetector
 from gateway.admission.forecast import Forecast, forecast
@@ -26,6 +28,8 @@ from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import AntiphonError, Overloaded
 
 _LONGEST_RETRY_S: Final = 60
+
+log_ = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -104,6 +108,13 @@ class Admission:
             grant = self.admit(applicant)
         except AntiphonError as error:
             self.metrics.refused.labels(error.code, *listener).inc()
+            log_.info(
+                "request.refused",
+                tenant=applicant.tenant,
+                model=applicant.model,
+                code=error.code,
+                reason=error.message,
+            )
             if isinstance(error, Overloaded):
                 self._floods.refused(applicant.tenant, self.clock())
             raise

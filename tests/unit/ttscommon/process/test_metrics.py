@@ -70,3 +70,8 @@ def test_chunks_of_a_streams_first_second_say_nothing_about_load() -> None:
         assert value("tts_steady_chunks_total", {"tight": tight, "model": "vesper"}) == count
     labels = {"stage": "gateway", "model": "vesper"}
     assert value("tts_playback_slack_seconds_count", labels) == 5
+
+
+def test_every_process_says_which_version_it_is_and_since_when_it_runs() -> None:
+    for metrics in (Metrics("vesper"), GatewayMetrics()):
+        assert {"tts_build_info", "process_start_time_seconds"} <= names(metrics)
