@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from antiphon.stack import LocalStack, StackConfig
 from ttscommon.bus import Bus
 from ttscommon.bus.backup import MANIFEST, BackupUnusable, back_up, restore
 from ttscommon.bus.layout import kept_streams
@@ -99,3 +100,20 @@ async def test_a_backup_of_another_deployment_is_refused(broker: Any, tmp_path: 
     with pytest.raises(BackupUnusable, match="deployment 'antiphon'"):
         await asyncio.wait_for(restore(other, tmp_path), 10)
     await bus.close()
+
+
+async def test_a_backup_of_one_broker_is_restored_into_three(broker: Any, tmp_path: Path) -> None:
+    bus = await filled(broker.bus)
+    await back_up(broker.bus, tmp_path / "backups")
+    await bus.close()
+    config = StackConfig(gateways=0, talkers=0, vocoders=0, brokers=3, store=tmp_path / "cluster")
+    async with LocalStack(config) as cluster:
+        three = cluster.bus.model_copy(update={"replicas": 3})
+        moved = await Bus.connect(three, "gateway")
+        await moved.ensure()
+        await restore(three, tmp_path / "backups")
+        assert await kept(moved) == (20, RECORDING)
+        for name in kept_streams("antiphon"):
+            assert (await moved.link.jetstream.stream_info(name)).config.num_replicas == 3
+        await moved.verify()
+        await moved.close()
