@@ -64,8 +64,8 @@ RUN if [ "${ACCELERATOR}" = cuda ] && [ "${SERVICE}" != gateway ]; then \
     fi \
  && useradd --system --uid 10001 --no-create-home --shell /usr/sbin/nologin antiphon \
  && mkdir -p /app/voices /app/hub \
- && for user in broker setup gateway talker vocoder; do mkdir -p /run/antiphon/$user; done \
- && chown -R 10001:10001 /app/hub /run/antiphon
+ && for user in broker setup backup gateway talker vocoder; do mkdir -p /run/antiphon/$user; done \
+ && mkdir /backups && chown -R 10001:10001 /app/hub /run/antiphon /backups
 COPY LICENSE NOTICE /usr/share/antiphon/
 COPY --from=build /opt/antiphon /opt/antiphon
 ENV PATH=/opt/antiphon/bin:$PATH \

@@ -160,6 +160,17 @@ STAGES: Final = Dashboard(
             _quantiles("tts_stage_duration_seconds", _STAGE, "stage", 0.5, 0.99),
         ),
         Panel(
+            "Step time by worker",
+            "s",
+            {
+                "{{stage}} {{instance}}": (
+                    f"{_rate('tts_stage_duration_seconds_sum', _STAGE, 'stage, instance')} / "
+                    f"{_rate('tts_stage_duration_seconds_count', _STAGE, 'stage, instance')}"
+                )
+            },
+            help="The mean. One worker above the others is slow, or has the larger batches.",
+        ),
+        Panel(
             "Streams in a step",
             "short",
             {

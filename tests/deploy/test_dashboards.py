@@ -28,6 +28,8 @@ SUFFIXES: Final = ("_bucket", "_sum", "_count", "_total", "")
 def exported() -> dict[str, set[str]]:
     """Every series' name with its labels, in an engine and in a gateway."""
     found: dict[str, set[str]] = {"up": {"service"}}
+    for family in GatewayMetrics().registry.collect():  # those of the process declare no names
+        found.update({sample.name: set(sample.labels) for sample in family.samples})
     for metrics in (Metrics("vesper"), GatewayMetrics()):
         for collector in list(metrics.registry._collector_to_names):
             labels = set(getattr(collector, "_labelnames", ()))
@@ -75,7 +77,9 @@ def queries() -> dict[str, str]:
 
 def used(query: str) -> Iterator[tuple[str, set[str]]]:
     """Metrics of ours in a query, each with the labels that it is selected by."""
-    for name, selector in re.findall(r"\b((?:tts|antiphon)_\w+|up)\b(?:\{([^}]*)\})?", query):
+    for name, selector in re.findall(
+        r"\b((?:tts|antiphon|process)_\w+|up)\b(?:\{([^}]*)\})?", query
+    ):
         yield name, set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selector))
 
 

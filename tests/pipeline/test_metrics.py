@@ -35,7 +35,7 @@ OF_ENGINES = {
 EXPORTED = {
     "gateway": {"tts_ttfp_seconds", "tts_stream_chunks", "tts_streams", "tts_active_streams",
                 "tts_underrun_seconds", "tts_playback_slack_seconds", "tts_rtf_ratio",
-                "tts_refused"},
+                "tts_refused", "tts_steady_chunks"},
     "talker-1": {*OF_ENGINES, "tts_kv_blocks"},
     "vocoder-1": {*OF_ENGINES, "tts_playback_slack_seconds", "tts_parked_streams"},
 }  # fmt: skip
@@ -105,6 +105,9 @@ async def test_the_services_count_what_the_bench_counts(stack: LocalStack, tmp_p
     assert gateway("tts_stream_chunks_total") == seen.chunks
     assert gateway("tts_ttfp_seconds_count", stage="gateway") == seen.ok
     assert gateway("tts_rtf_ratio_count") == seen.ok
+    # The bench counts what was heard while it looked.
+    assert seen.audio_s <= gateway("tts_audio_seconds_total") < 1.5 * seen.audio_s
+    assert gateway("tts_characters_total") > 10 * seen.ok
     # Every chunk but the first of a stream has a deadline, and so a slack.
     slacks = gateway("tts_playback_slack_seconds_count", stage="gateway")
     assert slacks == seen.chunks - seen.ok

@@ -40,7 +40,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if .root.Values.image.registry -}}
 {{- $name = printf "%s/%s" .root.Values.image.registry .name -}}
 {{- end -}}
+{{- with get .root.Values.image.digests (printf "%s%s" .name (default "" .suffix)) -}}
+{{- printf "%s@%s" $name . -}}
+{{- else -}}
 {{- printf "%s:%s%s" $name $tag (default "" .suffix) -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "antiphon.serviceAccount" -}}
@@ -196,6 +200,10 @@ topologySpreadConstraints:
         {{- include "antiphon.selector" $ | nindent 8 }}
 {{- end }}
 {{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -253,7 +261,7 @@ lifecycle:
 {{- range (include "antiphon.engines" . | fromJson).all -}}
 {{- $scaling := .config.autoscaling -}}
 {{- $workers := ternary $scaling.maxReplicas .config.replicas (ne $scaling.kind "") -}}
-{{- $own := mul $workers (default 32 .config.settings.slots) -}}
+{{- $own := mul $workers (default (ternary 32 64 (eq .stage "talker")) .config.settings.slots) -}}
 {{- $_ := set $slots .stage (add (get $slots .stage) $own) -}}
 {{- end -}}
 {{- max 256 $slots.talker $slots.vocoder -}}
@@ -268,4 +276,79 @@ lifecycle:
   value: {{ .sampleRatio | quote }}
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* What the broker is told, but for its accounts. */}}
+{{- define "antiphon.natsConfig" -}}
+{{- $config := printf "%s-nats" (include "antiphon.fullname" .) -}}
+server_name: $POD_NAME
+http: 8222
+# One message of ttscommon is at most 1 MiB; headers come on top.
+max_payload: 2MB
+max_pending: 64MB
+ping_interval: "5s"
+# Clients are told to go elsewhere within this time, before the broker stops.
+lame_duck_grace_period: "5s"
+lame_duck_duration: "30s"
+jetstream {
+  store_dir: /data
+  max_memory_store: {{ .Values.nats.maxMemoryStore }}
+  max_file_store: {{ include "antiphon.bytes" .Values.nats.storage.size }}
+}
+{{- if gt (int .Values.nats.replicas) 1 }}
+cluster {
+  name: {{ $config }}
+  listen: "0.0.0.0:6222"
+  routes: [
+    {{- range $i := until (int .Values.nats.replicas) }}
+    "nats://{{ $config }}-{{ $i }}.{{ $config }}:6222"
+    {{- end }}
+  ]
+  # A member that hangs swallows what is meant for all: direct reads, and live chunks.
+  ping_interval: "1s"
+  ping_max: 3
+}
+{{- end }}
+include accounts.conf
+{{- end -}}
+
+{{/* What an operator adds to the pods of a kind: arguments of merge, at the pod and its container. */}}
+{{- define "antiphon.podMetadata" -}}
+{{- with .podAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Values that would make objects that no cluster accepts, or a deployment that cannot work. */}}
+{{- define "antiphon.validate" -}}
+{{- $root := . -}}
+{{- $names := list -}}
+{{- range .Values.models -}}
+{{- if has .name $names -}}{{- fail (printf "models: '%s' is there twice" .name) -}}{{- end -}}
+{{- $names = append $names .name -}}
+{{- end -}}
+{{- range (include "antiphon.engines" . | fromJson).all -}}
+{{- $name := printf "%s-%s-%s" (include "antiphon.fullname" $root) .model.name .stage -}}
+{{- if gt (len $name) 63 -}}{{- fail (printf "'%s' is longer than 63 characters: shorten the release's or the model's name" $name) -}}{{- end -}}
+{{- with .config.autoscaling -}}
+{{- if and .kind (gt (int .minReplicas) (int .maxReplicas)) -}}{{- fail (printf "%s: autoscaling.minReplicas is more than maxReplicas" $name) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.gateway.autoscaling -}}
+{{- if and .enabled (gt (int .minReplicas) (int .maxReplicas)) -}}{{- fail "gateway: autoscaling.minReplicas is more than maxReplicas" -}}{{- end -}}
+{{- end -}}
+{{- if .Values.nats.enabled -}}
+{{- $log := include "antiphon.bytes" .Values.nats.maxLogBytes | int64 -}}
+{{- $disk := include "antiphon.bytes" .Values.nats.storage.size | int64 -}}
+{{- /* Three logs and one and a half times as much for recordings. */ -}}
+{{- if gt (div (mul $log 9) 2) $disk -}}{{- fail (printf "nats.storage.size is %s: three logs of nats.maxLogBytes (%s) and recordings need four and a half times as much as one" .Values.nats.storage.size .Values.nats.maxLogBytes) -}}{{- end -}}
+{{- end -}}
+{{- $memory := get (default dict .Values.gateway.resources.limits) "memory" -}}
+{{- if $memory -}}
+{{- $streams := default 1000 .Values.gateway.settings.max_streams | int64 -}}
+{{- /* 2.5 MiB a stream whose listener is slow, and the process. */ -}}
+{{- $needed := add 268435456 (mul $streams 2621440) -}}
+{{- if lt (include "antiphon.bytes" $memory | int64) $needed -}}{{- fail (printf "gateway.resources.limits.memory is %s: %d streams to slow listeners need %d Mi; raise it, or lower gateway.settings.max_streams" $memory $streams (div $needed 1048576)) -}}{{- end -}}
+{{- end -}}
 {{- end -}}

@@ -20,7 +20,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import errors
-from gateway.admission import ANONYMOUS, Admission, Exchange, KeyRing, Peers
+from gateway.admission import ANONYMOUS, Admission, Exchange, KeyRing, KeysWatch, Peers
 from gateway.connections import Doors, Places
 from gateway.errors import InvalidApiKey, NotFound, SynthesisFailed, TooManyConnections
 from gateway.protocols import cartesia, deepgram, elevenlabs, native, openai, playground
@@ -94,7 +94,15 @@ class Gateway:
     async def run(self) -> None:
         """Keep the catalogue fresh, the stages informed of who listens, and the logs short."""
         services = self.context.services
-        duties = (self.context.catalogue, services.listeners, services.retention, self.exchange)
+        admission = services.admission
+        watch = KeysWatch(services.settings.keys_file, self.context.keys, admission.keys_changed)
+        duties = (
+            self.context.catalogue,
+            services.listeners,
+            services.retention,
+            self.exchange,
+            watch,
+        )
         await asyncio.gather(*(duty.run() for duty in duties))
 
     async def drain(self, grace_s: float | None = None) -> None:

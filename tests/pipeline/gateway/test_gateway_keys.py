@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from antiphon.stack import LocalStack, StackConfig
@@ -60,6 +61,46 @@ async def test_keys_and_their_limits_hold_at_both_doors(keyed: LocalStack) -> No
         await closed(keyed, "mallory")
     assert refusal.value.response.status_code == 401  # before the upgrade
     assert await closed(keyed, "bob") == ("rate_limit_exceeded", 1013)
+
+
+async def test_a_revoked_key_ends_at_the_next_request_and_a_new_one_begins(
+    keyed: LocalStack, tmp_path: Path
+) -> None:
+    path = tmp_path / "keys.toml"
+    config = {"type": "session.config"}
+    text = [{"type": "input.text", "text": "Good morning."}, {"type": "input.done"}]
+    url = keyed.url.replace("http", "ws") + "/v1/audio/speech/stream"
+    async with connect(url, additional_headers={"authorization": "Bearer alice"}) as socket:
+        await socket.send(json.dumps(config))
+        assert await speaks(socket, text) == "audio.done"
+        path.write_text(
+            path.read_text().replace("alice", "dora").replace(hashed("alice"), hashed("dora"))
+        )
+        async with httpx.AsyncClient(base_url=keyed.url) as client, asyncio.timeout(20):
+            headers = {"authorization": "Bearer dora"}
+            body = {"input": "Good morning."}
+            while True:  # until the gateway has read it
+                answer = await client.post("/v1/audio/speech", json=body, headers=headers)
+                if answer.status_code == 200:
+                    break
+                assert answer.status_code == 401
+        assert await speaks(socket, text) == "invalid_api_key"
+
+
+def hashed(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+async def speaks(socket: ClientConnection, messages: list[dict[str, str]]) -> str:
+    """How a request on an open socket ends."""
+    for message in messages:
+        await socket.send(json.dumps(message))
+    async for frame in socket:
+        if isinstance(frame, str):
+            event = json.loads(frame)
+            if event["type"] in ("audio.done", "error"):
+                return str(event["error"]["code"] if event["type"] == "error" else event["type"])
+    raise AssertionError("the socket was closed without an end")
 
 
 async def closed(stack: LocalStack, key: str) -> tuple[str, int]:

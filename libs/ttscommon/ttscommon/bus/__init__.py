@@ -12,9 +12,9 @@ from ttscommon.bus.disconnects import DisconnectWatch
 from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.queue import Backlog, QueuedJob
 from ttscommon.bus.reader import LogReader
-from ttscommon.bus.setup import BusUnprepared
 from ttscommon.bus.storewatch import StoreWatch
 from ttscommon.bus.trimmer import TRIMMED, Extent
+from ttscommon.bus.unprepared import BusUnprepared
 from ttscommon.bus.writer import LogWriter
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""Prepare a broker for a deployment: `python -m ttscommon.bus create | migrate | check | issue`.
+"""Prepare a broker for a deployment: `python -m ttscommon.bus create | migrate | check | ...`.
 
 The same as `antiphon bus`, for images that hold a service and no more. `issue` makes the passwords
-of a deployment on one machine.
+of a deployment on one machine, `store` says whether a broker may start with what it kept.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from ttscommon.bus.backup import back_up, restore
 from ttscommon.bus.identities import issue
 from ttscommon.bus.preparation import ACTIONS, prepare
+from ttscommon.bus.store import check_store
 from ttscommon.process.settings import BusSettings, ServiceSettings, SettingsError
 from ttscommon.wire.errors import AntiphonError
 
@@ -45,13 +47,28 @@ def _parser() -> argparse.ArgumentParser:
     issuing = actions.add_parser("issue")
     issuing.add_argument("folder", type=Path)
     issuing.add_argument("--model", nargs="+", required=True, help="every model that is served")
+    saving = actions.add_parser("backup")
+    saving.add_argument("folder", type=Path, help="where backups are kept")
+    saving.add_argument("--keep", type=int, help="remove all but so many of them")
+    restoring = actions.add_parser("restore")
+    restoring.add_argument("folder", type=Path, help="a backup, or a folder of them: the newest")
+    restoring.add_argument("--replace", action="store_true", help="also remove what is there")
+    store = actions.add_parser("store")
+    store.add_argument("folder", type=Path, help="the broker's store_dir")
+    store.add_argument("--brokers", type=int, required=True, help="how many the cluster has")
     return parser
 
 
 def _done(options: argparse.Namespace, bus: BusSettings) -> str:
     """Raises AntiphonError or OSError."""
-    if options.action != "issue":
+    if options.action in ACTIONS:
         return asyncio.run(prepare(bus, options.action))
+    if options.action == "backup":
+        return asyncio.run(back_up(bus, options.folder, options.keep))
+    if options.action == "restore":
+        return asyncio.run(restore(bus, options.folder, replace=options.replace))
+    if options.action == "store":
+        return check_store(options.folder, options.brokers)
     made = issue(options.folder, bus.prefix, options.model)
     return f"made: {', '.join(made)}" if made else "nothing to make"
 

@@ -66,6 +66,13 @@ _CHECKED: Final = (
 )
 
 
+def kept_streams(prefix: str) -> list[str]:
+    """Streams whose records stay until they are removed; records of voices before recordings."""
+    buckets = [f"KV_{prefix}-{name}" for name, age_s in BUCKET_AGE_S.items() if age_s is None]
+    stores = [f"OBJ_{prefix}-{name}" for name, (age_s, _) in OBJECTS.items() if age_s is None]
+    return [*buckets, *stores]
+
+
 @dataclass
 class WorkersConsumer(ConsumerConfig):
     """A consumer whose pulls name a group and a priority; the client library has no words for it.

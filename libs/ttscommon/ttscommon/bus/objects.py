@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import hashlib
+from typing import Final
+
 import nats.js.errors
+from nats.js.api import ObjectInfo
 from nats.js.object_store import ObjectStore
 
+from ttscommon.bus.direct import direct_get
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.link import Link
 from ttscommon.wire.errors import BusUnavailable
+
+# Chunks are 128 KiB. A recording has at most 14 MB.
+_BATCH: Final = 32
+_READ_S: Final = 10.0
+_PAUSE_S: Final = 0.05
 
 
 class Objects:
@@ -28,12 +40,17 @@ class Objects:
     async def get(self, bucket: str, name: str) -> bytes | None:
         """What is stored, or None; raises BusUnavailable."""
         try:
-            found = await (await self._bucket(bucket)).get(name)
+            async with asyncio.timeout(_READ_S):
+                while True:
+                    info = await (await self._bucket(bucket)).get_info(name)
+                    data = await self._chunks(bucket, info)
+                    if _digest(data) == info.digest:
+                        return data
+                    await asyncio.sleep(_PAUSE_S)  # the replica that answered lags behind
         except nats.js.errors.NotFoundError:
             return None
         except Unreachable as error:
             raise BusUnavailable(f"could not read {bucket}/{name}") from error
-        return found.data
 
     async def has(self, bucket: str, name: str) -> bool:
         """Whether it is there; raises BusUnavailable."""
@@ -54,7 +71,26 @@ class Objects:
         except Unreachable as error:
             raise BusUnavailable(f"could not delete {bucket}/{name}") from error
 
+    async def _chunks(self, bucket: str, info: ObjectInfo) -> bytes:
+        """What a replica has of an object: read by its subject, which takes no consumer."""
+        called = self._link.name(bucket)
+        query = {"next_by_subj": f"$O.{called}.C.{info.nuid}", "batch": _BATCH}
+        found: list[bytes] = []
+        last = 0
+        while len(found) < (info.chunks or 0):
+            asked = {**query, "seq": last + 1}
+            page = await direct_get(self._link, f"OBJ_{called}", asked, self._link.api_s)
+            if not page:
+                break
+            found += [data for _, data in page]
+            last = int(page[-1][0]["Nats-Sequence"])
+        return b"".join(found)
+
     async def _bucket(self, bucket: str) -> ObjectStore:
         if bucket not in self._open:
             self._open[bucket] = await self._jetstream.object_store(self._link.name(bucket))
         return self._open[bucket]
+
+
+def _digest(data: bytes) -> str:
+    return f"SHA-256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()}"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from ttscommon.bus.layout import kept_streams
 from ttscommon.wire.subjects import (
     AUDIO,
     CODES,
@@ -33,8 +34,8 @@ from ttscommon.wire.subjects import (
     Stage,
 )
 
-Role = Literal["gateway", "talker", "vocoder", "setup", "system"]
-ROLES: Final[tuple[Role, ...]] = ("gateway", "talker", "vocoder", "setup")
+Role = Literal["gateway", "talker", "vocoder", "setup", "backup", "system"]
+ROLES: Final[tuple[Role, ...]] = ("gateway", "talker", "vocoder", "setup", "backup")
 
 # What was derived of recordings, by talkers and for all replicas.
 _DERIVED: Final = (DERIVED, PASSING_DERIVED)
@@ -96,6 +97,11 @@ class _Names:
         return [*map(self.stream, streams), *map(self.bucket, _BUCKETS), *self.stores]
 
     @property
+    def kept(self) -> list[str]:
+        """Streams that are backed up, and restored."""
+        return kept_streams(self.prefix)
+
+    @property
     def stores(self) -> list[str]:
         """Streams of the object stores."""
         return [f"OBJ_{self.prefix}-{name}" for name in _STORES]
@@ -106,6 +112,8 @@ def _rights(role: Role, names: _Names, models: Sequence[str]) -> tuple[list[str]
         return _gateway(names)
     if role == "setup":
         return _setup(names), []
+    if role == "backup":
+        return _backup(names), []
     return _worker(names, TALKER if role == "talker" else VOCODER, models)
 
 
@@ -120,7 +128,7 @@ def _gateway(names: _Names) -> tuple[list[str], list[str]]:
         *(f"$O.{names.prefix}-{store}.>" for store in _STORES),
         *_api("STREAM.PURGE", [*logs, *map(names.bucket, (LEASES, TOMBSTONES)), *names.stores]),
         *_api("STREAM.INFO", names.all),
-        *_api("STREAM.MSG.GET", [*logs, *map(names.bucket, (LEASES, VOICES))]),
+        *_api("STREAM.MSG.GET", [*logs, *map(names.bucket, (LEASES, VOICES)), *names.stores]),
         *_api("STREAM.MSG.DELETE", queues),
         *_direct([*queues, *logs, *map(names.bucket, _BUCKETS), *names.stores]),
         *_api("CONSUMER.INFO", [f"{queue}.*" for queue in queues]),
@@ -163,11 +171,8 @@ def _derivation(names: _Names, stage: Stage) -> list[str]:
         return []
     return [
         *(names.key(bucket, ">") for bucket in _DERIVED),
-        *_api("STREAM.MSG.GET", map(names.bucket, _DERIVED)),
+        *_api("STREAM.MSG.GET", [*map(names.bucket, _DERIVED), *names.stores]),
         *_direct(names.stores),
-        *_api("CONSUMER.CREATE", [s for store in names.stores for s in (store, f"{store}.>")]),
-        *_api("CONSUMER.DELETE", [f"{store}.*" for store in names.stores]),
-        *(f"$JS.FC.{store}.>" for store in names.stores),
     ]
 
 
@@ -175,7 +180,22 @@ def _setup(names: _Names) -> list[str]:
     actions = ("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE")
     made = [subject for action in actions for subject in _api(action, names.all)]
     retired = names.stream(RETIRED_JOBS)
-    return [*made, *_api("STREAM.INFO", [retired]), *_api("STREAM.DELETE", [retired])]
+    return [
+        *made,
+        *_api("STREAM.INFO", [retired]),
+        *_api("STREAM.DELETE", [retired]),
+        *(s for action in ("RESTORE", "DELETE") for s in _api(f"STREAM.{action}", names.kept)),
+        *(f"$JS.SNAPSHOT.RESTORE.{kept}.>" for kept in names.kept),
+        "$JS.API.INFO",  # whether the broker holds what its cluster does not know
+    ]
+
+
+def _backup(names: _Names) -> list[str]:
+    """Snapshots of what is kept for ever, and nothing else."""
+    return [
+        *_api("STREAM.SNAPSHOT", names.kept),
+        *(f"$JS.SNAPSHOT.ACK.{kept}.>" for kept in names.kept),
+    ]
 
 
 def _written(log: Log) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from ttscommon.bus.link import Link
-from ttscommon.bus.setup import BusUnprepared, Setup
+from ttscommon.bus.setup import Setup
+from ttscommon.bus.unprepared import BusUnprepared
 from ttscommon.process.settings import BusSettings
 
 Action = Literal["create", "migrate", "check"]

@@ -21,7 +21,9 @@ from nats.js.api import StreamConfig
 from ttscommon.bus.faults import NO_ROOM, Unreachable, code_of, reason
 from ttscommon.bus.layout import Layout, differences, slots_of
 from ttscommon.bus.link import Link
-from ttscommon.wire.errors import AntiphonError, BusUnavailable
+from ttscommon.bus.orphans import refuse_orphans
+from ttscommon.bus.unprepared import BusUnprepared
+from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.subjects import CODES, RETIRED_JOBS, STAGES, TALKER, Stage
 
 T = TypeVar("T")
@@ -29,21 +31,17 @@ T = TypeVar("T")
 log_ = structlog.get_logger(__name__)
 
 
-class BusUnprepared(AntiphonError):
-    """The broker does not keep what this deployment needs; the text says what to do."""
-
-    code = "bus_unavailable"
-
-
 @dataclass(frozen=True)
 class SetupTuning:
     """Seconds. `patience_s`: how long JetStream may take to start or to elect leaders.
     `missing_s`: how long a service waits for streams that `antiphon bus create` is about to make.
+    `orphans_s`: how long storage without streams must last before it is taken for orphans.
     """
 
     patience_s: float = 60.0
     missing_s: float = 30.0
     pause_s: float = 0.3
+    orphans_s: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,10 @@ class Setup:
             return await self._findings()
         finding = Finding(retired, ("was replaced by a stream for each stage",))
         return [finding, *await self._findings()]
+
+    async def replicas(self) -> int:
+        """Copies of each stream: as these settings say, or as it is; raises BusUnavailable."""
+        return (await self._layout()).replicas
 
     async def create(self) -> list[str]:
         """Create the streams that are missing, and change none; returns their names."""
@@ -128,6 +130,7 @@ class Setup:
     async def _apply(self, *, change: bool) -> list[str]:
         done = []
         layout = await self._layout()
+        await refuse_orphans(self._link, self._tuning.orphans_s)
         first_seq = await self._retire() if change else 0
         for wanted in layout.streams():
             finding = await self._inspect(wanted)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Final, Generic, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.metrics import MetricWrapperBase
+
+from ttscommon.process.version import VERSION
 
 _LATENCY_S: Final = (
     0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0,
@@ -24,6 +26,10 @@ _OTHERS: Final = "other"
 _OUTCOMES: Final = ("ok", "cancelled", "error", "detached")
 _REASONS: Final = ("overloaded", "unavailable")
 _YES_NO: Final = ("true", "false")
+# A stream's first chunks are small and follow each other closely, however idle the engines are:
+# what a listener has in hand says something about load behind them.
+_OPENING_S: Final = 1.0
+_TIGHT_S: Final = 0.2
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
@@ -84,6 +90,10 @@ class Metrics:
             "tts_active_streams", "Streams in work.", ("stage", *self._of_listeners)
         )
         self.bus_up = self._gauge("tts_bus_up", "Whether the broker is connected (1 or 0).")
+        # Memory, processor time, open files, and since when it runs.
+        ProcessCollector(registry=self.registry)
+        build = self._gauge("tts_build_info", "1; the label says which version.", ("version",))
+        build.labels(VERSION).set(1)
         self._declare()
 
     @property
@@ -179,8 +189,17 @@ class GatewayMetrics(Metrics):
                 self.streams.labels(outcome, "true", *labels)
             for reason in _REASONS:
                 self.refused.labels(reason, *labels)
-            self.underrun.labels(*labels)
+            for counter in (self.underrun, self.characters, self.audio):
+                counter.labels(*labels)
+            for yes_no in _YES_NO:
+                self.steady.labels(yes_no, model)
         return labels
+
+    def sent(self, model: str, slack_s: float, before_s: float) -> None:
+        """A chunk left when the listener had `slack_s` in hand, `before_s` behind its first one."""
+        self.slack.labels("gateway", model).observe(slack_s)
+        if before_s >= _OPENING_S:
+            self.steady.labels(str(slack_s < _TIGHT_S).lower(), model).inc()
 
     @property
     def _of_listeners(self) -> tuple[str, ...]:
@@ -192,6 +211,11 @@ class GatewayMetrics(Metrics):
             "Audio chunks sent, by whether each came in time for playback.",
             ("viable", "model", "tenant"),
         )
+        self.steady = self._counter(
+            "tts_steady_chunks",
+            "Chunks behind a stream's first second, by whether less than 0.2 s was in hand.",
+            ("tight", "model"),
+        )
         self.streams = self._counter(
             "tts_streams",
             "Requests ended, by outcome and by whether playback never ran dry.",
@@ -201,6 +225,12 @@ class GatewayMetrics(Metrics):
             "tts_underrun_seconds",
             "Silence a listener heard because audio came late.",
             ("model", "tenant"),
+        )
+        self.characters = self._counter(
+            "tts_characters", "Characters of text that was spoken.", ("model", "tenant")
+        )
+        self.audio = self._counter(
+            "tts_audio_seconds", "Audio handed to clients.", ("model", "tenant")
         )
         self.rtf = self._histogram(
             "tts_rtf_ratio",

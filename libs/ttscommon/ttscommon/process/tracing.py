@@ -19,6 +19,7 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 from structlog.typing import EventDict, WrappedLogger
 
 from ttscommon.process.settings import TracingSettings
+from ttscommon.process.version import VERSION
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import Stage
@@ -43,7 +44,9 @@ def configure(service: str, settings: TracingSettings) -> Callable[[], None]:
     from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
     provider = TracerProvider(
-        resource=Resource.create({"service.name": f"antiphon-{service}"}),
+        resource=Resource.create(
+            {"service.name": f"antiphon-{service}", "service.version": VERSION}
+        ),
         sampler=ParentBased(TraceIdRatioBased(settings.sample_ratio)),
         shutdown_on_exit=False,
     )

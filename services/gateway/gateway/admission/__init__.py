@@ -5,6 +5,7 @@ from gateway.admission.exchange import Exchange
 from gateway.admission.keys import ANONYMOUS, KeyRing, KeysError
 from gateway.admission.peers import Peers
 from gateway.admission.terms import AdmissionLimits, Applicant
+from gateway.admission.watch import KeysWatch
 
 __all__ = [
     "ANONYMOUS",
@@ -15,5 +16,6 @@ __all__ = [
     "Grant",
     "KeyRing",
     "KeysError",
+    "KeysWatch",
     "Peers",
 ]

@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import structlog
+
 from gateway.admission.decaying import DecayingAverage
 from gateway.admission.floods import Congestion, FloodDetector
 from gateway.admission.forecast import Forecast, forecast
@@ -26,6 +28,8 @@ from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import AntiphonError, Overloaded
 
 _LONGEST_RETRY_S: Final = 60
+
+log_ = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -101,6 +105,12 @@ class Admission:
         self._congestion = Congestion(self.limits.floods)
         self.silent: Counter[str] = Counter()
 
+    def keys_changed(self) -> None:
+        """The key ring has other tenants, or the same with other rights."""
+        tenants = self.keys.tenants
+        self._shares.reweigh({name: tenant.weight for name, tenant in tenants.items()})
+        self._limits.take(tenants)
+
     @property
     def streams(self) -> int:
         """Streams of this gateway, those that wait for text among them."""
@@ -117,6 +127,13 @@ class Admission:
             grant = self.admit(applicant)
         except AntiphonError as error:
             self.metrics.refused.labels(error.code, *listener).inc()
+            log_.info(
+                "request.refused",
+                tenant=applicant.tenant,
+                model=applicant.model,
+                code=error.code,
+                reason=error.message,
+            )
             if isinstance(error, Overloaded):
                 self._floods.refused(applicant.tenant, self.clock())
             raise
@@ -178,7 +195,8 @@ class Admission:
             self._limits.spent(spent, now)
 
     def admit(self, applicant: Applicant) -> Grant:
-        """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now.
+        """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now, and
+        InvalidApiKey if its key was revoked, or has expired, since its socket was opened.
 
         A resumed request was admitted before, so nothing is predicted for it; the caller's limits
         and its share of this gateway hold for it as for a new one.
@@ -187,6 +205,7 @@ class Admission:
         tenant = applicant.tenant
         if self.draining:
             raise Draining("this gateway is shutting down; connect again")
+        self.keys.check(tenant)
         if applicant.resumed:
             return self._admit_again(applicant, now)
         ahead = self._forecast(applicant.model)

@@ -7,17 +7,22 @@ import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from gateway.admission.peers import TenantUse
 from gateway.errors import InvalidApiKey, RateLimited
 from gateway.settings import GatewaySettings
+from ttscommon.wire.errors import UnknownModel, UnknownVoice
 
 ANONYMOUS: Final = ""
 _MINUTE_S: Final = 60.0
+
+
+_Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class KeysError(Exception):
@@ -46,11 +51,15 @@ class TextLimits:
 class Tenant(BaseModel):
     """One caller's rights. A limit that is not given does not exist; those of a text that is not
     given is the gateway's.
+
+    `previous_sha256`: of the key that the present one replaces, which works too. `voices` are
+    presets; voices that the tenant made are its own.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = "0" * 64
+    sha256: _Sha256 = "0" * 64
+    previous_sha256: _Sha256 | None = None
     weight: Annotated[float, Field(gt=0, le=1000)] = 1.0
     streams: Annotated[int, Field(ge=1)] | None = None
     sockets: Annotated[int, Field(ge=1)] | None = None
@@ -58,6 +67,9 @@ class Tenant(BaseModel):
     characters_per_minute: Annotated[float, Field(gt=0)] | None = None
     text_seconds: Annotated[float, Field(gt=0)] | None = None
     least_characters_per_minute: Annotated[float, Field(ge=0)] | None = None
+    models: frozenset[str] | None = None
+    voices: frozenset[str] | None = None
+    expires: AwareDatetime | None = None
 
     def text_limits(self, settings: GatewaySettings) -> TextLimits:
         """This caller's, or else those of `settings`."""
@@ -67,6 +79,11 @@ class Tenant(BaseModel):
             settings.max_text_s if most_s is None else most_s,
             (settings.least_characters_per_minute if least is None else least) / _MINUTE_S,
         )
+
+    @property
+    def hashes(self) -> list[str]:
+        """Of every key that is this tenant's."""
+        return [one for one in (self.sha256, self.previous_sha256) if one is not None]
 
     @property
     def limited(self) -> bool:
@@ -81,9 +98,9 @@ class _File(BaseModel):
     keys: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], Tenant]
 
 
-@dataclass(frozen=True)
+@dataclass
 class KeyRing:
-    """The tenants by name. Without a file everybody is the same anonymous tenant.
+    """The tenants by name. Without a file every caller is the same anonymous tenant.
 
     The file holds hashes, never keys, so that reading it gives nobody away:
 
@@ -96,6 +113,11 @@ class KeyRing:
         characters_per_minute = 60000
         text_seconds = 1800             # for the whole of a text that is sent piece by piece
         least_characters_per_minute = 1
+        models = ["vesper"]
+        voices = ["warm"]
+        expires = 2027-12-31T23:59:59Z
+
+    `take` replaces them while requests run; see gateway.admission.watch.
     """
 
     tenants: Mapping[str, Tenant] = field(default_factory=lambda: {ANONYMOUS: Tenant()})
@@ -107,12 +129,23 @@ class KeyRing:
         if path is None:
             return cls()
         try:
-            parsed = _File.model_validate(tomllib.loads(path.read_text("utf-8")))
-        except (OSError, tomllib.TOMLDecodeError, ValidationError) as error:
+            ring = cls.parse(path.read_text("utf-8"))
+        except (OSError, KeysError) as error:
             raise KeysError(f"{path}: {error}") from error
-        hashes = [tenant.sha256 for tenant in parsed.keys.values()]
-        if len(set(hashes)) != len(hashes) or not hashes:
-            raise KeysError(f"{path}: every tenant needs a sha256 of its own")
+        if not ring.tenants:
+            raise KeysError(f"{path}: there is no key in it")
+        return ring
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises KeysError. A table `[keys]` without any means that no caller may speak."""
+        try:
+            parsed = _File.model_validate(tomllib.loads(text))
+        except (ValueError, ValidationError) as error:
+            raise KeysError(str(error)) from error
+        hashes = [one for tenant in parsed.keys.values() for one in tenant.hashes]
+        if len(set(hashes)) != len(hashes):
+            raise KeysError("every tenant needs a sha256 of its own")
         return cls(parsed.keys, required=True)
 
     def most_sockets(self, tenant: str, otherwise: int) -> int | None:
@@ -126,6 +159,10 @@ class KeyRing:
         """There is a tenant of this name, as `who` says; raises KeysError."""
         if name not in self.tenants:
             raise KeysError(f"{who}: there is no key '{name}' in the keys file")
+
+    def take(self, other: KeyRing) -> None:
+        """From now on, these are the tenants."""
+        self.tenants, self.required = other.tenants, other.required
 
     def identify(self, authorization: str | None) -> str:
         """The tenant's name for an Authorization header; raises InvalidApiKey."""
@@ -141,10 +178,35 @@ class KeyRing:
         # Hashes are compared, not keys: how long that takes says nothing about a key.
         found = hashlib.sha256(key.strip().encode()).hexdigest()
         for name, tenant in self.tenants.items():
-            if tenant.sha256 == found:
+            if found in tenant.hashes:
+                self.check(name)
                 return name
-        # OpenAI's words: LiteLLM tells a wrong key from other bad requests by them.
-        raise InvalidApiKey("Incorrect API key provided")
+        raise _incorrect()
+
+    def check(self, name: str) -> None:
+        """Raises InvalidApiKey for a tenant whose key was revoked or has expired meanwhile."""
+        tenant = self.tenants.get(name)
+        if tenant is None:
+            raise _incorrect()
+        if tenant.expires is not None and tenant.expires <= datetime.now(UTC):
+            raise InvalidApiKey("this API key has expired")
+
+    def permit(self, name: str, model: str, voice: str | None) -> None:
+        """Raises UnknownModel or UnknownVoice for what a tenant's key is not for.
+
+        `voice` is a preset of the model, or None for a recording. A caller that has brought no key
+        yet is not a tenant: admission refuses it.
+        """
+        tenant = self.tenants.get(name, Tenant())
+        if tenant.models is not None and model not in tenant.models:
+            raise UnknownModel(f"this API key may not use the model '{model}'", param="model")
+        if voice is not None and tenant.voices is not None and voice not in tenant.voices:
+            raise UnknownVoice(f"this API key may not use the voice '{voice}'", param="voice")
+
+
+def _incorrect() -> InvalidApiKey:
+    # OpenAI's words: LiteLLM tells a wrong key from other bad requests by them.
+    return InvalidApiKey("Incorrect API key provided")
 
 
 class Bucket:

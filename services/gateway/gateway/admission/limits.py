@@ -21,6 +21,15 @@ class KeyLimits:
         self._allowances = {name: Allowance(tenant) for name, tenant in tenants.items()}
         self._told: dict[str, TenantUse] = {}
 
+    def take(self, tenants: Mapping[str, Tenant]) -> None:
+        """New tenants, or others' new limits. A tenant that is gone keeps its own: it may have
+        streams that are spoken to their end.
+        """
+        for name, tenant in tenants.items():
+            if tenant != self._tenants.get(name):
+                self._allowances[name] = Allowance(tenant)
+        self._tenants = {**self._tenants, **tenants}
+
     def limited(self, tenant: str) -> bool:
         """Whether it has any."""
         return self._tenants[tenant].limited

@@ -30,11 +30,19 @@ class Shares:
         if not weights or min(weights.values()) <= 0.0 or not 0.0 <= reserve < 1.0:
             raise ValueError("weights are positive, and the reserve is in [0, 1)")
         self._weights = dict(weights)
-        # With a single tenant there is nobody to keep anything for.
-        self._reserve = reserve if len(weights) > 1 else 0.0
+        self._most_reserve = reserve
         self._memory_s = memory_s
         self._seen_s: dict[str, float] = {}
         self.held: Counter[str] = Counter()
+
+    def reweigh(self, weights: Mapping[str, float]) -> None:
+        """Tenants that are new, or weigh something else; others stay as they are."""
+        self._weights.update(weights)
+
+    @property
+    def _reserve(self) -> float:
+        """With a single tenant there is no other to keep anything for."""
+        return self._most_reserve if len(self._weights) > 1 else 0.0
 
     @property
     def total(self) -> int:

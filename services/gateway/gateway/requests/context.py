@@ -71,6 +71,8 @@ class GatewayContext:
         """
         naming = None if names == "own" else partial(self.names, lenient=names == "any")
         found, spoken = await self.catalogue.resolve(model, voice, naming)
+        preset = any(spoken.id == one.id for one in found.voices)
+        self.keys.permit(tenant, found.name, spoken.id if preset else None)
         rate = sample_rate or found.sample_rate
         if wishes.language is None:
             wishes = replace(wishes, language=language)

@@ -91,6 +91,14 @@ class Speech:
         return self._source.fresh
 
     @property
+    def characters(self) -> int:
+        """Of its text, as far as it has come; 0 where another connection brought the text."""
+        if not self.fresh:
+            return 0
+        text = self._source.text
+        return self._characters if text is None else text.characters
+
+    @property
     def resume_token(self) -> str | None:
         """What the client has to show when it comes back, if it may."""
         if not self.spec.resumable:
@@ -108,6 +116,7 @@ class Speech:
         """
         applicant = await self._source.prepare(self._services.settings.coalesce_s)
         self._accepted_s = self._last_s = time.monotonic()
+        self._characters = applicant.characters
         spec = self.spec
         self._span = tracing.request_span(
             self.request_id, spec.model.name, spec.voice.id, spec.tenant
@@ -207,11 +216,13 @@ class Speech:
         if self.account is None:
             self.account = PlaybackAccount(self.sample_rate)
             self._first_sound(now - self._accepted_s)
+        before_s = self.account.duration_s
         arrival = self.account.feed(samples, now)
         metrics = self._services.metrics
         metrics.chunks.labels(str(arrival.viable).lower(), *self._listener).inc()
+        metrics.audio.labels(*self._listener).inc(samples / self.sample_rate)
         if arrival.slack_s is not None:
-            metrics.slack.labels("gateway", self.spec.model.name).observe(arrival.slack_s)
+            metrics.sent(self.spec.model.name, arrival.slack_s, before_s)
         if arrival.underrun_s > 0:
             metrics.underrun.labels(*self._listener).inc(arrival.underrun_s)
         overdue = now - self.reported_s >= self._services.tuning.report_every_s
@@ -293,6 +304,7 @@ class Speech:
         viable = self.account is None or self.account.viable
         metrics = self._services.metrics
         metrics.streams.labels(self.outcome, str(viable).lower(), *self._listener).inc()
+        metrics.characters.labels(*self._listener).inc(self.characters)
         took_s = self._last_s - self._accepted_s
         whole = self.fresh and self._source.text is None
         if self._ended and self.account is not None and whole:
@@ -322,6 +334,10 @@ class Speech:
         log_.info(
             "request.ended",
             request_id=self.request_id,
+            tenant=self.spec.tenant,
+            model=self.spec.model.name,
+            voice=self.spec.voice.id,
+            characters=self.characters,
             outcome=self.outcome,
             viable=viable,
             took_s=round(took_s, 4),

@@ -13,6 +13,7 @@ from ttscommon.bus.identities import issue
 from ttscommon.bus.permissions import ROLES
 
 EVERYTHING = {
+    "backup/password",
     "broker/accounts.conf",
     "gateway/password",
     "gateway/resume",

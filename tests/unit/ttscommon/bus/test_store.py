@@ -1,147 +1,66 @@
-"""What is known of the broker's store: lost streams, a full disk, and silence that is neither."""
+"""A broker starts with a store of its own kind: real servers write the stores."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
-import nats.errors
-import nats.js.errors
 import pytest
 
-from ttscommon.bus import Bus, StoreWatch
-from ttscommon.bus.faults import is_full, is_queue_full
-from ttscommon.bus.layout import Layout
-from ttscommon.bus.storestate import StoreState
-from ttscommon.wire.errors import Fenced, StoreFull, StoreLost
-from ttscommon.wire.messages import End, encode
-from ttscommon.wire.subjects import CODES, LEASES
-
-STREAM = "antiphon-CODES"
-RECORD = encode(End("r", 0, "ok", epoch=1))
+from antiphon.stack import LocalStack, StackConfig
+from ttscommon.bus import Bus, BusUnprepared
+from ttscommon.bus.__main__ import main
+from ttscommon.bus.setup import Setup, SetupTuning
+from ttscommon.bus.store import ForeignStore, check_store
+from ttscommon.wire import subjects
 
 
-def refusal(code: int, description: str) -> nats.js.errors.APIError:
-    return nats.js.errors.APIError(code=503, err_code=code, description=description)
+def brokers(count: Literal[1, 3], store: Path) -> LocalStack:
+    config = StackConfig(gateways=0, talkers=0, vocoders=0, brokers=count, store=store)
+    return LocalStack(config)
 
 
-def test_a_full_queue_and_a_full_disk_are_told_apart() -> None:
-    queue = refusal(10077, "maximum messages exceeded")
-    disk = refusal(10077, "write 1.blk: no space left on device")
-    assert (is_queue_full(queue), is_full(queue)) == (True, False)
-    assert (is_queue_full(disk), is_full(disk)) == (False, True)
-    assert is_full(refusal(10047, "insufficient storage resources available"))
+async def stored(settings: Any) -> None:
+    bus = await Bus.connect(settings, "setup")
+    await bus.setup.create()
+    await bus.kv.put(subjects.VOICES, "owner.voice", b"x" * 1000)
+    await bus.close()
 
 
-def test_a_write_that_is_refused_for_want_of_room_is_known_at_once() -> None:
-    store = StoreState()
-    store.require()
-    store.missed(STREAM, time.monotonic(), refusal(10077, "no space left on device"))
-    with pytest.raises(StoreFull):
-        store.require()
-    before = store.takes
-    store.kept(STREAM)
-    assert (before, store.takes) == (False, True)
-    store.heal()
-    store.require()
+async def test_a_single_brokers_store_may_not_join_a_cluster(tmp_path: Path) -> None:
+    async with brokers(1, tmp_path) as alone:
+        await stored(alone.bus)
+    store = tmp_path / "broker/jetstream"
+    assert "streams, as a single broker left them" in check_store(store, 1)
+    with pytest.raises(ForeignStore, match="a cluster of 3 would delete them"):
+        check_store(store, 3)
+    assert main(["store", str(store), "--brokers", "3"]) == 1
 
 
-def test_a_write_without_an_answer_says_something_only_where_questions_are_answered() -> None:
-    store, silence = StoreState(), nats.errors.TimeoutError()
-    store.missed(STREAM, time.monotonic(), silence)
-    assert not store.deaf(STREAM, 0.0)  # it may have no leader
-    store.found(STREAM)
-    store.missed(STREAM, time.monotonic() + 1.0, silence)
-    assert store.deaf(STREAM, 0.0)
-    store.kept("another")
-    assert not store.deaf(STREAM, 60.0)  # there is room for others
-    store.kept(STREAM)
-    assert not store.deaf(STREAM, 0.0)
+async def test_a_members_store_may_not_start_alone(tmp_path: Path) -> None:
+    async with brokers(3, tmp_path) as cluster:
+        await stored(cluster.bus)
+    for member in ("broker-1", "broker-2", "broker-3"):
+        store = tmp_path / member / "jetstream"
+        assert "as a member" in check_store(store, 3)
+        with pytest.raises(ForeignStore, match="of a cluster's member"):
+            check_store(store, 1)
 
 
-def test_a_write_that_was_lost_with_its_connection_says_nothing() -> None:
-    store = StoreState()
-    store.found(STREAM)
-    began_s = time.monotonic() + 1.0
-    store.forget()
-    store.found(STREAM)
-    store.missed(STREAM, began_s - 2.0, nats.errors.TimeoutError())
-    assert not store.deaf(STREAM, 0.0)
+def test_an_empty_volume_is_any_brokers(tmp_path: Path) -> None:
+    for count in (1, 3):
+        assert check_store(tmp_path, count).startswith("0 streams")
 
 
-@asynccontextmanager
-async def watched(bus: Bus) -> AsyncIterator[None]:
-    watching = asyncio.create_task(StoreWatch(bus.link, bus.try_to_store).run())
-    try:
-        yield
-    finally:
-        watching.cancel()
-
-
-async def until(bus: Bus, problem: type[StoreLost] | None) -> None:
-    async with asyncio.timeout(20):
-        while type(bus.link.store.problem) is not (problem or type(None)):
-            await asyncio.sleep(0.02)
-
-
-async def test_a_single_lost_stream_is_found_missing_while_nothing_is_written_to_it(
-    bus: Bus,
+async def test_setup_refuses_a_cluster_that_is_about_to_delete_what_a_broker_holds(
+    tmp_path: Path,
 ) -> None:
-    async with watched(bus):
-        await bus.link.jetstream.delete_stream(f"KV_{bus.link.name(LEASES)}")
-        await until(bus, StoreLost)
-        assert "leases" in str(bus.link.store.problem)
-        await bus.setup.create()
-        await until(bus, None)
-
-
-async def test_a_broker_that_is_stopped_and_goes_on_is_neither_lost_nor_full(
-    broker: Any, bus: Bus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found: list[str] = []
-    monkeypatch.setattr(bus.link.store, "find", lambda problem: found.append(problem.code))
-    pid = broker.children["broker"].pid
-    async with watched(bus):
-        await asyncio.sleep(0.5)
-        os.kill(pid, signal.SIGSTOP)
-        await asyncio.sleep(3.0)
-        os.kill(pid, signal.SIGCONT)
-        await asyncio.sleep(2.0)
-    assert found == []
-
-
-async def test_a_broker_that_is_killed_is_neither_lost_nor_full(broker: Any, bus: Bus) -> None:
-    async with watched(bus):
-        broker.children["broker"].kill()
-        began_s = time.monotonic()
-        while time.monotonic() - began_s < 3.0:
-            assert bus.link.store.problem is None
-            await asyncio.sleep(0.02)
-
-
-async def test_every_stream_of_the_layout_is_watched(bus: Bus) -> None:
-    names = {stream.name for stream in Layout(bus.link.settings.prefix).streams()}
-    assert set(StoreWatch(bus.link)._streams) == names
-
-
-async def test_the_refusal_of_a_leader_that_leads_no_more_fences_nobody(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = await bus.logs.commit(CODES, "r", RECORD, last=0, message_id="1", epoch=1)
-    append, refusals = bus.logs._append, [refusal(10071, "wrong last sequence: 0")]
-
-    async def refused_once(*arguments: Any) -> int:
-        if refusals:
-            raise refusals.pop()
-        return await append(*arguments)
-
-    monkeypatch.setattr(bus.logs, "_append", refused_once)
-    second = await bus.logs.commit(CODES, "r", RECORD, last=first, message_id="2", epoch=1)
-    assert second > first
-    with pytest.raises(Fenced):
-        await bus.logs.commit(CODES, "r", RECORD, last=first, message_id="3", epoch=1)
+    async with brokers(1, tmp_path) as alone:
+        await stored(alone.bus)
+    (tmp_path / "broker").rename(tmp_path / "broker-1")
+    async with brokers(3, tmp_path) as cluster:
+        bus = await Bus.connect(cluster.bus, "setup")
+        setup = Setup(bus.link, SetupTuning(orphans_s=0.5))
+        with pytest.raises(BusUnprepared, match="streams that its cluster does not know"):
+            await setup.create()
+        await bus.close()

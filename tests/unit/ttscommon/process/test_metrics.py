@@ -58,3 +58,20 @@ def test_counters_start_at_zero_when_a_listener_is_first_seen() -> None:
     for series in ({"outcome": "error", "viable": "true"}, {"outcome": "ok", "viable": "true"}):
         assert metrics.registry.get_sample_value("tts_streams_total", series | named) == 0
     assert metrics.registry.get_sample_value("tts_underrun_seconds_total", named) == 0
+
+
+def test_chunks_of_a_streams_first_second_say_nothing_about_load() -> None:
+    metrics = GatewayMetrics()
+    metrics.listener("vesper", "acme")
+    for slack_s, before_s in ((0.04, 0.08), (0.1, 0.9), (0.9, 1.0), (0.1, 2.0), (0.3, 3.0)):
+        metrics.sent("vesper", slack_s, before_s)
+    value = metrics.registry.get_sample_value
+    for tight, count in (("true", 1), ("false", 2)):
+        assert value("tts_steady_chunks_total", {"tight": tight, "model": "vesper"}) == count
+    labels = {"stage": "gateway", "model": "vesper"}
+    assert value("tts_playback_slack_seconds_count", labels) == 5
+
+
+def test_every_process_says_which_version_it_is_and_since_when_it_runs() -> None:
+    for metrics in (Metrics("vesper"), GatewayMetrics()):
+        assert {"tts_build_info", "process_start_time_seconds"} <= names(metrics)

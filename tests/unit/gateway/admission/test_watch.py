@@ -1,0 +1,116 @@
+"""Keys change while a gateway runs; a file that cannot be used changes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from gateway.admission import KeyRing, KeysWatch
+from gateway.admission.keys import Tenant
+from gateway.admission.limits import KeyLimits
+from gateway.admission.peers import Peers
+from gateway.admission.shares import Shares, Standing
+from gateway.errors import InvalidApiKey, RateLimited
+from ttscommon.wire.errors import UnknownModel, UnknownVoice
+
+
+def entry(name: str, rights: str = "") -> str:
+    digest = hashlib.sha256(name.encode()).hexdigest()
+    return f'[keys.{name}]\nsha256 = "{digest}"\n{rights}\n'
+
+
+def watched(path: Path, text: str) -> tuple[KeyRing, KeysWatch, list[int]]:
+    path.write_text(text)
+    keys, changes = KeyRing.load(path), list[int]()
+    return keys, KeysWatch(path, keys, lambda: changes.append(1)), changes
+
+
+async def test_a_changed_file_is_taken_and_an_unchanged_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    keys, watch, changes = watched(path, entry("alice"))
+    await watch.look(path)
+    assert changes == []
+    path.write_text(entry("bob"))
+    await watch.look(path)
+    await watch.look(path)
+    assert changes == [1]
+    assert keys.tenant("bob") == "bob"
+    with pytest.raises(InvalidApiKey):
+        keys.tenant("alice")
+    with pytest.raises(InvalidApiKey):
+        keys.check("alice")  # whose socket is still open
+
+
+@pytest.mark.parametrize("text", ["", "[keys.alice", entry("alice", "colour = 1"), "\udcff"])
+async def test_a_file_that_cannot_be_used_leaves_the_keys_as_they_are(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "keys.toml"
+    keys, watch, changes = watched(path, entry("alice"))
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with capture_logs() as logs:
+        await watch.look(path)
+    assert [log["event"] for log in logs] == ["keys.rejected"]
+    assert keys.tenant("alice") == "alice"
+    assert changes == []
+
+
+async def test_a_file_that_is_gone_for_a_moment_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    keys, watch, _ = watched(path, entry("alice"))
+    path.unlink()
+    await watch.look(path)
+    assert keys.tenant("alice") == "alice"
+
+
+async def test_a_table_without_keys_closes_the_door(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    keys, watch, _ = watched(path, entry("alice"))
+    path.write_text("[keys]\n")
+    await watch.look(path)
+    with pytest.raises(InvalidApiKey):
+        keys.tenant("alice")
+
+
+def test_a_key_expires() -> None:
+    text = entry("alice", "expires = 2020-01-01T00:00:00Z")
+    with pytest.raises(InvalidApiKey, match="expired"):
+        KeyRing.parse(text).tenant("alice")
+    assert KeyRing.parse(text.replace("2020", "2999")).tenant("alice") == "alice"
+
+
+def test_a_key_may_be_for_some_models_and_voices_alone() -> None:
+    keys = KeyRing.parse(entry("alice", 'models = ["vesper"]\nvoices = ["warm"]'))
+    keys.permit("alice", "vesper", "warm")
+    keys.permit("alice", "vesper", None)  # a recording of its own
+    with pytest.raises(UnknownModel):
+        keys.permit("alice", "large", "warm")
+    with pytest.raises(UnknownVoice):
+        keys.permit("alice", "vesper", "dark")
+
+
+def test_the_previous_key_works_beside_the_present_one() -> None:
+    old = hashlib.sha256(b"old").hexdigest()
+    keys = KeyRing.parse(entry("alice", f'previous_sha256 = "{old}"'))
+    assert keys.tenant("old") == keys.tenant("alice") == "alice"
+
+
+def test_new_limits_hold_at_once_and_a_revoked_tenants_streams_are_counted_on() -> None:
+    limits = KeyLimits({"a": Tenant()}, Peers(), lambda name: 1)
+    limits.take({"b": Tenant(sha256="1" * 64, streams=1)})
+    with pytest.raises(RateLimited):
+        limits.check("b", 0, 0.0)
+    limits.text("a", 100, 0.0)  # of a request that is still spoken
+
+
+def test_a_new_tenant_has_a_share_and_the_first_loses_what_it_held_alone() -> None:
+    shares = Shares({"a": 1.0})
+    for _ in range(9):
+        shares.take("a")
+    assert shares.judge("a", 10, 0.0) is Standing.WITHIN
+    shares.reweigh({"b": 1.0})
+    assert shares.judge("b", 10, 0.0) is Standing.WITHIN
+    assert shares.judge("a", 10, 0.0) is not Standing.WITHIN

@@ -1,0 +1,119 @@
+"""Backups of a real broker: what is kept for ever comes back, and nothing is lost by trying."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon.stack import LocalStack, StackConfig
+from ttscommon.bus import Bus
+from ttscommon.bus.backup import MANIFEST, BackupUnusable, back_up, restore
+from ttscommon.bus.layout import kept_streams
+from ttscommon.wire import subjects
+
+RECORDING = bytes(range(256)) * 2000
+
+
+async def filled(settings: Any) -> Bus:
+    bus = await Bus.connect(settings, "gateway")
+    await bus.ensure()
+    for number in range(20):
+        await bus.kv.put(subjects.VOICES, f"owner.voice-{number}", b"{}")
+    await bus.objects.put(subjects.RECORDINGS, "recording", RECORDING)
+    return bus
+
+
+async def kept(bus: Bus) -> tuple[int, bytes | None]:
+    voices = await bus.kv.all(subjects.VOICES, "owner.")
+    return len(voices), await bus.objects.get(subjects.RECORDINGS, "recording")
+
+
+async def wipe(bus: Bus) -> None:
+    for name in kept_streams("antiphon"):
+        await bus.link.jetstream.delete_stream(name)
+
+
+async def test_voices_and_recordings_come_back_after_the_broker_lost_them(
+    broker: Any, tmp_path: Path
+) -> None:
+    bus = await filled(broker.bus)
+    said = await back_up(broker.bus, tmp_path)
+    assert "KV_antiphon-voices 20 records" in said
+    await wipe(bus)
+    await restore(broker.bus, tmp_path)
+    assert await kept(bus) == (20, RECORDING)
+    await bus.verify()
+    await bus.close()
+
+
+async def test_what_the_broker_has_is_replaced_only_when_asked(broker: Any, tmp_path: Path) -> None:
+    bus = await filled(broker.bus)
+    await back_up(broker.bus, tmp_path)
+    await bus.kv.put(subjects.VOICES, "owner.newer", b"{}")
+    with pytest.raises(BackupUnusable, match="KV_antiphon-voices has 21 records"):
+        await restore(broker.bus, tmp_path)
+    assert await kept(bus) == (21, RECORDING)
+    await restore(broker.bus, tmp_path, replace=True)
+    assert await kept(bus) == (20, RECORDING)
+    await bus.close()
+
+
+async def test_a_damaged_backup_changes_nothing(broker: Any, tmp_path: Path) -> None:
+    bus = await filled(broker.bus)
+    await back_up(broker.bus, tmp_path)
+    [damaged] = tmp_path.glob("*/OBJ_antiphon-recordings.snapshot")
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"x")
+    with pytest.raises(BackupUnusable, match="not what was written"):
+        await restore(broker.bus, tmp_path, replace=True)
+    assert await kept(bus) == (20, RECORDING)
+    await bus.close()
+
+
+async def test_only_the_newest_backups_stay(broker: Any, tmp_path: Path) -> None:
+    bus = await filled(broker.bus)
+    for day in ("2020-01-01T00-00-00Z", "2020-01-02T00-00-00Z"):
+        (tmp_path / day).mkdir()
+        (tmp_path / day / MANIFEST).write_text("{}")
+    await back_up(broker.bus, tmp_path, keep=2)
+    found = sorted(path.parent.name for path in tmp_path.glob(f"*/{MANIFEST}"))
+    assert found[0] == "2020-01-02T00-00-00Z"
+    assert len(found) == 2
+    await bus.close()
+
+
+async def test_a_backup_that_fails_leaves_no_folder_behind(broker: Any, tmp_path: Path) -> None:
+    bus = await filled(broker.bus)
+    await bus.link.jetstream.delete_stream("OBJ_antiphon-recordings")
+    with pytest.raises(Exception, match="OBJ_antiphon-recordings: stream not found"):
+        await back_up(broker.bus, tmp_path)
+    assert list(tmp_path.iterdir()) == [tmp_path / "store"]
+    await bus.close()
+
+
+async def test_a_backup_of_another_deployment_is_refused(broker: Any, tmp_path: Path) -> None:
+    bus = await filled(broker.bus)
+    await back_up(broker.bus, tmp_path)
+    other = broker.bus.model_copy(update={"prefix": "staging"})
+    with pytest.raises(BackupUnusable, match="deployment 'antiphon'"):
+        await asyncio.wait_for(restore(other, tmp_path), 10)
+    await bus.close()
+
+
+async def test_a_backup_of_one_broker_is_restored_into_three(broker: Any, tmp_path: Path) -> None:
+    bus = await filled(broker.bus)
+    await back_up(broker.bus, tmp_path / "backups")
+    await bus.close()
+    config = StackConfig(gateways=0, talkers=0, vocoders=0, brokers=3, store=tmp_path / "cluster")
+    async with LocalStack(config) as cluster:
+        three = cluster.bus.model_copy(update={"replicas": 3})
+        moved = await Bus.connect(three, "gateway")
+        await moved.ensure()
+        await restore(three, tmp_path / "backups")
+        assert await kept(moved) == (20, RECORDING)
+        for name in kept_streams("antiphon"):
+            assert (await moved.link.jetstream.stream_info(name)).config.num_replicas == 3
+        await moved.verify()
+        await moved.close()
