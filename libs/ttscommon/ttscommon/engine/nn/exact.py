@@ -25,9 +25,9 @@ _DONE: Final = 0
 def keep_one_order(vendor: str | None = None) -> bool:
     """Set MKL's strict mode for this process; whether it is set.
 
-    It must come before the first product, so importing `ttscommon.engine.nn` calls it. It leaves alone
-    what MKL_CBWR chose, builds of torch without MKL, and processors of other vendors than Intel,
-    where the modes are others and four rows are enough.
+    It must come before the first product, so importing `ttscommon.engine.nn` calls it. It leaves
+    alone what MKL_CBWR chose, builds of torch without MKL, and processors of other vendors than
+    Intel, where the modes are others and four rows are enough.
     """
     if (_vendor() if vendor is None else vendor) != "GenuineIntel":
         return False
