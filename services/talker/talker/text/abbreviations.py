@@ -28,7 +28,8 @@ WORDS = table(
     YoY: year over year, Ctrl: control, Cmd: command, NET: net, n/a: not applicable,
     N/A: not applicable, km/h: kilometers per hour, kmh: kilometers per hour, mph: miles per hour,
     m/s: meters per second, Tue: tuesday, Tues: tuesday, Thu: thursday, Thur: thursday,
-    Thurs: thursday, JPG: jpeg, jpg: jpeg, tv: t v, CUDA: cuda, c/o: care of, p.a: per annum
+    Thurs: thursday, JPG: jpeg, jpg: jpeg, tv: t v, CUDA: cuda, pm: p m,
+    c/o: care of, A-Z: _a to z, a-z: _a to z, p.a: per annum
     """
 )
 # Said in full where marks that are dropped elsewhere belong to the name.
@@ -85,6 +86,8 @@ ALSO_WORDS = collection(
     Ore Ark oz yr hr wk ver Ky Nev resp refs natl qty encl
     """
 )
+# These may end a sentence even where the next one begins with a small letter.
+ENDING_SENTENCES = collection("no c ca p ed")
 # A title before a name; behind one, a way.
 SAINT_STREET = {"St": ("saint", "street"), "Dr": ("doctor", "drive")}
 # Capitals that are words all the same, whatever their length.
@@ -118,9 +121,9 @@ KINGS = collection(
     """
     sam robert harry stephen anne margaret isabella constantine theodore umberto leonidas darius
     ramses ramesses cleopatra xerxes edmund baldwin boniface urban sixtus adrian celestine callixtus
-    martin eugene alexios basil justinian theodosius franz wilhelm joseph maximilian rudolf sigismund
-    ludwig ernst august augustus willem karl carl olaf magnus eric canute valdemar casimir vladislav
-    thomas walter arthur alfred
+    martin eugene alexios basil justinian theodosius franz wilhelm joseph maximilian rudolf
+    sigismund ludwig ernst august augustus willem karl carl olaf magnus eric canute valdemar casimir
+    vladislav thomas walter arthur alfred
     louis henry charles philip george edward pius william richard ptolemy john paul peter
     nicholas frederick james alfonso ivan napoleon leo gregory catherine alexander pierre
     elizabeth mary benedict innocent clement francis ferdinand otto leopold victor  christian

@@ -15,65 +15,20 @@ WAYS = table(
     """
 )
 """Short names of ways, with a capital."""
-STATES = {
-    short.strip(): name.strip()
-    for short, _, name in (
-        entry.partition(":")
-        for entry in [
-            "\n        AL:alabama",
-            " AK:alaska",
-            " AZ:arizona",
-            " AR:arkansas",
-            " CA:california",
-            " CO:colorado",
-            " CT:connecticut",
-            "\n        DE:delaware",
-            " FL:florida",
-            " GA:georgia",
-            " HI:hawaii",
-            " ID:idaho",
-            " IL:illinois",
-            " IN:indiana",
-            " IA:iowa",
-            "\n        KS:kansas",
-            " KY:kentucky",
-            " LA:louisiana",
-            " ME:maine",
-            " MD:maryland",
-            " MA:massachusetts",
-            " MI:michigan",
-            "\n        MN:minnesota",
-            " MS:mississippi",
-            " MO:missouri",
-            " MT:montana",
-            " NE:nebraska",
-            " NV:nevada",
-            "\n        NH:new hampshire",
-            " NJ:new jersey",
-            " NM:new mexico",
-            " NY:new york",
-            " NC:north carolina",
-            "\n        ND:north dakota",
-            " OH:ohio",
-            " OK:oklahoma",
-            " OR:oregon",
-            " PA:pennsylvania",
-            " RI:rhode island",
-            "\n        SC:south carolina",
-            " SD:south dakota",
-            " TN:tennessee",
-            " TX:texas",
-            " UT:utah",
-            " VT:vermont",
-            "\n        VA:virginia",
-            " WA:washington",
-            " WV:west virginia",
-            " WI:wisconsin",
-            " WY:wyoming",
-            "\n        DC:d c\n        ",
-        ]
-    )
-}
+STATES = table(
+    """
+    AL: alabama, AK: alaska, AZ: arizona, AR: arkansas, CA: california, CO: colorado, CT:
+    connecticut, DE: delaware, FL: florida, GA: georgia, HI: hawaii, ID: idaho, IL: illinois,
+    IN: indiana, IA: iowa, KS: kansas, KY: kentucky, LA: louisiana, ME: maine, MD: maryland,
+    MA: massachusetts, MI: michigan, MN: minnesota, MS: mississippi, MO: missouri, MT:
+    montana, NE: nebraska, NV: nevada, NH: new hampshire, NJ: new jersey, NM: new mexico, NY:
+    new york, NC: north carolina, ND: north dakota, OH: ohio, OK: oklahoma, OR: oregon, PA:
+    pennsylvania, RI: rhode island, SC: south carolina, SD: south dakota, TN: tennessee, TX:
+    texas, UT: utah, VT: vermont, VA: virginia, WA: washington, WV: west virginia, WI:
+    wisconsin, WY: wyoming, DC: d c
+    """
+)
+"""States by the codes of the post office."""
 _SIDES = {"N": "north", "S": "south", "E": "east", "W": "west"} | {
     "NE": "northeast",
     "NW": "northwest",

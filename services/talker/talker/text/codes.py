@@ -109,5 +109,5 @@ GROUPS: tuple[Rule, ...] = (
         _parts,
         needs="-",
     ),
-    rule(r"(?<=[A-Za-z])(?P<number>[1-9]\d[1-9]\d)(?![\w.])", _code),
+    rule(r"(?<=[A-Za-z])(?<!\dx)(?P<number>[1-9]\d[1-9]\d)(?![\w.])", _code),
 )

@@ -186,6 +186,7 @@ def _state_or_way(atoms: Sequence[Atom], index: int) -> list[str] | None:
     if atom.core in _WAYS_ALONE and not before.tail:
         return addresses.WAYS[atom.core].split()
     behind_town = before.tail == "," and atom.core in addresses.STATES
+    behind_town = behind_town and atom.core not in ("OK", "HI", "OH")
     ends = atom.tail != "" or after is NOTHING or after.text[:1].islower()
     return addresses.STATES[atom.core].split() if behind_town and ends else None
 
@@ -195,10 +196,13 @@ def _dotted(atoms: Sequence[Atom], index: int) -> list[str] | None:
     full = abbreviations.DOTTED.get(atom.core)
     if full is None or not atom.tail.startswith("."):
         return None
+    if atom.core in ("est", "Est") and after.kind == "date":
+        return ["established"]
     if atom.core not in abbreviations.ALSO_WORDS or after.numeric:
         return [full]
     capital = after.core[:1].isupper() and atom.core[0].isupper()
-    return [full] if capital else None
+    goes_on = after.text[:1].islower() and atom.core not in abbreviations.ENDING_SENTENCES
+    return [full] if capital or goes_on else None
 
 
 def dot_belongs(atoms: Sequence[Atom], index: int, words: Sequence[str] | None) -> bool:

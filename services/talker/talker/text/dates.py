@@ -196,24 +196,38 @@ def _digits(day_first: bool) -> tuple[Rule, ...]:
     """A date between slashes, points or hyphens; with points the day comes first everywhere."""
     two = r"(?P<first>[0-3]?\d){0}(?P<second>[0-3]?\d){0}(?P<year>{1})(?![\w/-])"
     four, any_year = r"[12]\d\d\d", r"[12]\d\d\d|\d\d"
-    short = _DAY_MONTH if day_first else _MONTH_DAY
     return (
-        short,
+        *(_DAY_MONTH if day_first else _MONTH_DAY),
         rule(_EDGE + two.format("/", any_year), lambda m: _in_digits(m, day_first), needs="/"),
         rule(_EDGE + two.format(r"\.", four), lambda m: _in_digits(m, True), needs="."),
         rule(_EDGE + two.format("-", four), lambda m: _in_digits(m, day_first), needs="-"),
     )
 
 
-_MONTH_DAY = rule(
-    rf"{_EDGE}(?P<month>[1-9]|1[0-2])/(?P<day>1[3-9]|2\d|3[01])(?![\w/-]){_SIZES}",
-    _slash_date,
-    needs="/",
+_ON = ("on", "until", "till", "due", "since", "dated", "through")
+_MONTH_DAY = (
+    rule(
+        rf"{_EDGE}(?P<month>[1-9]|1[0-2])/(?P<day>1[3-9]|2\d|3[01])(?![\w/-]){_SIZES}",
+        _slash_date,
+        needs="/",
+    ),
+    rule(
+        rf"{behind(_ON)}(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|1[0-2])(?![\w/-]){_SIZES}",
+        _slash_date,
+        needs="/",
+    ),
 )
-_DAY_MONTH = rule(
-    rf"{_EDGE}(?P<day>1[3-9]|2\d|3[01])/(?P<month>[1-9]|1[0-2])(?![\w/-]){_SIZES}",
-    _slash_day_first,
-    needs="/",
+_DAY_MONTH = (
+    rule(
+        rf"{_EDGE}(?P<day>1[3-9]|2\d|3[01])/(?P<month>[1-9]|1[0-2])(?![\w/-]){_SIZES}",
+        _slash_day_first,
+        needs="/",
+    ),
+    rule(
+        rf"{behind(_ON)}(?P<day>0?[1-9]|1[0-2])/(?P<month>0?[1-9]|1[0-2])(?![\w/-]){_SIZES}",
+        _slash_day_first,
+        needs="/",
+    ),
 )
 _WRITTEN: tuple[Rule, ...] = (
     rule(

@@ -9,7 +9,7 @@ from talker.text.shapes import EDGE
 _BEFORE_SCORES = ("scored", "score", "score of", "rated", "got", "rating of")
 FRACTION = (
     r"(?<![\w.,/])(?:(?P<whole>\d{1,4})(?: | ?and |-))?(?P<top>\d{1,2})"
-    r"/(?P<bottom>[2-9]|1[0-9]|32|64)(?:st|nd|rd|th|ST|ND|RD|TH)?(?![\w/])"
+    r"/(?P<bottom>[2-9]|1[0-9]|32|64|100)(?:st|nd|rd|th|ST|ND|RD|TH)?(?![\w/])"
 )
 
 
@@ -55,7 +55,7 @@ FRACTIONS: tuple[Rule, ...] = (
         _score,
         needs="/",
     ),
-    rule(rf"{EDGE}(?P<top>\d{{1,3}})/(?P<bottom>100)(?![\w/])", _score, needs="/"),
+    rule(rf"{EDGE}(?P<top>\d{{2,3}})/(?P<bottom>100)(?![\w/])", _score, needs="/"),
     rule(FRACTION, mixed, needs="/"),
     rule(rf"{EDGE}(?P<top>\d{{1,6}})/(?P<bottom>\d{{1,6}})(?![\w/]|\.\d)", _over, needs="/"),
 )

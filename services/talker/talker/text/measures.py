@@ -45,7 +45,7 @@ UNITS = {
         wk: week, wks: week, mo: month, mos: month, N: newton, kN: kilonewton, Nm: newton meter,
         A: amp, microm: micrometer, micros: microsecond, microg: microgram, microl: microliter,
         mmHg: millimeter of mercury, mol: mole, mmol: millimole, pcs: piece, pc: piece, pp: point,
-        hp: horsepower, lx: lux, lm: lumen, cc: c c, ly: light year, doz: dozen
+        hp: horsepower, lx: lux, lm: lumen, cc: c c, omega: ohm, ly: light year, doz: dozen
         """
     ),
 }
@@ -97,7 +97,8 @@ def _measure(match: re.Match[str]) -> list[str]:
     words, scale = scaled(match)
     if scale is not None:
         words.append(scale)
-    return [*words, *unit(match["unit"], one=match["number"] == "1" and scale is None)]
+    one = match["number"] == "1" and scale is None
+    return [*words, *unit(match["unit"], one=one or match.groupdict().get("gap") == "-")]
 
 
 def _per_name(name: str) -> list[str]:
@@ -172,12 +173,16 @@ def _times(match: re.Match[str]) -> list[str]:
     return [*signed(match), "times"]
 
 
+def _side(text: str) -> list[str]:
+    return numbers.room(text) if len(text) == 4 and text.isdigit() else numbers.decimal(text)
+
+
 def _by(match: re.Match[str]) -> list[str]:
     """A size, "4x4" or "25 x 7 m"; what is written three times has three sides."""
     sides = re.split(r" ?(?:x|times) ?", match["sides"])
-    words = numbers.decimal(sides[0])
+    words = _side(sides[0])
     for side in sides[1:]:
-        words += ["by", *numbers.decimal(side)]
+        words += ["by", *_side(side)]
     return [*words, *(unit(match["unit"]) if match["unit"] else ())]
 
 
@@ -226,7 +231,8 @@ MEASURES: tuple[Rule, ...] = (
     ),
     rule(
         rf"{EDGE}{MINUS}{NUMBER}(?: (?P<scale>{SCALE_NAMES}))?"
-        rf"(?:[ -](?P<unit>{_SPACED}|in(?=\.)))(?!\w|'|\.\w|-[A-Za-z]{{1,2}}\b|/(?!(?:{_PER})\b))"
+        rf"(?:(?P<gap>[ -])(?P<unit>{_SPACED}|in(?=\.)))(?!\w|'|\.\w|-[A-Za-z]{{1,2}}\b"
+        rf"|/(?!(?:{_PER})\b))"
         r"(?:\.(?= [a-z0-9]))?",
         _measure,
     ),

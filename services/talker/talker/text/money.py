@@ -166,7 +166,7 @@ MONEY: tuple[Rule, ...] = (
 )
 SIGNS: tuple[Rule, ...] = (
     rule(
-        rf"(?<=[%\w] )[{re.escape(_BARE)}](?= \w)"
+        rf"(?<=[%A-Za-z] )[{re.escape(_BARE)}](?= \w|$)"
         rf"|(?<!\S)[{re.escape(_BARE)}](?= (?:and|or|sign)\b)",
         _sign,
         needs=_BARE,

@@ -28,7 +28,11 @@ def _century(match: re.Match[str]) -> list[str] | None:
 
 
 ROMANS: tuple[Rule, ...] = (
-    rule(r"(?<=\()(?P<roman>i{2,3}|iv|vi{1,3}|ix|xi{0,3}|xiv|xvi{0,3})(?=\))", _listed, needs="("),
+    rule(
+        r"(?<=\()(?<!\w\()(?P<roman>i{2,3}|iv|vi{1,3}|ix|xi{0,3}|xiv|xvi{0,3})(?=\))",
+        _listed,
+        needs="(",
+    ),
     rule(r"(?<!\w)(?P<roman>[IVX]{1,6})(?:th)?(?= [Cc]entur)", _century, literal="entur"),
     rule(r"(?<![\w.-])(?P<roman>M[MDCLXVI]{4,14}|X[LXVI]{3,7})(?![\w-])", _long, needs="MX"),
 )
