@@ -142,6 +142,8 @@ _LATIN = {
 
 
 _SUPERSCRIPTS = re.compile("(?P<sign>[⁺⁻]?)(?P<power>[⁰¹²³⁴⁵⁶⁷⁸⁹]+|ⁿ)")
+# With an accent it is the paper, without one it may be the verb.
+_RESUME = re.compile("r[eé]sumé", re.IGNORECASE)
 # Typed for the sign of degrees, which looks the same.
 _ORDINAL_DEGREES = re.compile(r"(?<=\d)º")
 _LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ", "0123456789n")
@@ -188,5 +190,6 @@ def clean(token: str) -> str:
         return token if token.isprintable() else "".join(c for c in token if c.isprintable())
     if len(token) == 1 and token.lower() in _GREEK_NAMES:
         return _GREEK_NAMES[token.lower()]
+    token = _RESUME.sub("rezumay", token)
     token = _ORDINAL_DEGREES.sub("°", _SUPERSCRIPTS.sub(_lowered, token))
     return "".join(c if c.isascii() else _letter(c) for c in token if c.isprintable())

@@ -1,4 +1,4 @@
-"""Readings that depend on the neighbours: abbreviations, Roman numerals, signs, "read"."""
+"""Readings that depend on the neighbours: abbreviations, Roman numerals, signs, "Polish"."""
 
 import re
 from collections.abc import Sequence
@@ -28,11 +28,7 @@ _RANGED = frozenset(("time", "date"))
 _COUNTED = frozenset(("money", "measure", "number", "fraction"))
 _SMALL_ROMAN = re.compile("I{2,3}|IV|VI{1,3}|IX|XI{1,3}|XIV|XVI{0,3}|XIX")
 _ALWAYS_TITLES = collection("Mr Mrs Ms Mx Prof Jr Sr Dr")
-_PRESENT_READ = collection(
-    "to can can't cannot could couldn't will won't would wouldn't shall should shouldn't may might "
-    "must please let's don't didn't doesn't do does did i'll you'll we'll they'll he'll she'll "
-    "and you we they who people"
-)
+_POLISHED = collection("the your my his her our their it this that these those up off and all")
 
 
 def neighbour(atoms: Sequence[Atom], index: int) -> Atom:
@@ -163,19 +159,15 @@ def _numeral(atoms: Sequence[Atom], index: int, core: str) -> list[str] | None:
 
 
 def _homograph(atoms: Sequence[Atom], index: int) -> list[str] | None:
-    """Of "read" and "lead" the lexicon has one reading; for the other, spell it differently.
-
-    "reed" and "leed" are said as the present tense."""
-    core = atoms[index].core.lower()
-    if core not in ("read", "lead"):
+    """Words that a capital or an accent tells apart, as the lexicon names them."""
+    core = atoms[index].core
+    if core.lower() == "rezumay":
+        return ["_resume"]
+    if core != "Polish":
         return None
-    before = neighbour(atoms, index - 1).core.lower()
-    if before in _PRESENT_READ or (before == "" and index == 0):
-        return ["reed" if core == "read" else "leed"]
-    if core == "read":
-        return ["red"]
     after = neighbour(atoms, index + 1).core.lower()
-    return ["led" if after in ("pipe", "paint", "poisoning", "acid", "pencil") else "leed"]
+    begins = index == 0 or neighbour(atoms, index - 1).tail.startswith((".", "!", "?"))
+    return ["polish"] if begins and after in _POLISHED else ["_polish"]
 
 
 def _state_or_way(atoms: Sequence[Atom], index: int) -> list[str] | None:

@@ -110,7 +110,7 @@ CASES = {
         ("well,you know", "well , you know"),
         ("café naïve Zoë", "cafe naive zoe"),
         ("Привет", "privet"),
-        ("Read this. I will read", "reed this i will reed"),
+        ("Read this. I will read", "read this i will read"),
         ("It ended. A cat came", "it ended a cat came"),
         ("A cat got an A", "a cat got an _a"),
     ],
