@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from fastapi import Depends
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
 from gateway.errors import MessageTooBig
 from gateway.requests import GatewayContext, SpeechSpec
+from gateway.requests.text import unread_scripts
 from ttscommon.wire.errors import BadRequest
+
+# Families whose frontend reads the scripts of Europe and leaves out all others.
+_READS_ENGLISH_ALONE: Final = frozenset({"vesper"})
 
 
 def context_of(connection: HTTPConnection) -> GatewayContext:
@@ -33,7 +37,10 @@ async def read_body(request: Request, limit: int) -> bytes:
     return bytes(parts)
 
 
-def chosen_headers(spec: SpeechSpec) -> dict[str, str]:
-    """What a client's names came to, and which of its wishes were dropped."""
-    ignored = {"x-ignored": ", ".join(spec.ignored)} if spec.ignored else {}
+def chosen_headers(spec: SpeechSpec, text: str) -> dict[str, str]:
+    """What a client's names came to, and which of its wishes and parts of its text are dropped."""
+    dropped = [*spec.ignored]
+    if spec.model.family in _READS_ENGLISH_ALONE:
+        dropped += [f"text:{script}" for script in unread_scripts(text)]
+    ignored = {"x-ignored": ", ".join(dropped)} if dropped else {}
     return {"x-model": spec.model.name, "x-voice": spec.voice.id, **ignored}
