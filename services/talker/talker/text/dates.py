@@ -1,7 +1,6 @@
 """Dates, years, eras, decades and weekdays.
 
-A date in digits alone that could be read both ways is read as in the United States, or with the
-day first where the locale has it so; one that could not is read as it is written.
+Digits that make two dates are read as the locale has it, those that make one as they are written.
 """
 
 import re
@@ -164,16 +163,16 @@ def _year(match: re.Match[str]) -> list[str]:
     return numbers.year(match["year"])
 
 
+def _counted(number: str) -> list[str]:
+    return numbers.year(number) if len(number) == 4 else numbers.room(number)
+
+
 def _era(match: re.Match[str]) -> list[str]:
-    number = match["number"]
-    words = numbers.year(number) if len(number) == 4 else numbers.room(number)
-    return [*words, *_ERAS[match["era"].replace(".", "").upper()].split()]
+    return [*_counted(match["number"]), *_ERAS[match["era"].replace(".", "").upper()].split()]
 
 
 def _anno(match: re.Match[str]) -> list[str]:
-    number = match["number"]
-    words = numbers.year(number) if len(number) == 4 else numbers.room(number)
-    return [*_ERAS["AD"].split(), *words]
+    return [*_ERAS["AD"].split(), *_counted(match["number"])]
 
 
 def _quarter(match: re.Match[str]) -> list[str]:

@@ -31,6 +31,7 @@ _DAY_OR_MONTH = "|".join(
     name for name in abbreviations.COMPOUND_PARTS if name not in ("Ctrl", "Cmd", "Alt", "Esc")
 )
 _SPAN = re.compile(rf"(?:{_DAY_OR_MONTH})-(?:{_DAY_OR_MONTH})")
+_LONGEST_PAIR = max(map(len, _PAIRS))
 _INITIALS_PAIR = re.compile(r"[A-Z]{1,4}/[A-Z]{1,4}")
 
 
@@ -138,7 +139,9 @@ class WordReader:
 
 
 def _paired(core: str) -> bool:
-    return core.lower() in _PAIRS or _INITIALS_PAIR.fullmatch(core) is not None
+    return len(core) <= _LONGEST_PAIR and (
+        core.lower() in _PAIRS or _INITIALS_PAIR.fullmatch(core) is not None
+    )
 
 
 def _without_apostrophes(text: str) -> str:

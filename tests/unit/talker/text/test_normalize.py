@@ -163,7 +163,36 @@ def test_any_text_becomes_lexicon_words(normalizer: Normalizer, text: str) -> No
             assert word == PAUSE_MARK or (word and allowed.issuperset(word))
 
 
-HOSTILE = ["a", "1", "1,", "-", "(", "@a", "1.1", "A", "http://", "$1 ", "1/", "aA", "'s", "x@"]
+HOSTILE = [
+    "a",
+    "1",
+    "1,",
+    "-",
+    "(",
+    "@a",
+    "1.1",
+    "A",
+    "http://",
+    "$1 ",
+    "1/",
+    "aA",
+    "'s",
+    "x@",
+    "-1",
+    "/a",
+    "1:",
+    "a=",
+    "1 ",
+    "a.",
+    "\\a",
+    "[pause",
+    "1'",
+    "^2",
+    "I ",
+    "1-a-",
+    "Mon, ",
+    "1E",
+]
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
