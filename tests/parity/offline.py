@@ -13,7 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from talker.models.qwen3_tts.config import GenerationConfig, load_generation_config
+from talker.models.qwen3_tts.config import GenerationConfig
+from talker.models.qwen3_tts.config_files import load_generation_config
 from talker.models.qwen3_tts.frame import (
     Frame,
     decode,

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import save_file
 
 from tests.unit.vocoder.tiny_vesper import SMALL
-from ttscommon.engine.voice import VoiceError, sha256_of
-from ttscommon.wire.errors import UnknownModel
+from ttscommon.engine.voice import sha256_of
+from ttscommon.wire.errors import UnknownModel, VoiceError
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs import load

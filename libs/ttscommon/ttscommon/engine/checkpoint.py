@@ -15,7 +15,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from ttscommon.engine.voice import VoiceError, sha256_of
+from ttscommon.engine.voice import sha256_of
+from ttscommon.wire.errors import VoiceError
 
 T = TypeVar("T")
 

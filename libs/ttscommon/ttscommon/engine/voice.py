@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from ttscommon.wire.errors import VoiceError
 from ttscommon.wire.replicas import Voice
 
 CONFIG_NAME: Final = "config.json"
 FORMAT: Final = 1
-
-
-class VoiceError(Exception):
-    """A voice folder is missing, incomplete, damaged, or of another format."""
 
 
 @dataclass(frozen=True)

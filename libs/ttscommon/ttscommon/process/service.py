@@ -18,11 +18,11 @@ import structlog
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from ttscommon.engine.voice import VoiceError
 from ttscommon.process import logs, tracing
 from ttscommon.process.admin import AdminServer, Health
 from ttscommon.process.settings import ServiceSettings, SettingsError
 from ttscommon.process.tasks import stop_everything
+from ttscommon.wire.errors import VoiceError
 
 DEFAULT_HEARTBEAT_LIMIT_S: Final = 10.0
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-VERSION: Final = version("antiphon-ttscommon")
+
+def _version() -> str:
+    try:
+        return version("antiphon-ttscommon")
+    except PackageNotFoundError:
+        return "source"  # run from a folder that was copied, not installed
+
+
+VERSION: Final = _version()

@@ -132,3 +132,10 @@ class Fenced(AntiphonError):
     def __init__(self, message: str, *, owner: int = 0) -> None:
         super().__init__(message)
         self.owner = owner
+
+
+class VoiceError(Exception):
+    """A voice folder or checkpoint is missing, incomplete, damaged, or of another format.
+
+    An operator's affair: it ends a service at its start and never reaches a client.
+    """

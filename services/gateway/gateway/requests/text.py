@@ -13,6 +13,22 @@ _INVISIBLE: Final = frozenset("\ufeff\u200b\u2060\u00ad\u200e\u200f\u202a\u202b\
 _SPOKEN_KINDS: Final = frozenset({"Sc", "Sm"})
 _SPOKEN_MARKS: Final = frozenset("%&@#")
 
+# By the first word of their characters' names. Greek and Cyrillic are spoken.
+_SCRIPTS: Final = {
+    "CJK": "Han",
+    "HIRAGANA": "Hiragana",
+    "KATAKANA": "Katakana",
+    "HANGUL": "Hangul",
+    **{
+        name.upper(): name
+        for name in (
+            *("Arabic", "Hebrew", "Devanagari", "Thai", "Bengali", "Tamil", "Telugu", "Gujarati"),
+            *("Gurmukhi", "Kannada", "Malayalam", "Sinhala", "Lao", "Khmer", "Tibetan", "Myanmar"),
+            *("Georgian", "Armenian", "Ethiopic"),
+        )
+    },
+}
+
 _CLOSED: Final = frozenset(" \t\n\r.,;:!?\"')]}-0123456789")
 _HANGUL_JOINING: Final = frozenset(map(chr, (*range(0x1161, 0x1176), *range(0x11A8, 0x11C3))))
 _COMPOSING: Final = _HANGUL_JOINING | {
@@ -35,6 +51,14 @@ def clean(text: str, max_chars: int) -> str:
 def speakable(text: str) -> bool:
     """Whether anything in `text` could have a sound; emoji and punctuation have none."""
     return any(_has_sound(char) for char in text)
+
+
+def unread_scripts(text: str) -> list[str]:
+    """Writing in `text` that an English voice leaves out, by name, in order of appearance."""
+    if text.isascii():
+        return []
+    found = (_SCRIPTS.get(unicodedata.name(char, "").partition(" ")[0]) for char in text)
+    return [*dict.fromkeys(filter(None, found))]
 
 
 def too_long(chars: int, max_chars: int) -> TextTooLong:

@@ -10,7 +10,7 @@ import structlog
 
 from talker.family.base import CacheSpec, ModelSpec
 from talker.family.blocks import BLOCK_POSITIONS, blocks_for
-from ttscommon.engine.voice import VoiceError
+from ttscommon.wire.errors import VoiceError
 
 # On a CPU, whose memory is others' too.
 _DEFAULT_BLOCKS: Final = 1024

@@ -25,7 +25,11 @@ WORDS = table(
     usb: u s b, url: u r l, urls: u r l 's, cpu: c p u, gpu: g p u, gui: gooey, ai: _a i,
     uk: u k, usa: u s _a, sql: sequel, html: h t m l, faq: f _a q, diy: d i y, ceo: c e o,
     eta: e t _a, ipo: i p o, omg: o m g, E.g: for example, I.e: that is,
-    YoY: year over year, Ctrl: control, Cmd: command, NET: net
+    YoY: year over year, Ctrl: control, Cmd: command, NET: net, n/a: not applicable,
+    N/A: not applicable, km/h: kilometers per hour, kmh: kilometers per hour, mph: miles per hour,
+    m/s: meters per second, Tue: tuesday, Tues: tuesday, Thu: thursday, Thur: thursday,
+    Thurs: thursday, JPG: jpeg, jpg: jpeg, tv: t v, CUDA: cuda, pm: p m,
+    c/o: care of, A-Z: _a to z, a-z: _a to z, p.a: per annum
     """
 )
 # Said in full where marks that are dropped elsewhere belong to the name.
@@ -61,16 +65,29 @@ DOTTED = table(
     Ill: illinois, Mass: massachusetts, Mich: michigan, Minn: minnesota, Okla: oklahoma,
     Tenn: tennessee, Tex: texas, Wash: washington, Wis: wisconsin, Univ: university,
     Assn: association, Bros: brothers, Gov: governor, incl: including, esp: especially,
-    orig: originally, temp: temporary, ext: extension, Ext: extension
+    orig: originally, temp: temporary, ext: extension, Ext: extension, Eq: equation, eq: equation,
+    Eqs: equations, Eqn: equation, Eqns: equations, Figs: figures, pcs: pieces, c: circa,
+    ca: circa, Expy: expressway, Pkwy: parkway, Ste: suite, Rm: room, Fl: floor, Bldgs: buildings,
+    mgr: manager, Mgr: manager, mfg: manufacturing, govt: government, Govt: government,
+    intl: international, Intl: international, natl: national, qty: quantity, Qty: quantity,
+    refs: references, resp: respectively, sch: school, subj: subject, wt: weight, ht: height,
+    yr: year, yrs: years, hr: hour, hrs: hours, mins: minutes, secs: seconds, wk: week, mo: month,
+    attn: attention, Attn: attention, cont: continued, encl: enclosed, Encl: enclosed,
+    lbs: pounds, oz: ounces, tbsp: tablespoons, tsp: teaspoons, Ky: kentucky, Va: virginia,
+    Ga: georgia, Pa: pennsylvania, Md: maryland, Del: delaware, Nev: nevada, Ore: oregon,
+    Ind: indiana, Kan: kansas, Minn: minnesota, Mo: missouri, Ark: arkansas, ver: version
     """
 )
 # Those of DOTTED that end a sentence as often; they need a number or a capital behind them.
 ALSO_WORDS = collection(
     """
     No no Sun Sat Mar Wed Fri Mon Jan p ed fig figs Ill Mass Wash Tex Ct Pl min max est temp
-    ext sec Sec ch Ch Mt Sq pp misc
+    ext sec Sec ch Ch Mt Sq pp misc c ca eq Fl mo sch subj wt ht cont Pa Ga Va Md Del Ind Kan Mo
+    Ore Ark oz yr hr wk ver Ky Nev resp refs natl qty encl
     """
 )
+# These may end a sentence even where the next one begins with a small letter.
+ENDING_SENTENCES = collection("no c ca p ed")
 # A title before a name; behind one, a way.
 SAINT_STREET = {"St": ("saint", "street"), "Dr": ("doctor", "drive")}
 # Capitals that are words all the same, whatever their length.
@@ -102,6 +119,11 @@ SHOUTED = collection(
 SOUNDS = collection("hmm hm mm mmm shh psst pfft brr grr tsk zzz nth rhythm cwm crwth")
 KINGS = collection(
     """
+    sam robert harry stephen anne margaret isabella constantine theodore umberto leonidas darius
+    ramses ramesses cleopatra xerxes edmund baldwin boniface urban sixtus adrian celestine callixtus
+    martin eugene alexios basil justinian theodosius franz wilhelm joseph maximilian rudolf
+    sigismund ludwig ernst august augustus willem karl carl olaf magnus eric canute valdemar casimir
+    vladislav thomas walter arthur alfred
     louis henry charles philip george edward pius william richard ptolemy john paul peter
     nicholas frederick james alfonso ivan napoleon leo gregory catherine alexander pierre
     elizabeth mary benedict innocent clement francis ferdinand otto leopold victor  christian
@@ -118,6 +140,8 @@ SECTIONS = collection(
     """
     fantasy vol section chapter part phase verse scene act book volume war stage level
     article appendix
-    title figure table division apollo bowl rocky episode season mark  annex
+    title figure table division apollo bowl rocky episode season mark  annex type class group grade
+    tier category schedule model round series section factor clause exhibit paragraph unit step
+    module lesson note rule option plan zone region generation gen version edition i
     """
 )

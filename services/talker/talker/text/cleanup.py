@@ -1,6 +1,7 @@
 """Reduce any Unicode token to the ASCII characters the normaliser reads."""
 
 import html
+import re
 import unicodedata
 from functools import lru_cache
 
@@ -36,9 +37,28 @@ _NAMED = {
     "⇒": " implies ",
     "←": " from ",
     "↔": " to and from ",
-    "²": " squared ",
-    "³": " cubed ",
     "°": " degrees ",
+    "‰": " per mille ",
+    "∂": " partial ",
+    "∫": " integral of ",
+    "∏": " product of ",
+    "∈": " in ",
+    "∉": " not in ",
+    "∅": " the empty set ",
+    "∩": " intersection ",
+    "∪": " union ",
+    "⊂": " subset of ",
+    "∀": " for all ",
+    "∃": " there exists ",
+    "∧": " and ",
+    "∨": " or ",
+    "¬": " not ",
+    "∝": " is proportional to ",
+    "≡": " is equivalent to ",
+    "≪": " is much less than ",
+    "≫": " is much greater than ",
+    "\u03a9": " ohms ",
+    "\u2126": " ohms ",
     "µ": " micro",
     "μ": " micro",
     "™": "",
@@ -47,11 +67,7 @@ _NAMED = {
     "№": " number ",
     "§": " section ",
     "¶": "",
-    "€": "€",
-    "£": "£",
-    "¥": "¥",
-    "₹": "₹",
-    "¢": "¢",
+    **{sign: sign for sign in "€£¥₹¢₩₿₽₺₪₫₱฿₦₴"},
     "￥": "¥",
     "￡": "£",
     "＄": "$",
@@ -125,6 +141,20 @@ _LATIN = {
 } | {"ё": "yo", "і": "i", "ї": "yi", "є": "ye", "ґ": "g", "ў": "u", "ј": "y", "љ": "ly", "њ": "ny"}
 
 
+_SUPERSCRIPTS = re.compile("(?P<sign>[⁺⁻]?)(?P<power>[⁰¹²³⁴⁵⁶⁷⁸⁹]+|ⁿ)")
+# With an accent it is the paper, without one it may be the verb.
+_RESUME = re.compile("r[eé]sumé", re.IGNORECASE)
+# Typed for the sign of degrees, which looks the same.
+_ORDINAL_DEGREES = re.compile(r"(?<=\d)º")
+_LOWERED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ", "0123456789n")
+
+
+def _lowered(match: re.Match[str]) -> str:
+    """A raised number as it is typed: "10⁻³" is "10^-3"."""
+    sign = "-" if match["sign"] == "⁻" else ""
+    return f"^{sign}{match['power'].translate(_LOWERED)}"
+
+
 def _letter(char: str) -> str:
     """ASCII for one character, or nothing."""
     if char in _NAMED:
@@ -160,4 +190,6 @@ def clean(token: str) -> str:
         return token if token.isprintable() else "".join(c for c in token if c.isprintable())
     if len(token) == 1 and token.lower() in _GREEK_NAMES:
         return _GREEK_NAMES[token.lower()]
+    token = _RESUME.sub("rezumay", token)
+    token = _ORDINAL_DEGREES.sub("°", _SUPERSCRIPTS.sub(_lowered, token))
     return "".join(c if c.isascii() else _letter(c) for c in token if c.isprintable())

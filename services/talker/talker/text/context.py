@@ -1,10 +1,12 @@
-"""Readings that depend on the neighbours: abbreviations, Roman numerals, signs, "read"."""
+"""Readings that depend on the neighbours: abbreviations, Roman numerals, signs, "Polish"."""
 
+import re
 from collections.abc import Sequence
 
-from talker.text import abbreviations, numbers
+from talker.text import abbreviations, addresses, numbers
 from talker.text.atoms import NOTHING, Atom
 from talker.text.tables import collection
+from talker.text.words import spell
 
 _SIGNS = {"+": "plus", "=": "equals", "&": "and", "%": "percent", "@": "at"}
 _SIGNS_BETWEEN_NUMBERS = {
@@ -21,12 +23,12 @@ _SIGNS_BETWEEN_NUMBERS = {
     "!=": ["is", "not"],
 }
 _SIGNS_BEFORE_NUMBERS = {"~": ["about"], ">": ["more", "than"], "<": ["less", "than"]}
+_WAYS_ALONE = collection("Blvd Ave Rd Hwy Expy Pkwy Tpke Fwy")
+_RANGED = frozenset(("time", "date"))
+_COUNTED = frozenset(("money", "measure", "number", "fraction"))
+_SMALL_ROMAN = re.compile("I{2,3}|IV|VI{1,3}|IX|XI{1,3}|XIV|XVI{0,3}|XIX")
 _ALWAYS_TITLES = collection("Mr Mrs Ms Mx Prof Jr Sr Dr")
-_PRESENT_READ = collection(
-    "to can can't cannot could couldn't will won't would wouldn't shall should shouldn't may might "
-    "must please let's don't didn't doesn't do does did i'll you'll we'll they'll he'll she'll "
-    "and you we they who people"
-)
+_POLISHED = collection("the your my his her our their it this that these those up off and all")
 
 
 def neighbour(atoms: Sequence[Atom], index: int) -> Atom:
@@ -44,7 +46,15 @@ def reading(atoms: Sequence[Atom], index: int) -> list[str] | None:
         return _sign(atoms, index)
     if len(atom.core) == 1 and atom.core in "Aa":
         return _letter_a(atoms, index)
-    for reader in (_title, _saint_or_street, _roman, _homograph, _dotted):
+    for reader in (
+        _title,
+        _saint_or_street,
+        _after_the,
+        _roman,
+        _homograph,
+        _state_or_way,
+        _dotted,
+    ):
         words = reader(atoms, index)
         if words is not None:
             return words
@@ -52,28 +62,49 @@ def reading(atoms: Sequence[Atom], index: int) -> list[str] | None:
 
 
 def _sign(atoms: Sequence[Atom], index: int) -> list[str]:
-    text = atoms[index].text
+    atom = atoms[index]
     before, after = neighbour(atoms, index - 1), neighbour(atoms, index + 1)
-    glued = before.last == atoms[index].first == after.first
-    if glued and before.numeric and after.numeric and text in ("-", ":"):
-        verse = text == ":" and neighbour(atoms, index - 2).core[:1].isupper()
-        return [] if verse else ["to"]
-    if glued and text == "/":
-        return ["slash"] if before.numeric and after.numeric else []
-    if after.numeric and text in _SIGNS_BETWEEN_NUMBERS and (before.numeric or len(text) == 2):
-        return _SIGNS_BETWEEN_NUMBERS[text]
-    if after.numeric and text in _SIGNS_BEFORE_NUMBERS:
-        return _SIGNS_BEFORE_NUMBERS[text]
+    glued = before.end == atom.start and atom.end == after.start
+    if before.numeric and after.numeric:
+        return _between_numbers(atoms, index, glued)
+    if atom.text == "/":
+        return [] if glued or NOTHING in (before, after) else ["slash"]
+    if after.numeric and len(atom.text) == 2 and atom.text in _SIGNS_BETWEEN_NUMBERS:
+        return _SIGNS_BETWEEN_NUMBERS[atom.text]
+    if after.numeric and atom.text in _SIGNS_BEFORE_NUMBERS:
+        return _SIGNS_BEFORE_NUMBERS[atom.text]
     between = before is not NOTHING and after is not NOTHING
-    return [_SIGNS[text]] if text in _SIGNS and (between or text == "%") else []
+    spoken = atom.text in _SIGNS and (between or atom.text == "%")
+    return [_SIGNS[atom.text]] if spoken else []
+
+
+def _between_numbers(atoms: Sequence[Atom], index: int, glued: bool) -> list[str]:
+    text = atoms[index].text
+    kinds = {atoms[index - 1].kind, atoms[index + 1].kind}
+    if text == "-" and (kinds <= _RANGED or (glued and len(kinds) == 1 and kinds <= _COUNTED)):
+        return ["to"]
+    if glued and text in ("-", ":"):
+        verse = neighbour(atoms, index - 2).core[:1].isupper()
+        return ["to"] if text == ":" and not verse else []
+    if glued and text == "/":
+        return ["slash"]
+    return _SIGNS_BETWEEN_NUMBERS.get(text) or [*filter(None, [_SIGNS.get(text)])]
 
 
 def _letter_a(atoms: Sequence[Atom], index: int) -> list[str]:
     atom, before, after = atoms[index], neighbour(atoms, index - 1), neighbour(atoms, index + 1)
-    glued = after.first == atom.last or before.last == atom.first
+    glued = after.start == atom.end or before.end == atom.start
     named = atom.core == "A" and before.core.islower() and not before.tail
     article = not glued and not named and not atom.tail and after is not NOTHING
     return ["a"] if article else ["_a"]
+
+
+def _after_the(atoms: Sequence[Atom], index: int) -> list[str] | None:
+    """ "MADE IN THE US": the country, though the text is in capitals and "us" a word."""
+    core = atoms[index].core
+    if core not in ("US", "IT") or neighbour(atoms, index - 1).core.lower() != "the":
+        return None
+    return spell(core)
 
 
 def _title(atoms: Sequence[Atom], index: int) -> list[str] | None:
@@ -102,36 +133,54 @@ def _saint_or_street(atoms: Sequence[Atom], index: int) -> list[str] | None:
 
 def _roman(atoms: Sequence[Atom], index: int) -> list[str] | None:
     atom, before = atoms[index], neighbour(atoms, index - 1)
-    core = atom.core
+    owned = atom.core.endswith("'s")
+    core = atom.core.removesuffix("'s")
     if not core.isupper() or before.tail.strip(".") or not numbers.is_roman(core):
         return None
+    words = _numeral(atoms, index, core)
+    return words and [*words, *(("'s",) if owned else ())]
+
+
+def _numeral(atoms: Sequence[Atom], index: int, core: str) -> list[str] | None:
+    """An ordinal behind a ruler's name, a number behind the name of a part or of a product."""
     value = str(numbers.roman(core))
-    name, ruler = before.core.lower(), neighbour(atoms, index - 2).core.lower()
-    capital = before.core[:1].isupper()
+    before = neighbour(atoms, index - 1).core
+    name, ruler = before.lower(), neighbour(atoms, index - 2).core.lower()
+    capital = before[:1].isupper()
     if capital and (name in abbreviations.KINGS or ruler in abbreviations.RULERS):
         following = neighbour(atoms, index + 1)
-        if core != "I" or atom.tail or following is NOTHING:
+        if core != "I" or atoms[index].tail or following is NOTHING or following.start == -1:
             return ["the", *numbers.ordinal(value)]
     in_section = name in abbreviations.SECTIONS and (capital or len(core) > 1)
     if in_section and core not in ("C", "D", "L", "M"):
         return numbers.cardinal(value)
-    return None
+    counted = capital and len(core) > 1 and _SMALL_ROMAN.fullmatch(core) is not None
+    return numbers.cardinal(value) if counted and not before.isupper() else None
 
 
 def _homograph(atoms: Sequence[Atom], index: int) -> list[str] | None:
-    """Of "read" and "lead" the lexicon has one reading; for the other, spell it differently.
-
-    "reed" and "leed" are said as the present tense."""
-    core = atoms[index].core.lower()
-    if core not in ("read", "lead"):
+    """Words that a capital or an accent tells apart, as the lexicon names them."""
+    core = atoms[index].core
+    if core.lower() == "rezumay":
+        return ["_resume"]
+    if core != "Polish":
         return None
-    before = neighbour(atoms, index - 1).core.lower()
-    if before in _PRESENT_READ or (before == "" and index == 0):
-        return ["reed" if core == "read" else "leed"]
-    if core == "read":
-        return ["red"]
     after = neighbour(atoms, index + 1).core.lower()
-    return ["led" if after in ("pipe", "paint", "poisoning", "acid", "pencil") else "leed"]
+    begins = index == 0 or neighbour(atoms, index - 1).tail.startswith((".", "!", "?"))
+    return ["polish"] if begins and after in _POLISHED else ["_polish"]
+
+
+def _state_or_way(atoms: Sequence[Atom], index: int) -> list[str] | None:
+    """ "Springfield, IL" and "Sunset Blvd" without a full stop."""
+    atom, before, after = atoms[index], neighbour(atoms, index - 1), neighbour(atoms, index + 1)
+    if not before.core[:1].isupper() or before.core.isupper():
+        return None
+    if atom.core in _WAYS_ALONE and not before.tail:
+        return addresses.WAYS[atom.core].split()
+    behind_town = before.tail == "," and atom.core in addresses.STATES
+    behind_town = behind_town and atom.core not in ("OK", "HI", "OH")
+    ends = atom.tail != "" or after is NOTHING or after.text[:1].islower()
+    return addresses.STATES[atom.core].split() if behind_town and ends else None
 
 
 def _dotted(atoms: Sequence[Atom], index: int) -> list[str] | None:
@@ -139,17 +188,21 @@ def _dotted(atoms: Sequence[Atom], index: int) -> list[str] | None:
     full = abbreviations.DOTTED.get(atom.core)
     if full is None or not atom.tail.startswith("."):
         return None
+    if atom.core in ("est", "Est") and after.kind == "date":
+        return ["established"]
     if atom.core not in abbreviations.ALSO_WORDS or after.numeric:
         return [full]
     capital = after.core[:1].isupper() and atom.core[0].isupper()
-    return [full] if capital else None
+    goes_on = after.text[:1].islower() and atom.core not in abbreviations.ENDING_SENTENCES
+    return [full] if capital or goes_on else None
 
 
 def dot_belongs(atoms: Sequence[Atom], index: int, words: Sequence[str] | None) -> bool:
     """Whether the full stop behind an atom is part of an abbreviation rather than a break."""
     core = atoms[index].core
     if words is not None:
-        return core in abbreviations.TITLES or core in abbreviations.DOTTED or len(core) == 2
+        known = core in abbreviations.TITLES or core in abbreviations.DOTTED
+        return known or (len(core) == 2 and core != "US")
     return (
         "." in core
         or core in ("vs", "etc", "approx", "Vol", "vol")

@@ -86,25 +86,29 @@ class EnglishFrontend:
         """Read the voice's lexicon. Raises talker.text.lexicon.LexiconError."""
         return cls(Lexicon.load(voice_dir))
 
-    def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance:
+    def phones(
+        self, utterance: str, given: Sequence[Given] = (), british: bool = False
+    ) -> Utterance:
         """Phones of one utterance, in which `marker(i)` stands for the word `given[i]`.
+
+        british: read dates and numbers as in Britain; see Normalizer.words.
 
         Raises NothingToSay when no word is in it, nothing else.
         """
         builder = _Builder(self._lexicon)
         start = 0
         for match in PRIVATE.finditer(utterance):
-            self._read(utterance[start : match.start()], builder)
+            self._read(utterance[start : match.start()], builder, british)
             start = match.end()
             if (index := ord(match[0]) - 0xE000) < len(given):
                 mark = _MARK.match(utterance, start)
                 builder.say_given(given[index], mark[1] if mark else "")
                 start = mark.end() if mark else start
-        self._read(utterance[start:], builder)
+        self._read(utterance[start:], builder, british)
         return builder.build()
 
-    def _read(self, text: str, builder: "_Builder") -> None:
-        for written in self._normalizer.words(text):
+    def _read(self, text: str, builder: "_Builder", british: bool) -> None:
+        for written in self._normalizer.words(text, british):
             for word in written.spoken:
                 if word == PAUSE_MARK:
                     builder.pause(PAUSE_MARK)

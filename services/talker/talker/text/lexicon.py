@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from talker.text.heteronyms import choose
 from talker.text.letters import LetterToPhone
 from talker.text.suffixes import derived
 from talker.text.tagger import Tagger
@@ -26,7 +27,8 @@ class LexiconError(ValueError):
 class Lexicon:
     """Phones with stress digits ("hh ax0 l ow1") of any word.
 
-    Looked up in this order: homographs by part of speech (or the end of a phrase), entries,
+    Looked up in this order: heteronyms by the words near them (in lexicons of this voice's kind,
+    which have a reduced vowel), homographs by part of speech (or the end of a phrase), entries,
     regular inflections of entries, letter-to-phone trees. What was found is remembered, up to a
     limit.
     """
@@ -60,6 +62,9 @@ class Lexicon:
         last: whether its phrase ends with it. Some function words have a full form there.
         """
         word = words[index]
+        chosen = choose(words, index)
+        if chosen is not None and self._reduced is not None:
+            return chosen
         readings = self._homographs.get(word)
         if readings is not None:
             full = last and _PHRASE_END in readings

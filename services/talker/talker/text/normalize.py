@@ -14,6 +14,7 @@ __all__ = ["PAUSE_MARK", "Normalizer", "Written"]
 
 _BREAKING = frozenset(",.;:!?()[]{}")
 _TELLING_MARKS = "?!.;:"
+_DASH = "—"
 _DASHES = re.compile(r"-+")
 _PARTS = re.compile(r"([,;:!?()\[\]{}\"<>|]+|\.{2,}|--+|(?<=[a-z])\.(?=[A-Z][a-z]))")
 _SHOUTED_SHARE = 0.6
@@ -53,13 +54,15 @@ class Normalizer:
     def __init__(self, knows: Callable[[str], bool]) -> None:
         self._reader = WordReader(knows)
 
-    def words(self, text: str) -> list[Written]:
+    def words(self, text: str, british: bool = False) -> list[Written]:
         """What is said, in order. Tokens with nothing to say (emoji, lone marks) are left out.
+
+        british: the day comes first in 3/4/2024, and numbers are "one hundred and five".
 
         Never raises; takes time linear in the length of the text.
         """
         tokens = text.split()
-        found = atoms(tokens)
+        found = atoms(tokens, day_first=british)
         shouting = _is_shouted(found)
         groups: list[_Group] = []
         for index, atom in enumerate(found):
@@ -67,10 +70,13 @@ class Normalizer:
                 groups.append(_Group(atom.first, atom.last))
             group = groups[-1]
             group.last = max(group.last, atom.last)
+            if group.spoken and group.mark == _DASH:
+                group.spoken.append(PAUSE_MARK)
             if atom.said is None:
                 self._bare(found, index, shouting, group)
-            else:
-                group.spoken += self._expanded(atom.said)
+            elif atom.said:
+                words = [*self._expanded(atom.said)]
+                group.spoken += numbers.british(words) if british and atom.numeric else words
                 group.mark = ""
         return list(_written(tokens, groups))
 
@@ -82,7 +88,7 @@ class Normalizer:
             tail = tail[1:]
         group.spoken += self._read(atom.core, shouting) if words is None else words
         standing_dash = not words and _DASHES.fullmatch(atom.text) is not None
-        group.mark = "—" if standing_dash else _mark(tail)
+        group.mark = _DASH if standing_dash else _mark(tail)
 
     def _read(self, core: str, shouting: bool) -> list[str]:
         words: list[str] = []

@@ -4,6 +4,7 @@ Every function takes ASCII digits and returns lower-case words without hyphens.
 """
 
 import re
+from collections.abc import Sequence
 
 from talker.text.tables import listing
 
@@ -38,6 +39,8 @@ _DENOMINATORS = {2: "half", 4: "quarter"}
 _ROMAN = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _ROMAN_SHAPE = re.compile(r"M{0,3}(CM|CD|D?C{0,3})(XC|XL|L?X{0,3})(IX|IV|V?I{0,3})")
 _LONGEST_NAMED = 3 * len(_SCALES)
+_SEPARATORS = str.maketrans("", "", ",' ")
+_BELOW_HUNDRED = frozenset((*_UNITS[1:], *_TENS[2:]))
 
 
 def _below_thousand(value: int) -> list[str]:
@@ -61,8 +64,11 @@ def digits(text: str) -> list[str]:
 
 
 def cardinal(text: str) -> list[str]:
-    """A whole number; commas allowed. More digits than have a name are read one by one."""
-    text = text.replace(",", "").lstrip("0")
+    """A whole number, with , ' or a space between thousands.
+
+    More digits than have a name are read one by one.
+    """
+    text = text.translate(_SEPARATORS).lstrip("0")
     if not text:
         return ["zero"]
     if len(text) > _LONGEST_NAMED:
@@ -144,6 +150,34 @@ def roman(text: str) -> int:
         value = _ROMAN[char]
         total += -value if value < _ROMAN[following] else value
     return total
+
+
+def british(words: Sequence[str]) -> list[str]:
+    """A number as it is said in Britain: "one hundred and five", "two thousand and one"."""
+    said: list[str] = []
+    for index, word in enumerate(words):
+        follows = said[-1] if said else ""
+        small = word in _BELOW_HUNDRED and "hundred" not in words[index : index + 2]
+        if small and (follows == "hundred" or (follows in _SCALES[1:] and _ends(words, index))):
+            said.append("and")
+        said.append(word)
+    return said
+
+
+def _ends(words: Sequence[str], index: int) -> bool:
+    """Whether the words from an index on are the last ones below a hundred of a number."""
+    rest = words[index : index + 3]
+    return not any(word == "hundred" or word in _SCALES[1:] for word in rest)
+
+
+def room(text: str) -> list[str]:
+    """Three to five digits in pairs, as in house numbers: "101" is "one oh one"."""
+    if len(text) > 4:
+        return [*cardinal(text[:-4]), *pair(int(text[-4:-2])), *pair(int(text[-2:]))]
+    if len(text) < 3 or text.endswith("000"):
+        return cardinal(text)
+    tail = int(text[-2:])
+    return [*cardinal(text[:-2]), *(pair(tail) if tail else ["hundred"])]
 
 
 def label(text: str) -> list[str]:

@@ -6,21 +6,45 @@ from typing import NamedTuple
 
 PAUSE_MARK = ","
 
-Say = Callable[[re.Match[str]], Sequence[str]]
+Say = Callable[[re.Match[str]], Sequence[str] | None]
 
 
 class Rule(NamedTuple):
-    """`say` gives the spoken words of a match, PAUSE_MARK where a short break belongs."""
+    """`say` gives the spoken words of a match, PAUSE_MARK where a short break belongs.
+
+    It gives None where what stands around the match forbids this reading: then later rules see
+    the stretch. needs: a text that holds none of these characters holds no match; empty where
+    that is not known. literal: a text without it holds no match.
+    """
 
     pattern: re.Pattern[str]
     say: Say
+    needs: frozenset[str] = frozenset()
+    literal: str = ""
 
 
-def rule(pattern: str, say: Say, flags: int = 0) -> Rule:
+class Kind(NamedTuple):
+    """The rules of one kind of text, such as "money"; earlier ones take precedence."""
+
+    name: str
+    rules: tuple[Rule, ...]
+
+
+def rule(pattern: str, say: Say, flags: int = 0, needs: str = "", literal: str = "") -> Rule:
     """A rule from the text of its pattern."""
-    return Rule(re.compile(pattern, flags), say)
+    return Rule(re.compile(pattern, flags), say, frozenset(needs), literal)
+
+
+def before(match: re.Match[str], characters: int = 24) -> str:
+    """The last characters before a match; few, so that time stays linear in the text."""
+    return match.string[max(0, match.start() - characters) : match.start()]
 
 
 def alternatives(names: Sequence[str]) -> str:
     """A group of literal names, longest first."""
     return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+
+
+def behind(names: Sequence[str]) -> str:
+    """A look behind for any of the names and a space, in any case."""
+    return "(?i:" + "|".join(rf"(?<=\b{re.escape(name)} )" for name in names) + ")"

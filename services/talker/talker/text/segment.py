@@ -9,6 +9,8 @@ import re
 
 from sentencex import segment
 
+from talker.text.abbreviations import DOTTED, ENDING_SENTENCES
+from talker.text.addresses import STATES
 from talker.text.tables import collection
 
 FIRST_CLAUSE_WORDS = range(4, 13)
@@ -21,6 +23,8 @@ _LONGEST_WORD = 200
 _WORD = re.compile(rf"[0-9]{{40}}|\S{{1,{_LONGEST_WORD}}}")
 _DIGIT = re.compile(r"[0-9]")
 _GAP = re.compile(r"\s*")
+_OPENERS = "\"'“‘«([{*_`"
+_WEEKDAYS = collection("Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun")
 _CLOSERS = "\"'”’»)]}*_`"
 _TERMINATORS = (".", "!", "?", "…", "。", "！", "？")
 _CLAUSE_MARKS = (",", ";", ":", "—", "–")
@@ -108,13 +112,29 @@ class Segmenter:
             if newlines:
                 return _LIST_MARKER.fullmatch(self._text[slice(*following)]) is not None
             quoted = core != self._text[start:end] and self._text[resume].islower()
-            return not quoted and self._sentence_ends(end, following)
-        return (
-            self._first
-            and len(self._words) + 1 in FIRST_CLAUSE_WORDS
-            and core.endswith(_CLAUSE_MARKS)
-            and not self._text[resume].isdigit()
-        )
+            goes_on = quoted or _goes_on(self._text[start:end], self._text[resume])
+            return not goes_on and self._sentence_ends(end, following)
+        early = self._first and len(self._words) + 1 in FIRST_CLAUSE_WORDS
+        if not early or not core.endswith(_CLAUSE_MARKS) or self._text[resume].isdigit():
+            return False
+        return self._clause_ends(word, resume)
+
+    def _clause_ends(self, word: tuple[int, int], resume: int) -> bool | None:
+        """Whether a clause mark ends a clause rather than "Boston" of "Boston, MA"."""
+        written = self._text[slice(*word)]
+        if written.endswith(",") and written[:-1] in _WEEKDAYS:
+            return False
+        following = self._text[resume : resume + 3]
+        if not written[0].isupper() or not following[0].isupper():
+            return True
+        if (
+            len(following) < 3
+            and following.isalpha()
+            and following.isupper()
+            and not self._finished
+        ):
+            return None
+        return not (following[:2] in STATES and not following[2:].isalnum())
 
     def _only_marker(self, word: tuple[int, int]) -> bool:
         """Whether an utterance would consist of "1." or the like alone."""
@@ -155,6 +175,15 @@ class Segmenter:
         del self._words[:count]
         self._first = False
         return utterance
+
+
+def _goes_on(word: str, following: str) -> bool:
+    """Whether the full stop of "eq." or "Mon." ends no sentence, by the character behind it."""
+    short = word.strip(_OPENERS).removesuffix(".")
+    if short not in DOTTED or not word.endswith("."):
+        return False
+    number = following.isdigit() or following == "("
+    return number or (following.islower() and short not in ENDING_SENTENCES)
 
 
 def _end(pattern: re.Pattern[str], text: str, position: int) -> int:

@@ -22,12 +22,18 @@ SCALES = {
 }
 SCALE_NAMES = alternatives([name for name in SCALES if len(name) > 2])
 SCALE_MARKS = alternatives([name for name in SCALES if len(name) <= 2])
-WHOLE = r"(?:\d{1,3}(?:,\d{3})++|\d++)"
+# Thousands stand apart by commas, by apostrophes (Swiss) or by spaces (international).
+WHOLE = (
+    r"(?:\d{1,3}(?:,\d{3})++|\d{1,3}(?:'\d{3})++"
+    r"|[1-9]\d{0,2}(?: \d{3}){2,8}+(?! ?\d)|[1-9]\d{0,2} 000(?! ?\d)|\d++)"
+)
 NUMBER = rf"(?P<number>{WHOLE}(?:\.\d++)?|\.\d++)"
 SCALE = rf"(?: ?(?P<scale>{SCALE_NAMES})\b| ?(?P<mark>{SCALE_MARKS})\b)?"
 EDGE = r"(?<![\w.,/])"
 MINUS = r"(?P<minus>(?<![\w)\x00%])-)?"
 RANGE = r"(?P<low>\d+(?:,\d{3})*(?:\.\d+)?) ?- ?(?P<high>\d+(?:,\d{3})*(?:\.\d+)?)"
+# How many times the first number of a pair is the second where the pair is a code ("978-0").
+_CODE_FALL = 20
 
 
 def signed(match: re.Match[str]) -> list[str]:
@@ -44,8 +50,10 @@ def scaled(match: re.Match[str]) -> tuple[list[str], str | None]:
 
 
 def spoken_range(match: re.Match[str]) -> list[str]:
-    """A range ("5-10"), or a difference where it falls and has spaces ("9 - 4")."""
+    """A range ("5-10"), a difference where it falls and has spaces ("9 - 4"), or a code."""
     low, high = match["low"], match["high"]
-    falls = float(low.replace(",", "")) > float(high.replace(",", ""))
-    joint = "minus" if falls and " - " in match[0] else "to"
-    return [*numbers.decimal(low), joint, *numbers.decimal(high)]
+    first, second = float(low.replace(",", "")), float(high.replace(",", ""))
+    joint = ["minus"] if first > second and " - " in match[0] else ["to"]
+    if first > _CODE_FALL * max(second, 1.0) and " " not in match[0]:
+        joint = []
+    return [*numbers.decimal(low), *joint, *numbers.decimal(high)]

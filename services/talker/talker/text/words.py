@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from talker.text import abbreviations
 from talker.text.numbers import is_roman
+from talker.text.tables import collection
 
 _PARTS = re.compile(r"[A-Za-z']+|[^A-Za-z']+")
 _HUMPS = re.compile(
@@ -19,6 +20,19 @@ _UNSPEAKABLE = re.compile(r"[^aeiouy]{5}|^[^aeiouy]{4}")
 _SYLLABLES = re.compile(r"[^aeiouy][aeiouy][^aeiouy]{1,2}(?:[aeiouy][^aeiouy]?)?")
 _LONGEST_WORD = 60
 _MOST_ENDINGS = 2
+# Pairs that are said without the slash between them.
+_PAIRS = collection(
+    """
+    and/or either/or he/she she/he his/her her/his him/her s/he she/her he/him they/them yes/no
+    true/false on/off pass/fail read/write input/output client/server
+    """
+)
+_DAY_OR_MONTH = "|".join(
+    name for name in abbreviations.COMPOUND_PARTS if name not in ("Ctrl", "Cmd", "Alt", "Esc")
+)
+_SPAN = re.compile(rf"(?:{_DAY_OR_MONTH})-(?:{_DAY_OR_MONTH})")
+_LONGEST_PAIR = max(map(len, _PAIRS))
+_INITIALS_PAIR = re.compile(r"[A-Z]{1,4}/[A-Z]{1,4}")
 
 
 def letter(char: str) -> str:
@@ -55,6 +69,10 @@ class WordReader:
                 words.append(abbreviations.COMPOUND_PARTS[part])
             elif part[0].isalpha() or part[0] == "'":
                 words += self._contraction(part.strip("'"), shouting)
+            elif part == "-" and _SPAN.fullmatch(core):
+                words.append("to")
+            elif part == "/":
+                words += [] if _paired(core) else ["slash"]
             else:
                 words += [name for name in map(_SYMBOL_NAMES.get, part) if name]
         return words
@@ -118,6 +136,12 @@ class WordReader:
         if len(lower) > _LONGEST_WORD:
             return [lower[i : i + 20] for i in range(0, len(lower), 20)]
         return [lower] if speakable(lower) else spell(lower)
+
+
+def _paired(core: str) -> bool:
+    return len(core) <= _LONGEST_PAIR and (
+        core.lower() in _PAIRS or _INITIALS_PAIR.fullmatch(core) is not None
+    )
 
 
 def _without_apostrophes(text: str) -> str:

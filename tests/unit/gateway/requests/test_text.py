@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.requests.text import TextCleaner, clean, speakable
+from gateway.requests.text import TextCleaner, clean, speakable, unread_scripts
 from ttscommon.wire.errors import NothingToSay, TextTooLong
 
 ANYTHING = st.text(st.characters(exclude_categories=()))
@@ -74,3 +74,16 @@ def test_a_mark_joins_across_what_is_dropped() -> None:
     cleaner = TextCleaner()
     parts = [cleaner.feed("A\b"), cleaner.feed("\u0323", final=True)]
     assert "".join(parts) == "\u1ea0"
+
+
+@pytest.mark.parametrize(
+    ("text", "scripts"),
+    [
+        ("Hello, world", []),
+        ("café, Москва, Αθήνα, 🎉", []),
+        ("Say 你好 and مرحبا, then 你好", ["Han", "Arabic"]),
+        ("नमस्ते สวัสดี שלום こんにちは", ["Devanagari", "Thai", "Hebrew", "Hiragana"]),
+    ],
+)
+def test_scripts_that_an_english_voice_leaves_out_are_named(text: str, scripts: list[str]) -> None:
+    assert unread_scripts(text) == scripts

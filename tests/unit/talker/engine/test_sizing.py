@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from talker.engine.sizing import Memory, block_bytes, kv_blocks
 from talker.family.base import CacheSpec, ModelSpec
-from ttscommon.engine.voice import VoiceError
+from ttscommon.wire.errors import VoiceError
 from ttscommon.wire.fields import Field
 
 QWEN = CacheSpec(layers=28, heads=16, kv_heads=8, head_dim=128)

@@ -22,7 +22,9 @@ RATE_HZ = 20.0
 class Letters:
     """A frontend for tests: a letter is a phone."""
 
-    def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance:
+    def phones(
+        self, utterance: str, given: Sequence[Given] = (), british: bool = False
+    ) -> Utterance:
         text = utterance
         for index, spoken in enumerate(given):
             text = text.replace(chr(0xE000 + index), spoken.text)

@@ -14,8 +14,9 @@ from talker.models.vesper.family import Vesper
 from talker.models.vesper.net import VesperNet
 from talker.models.vesper.stream import VesperSampling
 from talker.synthesis import synthesise
-from ttscommon.engine.voice import VoiceError, load_voice
+from ttscommon.engine.voice import load_voice
 from ttscommon.process.metrics import Metrics
+from ttscommon.wire.errors import VoiceError
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Work

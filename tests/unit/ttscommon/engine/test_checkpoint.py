@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint, read_json, tensor_files
-from ttscommon.engine.voice import VoiceError
+from ttscommon.wire.errors import VoiceError
 
 
 @dataclass(frozen=True)

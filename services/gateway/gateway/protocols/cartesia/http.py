@@ -67,7 +67,9 @@ async def speak(request: Request, context: Context) -> Response:
     spec = await spec_of(context, tenant, wish)
     spoken = context.speak(spec, text, request.state.request_id)
     audio = wish.output_format.audio
-    return SpeechResponse(context.settings, spoken, audio, headers=chosen_headers(spec))
+    return SpeechResponse(
+        context.settings, spoken, audio, headers=chosen_headers(spec, wish.transcript)
+    )
 
 
 @router.post("/tts/sse", response_class=Response)
@@ -81,7 +83,9 @@ async def stream(request: Request, context: Context) -> Response:
     spoken = context.speak(spec, text, request_id)
     audio = AudioFormat(wish.output_format.audio.codec)
     events = Events(wish.context_id or request_id, timed=wish.add_timestamps)
-    return SpeechResponse(context.settings, spoken, audio, events, headers=chosen_headers(spec))
+    return SpeechResponse(
+        context.settings, spoken, audio, events, headers=chosen_headers(spec, wish.transcript)
+    )
 
 
 @router.get("/voices")

@@ -133,7 +133,7 @@ async def _speak(
         names="any",
     )
     spoken = context.speak(spec, text, request.state.request_id)
-    headers = {**chosen_headers(spec), "x-trace-id": request.state.request_id}
+    headers = {**chosen_headers(spec, body.text), "x-trace-id": request.state.request_id}
     return SpeechResponse(
         context.settings, spoken, audio, framing, streamed=streamed, headers=headers
     )

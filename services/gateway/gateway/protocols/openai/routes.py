@@ -49,7 +49,12 @@ async def speech(request: Request, context: Context) -> Response:
     events = SpeechEvents(len(body.input)) if body.stream_format == "sse" else None
     streamed = body.stream or events is not None
     return SpeechResponse(
-        context.settings, spoken, audio, events, streamed=streamed, headers=chosen_headers(spec)
+        context.settings,
+        spoken,
+        audio,
+        events,
+        streamed=streamed,
+        headers=chosen_headers(spec, body.input),
     )
 
 

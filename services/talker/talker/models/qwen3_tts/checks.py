@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from talker.models.qwen3_tts.config import (
+    BackboneConfig,
+    GenerationConfig,
+    PredictorConfig,
+    SpeakerConfig,
+    TalkerConfig,
+)
 from ttscommon.engine.checkpoint_values import head_problems, scaling_problems, size_problems
-
-if TYPE_CHECKING:
-    from talker.models.qwen3_tts.config import (
-        BackboneConfig,
-        GenerationConfig,
-        PredictorConfig,
-        SpeakerConfig,
-        TalkerConfig,
-    )
 
 _LARGEST_TEMPERATURE: Final = 100.0
 _LEAST_NEW_TOKENS: Final = 2

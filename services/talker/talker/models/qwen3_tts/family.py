@@ -21,9 +21,8 @@ from talker.models.qwen3_tts.config import (
     CODEBOOK0_SIZE,
     GenerationConfig,
     TalkerConfig,
-    load_config,
-    load_generation_config,
 )
+from talker.models.qwen3_tts.config_files import load_config, load_generation_config
 from talker.models.qwen3_tts.frame import History, embed_positions, make_frame
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.predictor import Pick

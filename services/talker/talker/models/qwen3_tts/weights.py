@@ -14,7 +14,8 @@ from talker.models.qwen3_tts.codec_encoder import (
     EncoderConfig,
     load_encoder_config,
 )
-from talker.models.qwen3_tts.config import TalkerConfig, load_config
+from talker.models.qwen3_tts.config import TalkerConfig
+from talker.models.qwen3_tts.config_files import load_config
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.speaker import LogMel, SpeakerEncoder
 from ttscommon.engine.checkpoint import CheckpointError

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, Protocol
 
 import torch
@@ -37,6 +37,7 @@ from talker.runners.computation import Attend, Out, Prompts, Rows, State
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Settings, draw_ids
 from talker.text.frontend import EnglishFrontend, Given, Utterance
+from talker.text.locales import british
 from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.nn import halve
@@ -65,7 +66,9 @@ _NUMBER: Final = Field((), "i8")
 class Frontend(Protocol):
     """Turns an utterance's text into phones; raises NothingToSay."""
 
-    def phones(self, utterance: str, given: Sequence[Given] = ()) -> Utterance: ...
+    def phones(
+        self, utterance: str, given: Sequence[Given] = (), british: bool = False
+    ) -> Utterance: ...
 
 
 class Vesper(TalkerModel):
@@ -136,7 +139,8 @@ class Vesper(TalkerModel):
         if not slowest <= request.speed <= fastest:
             raise BadRequest(f"speed is {slowest} to {fastest} with this voice", param="speed")
         pace *= request.speed
-        return VesperPrepared(request, pace, self._phones, self._tell, self.spec.frame_rate_hz)
+        phones = partial(self._phones, british=True) if british(request.language) else self._phones
+        return VesperPrepared(request, pace, phones, self._tell, self.spec.frame_rate_hz)
 
     def open(self, prepared: Prepared) -> VesperStream:
         assert isinstance(prepared, VesperPrepared)

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file
 
 from ttscommon.engine.nn import halve
-from ttscommon.engine.voice import VoiceError, VoiceFolder
-from ttscommon.wire.errors import MalformedMessage, UnknownVoice
+from ttscommon.engine.voice import VoiceFolder
+from ttscommon.wire.errors import MalformedMessage, UnknownVoice, VoiceError
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice

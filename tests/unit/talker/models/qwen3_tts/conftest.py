@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from talker.models.qwen3_tts.config import TalkerConfig, load_config
+from talker.models.qwen3_tts.config import TalkerConfig
+from talker.models.qwen3_tts.config_files import load_config
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.models.qwen3_tts.tokenizer import TextTokenizer

@@ -9,12 +9,8 @@ from typing import Any
 
 import pytest
 
-from talker.models.qwen3_tts.config import (
-    GenerationConfig,
-    TalkerConfig,
-    load_config,
-    load_generation_config,
-)
+from talker.models.qwen3_tts.config import GenerationConfig, TalkerConfig
+from talker.models.qwen3_tts.config_files import load_config, load_generation_config
 from ttscommon.engine.checkpoint import CheckpointError, is_checkpoint
 
 TOP = (

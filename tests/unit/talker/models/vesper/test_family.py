@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from talker.models.vesper.family import Vesper, spec_of
 from talker.models.vesper.net import VesperConfig, VesperNet
 from talker.models.vesper.stream import Progress, Told, Unit, VesperSampling
 from talker.synthesis import Spoken, synthesise
-from talker.text.frontend import Word
+from talker.text.frontend import Given, Utterance, Word
 from tests.unit.talker.models.tiny_vesper import Letters
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, UnknownVoice
@@ -71,6 +72,21 @@ def test_speed_and_preset_tell_the_net_one_pace(model: Vesper) -> None:
 
     np.testing.assert_allclose(told(voice="calm"), told(speed=0.8), rtol=1e-5, atol=1e-6)
     assert np.abs(told(speed=1.2) - told()).max() > 1e-3
+
+
+@pytest.mark.parametrize(("language", "told"), [("en-GB", True), ("en-US", False), ("en", False)])
+def test_the_language_of_a_request_decides_how_its_text_is_read(
+    model: Vesper, monkeypatch: pytest.MonkeyPatch, language: str, told: bool
+) -> None:
+    asked: list[bool] = []
+
+    def phones(text: str, given: Sequence[Given] = (), british: bool = False) -> Utterance:
+        asked.append(british)
+        return Letters().phones(text, given)
+
+    monkeypatch.setattr(model, "_phones", phones)
+    list(model.prepare(request(language=language)).read([Text("one two")], final=True))
+    assert asked == [told]
 
 
 def test_without_a_temperature_every_seed_says_the_same(model: Vesper) -> None:
