@@ -164,7 +164,7 @@ async def test_a_mistake_is_named_and_survived(
         ("{", "invalid_json", 1008),
         ("[1, 2]", "invalid_json", 1008),
         (b"\x00\x01", "binary_message", 1008),
-        (json.dumps({"type": "input.text", "text": "a" * 300_000}), "message_too_big", 1009),
+        (json.dumps({"type": "input.text", "extra": ["a" * 9_000] * 60}), "message_too_big", 1009),
     ],
 )
 async def test_a_broken_client_is_told_and_let_go(
@@ -263,7 +263,7 @@ async def test_text_that_takes_too_long_in_all_is_given_up(stand: Any, talk: Any
 
 @pytest.mark.parametrize(
     "settings",
-    [{"input_timeout_s": 0.5, "least_characters_per_minute": 60_000.0}],
+    [{"input_timeout_s": 0.5, "least_characters_per_minute": 6_000_000.0}],
     indirect=True,
 )
 async def test_text_that_comes_too_slowly_is_given_up(stand: Any, talk: Any) -> None:
@@ -274,7 +274,7 @@ async def test_text_that_comes_too_slowly_is_given_up(stand: Any, talk: Any) -> 
             while not messages or messages[-1]["type"] != "error":
                 await talk.send(socket, "input.text", text="x")
                 messages = await talk.until(socket, "error", "audio.chunk", "audio.words")
-        assert messages[-1]["error"]["code"] == "input_too_slow"
+        assert messages[-1]["error"]["code"] == "input_too_slow", messages[-1]
 
 
 @pytest.mark.parametrize("settings", [{"idle_timeout_s": 0.2}], indirect=True)

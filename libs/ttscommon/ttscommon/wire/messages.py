@@ -120,7 +120,7 @@ class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
     without the transcript. derived: the key of what a talker computed of it.
     """
 
-    audio: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}-[0-9a-f]{64}$")]
+    audio: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}-[0-9a-f]{64}(-[0-9a-f]{16})?$")]
     text: Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)] = ""
     x_vector_only: bool = False
     kept: bool = False
