@@ -56,7 +56,7 @@ class PulseSynthesis(nn.Module):
         pulses = source.unfold(1, FFT, HOP) * (self.window / HOP)
         voiced, turn, free, phase = parts.split(BINS, -1)
         filters = torch.polar(voiced.clamp(max=_LOUDEST).exp(), math.pi * torch.tanh(turn))
-        spectrum = torch.fft.rfft(pulses) * filters
+        spectrum = _product(torch.fft.rfft(pulses), filters)
         spectrum = spectrum + torch.polar(free.clamp(max=_LOUDEST).exp(), phase)
         return torch.fft.irfft(spectrum, FFT) * self.window
 
@@ -68,6 +68,16 @@ class PulseSynthesis(nn.Module):
         for place in range(1, WINDOWS):
             total = total + pieces[:, place : place + count, WINDOWS - 1 - place]
         return (total * self.gain).flatten(1)
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """a * b of complex numbers, by parts.
+
+    torch's own product rounds the last numbers of a tensor, which fill no vector register, in
+    another way than those before them, so that bits would depend on how much is computed at once.
+    """
+    real = a.real * b.real - a.imag * b.imag
+    return torch.complex(real, a.real * b.imag + a.imag * b.real)
 
 
 def _pulse(turned: Tensor, hz: Tensor) -> Tensor:
