@@ -71,8 +71,8 @@ def test_a_codec_is_taken_from_its_checkpoint_or_from_elsewhere(tmp_path: Path) 
         assert found.codec == Checkpoint.parse(f"a={whole}").codec
     with pytest.raises(CheckpointError, match="speech_tokenizer has neither"):
         Checkpoint.parse(f"b={bare}")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(CheckpointError, match="no known codec"):
-        other = tmp_path / "other"
-        other.mkdir()
-        (other / "config.json").write_text('{"model_type": "bert"}')
         Checkpoint.parse(f"b={bare},codec={other}")
