@@ -11,7 +11,7 @@
 # make bench              load against a running stack: URL=, ARGS=
 # make voice BUDGET=120   train the default voice, in minutes of one core
 # make voice-eval         measure it; make voice-page: listen to it
-# make goldens            run the official Qwen3-TTS package; our networks are held to its results
+# make goldens            run the official packages; our networks are held to their results
 # make lock               write requirements*.txt anew
 # make clean
 #
@@ -120,6 +120,8 @@ voice-page: $(VENV)/.training
 goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed
 	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints
 	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens
+	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)).orpheus $(GOLDENS)/checkpoints tests/parity/goldens
+	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)).snac $(GOLDENS)/checkpoints/snac tests/parity/goldens
 
 lock: $(VENV)/.serving
 	$(BIN)/python -m tools.lock

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from antiphon import bus, client, keys, sinks
+from antiphon import models as models_command
 from antiphon import say as say_command
 from antiphon import up as up_command
 from antiphon.environment import UnknownSetting, settings_in
@@ -80,8 +81,9 @@ def up(
     model: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=PATH_OR_HUB_NAME",
-            help="Serve a published checkpoint next to the default voice; repeatable.",
+            metavar="NAME=TALKER[,codec=CODEC]",
+            help="Serve a published checkpoint, by folder or hub name, next to the default voice;"
+            " repeatable.",
         ),
     ] = None,
     talkers: Annotated[int, typer.Option(min=1, max=64, help="Talker processes.")] = 1,
@@ -216,6 +218,26 @@ def voices(url: Annotated[str, _URL] = _DEFAULT_URL) -> None:
     for voice in found:
         table.add_row(voice.id, voice.name, voice.language)
     console.print(table)
+
+
+@app.command()
+def models(
+    known: Annotated[
+        bool, typer.Option("--known", help="List the families that are built in instead.")
+    ] = False,
+    url: Annotated[str, _URL] = _DEFAULT_URL,
+) -> None:
+    """List the models that are served now."""
+    console = Console()
+    if known:
+        console.print(models_command.table(models_command.KNOWN, models_command.known()))
+        return
+    try:
+        found = asyncio.run(client.models(url))
+    except client.GatewayError as error:
+        console.print(f"[bold red]antiphon models:[/] {error}", highlight=False)
+        raise typer.Exit(1) from error
+    console.print(models_command.table(models_command.SERVED, models_command.served(found)))
 
 
 @app.command()

@@ -128,18 +128,42 @@ async def speak(url: str, text: AsyncIterable[str], options: SpeechOptions) -> A
             delay_s = min(2 * delay_s, _LONGEST_BACKOFF_S)
 
 
+@dataclass(frozen=True)
+class ServedModel:
+    """A model as the gateway lists it."""
+
+    id: str
+    family: str
+    sample_rate: int
+    accepts: tuple[str, ...]
+
+
 async def voices(url: str) -> list[Voice]:
     """The voices of every live model; raises GatewayError."""
+    rows = await _listed(url, "/v1/audio/voices", "voices")
+    return [Voice(row["id"], row["name"], row["language"]) for row in rows]
+
+
+async def models(url: str) -> list[ServedModel]:
+    """Every live model; raises GatewayError."""
+    rows = await _listed(url, "/v1/models", "data")
+    return [
+        ServedModel(row["id"], row["family"], row["sample_rate"], tuple(row["accepts"]))
+        for row in rows
+    ]
+
+
+async def _listed(url: str, path: str, key: str) -> list[dict[str, Any]]:
     try:
         async with httpx.AsyncClient(base_url=url, timeout=_OPEN_TIMEOUT_S) as client:
-            response = await client.get("/v1/audio/voices")
+            response = await client.get(path)
             response.raise_for_status()
-            rows = response.json()["voices"]
+            rows: list[dict[str, Any]] = response.json()[key]
     except httpx.ConnectError as error:
         raise GatewayError(_nobody(url)) from error
     except (httpx.HTTPError, ValueError, KeyError) as error:
-        raise GatewayError(f"{url} has no list of voices: {error}") from error
-    return [Voice(row["id"], row["name"], row["language"]) for row in rows]
+        raise GatewayError(f"{url} has no list of {path.rpartition('/')[2]}: {error}") from error
+    return rows
 
 
 class _Lost(Exception):

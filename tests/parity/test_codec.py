@@ -22,7 +22,7 @@ def wanted() -> Arrays:
 
 @pytest.fixture(scope="module")
 def decoder(checkpoints: Checkpoints) -> CodecDecoder:
-    return load_decoder(checkpoints["custom"])
+    return load_decoder(checkpoints["custom"] / "speech_tokenizer")
 
 
 def test_one_shot_is_the_official_one_within_1e_4(decoder: CodecDecoder, wanted: Arrays) -> None:
@@ -43,7 +43,7 @@ def test_a_clones_sound_is_the_official_one_without_its_reference(
     checkpoints: Checkpoints, talker_goldens: Arrays
 ) -> None:
     """The official package decodes reference and speech together and cuts the reference off."""
-    stream = CodecStream(load_decoder(checkpoints["base"]))
+    stream = CodecStream(load_decoder(checkpoints["base"] / "speech_tokenizer"))
     spoken = talker_goldens["in context, sampled/0/codes"].astype(np.int64)
     advance([stream], [torch.from_numpy(frames(9, 5))])
     samples = advance([stream], [torch.from_numpy(spoken)])[0][::3]

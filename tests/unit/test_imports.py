@@ -35,7 +35,10 @@ ALLOWED: Final = {
 TENSORS: Final = "ttscommon.engine"
 # Rooms that never see torch, below packages that do.
 TORCH_FREE: Final = {
-    "ttscommon.engine": ["runtime", "slots", "inflight", "pace", "events", "stage", "voice"],
+    "ttscommon.engine": [
+        *("runtime", "slots", "inflight", "pace", "events", "stage", "voice"),
+        *("checkpoint", "families"),
+    ],
     "talker": ["family", "engine", "text", "models.fake", "service"],
     "vocoder": ["engine", "codecs.room", "service"],
 }

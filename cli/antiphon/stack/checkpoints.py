@@ -10,26 +10,55 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from ttscommon.engine.checkpoint import CheckpointError, codec_digest, find_checkpoint
+from ttscommon.engine.families import FAMILIES
 from ttscommon.process.settings import PREFIX
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RESERVED: Final = ("default", "vesper")
+_CODEC: Final = ",codec="
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint and the name that it is served under. codec: digest of its codec's files."""
+    """A checkpoint and the name that it is served under.
+
+    sound: the folder of its codec. codec: digest of that folder's files.
+    """
 
     name: str
     folder: Path
+    sound: Path
     codec: str
 
     @classmethod
     def parse(cls, given: str) -> Self:
-        """`name=FOLDER` or `name=ORG/NAME` on the hub, downloaded here; raises CheckpointError."""
-        name, where = named(given)
+        """`name=TALKER` or `name=TALKER,codec=CODEC`, each a folder or `ORG/NAME` on the hub.
+
+        What is on the hub is downloaded here, also a codec that is published by itself and was not
+        given. Raises CheckpointError.
+        """
+        name, places = named(given)
+        where, _, codec = places.partition(_CODEC)
         folder = find_checkpoint(where).resolve()
-        return cls(name, folder, codec_digest(folder))
+        sound = codec_folder(folder, codec)
+        return cls(name, folder, sound, codec_digest(sound))
+
+
+def codec_folder(talker: Path, given: str = "") -> Path:
+    """The folder of a talker's codec: the given one, or where its family publishes it.
+
+    Raises CheckpointError, also for a codec that the talker does not speak to.
+    """
+    family = FAMILIES.of(talker)
+    inside = talker / family.codec.inside
+    if not given and family.codec.inside:
+        return inside
+    codec, folder = FAMILIES.codec_of(find_checkpoint(given or family.codec.published).resolve())
+    if codec != family.codec:
+        raise CheckpointError(
+            f"{given} is a {codec.title} codec; {family.title} speaks to {family.codec.title}"
+        )
+    return folder
 
 
 def named(given: str) -> tuple[str, str]:
@@ -65,7 +94,7 @@ def programs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
         first, names = sharing[0], [one.name for one in sharing]
         found.append(
             StageProgram(
-                "vocoder", f"vocoder-{first.name}", _environ(names, first.folder), tuple(names)
+                "vocoder", f"vocoder-{first.name}", _environ(names, first.sound), tuple(names)
             )
         )
     return found

@@ -129,7 +129,8 @@ def test_say_without_a_stack_says_how_to_start_one(tmp_path: Path) -> None:
     assert "antiphon up" in result.output
 
 
-def test_voices_without_a_stack_says_how_to_start_one() -> None:
-    result = runner.invoke(app, ["voices", "--url", "http://127.0.0.1:1"])
+@pytest.mark.parametrize("command", ["voices", "models"])
+def test_lists_without_a_stack_say_how_to_start_one(command: str) -> None:
+    result = runner.invoke(app, [command, "--url", "http://127.0.0.1:1"])
     assert result.exit_code == 1
     assert "antiphon up" in result.output

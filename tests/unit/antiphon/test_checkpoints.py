@@ -11,7 +11,8 @@ from ttscommon.engine.checkpoint import CheckpointError, codec_digest
 
 
 def one(name: str, codec: str) -> Checkpoint:
-    return Checkpoint(name, Path("/checkpoints") / name, codec)
+    folder = Path("/checkpoints") / name
+    return Checkpoint(name, folder, folder / "codec", codec)
 
 
 def test_every_checkpoint_has_a_talker_and_every_codec_a_vocoder() -> None:
@@ -24,7 +25,7 @@ def test_every_checkpoint_has_a_talker_and_every_codec_a_vocoder() -> None:
     }
     assert named["vocoder-a"] == {
         "ANTIPHON_MODEL": "a",
-        "ANTIPHON_VOICE_DIR": "/checkpoints/a",
+        "ANTIPHON_VOICE_DIR": "/checkpoints/a/codec",
         "ANTIPHON_ALSO": "c",
     }
     assert "ANTIPHON_ALSO" not in named["vocoder-b"]
@@ -38,12 +39,40 @@ def test_what_is_no_checkpoint_is_refused(given: str) -> None:
 
 def test_codecs_are_told_apart_by_their_files(tmp_path: Path) -> None:
     for name, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
-        folder = tmp_path / name / "speech_tokenizer"
+        folder = tmp_path / name
         folder.mkdir(parents=True)
         (folder / "config.json").write_text("{}")
         (folder / "model.safetensors").write_bytes(content)
     assert codec_digest(tmp_path / "a") == codec_digest(tmp_path / "b")
     assert codec_digest(tmp_path / "a") != codec_digest(tmp_path / "c")
-    (tmp_path / "c" / "speech_tokenizer" / "config.json").unlink()
+    (tmp_path / "c" / "config.json").unlink()
     with pytest.raises(CheckpointError, match="cannot be read"):
         codec_digest(tmp_path / "c")
+
+
+def qwen3(folder: Path, *, codec: bool) -> Path:
+    """As much of a checkpoint as tells its family."""
+    sound = folder / "speech_tokenizer"
+    for place, kind in ((folder, "qwen3_tts"), (sound, "qwen3_tts_tokenizer_12hz")):
+        if place is folder or codec:
+            place.mkdir(parents=True)
+            (place / "config.json").write_text(f'{{"model_type": "{kind}"}}')
+            (place / "model.safetensors").write_bytes(kind.encode())
+    return folder
+
+
+def test_a_codec_is_taken_from_its_checkpoint_or_from_elsewhere(tmp_path: Path) -> None:
+    whole, bare = qwen3(tmp_path / "whole", codec=True), qwen3(tmp_path / "bare", codec=False)
+    inside = whole / "speech_tokenizer"
+    assert Checkpoint.parse(f"a={whole}").sound == inside
+    for elsewhere in (whole, inside):
+        found = Checkpoint.parse(f"b={bare},codec={elsewhere}")
+        assert (found.folder, found.sound) == (bare, inside)
+        assert found.codec == Checkpoint.parse(f"a={whole}").codec
+    with pytest.raises(CheckpointError, match="speech_tokenizer has neither"):
+        Checkpoint.parse(f"b={bare}")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(CheckpointError, match="no known codec"):
+        Checkpoint.parse(f"b={bare},codec={other}")

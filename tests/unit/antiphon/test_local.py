@@ -200,7 +200,9 @@ if os.environ.get("ANTIPHON_MODEL") == "bad":
 
 async def test_one_bad_model_leaves_the_others_running(services: Path, tmp_path: Path) -> None:
     (services / "talker" / "__main__.py").write_text(CHOOSY + SERVICE)
-    models = tuple(Checkpoint(name, tmp_path, f"codec of {name}") for name in ("bad", "good"))
+    models = tuple(
+        Checkpoint(name, tmp_path, tmp_path, f"codec of {name}") for name in ("bad", "good")
+    )
     async with LocalStack(config(tmp_path, models=models)) as stack:
         assert stack.left_out == {"bad": "rope_theta is 0.0"}
         assert stack.waiting == []
@@ -215,7 +217,7 @@ async def test_one_bad_model_leaves_the_others_running(services: Path, tmp_path:
 
 async def test_a_codec_that_others_share_keeps_running(services: Path, tmp_path: Path) -> None:
     (services / "talker" / "__main__.py").write_text(CHOOSY + SERVICE)
-    models = tuple(Checkpoint(name, tmp_path, "one codec") for name in ("bad", "good"))
+    models = tuple(Checkpoint(name, tmp_path, tmp_path, "one codec") for name in ("bad", "good"))
     async with LocalStack(config(tmp_path, models=models)) as stack:
         assert list(stack.left_out) == ["bad"]
         assert stack.children["vocoder-bad-1"].ready.is_set()

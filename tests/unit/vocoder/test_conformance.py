@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
+from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.engine.device.late import Late
 from ttscommon.process.metrics import Metrics
@@ -55,6 +56,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
     "vesper on a device": vesper_on_a_device,
     "Qwen3-TTS in windows on a device": qwen3_on_a_device,
+    "SNAC": snac,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),
@@ -91,7 +93,9 @@ def request(name: str) -> SpeechRequest:
 def sequence(codec: Codec, first: int = 0, last: int = FRAMES) -> dict[str, npt.NDArray[Any]]:
     """A request's frames, as the codec wants them."""
     ((name, frame),) = codec.spec.frame.items()
-    drawn = np.random.default_rng(3).integers(0, min(500, frame.limit or 500), (FRAMES, 4))
+    drawn = np.random.default_rng(3).integers(
+        0, min(500, frame.limit or 500), (FRAMES, *frame.shape)
+    )
     codes = drawn.astype(np.int16)[first:last]
     return {name: codes / np.float32(512) if name == "latent" else codes}
 

@@ -21,7 +21,6 @@ from ttscommon.wire.errors import VoiceError
 T = TypeVar("T")
 
 TENSORS: Final = ".safetensors"
-CODEC_FOLDER: Final = "speech_tokenizer"
 _PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _WANTED: Final = ("*.json", "*.txt", f"*{TENSORS}")
@@ -80,24 +79,6 @@ def _shards(index: Path) -> list[Path]:
     return [index.parent / name for name in names]
 
 
-def is_checkpoint(path: Path) -> bool:
-    """Whether `path` is a published checkpoint or the name of one, and no voice folder of ours.
-
-    A config.json that cannot be parsed is one by the key that it names, so that its reader can say
-    what is wrong with it.
-    """
-    if not path.is_dir():
-        return not path.parent.is_dir() and _HUB_NAME.fullmatch(str(path)) is not None
-    try:
-        text = (path / "config.json").read_bytes()
-    except OSError:
-        return False
-    try:
-        return "model_type" in msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return b'"model_type"' in text
-
-
 def find_checkpoint(name: str, revision: str | None = None) -> Path:
     """The folder of a checkpoint: `name` itself if it is one, else a download from the hub.
 
@@ -111,12 +92,12 @@ def find_checkpoint(name: str, revision: str | None = None) -> Path:
     return _downloaded(name, revision)
 
 
-def codec_digest(checkpoint: Path) -> str:
-    """Hexadecimal SHA-256 of a checkpoint's codec, config and tensors: equal ones are one codec.
+def codec_digest(folder: Path) -> str:
+    """Hexadecimal SHA-256 of a codec's own folder, config and tensors: equal ones are one codec.
 
     Raises CheckpointError.
     """
-    folder, hashed = checkpoint / CODEC_FOLDER, hashlib.sha256()
+    hashed = hashlib.sha256()
     try:
         for path in (folder / "config.json", *tensor_files(folder)):
             hashed.update(f"{path.name} {sha256_of(path)}\n".encode())

@@ -1,21 +1,25 @@
-"""Model families: found by the family that a voice's or a checkpoint's config names."""
+"""Model families: a package each, found by what a folder's files say of themselves."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from talker.family.leniency import Leniency
-from ttscommon.engine.checkpoint import find_checkpoint, is_checkpoint
-from ttscommon.engine.voice import load_voice
-from ttscommon.wire.errors import UnknownModel
+from talker.models.loading import Loading
+from ttscommon.engine.checkpoint import find_checkpoint
+from ttscommon.engine.families import FAMILIES
 
 if TYPE_CHECKING:
     from talker.runners.model import TalkerModel
-    from ttscommon.engine.device.device import Device
 
 # Before a vocoder on the same GPU: steps are short, and every stream waits for them.
 _PRIORITY: Final = -1
+
+
+class _Load(Protocol):
+    def __call__(self, name: str, folder: Path, how: Loading) -> TalkerModel: ...
 
 
 def load(
@@ -28,31 +32,18 @@ def load(
 ) -> TalkerModel:
     """Load a voice folder or a published checkpoint, by folder or hub name, as model `name`.
 
-    pads: see Qwen3Tts. device: "cpu", "cuda" or "cuda:1"; checkpoints run in bfloat16 on a GPU.
-    leniency: with models that draft frames, on the CPU. Raises VoiceError, UnknownModel or
-    DeviceError. torch is imported only for families that use it.
+    pads, leniency: see Loading. device: "cpu", "cuda" or "cuda:1"; checkpoints run in bfloat16 on
+    a GPU. Raises VoiceError, which for an unknown family lists the known ones, or DeviceError.
+    torch is imported only for families that use it.
     """
     from ttscommon.engine.device.device import device_of
 
     where = device_of(device, _PRIORITY)
-    model = _load(name, path, pads=pads, device=where, leniency=leniency)
+    folder = find_checkpoint(str(path))
+    model = _loader(FAMILIES.of(folder).name)(name, folder, Loading(pads, where, leniency))
     model.compute_on(where)
     return model
 
 
-def _load(
-    name: str, path: Path, *, pads: bool, device: Device | None, leniency: Leniency
-) -> TalkerModel:
-    if is_checkpoint(path):
-        from talker.models.qwen3_tts.family import Qwen3Tts
-
-        checkpoint, told = find_checkpoint(str(path)), {"device": "cpu", "dtype": "float32"}
-        if device is not None:
-            told = {"device": str(device.where), "dtype": "bfloat16"}
-        return Qwen3Tts.load(name, checkpoint, pads=pads, **told)
-    voice = load_voice(path)
-    if voice.family == "vesper":
-        from talker.models.vesper.family import Vesper
-
-        return Vesper.load(name, voice, "cpu" if device is None else str(device.where), leniency)
-    raise UnknownModel(f"there is no model family {voice.family!r}", param="model")
+def _loader(family: str) -> _Load:
+    return cast(_Load, import_module(f"talker.models.{family}.loading").load)

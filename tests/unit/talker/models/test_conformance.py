@@ -26,8 +26,10 @@ from talker.engine.widths import Widths
 from talker.family.base import Family, Prepared
 from talker.family.chunker import ChunkSizes
 from talker.models.fake import Curve, FakeModel, Manner
+from talker.models.orpheus.family import Orpheus
 from talker.runners.model import TalkerModel
 from talker.runners.torch_runner import TorchRunner
+from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
@@ -65,8 +67,10 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "fake with float frames": partial(fake, float_frames=True),
     "fake without preset voices": partial(fake, voices=False),
     "qwen3-tts": tiny,
+    "orpheus": orpheus,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
+    "orpheus on a device": partial(on_a_device, orpheus),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 
@@ -189,7 +193,9 @@ def undisturbed(family: Family) -> Heard:
 
 def bench_positions(family: Family, heard: Heard) -> int:
     """At most so many positions of the cache did the request need."""
-    steps = family.manner.steps_per_frame if isinstance(family, FakeModel) else 1
+    steps = 7 if isinstance(family, Orpheus) else 1
+    if isinstance(family, FakeModel):
+        steps = family.manner.steps_per_frame
     return rows(heard.arrays) * steps + len(TEXT) + 16
 
 

@@ -46,10 +46,10 @@ class Qwen3Codec(Codec):
         self.spec = spec_of(name, net, sample_rate, windows)
 
     @classmethod
-    def load(cls, name: str, checkpoint: Path, windows: Windows | None = None) -> Self:
-        """Read a checkpoint's speech_tokenizer; raises CheckpointError."""
-        net = load_decoder(checkpoint)
-        return cls(name, net, load_config(checkpoint).output_sample_rate, windows)
+    def load(cls, name: str, folder: Path, windows: Windows | None = None) -> Self:
+        """Read the codec's own folder; raises CheckpointError."""
+        net = load_decoder(folder)
+        return cls(name, net, load_config(folder).output_sample_rate, windows)
 
     def open(self, request: SpeechRequest, frame: int = 0) -> CodecStream:
         del request

@@ -1,4 +1,4 @@
-"""What speech_tokenizer/config.json says of the decoder. No torch."""
+"""What the config.json of the codec says of the decoder. No torch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
-
-FOLDER = "speech_tokenizer"
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class DecoderSizes:
 
 @dataclass(frozen=True)
 class CodecConfig:
-    """speech_tokenizer/config.json, as far as the decoder goes."""
+    """config.json of the codec's folder, as far as the decoder goes."""
 
     decoder_config: DecoderSizes
     output_sample_rate: int
@@ -58,9 +56,9 @@ class CodecConfig:
     model_type: str
 
 
-def load_config(checkpoint: Path) -> CodecConfig:
-    """Read and check the codec's part of a checkpoint; raises CheckpointError."""
-    path = checkpoint / FOLDER / "config.json"
+def load_config(folder: Path) -> CodecConfig:
+    """Read and check the config of a codec's own folder; raises CheckpointError."""
+    path = folder / "config.json"
     config = read_json(path, CodecConfig)
     if config.model_type != "qwen3_tts_tokenizer_12hz":
         raise CheckpointError(f"{path}: model_type {config.model_type!r} is not served")

@@ -55,14 +55,14 @@ class Qwen3DeviceCodec(DeviceCodec):
     def load(
         cls,
         name: str,
-        checkpoint: Path,
+        folder: Path,
         device: Device,
         room: Room,
         windows: Windows | None = None,
     ) -> Self:
-        """Read a checkpoint's speech_tokenizer; raises CheckpointError."""
-        net = load_decoder(checkpoint, str(device.where))
-        rate = load_config(checkpoint).output_sample_rate
+        """Read the codec's own folder; raises CheckpointError."""
+        net = load_decoder(folder, str(device.where))
+        rate = load_config(folder).output_sample_rate
         return cls(name, net, rate, device, room, windows)
 
     def open(self, request: SpeechRequest, frame: int = 0) -> DeviceStream:

@@ -7,18 +7,18 @@ from pathlib import Path
 import torch
 
 from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
-from vocoder.codecs.qwen3_tts.config import FOLDER, load_config
+from vocoder.codecs.qwen3_tts.config import load_config
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 
 UNUSED = ("encoder.", "decoder.quantizer.rvq_first.input_proj", "decoder.quantizer.rvq_rest.input")
 
 
-def load_decoder(checkpoint: Path, device: str = "cpu") -> CodecDecoder:
-    """The decoder of a checkpoint folder, in float32; raises CheckpointError."""
-    config = load_config(checkpoint)
+def load_decoder(folder: Path, device: str = "cpu") -> CodecDecoder:
+    """The decoder in a codec's own folder, in float32; raises CheckpointError."""
+    config = load_config(folder)
     with torch.device("meta"):
         net = CodecDecoder(config.decoder_config)
-    stated, shards = sources(net), Shards.of(checkpoint / FOLDER)
+    stated, shards = sources(net), Shards.of(folder)
     check(net, stated, shards, others=UNUSED)  # before its memory is asked for
     net.to_empty(device=device)
     fill(net, stated, shards, others=UNUSED)

@@ -11,7 +11,8 @@ import pytest
 
 from talker.models.qwen3_tts.config import GenerationConfig, TalkerConfig
 from talker.models.qwen3_tts.config_files import load_config, load_generation_config
-from ttscommon.engine.checkpoint import CheckpointError, is_checkpoint
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.families import FAMILIES
 
 TOP = (
     *("model_type", "tokenizer_type", "tts_model_type", "tts_model_size"),
@@ -150,9 +151,9 @@ def test_names_are_known_in_any_case(custom: Path, tmp_path: Path) -> None:
     assert "english" in load_config(folder).languages
 
 
-def test_a_config_that_cannot_be_parsed_is_a_checkpoints(custom: Path, tmp_path: Path) -> None:
+def test_a_config_that_cannot_be_parsed_is_named(custom: Path, tmp_path: Path) -> None:
     folder = changed(custom, tmp_path, rope_theta=float("nan"))
     assert "NaN" in (folder / "config.json").read_text()
-    assert is_checkpoint(tmp_path)
-    with pytest.raises(CheckpointError, match=r"config\.json is not as expected"):
-        load_config(tmp_path)
+    for read in (FAMILIES.of, load_config):
+        with pytest.raises(CheckpointError, match=r"config\.json is not as expected"):
+            read(tmp_path)

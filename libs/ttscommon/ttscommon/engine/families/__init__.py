@@ -1,0 +1,24 @@
+"""The model families: one table, by which folders are told apart and what is known is listed.
+
+A family is a module here, with its facts; a package `talker.models.NAME`, with `loading.load`; and
+a package `vocoder.codecs.CODEC`, with `loading.load`. Its line in FAMILIES is all that names it
+elsewhere. No torch here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ttscommon.engine.families import orpheus, qwen3_tts, vesper
+from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
+from ttscommon.engine.families.registry import Registry
+
+FAMILIES: Final = Registry(
+    (
+        vesper.FAMILY,
+        qwen3_tts.FAMILY,
+        orpheus.FAMILY,
+    )
+)
+
+__all__ = ["FAMILIES", "CodecFacts", "FamilyFacts", "Registry", "Signs"]

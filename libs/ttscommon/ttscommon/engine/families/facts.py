@@ -1,0 +1,57 @@
+"""What the cluster knows of a model family before it loads one. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What of a folder tells its family.
+
+    config: config.json, empty where there is none. tensors: names in its safetensors files; read
+    only where config.json says too little, so it is a function.
+    """
+
+    config: Mapping[str, Any]
+    tensors: Callable[[], frozenset[str]]
+
+
+@dataclass(frozen=True)
+class CodecFacts:
+    """A codec family. `name` is the package in `vocoder.codecs`, whose `loading.load` builds it.
+
+    fits: whether a folder is such a codec. inside: the folder of a talker's checkpoint where it is
+    published, empty where it is published by itself; published: its name on the hub then.
+    code, weights: licences.
+    """
+
+    name: str
+    title: str
+    fits: Callable[[Signs], bool]
+    sample_rate: int
+    frame_rate_hz: float
+    code: str
+    weights: str
+    inside: str = ""
+    published: str = ""
+
+
+@dataclass(frozen=True)
+class FamilyFacts:
+    """A talker family. `name` is the package in `talker.models`, whose `loading.load` builds it.
+
+    fits: whether a folder is of this family. accepts: every field of a request that one of its
+    checkpoints obeys. published: names on the hub. code, weights: licences.
+    """
+
+    name: str
+    title: str
+    fits: Callable[[Signs], bool]
+    codec: CodecFacts
+    accepts: tuple[str, ...]
+    code: str
+    weights: str
+    published: tuple[str, ...] = ()

@@ -1,0 +1,32 @@
+"""How a deployment wants a model loaded: what every family's `loading.load` is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from talker.family.leniency import Leniency
+
+if TYPE_CHECKING:
+    from ttscommon.engine.device.device import Device
+
+
+@dataclass(frozen=True)
+class Loading:
+    """pads: late text is padded instead of waited for, by families that can. device: None is the
+    CPU. leniency: with models that draft frames.
+    """
+
+    pads: bool = False
+    device: Device | None = None
+    leniency: Leniency = field(default_factory=Leniency)
+
+    @property
+    def place(self) -> str:
+        """Where weights go, as torch names it."""
+        return "cpu" if self.device is None else str(self.device.where)
+
+    @property
+    def dtype(self) -> str:
+        """Of a published checkpoint's weights: exact on the CPU, as published on a device."""
+        return "float32" if self.device is None else "bfloat16"

@@ -1,0 +1,41 @@
+"""tokenizer.json, without the tokens that were added to it: what a client sends is text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ttscommon.engine.checkpoint import CheckpointError, read_json
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+
+class TextTokenizer:
+    """Text to ids. Used by any number of threads."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def load(cls, checkpoint: Path) -> TextTokenizer:
+        """Read tokenizer.json; raises CheckpointError."""
+        path = checkpoint / "tokenizer.json"
+        content = read_json(path, dict[str, Any])
+        plain = content | {"added_tokens": [], "post_processor": None}
+        try:
+            from tokenizers import Tokenizer
+        except ImportError as error:
+            raise CheckpointError(
+                "published checkpoints need the extra antiphon-talker[checkpoints]"
+            ) from error
+        try:
+            return cls(Tokenizer.from_str(json.dumps(plain)))
+        except Exception as error:
+            raise CheckpointError(f"{path} is not as expected: {error}") from error
+
+    def ids(self, text: str) -> list[int]:
+        """Tokens of a whole text; none of them is a control token."""
+        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return found

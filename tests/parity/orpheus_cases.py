@@ -1,0 +1,34 @@
+"""What the reference is asked of a synthetic Orpheus checkpoint. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+SEED: Final = 3
+TEXT: Final = "It's the end of the world, and you're singing to the user: how odd! <laugh> Hello."
+
+
+@dataclass(frozen=True)
+class Case:
+    """ending: how loudly the checkpoint's end of speech speaks."""
+
+    name: str
+    voice: str = "tara"
+    text: str = TEXT
+    seed: int = 16
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    penalty: float = 1.0
+    tokens: int = 84
+    ending: float = 1.0
+
+
+CASES: Final = (
+    Case("greedy"),
+    Case("greedy with a penalty", voice="leo", penalty=1.3),
+    Case("the package's settings", temperature=0.6, top_p=0.8, penalty=1.3),
+    Case("hot", voice="zoe", text="Odd.", seed=5, temperature=1.2, top_k=50, penalty=1.1),
+    Case("ended by the model", seed=7, temperature=1.0, penalty=1.1, ending=12.0, tokens=1200),
+)

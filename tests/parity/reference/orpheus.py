@@ -1,0 +1,104 @@
+"""Goldens of Orpheus: python -m tests.parity.reference.orpheus CHECKPOINTS GOLDENS.
+
+transformers' Llama with its own penalty, temperature, top-k and top-p; the allowed ids of each step
+are a logits processor, and draws take the goldens' noise.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
+
+from tests.parity.material import gumbel
+from tests.parity.orpheus_cases import CASES, Case
+
+CODES, SLOTS, FIRST, END = 4096, 7, 128_266, 128_258
+
+
+def allowed(step: int) -> torch.Tensor:
+    """Ids that may be drawn at a step, in the order of its noise."""
+    first = FIRST + step % SLOTS * CODES
+    codes = torch.arange(first, first + CODES)
+    return codes if step % SLOTS else torch.cat((codes, torch.tensor([END])))
+
+
+class Mask(LogitsProcessor):  # type: ignore[misc]
+    """Leaves the ids of the step's slot."""
+
+    def __init__(self, before: int) -> None:
+        self._before = before
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        kept = torch.full_like(scores, float("-inf"))
+        ids = allowed(input_ids.shape[1] - self._before)
+        kept[:, ids] = scores[:, ids]
+        return kept
+
+
+@contextmanager
+def keyed_noise(seed: int) -> Iterator[None]:
+    """Draws become a function of (seed, step): single requests only."""
+    plain, step = torch.multinomial, 0
+
+    def multinomial(weights: torch.Tensor, num_samples: int, **_: Any) -> torch.Tensor:
+        nonlocal step
+        assert num_samples == len(weights) == 1
+        ids = allowed(step)
+        noise = torch.from_numpy(gumbel(seed, step, 0, CODES + 1))[: len(ids)]
+        step += 1
+        return ids[(weights[0, ids].log() + noise).argmax()].view(1, 1)
+
+    torch.multinomial = multinomial
+    try:
+        yield
+    finally:
+        torch.multinomial = plain
+
+
+def prompt(folder: Path, case: Case) -> list[int]:
+    """As the package builds it."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    said = tokenizer.encode(f"{case.voice}: {case.text}", add_special_tokens=False).ids
+    return [128_259, 128_000, *said, 128_009, 128_260, 128_261, 128_257]
+
+
+def generated(folder: Path, case: Case) -> dict[str, list[int]]:
+    """The prompt, and the ids that follow it."""
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    ids = prompt(folder, case)
+    drawing: dict[str, Any] = {"do_sample": False}
+    if case.temperature:
+        drawing = {"do_sample": True, "temperature": case.temperature}
+        drawing |= {"top_k": case.top_k, "top_p": case.top_p}
+    with keyed_noise(case.seed), torch.inference_mode():
+        found = model.generate(
+            torch.tensor([ids]),
+            logits_processor=LogitsProcessorList([Mask(len(ids))]),
+            repetition_penalty=case.penalty,
+            max_new_tokens=case.tokens,
+            eos_token_id=END,
+            pad_token_id=END,
+            **drawing,
+        )
+    return {"prompt": ids, "ids": found[0, len(ids) :].tolist()}
+
+
+def main() -> None:
+    """Run every case."""
+    torch.set_num_threads(1)
+    checkpoints, goldens = Path(sys.argv[1]), Path(sys.argv[2])
+    found = {c.name: generated(checkpoints / f"orpheus-{c.ending:g}", c) for c in CASES}
+    (goldens / "orpheus.json").write_text(json.dumps(found) + "\n", "utf-8")
+    print({name: len(case["ids"]) for name, case in found.items()})
+
+
+if __name__ == "__main__":
+    main()

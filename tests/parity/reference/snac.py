@@ -1,0 +1,50 @@
+"""Goldens of SNAC: python -m tests.parity.reference.snac CODEC GOLDENS.
+
+The published package with the weights of a synthetic codec; its noise is replaced by ours to give.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from snac import SNAC
+
+from tests.parity.snac_material import SEED, codes, noise
+
+LEVELS = ((0,), (1, 4), (2, 3, 5, 6))
+
+
+def main() -> None:
+    """Decode the material in one shot."""
+    torch.set_num_threads(1)
+    folder, goldens = Path(sys.argv[1]), Path(sys.argv[2])
+    model = SNAC.from_config(folder / "config.json").eval()
+    missing, surplus = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
+    assert not surplus
+    assert all(name.startswith("encoder.") or "in_proj" in name for name in missing)
+    drawn = codes()
+    rows = [torch.from_numpy(drawn[:, list(slots)].reshape(1, -1)).long() for slots in LEVELS]
+    plain, block = torch.randn, 0
+
+    def randn(size: tuple[int, ...], **_: Any) -> torch.Tensor:
+        nonlocal block
+        block += 1
+        return torch.from_numpy(noise(SEED, block - 1, size[-1])).view(1, 1, -1)
+
+    torch.randn = randn
+    try:
+        with torch.inference_mode():
+            samples = model.decode(rows)[0, 0]
+    finally:
+        torch.randn = plain
+    np.savez_compressed(goldens / "snac.npz", samples=samples.numpy())
+    print(samples.shape, float(samples.abs().max()), float(samples.std()))
+
+
+if __name__ == "__main__":
+    main()
