@@ -119,7 +119,7 @@ async def _hear(url: str, stream: Stream) -> None:
 
 @contextmanager
 def eating(hogs: int) -> Iterator[None]:
-    """So many processes that compute for ever."""
+    """So many processes that compute until they are ended."""
     running = [subprocess.Popen([sys.executable, "-c", _HOG]) for _ in range(hogs)]
     try:
         yield

@@ -1,4 +1,4 @@
-"""Sockets on which somebody types, beside others who have something to say at once."""
+"""Sockets on which clients type, beside others that send whole texts."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[StackConfig]:
 
 @pytest.fixture(autouse=True)
 def without_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment of whoever runs the tests is not the one that is tested."""
+    """The environment of the test run is not the one that is tested."""
     for name in [name for name in os.environ if name.startswith("ANTIPHON_")]:
         monkeypatch.delenv(name)
 

@@ -1,4 +1,4 @@
-"""Backups of what a broker keeps for ever: voices, their recordings, what was derived of them.
+"""Backups of what a broker keeps permanently: voices, their recordings, what was derived of them.
 
 A backup is a folder: one packed stream in a file each, and `manifest.json`, which is written last.
 Logs, jobs and leases live for minutes and are in none.

@@ -134,7 +134,7 @@ class Bus:
             log_.warning("cancel.no_tombstone", request_id=request_id)
 
     async def try_to_store(self) -> None:
-        """Write what nobody reads, under this process's name; raises BusUnavailable."""
+        """Write a probe that no reader takes, under this process's name; raises BusUnavailable."""
         await self.kv.put(subjects.TOMBSTONES, self.worker_id, b"")
 
     async def is_cancelled(self, request_id: str) -> bool:

@@ -62,7 +62,7 @@ class BusClient(LeanClient):
         return list(known)
 
     async def ask(self) -> None:
-        """Send a ping that nobody waits for."""
+        """Send a ping without waiting for its answer."""
         with contextlib.suppress(*Unreachable):
             await asyncio.wait_for(self._send_ping(), _ASK_S)
 

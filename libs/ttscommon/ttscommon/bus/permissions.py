@@ -191,7 +191,7 @@ def _setup(names: _Names) -> list[str]:
 
 
 def _backup(names: _Names) -> list[str]:
-    """Snapshots of what is kept for ever, and nothing else."""
+    """Snapshots of what is kept permanently, and nothing else."""
     return [
         *_api("STREAM.SNAPSHOT", names.kept),
         *(f"$JS.SNAPSHOT.ACK.{kept}.>" for kept in names.kept),

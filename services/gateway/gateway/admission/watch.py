@@ -27,7 +27,7 @@ class KeysWatch:
         self._seen: bytes | None = None
 
     async def run(self) -> None:
-        """For ever; without a file there is nothing to do."""
+        """Until it is cancelled; without a file there is nothing to do."""
         while self._path is not None:
             await self.look(self._path)
             await asyncio.sleep(_EVERY_S)

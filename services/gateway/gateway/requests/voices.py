@@ -151,7 +151,7 @@ class VoiceStore:
             raise _unknown(name)
         voice = _parsed(entry.value)
         if not await self._bus.kv.delete(subjects.VOICES, entry.key, entry.revision):
-            raise _unknown(name)  # somebody else was first
+            raise _unknown(name)  # another request was first
         # Voices that were made before every one had a recording of its own may share one.
         if all(other.recording != voice.recording for other in await self.of(tenant)):
             await self._references.forget(voice.recording)

@@ -1,4 +1,4 @@
-"""Backups of a real broker: what is kept for ever comes back, and nothing is lost by trying."""
+"""Backups of a real broker: what is kept permanently comes back, and nothing is lost by trying."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is blamed for a worker's death, on a real broker."""
+"""Which requests are blamed for a worker's death, on a real broker."""
 
 from __future__ import annotations
 

@@ -278,7 +278,7 @@ async def another_is_done(bus: Bus, scene: Any) -> None:
 async def test_a_worker_that_takes_the_job_while_holders_are_sought_keeps_it(
     bus: Bus, other: Bus, scene: Any, eyes: Eyes, given_back: list[str]
 ) -> None:
-    """Only holders answer, so that nobody does is known by a time-out."""
+    """Only holders answer, so that only a time-out shows that there is none."""
     lost = await scene.claimed(bus)
     lease = await scene.leased(bus, lost)
     taken: list[Any] = []

@@ -1,4 +1,4 @@
-"""Recordings never overlap, whoever records; and a GPU is asked for nothing that spoils one."""
+"""Recordings of several engines never overlap; and a GPU is asked for nothing that spoils one."""
 
 from __future__ import annotations
 
