@@ -69,10 +69,13 @@ def _fractions(value: Tensor) -> Tensor:
     return (_shift(value, 40).to(torch.float32) + 0.5) * 2.0**-24
 
 
+def _gumbel(uniform: Tensor) -> Tensor:
+    return -torch.log(-torch.log(uniform))
+
+
 def gumbel(key: Tensor, count: int) -> Tensor:
     """Noise whose maximum with logits is a draw: [...] int64 -> [..., count] float32."""
-    noise = uniforms(key.reshape(-1), count)
-    return -torch.log(-torch.log(noise)).view(*key.shape, count)
+    return _gumbel(uniforms(key.reshape(-1), count)).view(*key.shape, count)
 
 
 def normals(key: Tensor, count: int) -> Tensor:
@@ -89,8 +92,7 @@ def gumbels(frame_key: Tensor, draws: Sequence[int], counts: Sequence[int]) -> t
     """`gumbel` of several draws of a frame: [...] int64 -> for each draw [..., its count]."""
     keys = draw_keys(frame_key[..., None], torch.tensor(draws))
     sums = [key[..., None] + _columns(n) for key, n in zip(keys.unbind(-1), counts, strict=True)]
-    noise = -torch.log(-torch.log(_fractions(torch.cat(sums, -1))))
-    return torch.split(noise, list(counts), -1)
+    return torch.split(_gumbel(_fractions(torch.cat(sums, -1))), list(counts), -1)
 
 
 @lru_cache(maxsize=64)
@@ -114,7 +116,7 @@ class Noise:
         """Gumbel noise of draw `draw`: of the columns `ids` [rows, ids], or of the first `ids`."""
         key = draw_keys(self.keys, draw)
         found = uniforms(key, ids) if isinstance(ids, int) else uniforms_of(key, ids)
-        return -torch.log(-torch.log(found))
+        return _gumbel(found)
 
     def rows(self, index: Tensor) -> Noise:
         """The noise of some of the rows."""
