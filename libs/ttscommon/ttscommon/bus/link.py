@@ -114,7 +114,7 @@ class Link:
             inbox_prefix=self._inbox,
             **credentials(self.settings),
             error_cb=self._on_error,
-            disconnected_cb=_on_disconnect,
+            disconnected_cb=self._on_disconnect,
             reconnected_cb=self._on_reconnect,
             closed_cb=self._on_closed,
         )
@@ -225,6 +225,10 @@ class Link:
             self.client.abort()  # else closing waits until the broker has taken what is buffered
         await self.client.close()
 
+    async def _on_disconnect(self) -> None:
+        if not self._closing:
+            log_.warning("bus.disconnected")
+
     async def _on_reconnect(self) -> None:
         log_.info("bus.reconnected")
         self._trouble.over()
@@ -307,7 +311,3 @@ async def dial(
         await client.hang_up()
         raise
     client.watch(tuning.hangs)
-
-
-async def _on_disconnect() -> None:
-    log_.warning("bus.disconnected")

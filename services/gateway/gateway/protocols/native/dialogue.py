@@ -97,6 +97,7 @@ class Dialogue:
             sample_rate=config.sample_rate,
             seed=config.seed,
             resumable=config.resumable,
+            speed=config.speed,
             wishes=config.wishes,
             lenient=False,
         )
