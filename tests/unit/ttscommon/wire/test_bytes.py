@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from ttscommon.cluster.handover import HandOver
 from ttscommon.cluster.leases import Lease
+from ttscommon.wire.handover import HandOver
 from ttscommon.wire.holding import Holding
 from ttscommon.wire.messages import (
     AudioChunk,
