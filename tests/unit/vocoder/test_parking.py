@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tests.unit.vocoder.test_service import chunk, codes, hear, job, offline, write_codes
 from ttscommon.bus import AudioWriter, Bus
-from ttscommon.bus.credit import CREDIT_BYTES
-from ttscommon.bus.takeover import WriterTuning
+from ttscommon.bus.logs.credit import CREDIT_BYTES
+from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.cluster.worker import Job
 from ttscommon.wire.messages import AudioChunk, Cancel, End
 from ttscommon.wire.subjects import AUDIO, CODES

@@ -10,7 +10,7 @@ import numpy as np
 import pytest_asyncio
 
 from ttscommon.bus import AudioReader, Bus
-from ttscommon.bus.reader import ReaderTuning
+from ttscommon.bus.logs.repair import ReaderTuning
 from ttscommon.wire.messages import AudioChunk, CodecChunk, End, Position, Tensor, encode
 from ttscommon.wire.subjects import AUDIO, CODES
 
