@@ -16,7 +16,7 @@ from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.cluster.worker import Job
 from ttscommon.wire.messages import AudioChunk, Cancel, End
 from ttscommon.wire.subjects import AUDIO, CODES
-from vocoder import vocode_job
+from vocoder import decoding, vocode_job
 from vocoder.engine.engine import Engine
 from vocoder.service import Vocoder
 
@@ -61,7 +61,7 @@ LONG = 3 * CREDIT_BYTES // 2 // 640
 
 @pytest.fixture
 def parking(monkeypatch: pytest.MonkeyPatch) -> ParkingPlace:
-    monkeypatch.setattr(vocode_job, "PARK_S", 0.05)
+    monkeypatch.setattr(decoding, "PARK_S", 0.05)
     return ParkingPlace()
 
 
