@@ -38,7 +38,7 @@ class Nack(msgspec.Struct, frozen=True):
             raise MalformedMessage("a position was wanted") from error
 
 
-class Grant(msgspec.Struct, frozen=True):
+class CreditGrant(msgspec.Struct, frozen=True):
     """A reader of audio has room up to the sample `limit`."""
 
     limit: int
@@ -55,9 +55,9 @@ class Grant(msgspec.Struct, frozen=True):
         return cls(int(told))
 
 
-def reader_says(data: bytes) -> Nack | Grant:
+def reader_says(data: bytes) -> Nack | CreditGrant:
     """What a reader of audio tells its writer; raises MalformedMessage."""
-    return (Grant if data.startswith(_GRANT) else Nack).decode(data)
+    return (CreditGrant if data.startswith(_GRANT) else Nack).decode(data)
 
 
 class Resend(msgspec.Struct, frozen=True, array_like=True):

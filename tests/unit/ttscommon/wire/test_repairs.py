@@ -7,13 +7,13 @@ import pytest
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import MAX_MESSAGE_BYTES, End, encode
 from ttscommon.wire.offers import Offer, committed
-from ttscommon.wire.repairs import Grant, Nack, Resend, reader_says
+from ttscommon.wire.repairs import CreditGrant, Nack, Resend, reader_says
 
 RECORD = End("r", 3, "ok")
 
 
-@pytest.mark.parametrize(("said", "data"), [(Nack(7), b"7"), (Grant(900), b"to 900")])
-def test_a_word_of_a_reader_is_plain_digits(said: Nack | Grant, data: bytes) -> None:
+@pytest.mark.parametrize(("said", "data"), [(Nack(7), b"7"), (CreditGrant(900), b"to 900")])
+def test_a_word_of_a_reader_is_plain_digits(said: Nack | CreditGrant, data: bytes) -> None:
     assert said.encode() == data
     assert reader_says(data) == said
 

@@ -7,7 +7,7 @@ from ttscommon.bus.logs.audio_source import AudioSource, GrantedRoom
 from ttscommon.bus.logs.credit import Grants
 from ttscommon.bus.logs.inbox import Inbox
 from ttscommon.bus.logs.logstore import LogStore
-from ttscommon.bus.logs.reader import Reader
+from ttscommon.bus.logs.reader import RecordReader
 from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning
 from ttscommon.bus.logs.suspicion import Suspicion
 from ttscommon.bus.logs.timeline import Timeline
@@ -15,8 +15,8 @@ from ttscommon.bus.queue import JobQueue
 from ttscommon.wire.subjects import AUDIO
 
 
-class AudioReader(Reader):
-    """A Reader of audio: what it missed is sent, decoded or made again, the last after `remake`.
+class AudioReader(RecordReader):
+    """Reads audio: what it missed is sent, decoded or made again, the last after `remake`.
 
     It holds as many bytes as it grants the writer, and some that were on their way: what does not
     fit is dropped, and asked for when there is room.

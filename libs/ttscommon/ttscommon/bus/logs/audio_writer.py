@@ -15,7 +15,7 @@ from ttscommon.bus.logs.commits import Commits
 from ttscommon.bus.logs.live_audio import LiveAudio
 from ttscommon.bus.logs.logstore import LogStore
 from ttscommon.bus.logs.takeover import DEFAULT_TUNING, WriterTuning
-from ttscommon.bus.logs.writer import Writer
+from ttscommon.bus.logs.writer import RecordWriter
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
 from ttscommon.wire.epochs import is_first
@@ -25,8 +25,8 @@ from ttscommon.wire.subjects import AUDIO
 log_ = structlog.get_logger(__name__)
 
 
-class AudioWriter(Writer):
-    """The Writer of a request's audio, whose log holds positions.
+class AudioWriter(RecordWriter):
+    """The one writer of a request's audio, whose log holds positions.
 
     After a takeover `listener` is where the reader stands, if there is one, and `begin` must come
     before `put`. `room` says how far a reader wants it to be; `put` itself does not wait for it. A

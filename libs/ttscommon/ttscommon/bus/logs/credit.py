@@ -15,7 +15,7 @@ from typing import Final
 from ttscommon.bus.link import Link
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, NoResponders
-from ttscommon.wire.repairs import Grant
+from ttscommon.wire.repairs import CreditGrant
 
 # 22 s of sound at 24 kHz: longer than any recovery takes, and twice what it takes to make it worth
 # a vocoder's while to begin again.
@@ -50,7 +50,7 @@ class Credit:
         if not self._told:
             self._move(start + self._samples)
 
-    def heed(self, grant: Grant) -> None:
+    def heed(self, grant: CreditGrant) -> None:
         """Take a reader's word."""
         self._told = True
         self._move(grant.limit)
@@ -131,7 +131,7 @@ class Grants:
         while self._again or self._due > self._told:
             self._again, limit = False, self._due
             try:
-                grant = Grant(limit).encode()
+                grant = CreditGrant(limit).encode()
                 await self._link.request(self._subject, grant, self._tuning.answer_s)
                 self._told = limit
             except NoResponders:

@@ -12,7 +12,7 @@ from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import Chunk, End, LogRecord
 
 
-class Room(Protocol):
+class InboxRoom(Protocol):
     """How much may wait. `supplied`: what is missing can wait until more of what is here was read.
     `hungry`: it is wanted now.
     """
@@ -66,7 +66,7 @@ class Inbox:
     `more`: something had no room, and is asked for again when there is. `failure` ends the reading.
     """
 
-    def __init__(self, timeline: Timeline, room: Room, suspicion: Suspicion) -> None:
+    def __init__(self, timeline: Timeline, room: InboxRoom, suspicion: Suspicion) -> None:
         self.timeline = timeline
         self.room = room
         self.more = False

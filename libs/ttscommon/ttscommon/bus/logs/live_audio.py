@@ -11,7 +11,7 @@ from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.bus.logs.window import Pending, Tail
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.messages import Position
-from ttscommon.wire.repairs import HEEDED, Grant, reader_says
+from ttscommon.wire.repairs import HEEDED, CreditGrant, reader_says
 from ttscommon.wire.subjects import AUDIO
 
 
@@ -74,7 +74,7 @@ class LiveAudio:
             said = reader_says(message.data)
         except MalformedMessage:
             return
-        if isinstance(said, Grant):
+        if isinstance(said, CreditGrant):
             self.credit.heed(said)
             await self._heeded(message)
         else:

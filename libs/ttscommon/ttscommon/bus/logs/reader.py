@@ -13,7 +13,7 @@ from ttscommon.bus.link import Incoming, Link
 from ttscommon.bus.logs.inbox import CountedRoom, Inbox
 from ttscommon.bus.logs.log_source import LogSource
 from ttscommon.bus.logs.logstore import LogStore
-from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning, RepairLoop, Source
+from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning, RepairLoop, RepairSource
 from ttscommon.bus.logs.suspicion import Suspicion
 from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process.tasks import stop
@@ -25,7 +25,7 @@ from ttscommon.wire.subjects import Log
 log_ = structlog.get_logger(__name__)
 
 
-class Reader:
+class RecordReader:
     """Yields a request's records into an inbox and out of it, contiguous, each once, then one End.
 
     Use as an async context manager. A gap, a reconnection or a silence longer than the usual
@@ -39,7 +39,7 @@ class Reader:
         request_id: str,
         inbox: Inbox,
         suspicion: Suspicion,
-        source: Source,
+        source: RepairSource,
         tuning: ReaderTuning,
     ) -> None:
         self._link = link
@@ -146,8 +146,8 @@ class Reader:
         return record if self._inbox.takes(record) else None
 
 
-class LogReader(Reader):
-    """A Reader of codes or text: what it missed is sent again or in the log."""
+class LogReader(RecordReader):
+    """Reads codes or text: what it missed is sent again or in the log."""
 
     def __init__(
         self,

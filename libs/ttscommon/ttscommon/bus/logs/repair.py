@@ -36,7 +36,7 @@ class ReaderTuning:
 DEFAULT_TUNING: Final = ReaderTuning()
 
 
-class Source(Protocol):
+class RepairSource(Protocol):
     """Where a reader gets what it missed, and what it says to the writer.
 
     `logged`: records themselves are in the log, and not positions alone.
@@ -66,7 +66,7 @@ class RepairLoop:
     """Runs until the inbox has the End. `count`: how often the source was asked."""
 
     def __init__(
-        self, inbox: Inbox, suspicion: Suspicion, source: Source, tuning: ReaderTuning
+        self, inbox: Inbox, suspicion: Suspicion, source: RepairSource, tuning: ReaderTuning
     ) -> None:
         self.count = 0
         self._inbox = inbox

@@ -41,7 +41,7 @@ class Live(Protocol):
         """The connection is back: what was sent last may be lost."""
 
 
-class Writer:
+class RecordWriter:
     """The one writer of a request's log: its window of commits, and a live half.
 
     Records not yet committed are kept, up to a full window, and sent again when a reader asks
@@ -156,8 +156,8 @@ class LiveRecords:
         return self._commits.settled and position >= (self.position if start is None else start)
 
 
-class LogWriter(Writer):
-    """The Writer of a log of codes or text, which holds all that is put."""
+class LogWriter(RecordWriter):
+    """The one writer of a log of codes or text, which holds all that is put."""
 
     def __init__(
         self,

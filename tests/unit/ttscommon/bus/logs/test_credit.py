@@ -15,7 +15,7 @@ from ttscommon.bus.logs.credit import Credit, Grants, GrantTuning
 from ttscommon.bus.logs.repair import ReaderTuning
 from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.wire.messages import AudioChunk, End, Position, Tensor
-from ttscommon.wire.repairs import Grant
+from ttscommon.wire.repairs import CreditGrant
 from ttscommon.wire.subjects import AUDIO
 
 STEP = 1000
@@ -79,8 +79,8 @@ def test_a_reader_that_has_told_nothing_takes_the_credit_from_where_it_stands() 
 
 def test_the_latest_word_counts_also_if_it_takes_room_away() -> None:
     credit = Credit(200)
-    credit.heed(Grant(900))
-    credit.heed(Grant(300))
+    credit.heed(CreditGrant(900))
+    credit.heed(CreditGrant(300))
     credit.begin(700)
     assert credit.limit == 300
 
@@ -102,10 +102,10 @@ async def test_a_writer_stops_at_its_credit_and_goes_on_with_half_of_it(bus: Bus
 async def test_a_grant_that_is_lost_is_told_again(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost: list[Grant] = []
+    lost: list[CreditGrant] = []
     heed = Credit.heed
 
-    def deaf(credit: Credit, grant: Grant) -> None:
+    def deaf(credit: Credit, grant: CreditGrant) -> None:
         if len(lost) < 2:
             lost.append(grant)
             raise ValueError("lost")
