@@ -7,8 +7,8 @@ import pytest
 
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
+from tests.late import Late
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
-from ttscommon.engine.device.late import Late
 from ttscommon.engine.kernels.choice import Version, only
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays

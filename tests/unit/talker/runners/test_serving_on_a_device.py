@@ -22,9 +22,9 @@ from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.runners.device_runner import DeviceRunner
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
+from tests.late import Late
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from ttscommon.engine.device.device import Device, Host, Recorded
-from ttscommon.engine.device.late import Late
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import Sampling, SpeechRequest
