@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import structlog
 from fastapi import FastAPI, Request, WebSocket
@@ -26,6 +26,7 @@ from gateway.errors import InvalidApiKey, NotFound, SynthesisFailed, TooManyConn
 from gateway.protocols import cartesia, deepgram, elevenlabs, native, openai, playground
 from gateway.protocols.shared.credentials import key_of
 from gateway.protocols.shared.shapes import shape_of
+from gateway.protocols.shared.sockets import SocketSession
 from gateway.requests import (
     Aliases,
     Catalogue,
@@ -54,29 +55,15 @@ _EXPOSED: Final = (
 log_ = structlog.get_logger(__name__)
 
 
-class Session(Protocol):
-    """One connected socket, in whatever protocol it speaks."""
-
-    ended: asyncio.Event
-
-    async def run(self) -> None: ...
-
-    def drain(self) -> None:
-        """This gateway shuts down: finish what was asked for, and go."""
-
-    def hand_over(self) -> None:
-        """This gateway ends now."""
-
-
-SessionKind: TypeAlias = Callable[[WebSocket, GatewayContext], Session]
+SessionKind: TypeAlias = Callable[[WebSocket, GatewayContext], SocketSession[Any, Any]]
 
 SOCKETS: Final[Mapping[str, SessionKind]] = MappingProxyType(
     {
-        native.STREAM_PATH: native.Session,
+        native.STREAM_PATH: native.NativeSession,
         "/v1/text-to-speech/{voice_id}/stream-input": elevenlabs.StreamInput,
         "/v1/text-to-speech/{voice_id}/multi-stream-input": elevenlabs.MultiStreamInput,
-        "/tts/websocket": cartesia.Contexts,
-        "/v1/speak": deepgram.Speak,
+        "/tts/websocket": cartesia.CartesiaSession,
+        "/v1/speak": deepgram.DeepgramSession,
     }
 )
 
@@ -88,7 +75,7 @@ class Gateway:
     app: FastAPI
     context: GatewayContext
     exchange: Exchange
-    sessions: set[Session] = field(default_factory=set)
+    sessions: set[SocketSession[Any, Any]] = field(default_factory=set)
     places: Places = field(default_factory=Places)
 
     async def run(self) -> None:

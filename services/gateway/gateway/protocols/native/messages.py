@@ -8,7 +8,6 @@ import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gateway import errors
-from gateway.audio import Outbox
 from gateway.errors import InvalidJson, Unsupported
 from gateway.protocols.fields import (
     Name,
@@ -125,20 +124,18 @@ _client_message: Final[TypeAdapter[ClientMessage]] = TypeAdapter(
 )
 
 
-def tell(outbox: Outbox, kind: str, **fields: Any) -> None:
-    """Queue a control message."""
-    outbox.put(msgspec.json.encode({"type": kind, **fields}).decode())
+def control(kind: str, **fields: Any) -> str:
+    """A message to a client."""
+    return msgspec.json.encode({"type": kind, **fields}).decode()
 
 
-def tell_error(
-    outbox: Outbox, error: AntiphonError, request_id: str | None = None, **about: Any
-) -> None:
-    """Queue an error, about a request (`about`: its other names) or about the session."""
+def error_message(error: AntiphonError, request_id: str | None = None, **about: Any) -> str:
+    """An error, about a request (`about`: its other names) or about the session."""
     told = errors.body(error)
     wait_s = errors.retry_after_s(error)
     if wait_s is not None:
         told["retry_after_s"] = wait_s
-    tell(outbox, "error", **about, request_id=request_id, error=told)
+    return control("error", **about, request_id=request_id, error=told)
 
 
 def write(text: IncrementalText, message: InputMessage) -> None:
