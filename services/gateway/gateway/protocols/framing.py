@@ -47,7 +47,7 @@ class Plain(Framing):
         return piece.data
 
 
-class Body(Plain):
+class AudioBody(Plain):
     """A whole response of HTTP, where a text without a sound is an error."""
 
     blames = "input"

@@ -18,7 +18,7 @@ import structlog
 from gateway import errors
 from gateway.audio import AudioFormat, Outbox
 from gateway.errors import ClientTooSlow, IdleTimeout, SynthesisFailed, TooManyContexts
-from gateway.protocols.transport import Gone, Transport
+from gateway.protocols.transport import Gone, Transport, hang_up
 from gateway.protocols.utterance import CLEAN_UP_S, F, Rest, Utterance
 from gateway.requests import GatewayContext, SpeechSpec
 from ttscommon.process.tasks import stop
@@ -27,8 +27,6 @@ from ttscommon.wire.errors import AntiphonError
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1012
 _FAULT: Final = 1011
-# How long a client may take for the last messages.
-_CLOSE_S: Final = 1.0
 # How long the reader may need to learn how the client left, after a sending failed.
 _LEARN_S: Final = 0.2
 _PCM: Final = AudioFormat()
@@ -188,7 +186,8 @@ class Session(ABC, Generic[M, F]):
     def fail(self, error: AntiphonError) -> None:
         """End the session with an error; the first one counts."""
         if not self._leaving.done():
-            self._leaving.set_result(error)
+            # Its frames hold this session, which holds it.
+            self._leaving.set_result(error.with_traceback(None))
 
     # The life of a session
 
@@ -205,7 +204,7 @@ class Session(ABC, Generic[M, F]):
 
     async def serve(self) -> None:
         """Serve the client until either side is done."""
-        sender = asyncio.create_task(self._send())
+        sender = asyncio.create_task(self.outbox.send_all(self._transport.send))
         parts = [asyncio.create_task(self._read()), asyncio.create_task(self._watch())]
         code, failed = NORMAL, None
         try:
@@ -215,7 +214,7 @@ class Session(ABC, Generic[M, F]):
         finally:
             await stop(*parts, again_s=CLEAN_UP_S)
             await self._stop_all(failed)
-            await self._hang_up(sender, code)
+            await hang_up(self._transport, self.outbox, sender, code)
 
     async def _verdict(self, tasks: list[asyncio.Task[None]]) -> tuple[int, AntiphonError | None]:
         """The close code for whatever ended the session, and its failure.
@@ -295,22 +294,3 @@ class Session(ABC, Generic[M, F]):
             if not busy and idle_s >= limit_s:
                 raise IdleTimeout(f"nothing was said for {limit_s:g} s")
             await asyncio.sleep(limit_s if busy else limit_s - idle_s)
-
-    async def _send(self) -> None:
-        await self.outbox.send_all(self._transport.send)
-
-    async def _hang_up(self, sender: asyncio.Task[None], code: int) -> None:
-        """Send what is still to be said, within a bound, and close."""
-        if not self._transport.connected:
-            await stop(sender, again_s=CLEAN_UP_S)
-            return
-        self.outbox.finish()
-        if sender.done():
-            sender = asyncio.create_task(self._send())
-        await asyncio.wait((sender,), timeout=_CLOSE_S)
-        await stop(sender, again_s=CLEAN_UP_S)
-        try:
-            async with asyncio.timeout(_CLOSE_S):
-                await self._transport.close(code)
-        except (TimeoutError, Gone):
-            log_.debug("session.close_unheard")

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -139,9 +139,7 @@ class Utterance(Generic[F]):
 class Playlist(Generic[F]):
     """Utterances of one session that are spoken one after another."""
 
-    def __init__(self, start: Callable[[Utterance[F]], None]) -> None:
-        """`start`: called with each when its turn comes."""
-        self._start = start
+    def __init__(self) -> None:
         self._utterances: deque[Utterance[F]] = deque()
 
     def __len__(self) -> int:
@@ -156,22 +154,20 @@ class Playlist(Generic[F]):
         """The one whose turn it is."""
         return self._utterances[0] if self._utterances else None
 
-    def add(self, utterance: Utterance[F]) -> None:
+    def add(self, utterance: Utterance[F]) -> bool:
+        """Append it; returns whether it is its turn."""
         self._utterances.append(utterance)
-        if len(self._utterances) == 1:
-            self._start(utterance)
+        return len(self._utterances) == 1
 
-    def over(self, utterance: Utterance[Any]) -> None:
-        """It is not in the list any more; if it was its turn, it is the next one's."""
-        if utterance not in self._utterances:
-            return
-        turn = self.spoken is utterance
-        self._utterances.remove(utterance)
-        if turn and self._utterances:
-            self._start(self._utterances[0])
+    def over(self, utterance: Utterance[F]) -> Utterance[F] | None:
+        """It is over, or not wanted; returns the one whose turn it is because of that."""
+        if self.spoken is not utterance:
+            return None
+        self._utterances.popleft()
+        return self.spoken
 
     def clear(self) -> list[Utterance[F]]:
-        """Forget all of them."""
+        """Forget all of them; returns them."""
         left = list(self._utterances)
         self._utterances.clear()
         return left

@@ -164,7 +164,7 @@ class WyomingSession(Session[Event, AudioEvents]):
     def __init__(self, context: GatewayContext, transport: WyomingTransport) -> None:
         super().__init__(transport, context)
         self._streamed: Utterance[AudioEvents] | None = None
-        self._texts: Playlist[AudioEvents] = Playlist(self.start)
+        self._texts: Playlist[AudioEvents] = Playlist()
 
     async def parse(self, frame: Event) -> Event:
         return frame
@@ -210,12 +210,14 @@ class WyomingSession(Session[Event, AudioEvents]):
         spec = await self.context.spec(tenant, voice=voice, names="any")
         framing = AudioEvents(self.outbox.put, spec.sample_rate, streamed=streamed)
         utterance = self.begin(spec, framing)
-        self._texts.add(utterance)
+        if self._texts.add(utterance):
+            self.start(utterance)
         return utterance
 
     def over(self, utterance: Utterance[AudioEvents], error: AntiphonError | None) -> None:
         super().over(utterance, error)
-        self._texts.over(utterance)
+        if (following := self._texts.over(utterance)) is not None:
+            self.start(following)
 
     def refused(self, error: AntiphonError, message: Event | None) -> None:
         self.put(_error(error))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import AsyncExitStack, ExitStack
 from enum import Enum, auto
 from types import TracebackType
@@ -16,9 +15,9 @@ from gateway import errors
 from gateway.admission import Applicant, Grant
 from gateway.errors import ClientTooSlow, HeardElsewhere
 from gateway.requests.delivery import Delivery
-from gateway.requests.patience import Patience, exhausted
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import Source, SpeechSpec
+from gateway.requests.waiting import Waiting
 from ttscommon.bus import AudioReader
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
@@ -27,7 +26,7 @@ from ttscommon.wire.messages import AudioChunk, End
 log_ = structlog.get_logger(__name__)
 
 
-class Phase(Enum):
+class Progress(Enum):
     """How far a request is: nothing to say yet, heard here, or past its End."""
 
     WAITING = auto()
@@ -61,17 +60,16 @@ class Speech:
         self.outcome: str = "cancelled"
         self._services = services
         self._source = source
-        self._phase = Phase.WAITING
+        self._progress = Progress.WAITING
         self._leaving = Leaving.CANCEL
         self._stack = AsyncExitStack()
         self._place = ExitStack()
         self._duty: asyncio.Task[None] | None = None
-        self._last_s = self.delivery.accepted_s
 
     @property
     def begun(self) -> bool:
         """Whether there was anything to say yet."""
-        return self._phase is not Phase.WAITING
+        return self._progress is not Progress.WAITING
 
     @property
     def reported_s(self) -> float:
@@ -137,7 +135,6 @@ class Speech:
         """
         applicant = await self._source.prepare(self._services.settings.coalesce_s)
         self.delivery.accept()
-        self._last_s = self.delivery.accepted_s
         self._characters = applicant.characters
         spec = self.spec
         self._span = tracing.request_span(
@@ -158,6 +155,7 @@ class Speech:
                 listeners.give_up_place(self.request_id)
             applicant = await admission.turn(applicant)
             self._grant: Grant = self._place.enter_context(admission.stream(applicant))
+            self._waiting = Waiting(self._services, source, self._grant, self.delivery.accepted_s)
             stack.callback(self._leave_place)
             self._reader: AudioReader = await stack.enter_async_context(
                 bus.audio_reader(self.request_id, source.start, fresh=source.fresh)
@@ -179,7 +177,7 @@ class Speech:
             if (duty := source.duty(self._grant)) is not None:
                 self._duty = asyncio.create_task(duty, name=f"text-{self.request_id}")
             self._stack = stack.pop_all()
-        self._phase = Phase.RUNNING
+        self._progress = Progress.RUNNING
 
     async def __aexit__(
         self,
@@ -203,12 +201,12 @@ class Speech:
 
     async def __anext__(self) -> AudioChunk:
         try:
-            record = await self._next_record()
+            record = await self._waiting.next(self._reader, self._duty)
         except StopAsyncIteration:
             if self._leaving is Leaving.HAND_ON:
                 raise HeardElsewhere("the request goes on over another connection") from None
             raise
-        self._last_s = time.monotonic()
+        self._waiting.came()
         self._grant.wake()
         if isinstance(record, End):
             self._end(record)
@@ -237,44 +235,12 @@ class Speech:
         await self.delivery.handed(samples, self._grant, self._span)
 
     def _end(self, end: End) -> None:
-        self._phase = Phase.ENDED
+        self._progress = Progress.ENDED
         if end.outcome == "cancelled":
             raise errors.SynthesisFailed("the request was cancelled behind the gateway")
         if end.outcome != "ok":
             raise errors.from_end(end)
         self.outcome = "ok"
-
-    async def _next_record(self) -> object:
-        if (record := self._reader.at_hand()) is not None:
-            return record
-        while True:
-            patience = self._patience()
-            left_s = patience.left_s(time.monotonic())
-            if left_s <= 0:
-                raise await exhausted(
-                    patience, self._services, self.spec.model.name, self.request_id
-                )
-            try:
-                # While text is still coming the limit moves, so look again now and then.
-                async with asyncio.timeout(min(left_s, self._services.tuning.look_s)):
-                    return await anext(self._reader)
-            except TimeoutError:
-                self._raise_if_duty_failed()
-                self._rest_if_text_pauses()
-
-    def _patience(self) -> Patience:
-        first = self.delivery.account is None and self._last_s == self.delivery.accepted_s
-        services = self._services
-        limits = services.admission.text_limits(self.spec.tenant)
-        return Patience(services.settings, limits, self._source.text, self._last_s, first)
-
-    def _rest_if_text_pauses(self) -> None:
-        text = self._source.text
-        if text is None or text.complete:
-            return
-        since_s = max(self._last_s, text.touched_s)
-        if time.monotonic() - since_s >= self._services.tuning.rest_s:
-            self._grant.rest()
 
     async def _finish_text(self, duty: asyncio.Task[None]) -> None:
         """The client is gone: what came is the text."""
@@ -282,23 +248,19 @@ class Speech:
             self._source.text.finish()
         await asyncio.wait((duty,), timeout=self._services.tuning.text_end_s)
 
-    def _raise_if_duty_failed(self) -> None:
-        if self._duty is not None and self._duty.done():
-            self._duty.result()
-
     def _settle(self) -> None:
         """The request is over for this gateway: free the stages if need be, and count it."""
-        ended = self._phase is Phase.ENDED
+        ended = self._progress is Progress.ENDED
         if not ended and self._leaving is not Leaving.CANCEL:
             self.outcome = "detached"
         elif not ended:
             self._services.cancel(self.request_id, self.outcome, ended=self._reader.log_ended)
         self._leave_logs()
-        self.delivery.settle(self.outcome, self.characters, self._last_s if ended else None)
+        self.delivery.settle(self.outcome, self.characters, self._waiting.last_s if ended else None)
         viable = self.delivery.viable
         self._span.set_attributes({"antiphon.outcome": self.outcome, "antiphon.viable": viable})
         with trace.use_span(self._span):
-            self._log_end(viable, self._last_s - self.delivery.accepted_s)
+            self._log_end(viable, self._waiting.last_s - self.delivery.accepted_s)
         tracing.finish(self._span, error="error" if self.outcome == "error" else None)
 
     def _leave_logs(self) -> None:
@@ -306,13 +268,13 @@ class Speech:
         if self._leaving is Leaving.HAND_ON:
             retention.handed_on(self.request_id)
             return
-        cancelled = self._phase is not Phase.ENDED and self._leaving is Leaving.CANCEL
+        cancelled = self._progress is not Progress.ENDED and self._leaving is Leaving.CANCEL
         resumable, text = self.spec.resumable and not cancelled, self._source.text is not None
         retention.left(self.request_id, resumable, text or not self.fresh, cancelled)
 
     def _leave_place(self) -> None:
         """A client that may come back keeps its place until its request has its End."""
-        if self._phase is Phase.RUNNING and self._leaving is Leaving.KEEP:
+        if self._progress is Progress.RUNNING and self._leaving is Leaving.KEEP:
             self._services.listeners.keep_place(self.request_id, self._place.pop_all().close)
         else:
             self._place.close()

@@ -35,7 +35,7 @@ class DeepgramSession(JsonSession[Plain]):
         self._query = Query()
         self._audio = AudioFormat()
         # Turns that are spoken or wait; the text of the last one may still be coming in.
-        self._turns: Playlist[Plain] = Playlist(self.start)
+        self._turns: Playlist[Plain] = Playlist()
         self._typed: Utterance[Plain] | None = None
         self._sequence = 0
         self.idle_s = max(self.idle_s, _POOLED_S)
@@ -84,7 +84,8 @@ class DeepgramSession(JsonSession[Plain]):
             if len(self._turns) >= self.settings.max_queued_requests:
                 raise TooManyContexts("too many turns wait already")
             self._typed = self.begin(self._spec, Plain(), self._audio)
-            self._turns.add(self._typed)
+            if self._turns.add(self._typed):
+                self.start(self._typed)
         return self._typed
 
     async def _clear(self) -> None:
@@ -101,7 +102,8 @@ class DeepgramSession(JsonSession[Plain]):
             self.refused(error, None)
         self._tell_sequence("Flushed")
         super().over(utterance, error)
-        self._turns.over(utterance)
+        if (following := self._turns.over(utterance)) is not None:
+            self.start(following)
 
     def refused(self, error: AntiphonError, message: JsonObject | None) -> None:
         told = errors.body(error)

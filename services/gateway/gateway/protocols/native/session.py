@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from starlette.websockets import WebSocket
 
 from gateway import errors
-from gateway.errors import BinaryMessage, Draining, MessageTooBig, WrongOrder
+from gateway.errors import Draining, WrongOrder
 from gateway.protocols.native.framing import (
     FORMAT,
     ContextFraming,
@@ -34,13 +34,13 @@ from gateway.protocols.native.messages import (
     SessionResume,
     control,
     error_message,
+    json_of,
     parse_message,
     write,
 )
 from gateway.protocols.session import Phase
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.shapes import ErrorShape, openai_shape
-from gateway.protocols.shared.sifter import Json, sifted
 from gateway.protocols.shared.sockets import SocketSession
 from gateway.protocols.utterance import Playlist, Rest, Utterance
 from gateway.requests import GatewayContext, SpeechSpec
@@ -66,7 +66,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         super().__init__(socket, context)
         self._tenant = tenant_of(context, socket)
         self._spec: SpeechSpec | None = None
-        self._own: Playlist[NativeFraming] = Playlist(self._turn)
+        self._own: Playlist[NativeFraming] = Playlist()
         self._typed: Spoken | None = None
         self._ignoring = False
         self._requests = 0
@@ -77,22 +77,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         await self.socket.accept()
 
     async def parse(self, frame: Mapping[str, Any]) -> ClientMessage:
-        return parse_message(await self._json_of(frame))
-
-    async def _json_of(self, frame: Mapping[str, Any]) -> Json:
-        """A frame's JSON; raises BinaryMessage, MessageTooBig, and what `sifted` raises."""
-        text = frame.get("text")
-        if text is None:
-            raise BinaryMessage("messages are JSON text; binary frames are for audio only")
-        data, limit = text.encode(), self.settings.max_message_bytes
-        if len(data) <= limit:
-            return await sifted(data)
-        if len(data) > self.settings.max_recording_bytes:
-            raise MessageTooBig(f"the message is over {self.settings.max_recording_bytes} bytes")
-        message = await sifted(data)
-        if len(message.data) > limit:
-            raise MessageTooBig(f"the message is over {limit} bytes besides its recording")
-        return message
+        return parse_message(await json_of(frame, self.settings))
 
     # What messages do
 
@@ -221,7 +206,8 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             raise WrongOrder("too many requests wait already; this one is ignored")
         utterance = self.begin(spec, OwnFraming(self.outbox.put, rest), rest=rest)
         self._requests += 1
-        self._own.add(utterance)
+        if self._own.add(utterance):
+            self._turn(utterance)
         return utterance
 
     def _open(self, spec: SpeechSpec, name: str, rest: Rest | None = None) -> Spoken:
@@ -273,7 +259,8 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             self._samples += utterance.speech.delivery.samples
             self._duration_s += utterance.speech.delivery.duration_s
         super().finished(utterance)
-        self._own.over(utterance)
+        if (following := self._own.over(utterance)) is not None:
+            self._turn(following)
 
     def _ignore_rest(self) -> None:
         self._typed, self._ignoring = None, True
