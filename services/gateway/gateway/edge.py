@@ -71,7 +71,7 @@ async def refuse(
     """Answer a request or a handshake that reaches no protocol."""
     response = response_of(connection, error, errors.edge(error).status)
     if connection.scope["type"] == "websocket":
-        await WebSocket(connection.scope, receive, send).send_denialresponse_of(response)
+        await WebSocket(connection.scope, receive, send).send_denial_response(response)
     else:
         await response(connection.scope, receive, send)
 

@@ -20,7 +20,7 @@ class Framing(ABC):
     """
 
     media_type: ClassVar[str] = ""
-    blames: ClassVar[str | None] = None
+    blames: str | None = None
     drops: ClassVar[bool] = True
 
     def parts(self, piece: Piece) -> Iterable[Piece]:
@@ -43,11 +43,8 @@ class Framing(ABC):
 class Plain(Framing):
     """Audio and nothing else."""
 
+    def __init__(self, blames: str | None = None) -> None:
+        self.blames = blames
+
     def audio(self, speech: Speech, piece: Piece) -> bytes:
         return piece.data
-
-
-class AudioBody(Plain):
-    """A whole response of HTTP, where a text without a sound is an error."""
-
-    blames = "input"

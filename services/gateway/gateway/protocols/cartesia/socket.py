@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from starlette.websockets import WebSocket
 
@@ -24,13 +24,13 @@ from gateway.protocols.utterance import Utterance
 from gateway.requests import GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
-Tell: TypeAlias = Callable[[JsonObject], None]
-
 
 class Chunks(Framing):
     """A context's audio and word times, as its first message wants them. `flushes`: so far."""
 
-    def __init__(self, name: str, tell: Tell, error_id: str, *, timed: bool) -> None:
+    def __init__(
+        self, name: str, tell: Callable[[JsonObject], None], error_id: str, *, timed: bool
+    ) -> None:
         self.flushes = 0
         self._name = name
         self._tell = tell

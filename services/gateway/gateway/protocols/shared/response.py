@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.audio import AudioFormat, wav
 from gateway.errors import ClientTooSlow
-from gateway.protocols.framing import AudioBody, Framing
+from gateway.protocols.framing import Framing, Plain
 from gateway.protocols.shared.spool import Spool
 from gateway.protocols.utterance import CLEAN_UP_S, Utterance
 from gateway.requests import Speech
@@ -42,7 +42,7 @@ class SpeechResponse(Response):
         streamed: bool = True,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._framing = framing or AudioBody()
+        self._framing = framing or Plain(blames="input")
         kind = self._framing.media_type or media_type(audio, speech.sample_rate)
         super().__init__(headers=dict(headers or {}), media_type=kind)
         # Starlette adds a charset, which no audio has.
