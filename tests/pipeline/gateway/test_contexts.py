@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gateway.protocols.shared.sockets import WebSocketTransport
 from ttscommon.wire.messages import TextPiece
 from ttscommon.wire.pieces import Boundary, Pause, Phones
 from ttscommon.wire.subjects import TEXT
@@ -59,6 +60,42 @@ async def test_a_context_is_cancelled_where_its_listener_was(stand: Any, talk: A
         await talk.send(socket, "cancel", context_id="c", played_s=0.02)
         done = (await talk.until(socket, "audio.done"))[-1]
     assert (done["outcome"], done["played_s"]) == ("cancelled", 0.02)
+
+
+async def test_cancelling_a_request_of_the_session_leaves_its_contexts_alone(
+    stand: Any, talk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, go = asyncio.Event(), asyncio.Event()
+    send = WebSocketTransport.send
+
+    async def slowly(self: WebSocketTransport, data: str | bytes) -> None:
+        if "audio.chunk" in str(data):
+            taken.set()
+            await go.wait()
+        await send(self, data)
+
+    async def script(performance: Any) -> None:
+        await performance.say("first")
+        if performance.job.request.text == "long":
+            await asyncio.Event().wait()
+        await performance.end()
+
+    stand.stage.script = script
+    monkeypatch.setattr(WebSocketTransport, "send", slowly)
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text="long")
+        await talk.send(socket, "input.done")
+        await talk.until(socket, "pcm")
+        await talk.send(socket, "input.text", context_id="c", text="short")
+        await talk.send(socket, "input.done", context_id="c")
+        await taken.wait()
+        await talk.send(socket, "cancel")
+        async with asyncio.timeout(5):
+            await stand.stage.cancelled_event(stand.stage.jobs[0].request_id).wait()
+        go.set()
+        messages = [await talk.receive(socket) for _ in range(4)]
+    done = {m.get("context_id"): m["outcome"] for m in messages if m["type"] == "audio.done"}
+    assert done == {None: "cancelled", "c": "ok"}
 
 
 async def test_cancel_says_back_how_far_the_listener_was(stand: Any, talk: Any) -> None:

@@ -198,7 +198,7 @@ async def test_a_key_holds_as_many_sockets_as_it_may(stand: Any) -> None:
         assert refused.value.response.status_code == 429
         await second.close()
         async with asyncio.timeout(5):
-            while stand.gateway.places.held("small") > 1:
+            while stand.gateway.sockets.places.held("small") > 1:
                 await asyncio.sleep(0.01)
         async with connect(url):
             pass

@@ -36,10 +36,10 @@ async def test_a_text_is_spoken_and_accounted(context: GatewayContext, talk: Any
     pcm = await heard(speech)
     assert np.array_equal(pcm, talk.sound(TEXT, 3))
     assert speech.outcome == "ok"
-    assert speech.account is not None
-    assert speech.account.samples == len(pcm)
-    assert speech.ttfp_s is not None
-    assert speech.ttfp_s > 0.0
+    assert speech.delivery.account is not None
+    assert speech.delivery.account.samples == len(pcm)
+    assert speech.delivery.ttfp_s is not None
+    assert speech.delivery.ttfp_s > 0.0
 
 
 async def test_text_may_come_while_it_is_spoken(context: GatewayContext, talk: Any) -> None:

@@ -299,6 +299,15 @@ async def test_an_idle_session_is_closed(stand: Any, talk: Any) -> None:
         assert socket.close_code == 1008
 
 
+@pytest.mark.parametrize("settings", [{"idle_timeout_s": 0.2}], indirect=True)
+async def test_a_text_in_which_nothing_can_be_said_does_not_keep_a_session(
+    stand: Any, talk: Any
+) -> None:
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text="...")
+        assert (await talk.receive(socket))["error"]["code"] == "idle_timeout"
+
+
 @pytest.mark.parametrize("settings", [{"max_streams": 1}], indirect=True)
 async def test_a_full_gateway_closes_with_try_again_later(stand: Any, talk: Any) -> None:
     stand.stage.script = hold

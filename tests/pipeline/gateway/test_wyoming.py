@@ -113,6 +113,20 @@ async def test_texts_are_spoken_in_order_and_unknown_events_ignored(client: Clie
     assert (seconds(first), seconds(second)) == pytest.approx((0.09, 0.06))
 
 
+@pytest.mark.parametrize("settings", [{"idle_timeout_s": 0.3}], indirect=True)
+async def test_a_client_that_listens_is_not_idle(client: Client, stand: Any) -> None:
+    async def script(performance: Any) -> None:
+        await performance.say("first")
+        await asyncio.sleep(0.5)
+        await performance.say("second")
+        await performance.end()
+
+    stand.stage.script = script
+    client.say("synthesize", text=TEXT)
+    assert seconds(await client.until("audio-stop")) == pytest.approx(0.11)
+    assert await client.at_end()
+
+
 @pytest.mark.parametrize(
     "data", [b"\n", b"[]\n", b"{\n", b'{"data_length": -1}\n', b'{"data_length": 1e99}\n']
 )

@@ -13,12 +13,12 @@ from typing import Final
 
 import structlog
 
-from gateway.admission.decaying import DecayingAverage
-from gateway.admission.floods import Congestion, FloodDetector
+from gateway.admission.floods import FloodDetector
 from gateway.admission.forecast import Forecast, forecast
 from gateway.admission.keys import KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
 from gateway.admission.peers import GatewayUse, Peers
+from gateway.admission.predictions import Predictions, share_used
 from gateway.admission.shares import Shares, Standing
 from gateway.admission.terms import AdmissionLimits, Applicant, Capacity
 from gateway.admission.turns import Turnstile
@@ -99,10 +99,8 @@ class Admission:
         self._limits = KeyLimits(tenants, self.peers, self._held)
         self._turnstile = Turnstile(self.peers, self.clock)
         self._hold_s = self.limits.first_hold_s
-        # How much longer first sounds take than predicted.
-        self._bias = DecayingAverage(self.limits.bias_weight, self.limits.bias_half_life_s)
+        self._predictions = Predictions(self.limits, self.settings.ttfp_target_s)
         self._floods = FloodDetector(self.limits.floods)
-        self._congestion = Congestion(self.limits.floods)
         self.silent: Counter[str] = Counter()
 
     def keys_changed(self) -> None:
@@ -214,7 +212,7 @@ class Admission:
             raise Overloaded("there is no room for another stream now")
         capacity = min(self._most_active, self._shares.total + ahead.room)
         standing = self._shares.judge(tenant, capacity, now)
-        predicted_s = self._check_prediction(ahead, standing, now)
+        predicted_s = self._predictions.check(ahead, standing, now)
         self._check_flood(tenant, now)
         self._limits.request(tenant, applicant.characters, now)
         priority = applicant.priority
@@ -234,17 +232,15 @@ class Admission:
         self._limits.check(applicant.tenant, 0, now)
         standing = self._shares.judge(applicant.tenant, self._most_active, now)
         if standing is Standing.OVER:
-            raise _share_used(1.0)
+            raise share_used(1.0)
         self._limits.request(applicant.tenant, 0, now)
         return Grant(self, applicant.tenant, applicant.priority, None, model=applicant.model)
 
     def learn(self, grant: Grant, ttfp_s: float) -> None:
         """Compare a prediction with what came of it."""
-        now = self.clock()
         if grant.predicted_s:
-            ratio = ttfp_s / grant.predicted_s
-            self._bias.learn(min(max(ratio, 1.0), self.limits.bias_most), now)
-            self._congestion.learn(ttfp_s / grant.alone_s, now, alone=grant.alone)
+            ratios = ttfp_s / grant.predicted_s, ttfp_s / grant.alone_s
+            self._predictions.learn(*ratios, self.clock(), alone=grant.alone)
 
     def rested(self, grant: Grant) -> None:
         """A stream holds nothing but its place in its key's limits."""
@@ -299,33 +295,6 @@ class Admission:
         if not self._shares.held[tenant]:
             return
         if self._floods.floods(tenant, self._shares.active(now), now) and (
-            self.silent[tenant] or self._congestion.congested(now)
+            self.silent[tenant] or self._predictions.congested(now)
         ):
-            raise _share_used(1.0)
-
-    def _check_prediction(self, ahead: Forecast, standing: Standing, now: float) -> float | None:
-        retry_s = max(1.0, math.ceil(ahead.next_room_s))
-        if standing is Standing.OVER:
-            if ahead.room <= 0:
-                raise Overloaded("there is no room for another stream now", retry_after_s=retry_s)
-            raise _share_used(retry_s)
-        if ahead.ttfp_s is None:
-            return None
-        most_s = self.limits.borrowed_factor * ahead.alone_s
-        if standing is Standing.BORROWED and ahead.ttfp_s > most_s:
-            # Borrowed streams fill the batches that somebody else's first sound has to wait for.
-            raise _share_used(retry_s)
-        bias = self._bias.now(now)
-        predicted_s = ahead.ttfp_s * bias
-        # Where even a request alone is too slow for the target, turning it away helps nobody.
-        limit_s = max(self.settings.ttfp_target_s, self.limits.alone_factor * ahead.alone_s * bias)
-        if predicted_s > limit_s:
-            raise Overloaded(
-                f"the first sound would take {predicted_s:.2f} s, more than {limit_s:.2f} s",
-                retry_after_s=retry_s,
-            )
-        return ahead.ttfp_s
-
-
-def _share_used(retry_s: float) -> Overloaded:
-    return Overloaded("this caller has its share of the streams", retry_after_s=retry_s)
+            raise share_used(1.0)

@@ -61,7 +61,7 @@ class Outbox:
         self._append(_Item(b"", mark, audio=True))
         await flushed.wait()
 
-    def put(self, data: str) -> None:
+    def put(self, data: str | bytes) -> None:
         """Queue a control message; raises ClientTooSlow when far too many wait already."""
         if self._bytes > self._limit + _CONTROL_MARGIN_BYTES:
             raise ClientTooSlow("the client does not read what it asked for")

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import structlog
 
 from gateway import errors
 from gateway.admission import ANONYMOUS
-from gateway.audio import AudioFormat, Outbox, Piece
-from gateway.errors import MessageTooBig, TooManyContexts
-from gateway.protocols.shared.utterance import Utterance
-from gateway.requests import DEFAULT, GatewayContext
+from gateway.audio import Piece
+from gateway.errors import IdleTimeout, MessageTooBig, TooManyContexts
+from gateway.protocols.framing import Framing
+from gateway.protocols.session import Session
+from gateway.protocols.transport import Gone
+from gateway.protocols.utterance import CLEAN_UP_S, Playlist, Utterance
+from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
@@ -26,7 +29,8 @@ VERSION: Final = "1.10.2"
 _ATTRIBUTION: Final = {"name": "Antiphon", "url": ""}
 _LISTS: Final = ("asr", "handle", "intent", "wake", "mic", "snd")
 _WIDTH: Final = 2
-_CLEAN_UP_S: Final = 6.0
+
+Event: TypeAlias = tuple[str, Mapping[str, Any]]
 
 log_ = structlog.get_logger(__name__)
 
@@ -57,14 +61,16 @@ class WyomingServer:
     async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
-        await stop(*self._clients, again_s=_CLEAN_UP_S)
+        await stop(*self._clients, again_s=CLEAN_UP_S)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._clients.add(task)
+        limit = self._context.settings.max_message_bytes
         try:
-            await WyomingSession(self._context, reader, writer).run()
+            transport = WyomingTransport(reader, writer, limit)
+            await WyomingSession(self._context, transport).serve()
         except asyncio.CancelledError:
             log_.debug("wyoming.stopped")
         except Exception as error:
@@ -74,69 +80,104 @@ class WyomingServer:
             writer.close()
 
 
-class WyomingSession:
-    """One connection: events in, speech out, one text after another."""
+class WyomingTransport:
+    """Events of one TCP connection."""
 
     def __init__(
-        self, context: GatewayContext, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most_bytes: int
     ) -> None:
-        settings = context.settings
-        self._context = context
         self._reader = reader
         self._writer = writer
-        self._outbox = Outbox(settings.send_buffer_bytes, settings.slow_client_timeout_s)
-        self._streamed: Utterance | None = None
-        self._speaking: set[Utterance] = set()
-        self._last: asyncio.Task[None] | None = None
+        self._most_bytes = most_bytes
 
-    async def run(self) -> None:
-        """Serve the client until it leaves."""
-        sender = asyncio.create_task(self._outbox.send_all(self._transmit))
-        reading = asyncio.create_task(self._read())
+    @property
+    def connected(self) -> bool:
+        return not self._writer.is_closing()
+
+    async def receive(self) -> Event:
+        """An event's type and data; raises BadRequest or MessageTooBig for nonsense."""
         try:
-            await asyncio.wait((sender, reading), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await stop(reading, again_s=_CLEAN_UP_S)
-            # Texts that wait for others end too: their listener has left.
-            await asyncio.gather(*(u.cancel() for u in list(self._speaking)))
-            self._outbox.finish()
-            await asyncio.wait((sender,), timeout=1.0)
-            await stop(sender, again_s=_CLEAN_UP_S)
+            line = await self._reader.readline()
+            if not line:
+                raise Gone
+            return await self._rest(_object(line))
+        except (OSError, asyncio.IncompleteReadError) as gone:
+            raise Gone from gone
+        except ValueError as error:
+            raise BadRequest("no such event") from error
 
-    async def _read(self) -> None:
-        while (event := await self._event()) is not None:
-            try:
-                await self._take(*event)
-            except AntiphonError as error:
-                self._tell_error(error)
-
-    async def _event(self) -> tuple[str, Mapping[str, Any]] | None:
-        """The next event's type and data; None when the client left or talks nonsense."""
-        limit = self._context.settings.max_message_bytes
+    async def send(self, data: str | bytes) -> None:
+        self._writer.write(data.encode() if isinstance(data, str) else data)
         try:
-            async with asyncio.timeout(self._context.settings.idle_timeout_s):
-                line = await self._reader.readline()
-                if not line:
-                    return None
-                head = _object(line)
-                sizes = [head.get("data_length") or 0, head.get("payload_length") or 0]
-                if not all(isinstance(n, int) and 0 <= n <= limit for n in sizes):
-                    raise MessageTooBig(f"an event is over {limit} bytes")
-                more = await self._reader.readexactly(sizes[0])
-                await self._reader.readexactly(sizes[1])
-                data = {**_object(head.get("data") or {}), **(_object(more) if more else {})}
-                return str(head.get("type")), data
-        except (TimeoutError, OSError, asyncio.IncompleteReadError):
-            return None
-        except (ValueError, AntiphonError) as error:
-            told = error if isinstance(error, AntiphonError) else BadRequest("no such event")
-            self._tell_error(told)
-            return None
+            await self._writer.drain()
+        except OSError as gone:
+            raise Gone(lost=True) from gone
 
-    async def _take(self, kind: str, data: Mapping[str, Any]) -> None:
+    async def close(self, code: int) -> None:
+        self._writer.close()
+
+    async def _rest(self, head: dict[str, Any]) -> Event:
+        sizes = [head.get("data_length") or 0, head.get("payload_length") or 0]
+        if not all(isinstance(n, int) and 0 <= n <= self._most_bytes for n in sizes):
+            raise MessageTooBig(f"an event is over {self._most_bytes} bytes")
+        more = await self._reader.readexactly(sizes[0])
+        await self._reader.readexactly(sizes[1])
+        data = {**_object(head.get("data") or {}), **(_object(more) if more else {})}
+        return str(head.get("type")), data
+
+
+class AudioEvents(Framing):
+    """A text's audio, between a start and a stop. `streamed`: the text came in parts."""
+
+    def __init__(self, tell: Callable[[str], None], rate: int, *, streamed: bool) -> None:
+        self._tell = tell
+        self._format = {"rate": rate, "width": _WIDTH, "channels": 1}
+        self._streamed = streamed
+        self._started = False
+
+    def audio(self, speech: Speech, piece: Piece) -> bytes:
+        if not piece.data:
+            return b""
+        self._start()
+        return event("audio-chunk", self._format, piece.data)
+
+    def end(self, speech: Speech) -> str:
+        self._start()
+        stopped = [event("audio-stop", {})]
+        if self._streamed:
+            stopped.append(event("synthesize-stopped", {}))
+        return b"".join(stopped).decode()
+
+    def failed(self, speech: Speech, error: AntiphonError) -> str:
+        self._tell(_error(error))
+        return self.end(speech)
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            self._tell(event("audio-start", self._format).decode())
+
+
+class WyomingSession(Session[Event, AudioEvents]):
+    """One connection: events in, speech out, one text after another."""
+
+    def __init__(self, context: GatewayContext, transport: WyomingTransport) -> None:
+        super().__init__(transport, context)
+        self._streamed: Utterance[AudioEvents] | None = None
+        self._texts: Playlist[AudioEvents] = Playlist()
+
+    async def parse(self, frame: Event) -> Event:
+        return frame
+
+    def fatal(self, error: AntiphonError) -> bool:
+        """An event that is understood never ends the connection."""
+        return False
+
+    async def take(self, message: Event) -> None:
+        kind, data = message
         match kind:
             case "describe":
-                self._tell("info", await info(self._context))
+                self._tell("info", await info(self.context))
             case "ping":
                 self._tell("pong", {"text": data.get("text")})
             case "synthesize" if self._streamed is None:
@@ -156,67 +197,43 @@ class WyomingSession:
             self._streamed.text.finish()
             self._streamed = None
 
-    async def _begin(self, data: Mapping[str, Any], *, streamed: bool = False) -> Utterance:
+    async def _begin(
+        self, data: Mapping[str, Any], *, streamed: bool = False
+    ) -> Utterance[AudioEvents]:
         """A text that is spoken when those before it have been."""
         wanted = data.get("voice")
         name = wanted.get("name") if isinstance(wanted, dict) else None
         voice = name if isinstance(name, str) and name else DEFAULT
-        if len(self._speaking) >= self._context.settings.max_queued_requests:
+        if len(self._texts) >= self.settings.max_queued_requests:
             raise TooManyContexts("too many texts wait already")
-        tenant = self._context.settings.wyoming_tenant or ANONYMOUS
-        spec = await self._context.spec(tenant, voice=voice, names="any")
-        frames = _Frames(self, spec.sample_rate, streamed=streamed)
-        utterance = Utterance(self._context, spec, AudioFormat(), self._outbox, frames)
-        self._speaking.add(utterance)
-        self._last = asyncio.create_task(self._after(self._last, utterance))
+        tenant = self.settings.wyoming_tenant or ANONYMOUS
+        spec = await self.context.spec(tenant, voice=voice, names="any")
+        framing = AudioEvents(self.outbox.put, spec.sample_rate, streamed=streamed)
+        utterance = self.begin(spec, framing)
+        if self._texts.add(utterance):
+            self.start(utterance)
         return utterance
 
-    async def _after(self, before: asyncio.Task[None] | None, utterance: Utterance) -> None:
-        if before is not None:
-            await asyncio.wait((before,))
-        if utterance in self._speaking:
-            await asyncio.wait((utterance.start(),))
-        self._speaking.discard(utterance)
+    def over(self, utterance: Utterance[AudioEvents], error: AntiphonError | None) -> None:
+        super().over(utterance, error)
+        if (following := self._texts.over(utterance)) is not None:
+            self.start(following)
+
+    def refused(self, error: AntiphonError, message: Event | None) -> None:
+        self.put(_error(error))
+
+    def failed(self, error: AntiphonError) -> None:
+        """Its clients expect no word when nothing has been said for long."""
+        if not isinstance(error, IdleTimeout):
+            self.refused(error, None)
 
     def _tell(self, kind: str, data: Mapping[str, Any]) -> None:
-        self._outbox.put(event(kind, data).decode())
-
-    def _tell_error(self, error: AntiphonError) -> None:
-        told = errors.body(error)
-        self._tell("error", {"text": told["message"], "code": told["code"]})
-
-    async def _transmit(self, data: str | bytes) -> None:
-        self._writer.write(data.encode() if isinstance(data, str) else data)
-        await self._writer.drain()
+        self.put(event(kind, data).decode())
 
 
-class _Frames:
-    """An utterance as Wyoming's audio events."""
-
-    def __init__(self, session: WyomingSession, rate: int, *, streamed: bool) -> None:
-        self._session = session
-        self._format = {"rate": rate, "width": _WIDTH, "channels": 1}
-        self._streamed = streamed
-        self._started = False
-
-    def audio(self, utterance: Utterance, piece: Piece) -> bytes:
-        if not piece.data:
-            return b""
-        self._start()
-        return event("audio-chunk", self._format, piece.data)
-
-    def over(self, utterance: Utterance, error: AntiphonError | None) -> None:
-        if error is not None:
-            self._session._tell_error(error)
-        self._start()
-        self._session._tell("audio-stop", {})
-        if self._streamed:
-            self._session._tell("synthesize-stopped", {})
-
-    def _start(self) -> None:
-        if not self._started:
-            self._started = True
-            self._session._tell("audio-start", self._format)
+def _error(error: AntiphonError) -> str:
+    told = errors.body(error)
+    return event("error", {"text": told["message"], "code": told["code"]}).decode()
 
 
 def event(kind: str, data: Mapping[str, Any], payload: bytes = b"") -> bytes:

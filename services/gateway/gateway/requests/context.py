@@ -36,7 +36,7 @@ class GatewayContext:
             async for piece in pieces(speech):               # gateway.audio.pipe
                 await send(piece.data)                       # and piece.words
                 await speech.handed(piece.samples)
-        speech.account                                       # what the listener heard
+        speech.delivery.account                              # what the listener heard
     """
 
     settings: GatewaySettings

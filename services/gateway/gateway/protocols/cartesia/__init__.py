@@ -1,6 +1,6 @@
 """Cartesia's text-to-speech: `/tts/bytes`, `/tts/sse` and `/tts/websocket`."""
 
 from gateway.protocols.cartesia.http import router
-from gateway.protocols.cartesia.socket import Contexts
+from gateway.protocols.cartesia.socket import CartesiaSession
 
-__all__ = ["Contexts", "router"]
+__all__ = ["CartesiaSession", "router"]

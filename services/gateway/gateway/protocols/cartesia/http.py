@@ -17,6 +17,7 @@ from gateway.protocols.cartesia.fields import (
     spec_of,
     word_timestamps,
 )
+from gateway.protocols.framing import Framing
 from gateway.protocols.shared.context import Context, chosen_headers, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
@@ -27,16 +28,17 @@ from ttscommon.wire.errors import AntiphonError
 router = APIRouter(dependencies=[shaped(error_shape)])
 
 
-class Events:
+class Events(Framing):
     """Server-sent events with the objects of the socket."""
 
     media_type = "text/event-stream"
+    blames = "input"
 
     def __init__(self, request_id: str, *, timed: bool) -> None:
         self._about = {"context_id": request_id, "status_code": 206, "done": False}
         self._timed = timed
 
-    def piece(self, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: Piece) -> bytes:
         events = b""
         if piece.words and self._timed:
             timestamps = {"word_timestamps": word_timestamps(piece.words)}
@@ -49,7 +51,7 @@ class Events:
     def end(self, speech: Speech) -> bytes:
         return event({"type": "done", **self._about, "done": True, "status_code": 200})
 
-    def failed(self, error: AntiphonError) -> bytes:
+    def failed(self, speech: Speech, error: AntiphonError) -> bytes:
         told = error_shape(error, str(self._about["context_id"]))
         return event({"type": "error", **self._about, **told})
 

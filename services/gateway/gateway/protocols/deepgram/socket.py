@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from starlette.websockets import WebSocket
 
 from gateway import errors
-from gateway.audio import AudioFormat, Piece
+from gateway.audio import AudioFormat
 from gateway.errors import TooManyContexts, Unsupported
 from gateway.protocols.deepgram.fields import Query, error_shape, parse_query, spec_of
+from gateway.protocols.framing import Plain
+from gateway.protocols.session import Leave
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.shapes import ErrorShape
-from gateway.protocols.shared.sockets import Leave, VendorSession
-from gateway.protocols.shared.utterance import Utterance
+from gateway.protocols.shared.sockets import JsonObject, JsonSession
+from gateway.protocols.utterance import Playlist, Utterance
 from gateway.requests import GatewayContext, SpeechSpec
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
@@ -24,7 +24,7 @@ _ENCODING: Final = "linear16"
 _POOLED_S: Final = 3600.0
 
 
-class Speak(VendorSession):
+class DeepgramSession(JsonSession[Plain]):
     """Binary frames are audio. `Flushed` follows the last audio of everything before its flush."""
 
     shape: ClassVar[ErrorShape] = staticmethod(error_shape)
@@ -34,9 +34,9 @@ class Speak(VendorSession):
         super().__init__(socket, context)
         self._query = Query()
         self._audio = AudioFormat()
-        # Turns that are spoken or wait, then the one whose text is coming in.
-        self._turns: deque[Utterance] = deque()
-        self._typed: Utterance | None = None
+        # Turns that are spoken or wait; the text of the last one may still be coming in.
+        self._turns: Playlist[Plain] = Playlist()
+        self._typed: Utterance[Plain] | None = None
         self._sequence = 0
         self.idle_s = max(self.idle_s, _POOLED_S)
 
@@ -49,11 +49,12 @@ class Speak(VendorSession):
         rate = self._query.rate_hz(_ENCODING) if self._query.sample_rate else 24_000
         self._spec = await spec_of(self.context, tenant, self._query, rate)
 
-    def opened(self) -> None:
+    async def accept(self) -> None:
+        await super().accept()
         model = {"model_name": self._query.model, "model_version": "1", "model_uuid": ""}
         self.tell({"type": "Metadata", "request_id": self.request_id, **model})
 
-    async def take(self, message: Mapping[str, Any]) -> None:
+    async def take(self, message: JsonObject) -> None:
         match message.get("type"):
             case "Speak":
                 self._write(message.get("text", ""))
@@ -77,45 +78,34 @@ class Speak(VendorSession):
         turn.text.finish()
         self._typed = None
 
-    def _turn(self) -> Utterance:
+    def _turn(self) -> Utterance[Plain]:
         """The turn whose text is coming in."""
         if self._typed is None:
             if len(self._turns) >= self.settings.max_queued_requests:
                 raise TooManyContexts("too many turns wait already")
-            turn = Utterance(self.context, self._spec, self._audio, self.outbox, self)
-            self._typed = turn
-            self._turns.append(turn)
-            self.utterances.add(turn)
-            self._next()
+            self._typed = self.begin(self._spec, Plain(), self._audio)
+            if self._turns.add(self._typed):
+                self.start(self._typed)
         return self._typed
 
-    def _next(self) -> None:
-        if self._turns:
-            self._turns[0].start()
-
     async def _clear(self) -> None:
-        turns, self._typed = list(self._turns), None
-        self._turns.clear()
-        for turn in turns:
-            await turn.cancel()
-            self.finished(turn)
-        self.outbox.drop_audio()
+        self._typed = None
+        for turn in self._turns.clear():
+            if await self.stop(turn):
+                self.finished(turn)
         self._tell_sequence("Cleared")
 
-    def audio(self, utterance: Utterance, piece: Piece) -> bytes:
-        return piece.data
-
-    def over(self, utterance: Utterance, error: AntiphonError | None) -> None:
-        self._turns.remove(utterance)
+    def over(self, utterance: Utterance[Plain], error: AntiphonError | None) -> None:
         if utterance is self._typed:
             self._typed = None
         if error is not None:
-            self.refused(error, {})
+            self.refused(error, None)
         self._tell_sequence("Flushed")
-        self.finished(utterance)
-        self._next()
+        super().over(utterance, error)
+        if (following := self._turns.over(utterance)) is not None:
+            self.start(following)
 
-    def refused(self, error: AntiphonError, message: Mapping[str, Any]) -> None:
+    def refused(self, error: AntiphonError, message: JsonObject | None) -> None:
         told = errors.body(error)
         self.tell({"type": "Error", "code": str(told["code"]), "description": told["message"]})
 

@@ -16,9 +16,10 @@ from gateway.protocols.elevenlabs.fields import (
     parse_body,
     parse_format,
 )
+from gateway.protocols.framing import Framing
 from gateway.protocols.shared.context import Context, chosen_headers, read_json
 from gateway.protocols.shared.credentials import tenant_of
-from gateway.protocols.shared.response import Framing, SpeechResponse
+from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
 from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError
@@ -29,38 +30,37 @@ router = APIRouter(dependencies=[shaped(error_shape)])
 Output = Annotated[str | None, Query(alias="output_format")]
 
 
-class TimedLines:
+class TimedLines(Framing):
     """One JSON object a line: audio, and the times of the characters in it."""
 
     media_type = "application/json"
+    blames = "input"
 
     def __init__(self) -> None:
         self._alignment = Alignment(relative=False)
 
-    def piece(self, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: Piece) -> bytes:
         if not piece.data and not piece.words:
             return b""
         audio = base64.b64encode(piece.data).decode()
         return _timed(audio, self._alignment.of_http(piece.words)) + b"\n"
 
-    def end(self, speech: Speech) -> bytes:
-        return b""
-
-    def failed(self, error: AntiphonError) -> bytes:
+    def failed(self, speech: Speech, error: AntiphonError) -> bytes:
         return msgspec.json.encode(error_shape(error, "")) + b"\n"
 
 
-class TimedWhole:
+class TimedWhole(Framing):
     """One JSON object with everything; only the times wait for its end."""
 
     media_type = "application/json"
+    blames = "input"
 
     def __init__(self) -> None:
         self._head = b'{"audio_base64":"'
         self._rest = b""
         self._words: list[WordTime] = []
 
-    def piece(self, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: Piece) -> bytes:
         self._words += piece.words
         data = self._rest + piece.data
         whole = len(data) - len(data) % 3  # three bytes are four characters
@@ -75,9 +75,6 @@ class TimedWhole:
     def _encoded(self, data: bytes) -> bytes:
         head, self._head = self._head, b""
         return head + base64.b64encode(data)
-
-    def failed(self, error: AntiphonError) -> bytes:
-        return b""
 
 
 def _timed(audio: str, alignment: dict[str, Any] | None) -> bytes:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeGuard
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, TypeAlias, TypeGuard
 
 from starlette.websockets import WebSocket
 
 from gateway import errors
 from gateway.audio import AudioFormat, Piece
-from gateway.errors import InvalidApiKey, TooManyContexts
+from gateway.errors import InvalidApiKey
 from gateway.protocols.elevenlabs.fields import (
     Alignment,
     error_shape,
@@ -20,11 +19,13 @@ from gateway.protocols.elevenlabs.fields import (
     settings_of,
     text_of,
 )
+from gateway.protocols.framing import Framing
+from gateway.protocols.session import NORMAL
 from gateway.protocols.shared.credentials import key_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape
-from gateway.protocols.shared.sockets import Leave, VendorSession, encode
-from gateway.protocols.shared.utterance import Utterance
-from gateway.requests import DEFAULT, GatewayContext
+from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
+from gateway.protocols.utterance import Utterance
+from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
 _DEFAULT_CONTEXT: Final = "default"
@@ -33,15 +34,38 @@ _POLICY: Final = 1008
 _TRUE: Final = frozenset({"true", "1"})
 
 
-@dataclass
-class Voiced:
-    """A context: what is spoken, and how its characters are timed."""
+class Timed(Framing):
+    """A text's audio, and the times of its characters. `about`: what names it, first of all."""
 
-    utterance: Utterance
-    alignment: Alignment
+    def __init__(self, *, relative: bool, about: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._alignment = Alignment(relative=relative)
+        self._about = about
+
+    def audio(self, speech: Speech, piece: Piece) -> str:
+        if not piece.data and not piece.words:
+            return ""
+        alignment = self._alignment.milliseconds(piece.words)
+        audio = base64.b64encode(piece.data).decode() if piece.data else None
+        return encode(
+            {**self._about, "audio": audio, "isFinal": None, "alignment": alignment,
+             "normalizedAlignment": alignment}
+        )  # fmt: skip
+
+    def end(self, speech: Speech) -> str:
+        if self._about:
+            return encode({"isFinal": True, **self._about})
+        last = {"audio": None, "isFinal": True, "alignment": None, "normalizedAlignment": None}
+        return encode(last)
+
+    def failed(self, speech: Speech, error: AntiphonError) -> str:
+        about = self._about
+        return encode(_context_error(error, about) if about else _text_error(error))
 
 
-class _Speaking(VendorSession):
+Spoken: TypeAlias = Utterance[Timed]
+
+
+class _Speaking(JsonSession[Timed]):
     """What both sockets have in common."""
 
     shape: ClassVar[ErrorShape] = staticmethod(error_shape)
@@ -77,90 +101,58 @@ class _Speaking(VendorSession):
             names="any",
         )
 
-    async def _begin(self, message: Mapping[str, Any]) -> Voiced:
-        """A new context, as its first message wants it."""
+    async def _begin(self, message: Mapping[str, Any], name: str | None = None) -> Spoken:
+        """A new text, as its first message wants it; `name`: the context that it is."""
         if self._tenant is None:
             self._tenant = self.context.keys.tenant(_key(message))
         spec = await self._spec(settings_of(message).speed)
-        utterance = Utterance(self.context, spec, self._audio, self.outbox, self)
-        self.utterances.add(utterance)
-        utterance.start()
-        return Voiced(utterance, Alignment(relative=self._relative))
+        about = {} if name is None else {"contextId": name}
+        framing = Timed(relative=self._relative, about=about)
+        utterance = self.begin(spec, framing, self._audio, name)
+        self.start(utterance)
+        return utterance
 
-    @abstractmethod
-    def audio(self, utterance: Utterance, piece: Piece) -> str: ...
-
-    @abstractmethod
-    def over(self, utterance: Utterance, error: AntiphonError | None) -> None: ...
-
-    def _write(self, voiced: Voiced, message: Mapping[str, Any]) -> None:
+    def _write(self, utterance: Spoken, message: Mapping[str, Any]) -> None:
         """The text of a message. A lone space only keeps the connection alive."""
         text = text_of(message)
         flush = message.get("flush") is True
         if text.strip():
-            voiced.utterance.text.add(text)
+            utterance.text.add(text)
         if (self._sentences and text.strip()) or flush:
-            voiced.utterance.text.boundary()
-        elif text and not text.strip() and voiced.utterance.text.characters:
-            voiced.utterance.text.add(text)
-
-    def _frame(self, voiced: Voiced, piece: Piece) -> dict[str, Any] | None:
-        if not piece.data and not piece.words:
-            return None
-        alignment = voiced.alignment.milliseconds(piece.words)
-        audio = base64.b64encode(piece.data).decode() if piece.data else None
-        return {
-            "audio": audio, "isFinal": None, "alignment": alignment,
-            "normalizedAlignment": alignment,
-        }  # fmt: skip
+            utterance.text.boundary()
+        elif text and not text.strip() and utterance.text.characters:
+            utterance.text.add(text)
 
 
 class StreamInput(_Speaking):
     """`stream-input`: an empty text ends the input, and the answer ends the connection."""
 
-    _voiced: Voiced | None = None
+    _spoken: Spoken | None = None
 
-    async def take(self, message: Mapping[str, Any]) -> None:
-        if self._voiced is None:
-            self._voiced = await self._begin(message)
-        text = self._voiced.utterance.text
+    async def take(self, message: JsonObject) -> None:
+        if self._spoken is None:
+            self._spoken = await self._begin(message)
+        text = self._spoken.text
         if text.complete:
             return
         if message.get("text") == "":
             text.finish()
         else:
-            self._write(self._voiced, message)
+            self._write(self._spoken, message)
 
-    def audio(self, utterance: Utterance, piece: Piece) -> str:
-        assert self._voiced is not None
-        frame = self._frame(self._voiced, piece)
-        return encode(frame) if frame is not None else ""
+    def over(self, utterance: Spoken, error: AntiphonError | None) -> None:
+        super().over(utterance, error)
+        self.leave(NORMAL if error is None else _close_code(error))
 
-    def over(self, utterance: Utterance, error: AntiphonError | None) -> None:
-        self.finished(utterance)
-        if error is not None:
-            self.refused(error, {})
-            return
-        last = {"audio": None, "isFinal": True, "alignment": None, "normalizedAlignment": None}
-        self.tell(last)
-        self.leave()
-
-    def refused(self, error: AntiphonError, message: Mapping[str, Any]) -> None:
-        told = errors.body(error)
-        self.tell({"message": told["message"], "error": told["code"], "code": _POLICY})
-        self.leave(errors.edge(error).close or _POLICY)
+    def refused(self, error: AntiphonError, message: JsonObject | None) -> None:
+        self.tell(_text_error(error))
+        self.leave(_close_code(error))
 
 
 class MultiStreamInput(_Speaking):
     """`multi-stream-input`: contexts that do not wait for each other."""
 
-    def __init__(self, socket: WebSocket, context: GatewayContext) -> None:
-        super().__init__(socket, context)
-        self._contexts: dict[str, Voiced] = {}
-        self._named: dict[Utterance, tuple[str, Voiced]] = {}
-        self._closing = False
-
-    async def take(self, message: Mapping[str, Any]) -> None:
+    async def take(self, message: JsonObject) -> None:
         if message.get("close_socket") is True:
             self._close()
             return
@@ -168,55 +160,41 @@ class MultiStreamInput(_Speaking):
         if name is None and not text_of(message):
             return  # keeps the connection alive and opens nothing
         name = name or _DEFAULT_CONTEXT
-        voiced = self._contexts.get(name)
-        if voiced is None:
+        spoken = self.contexts.get(name)
+        if spoken is None:
             if message.get("close_context") is True or not _opens(message):
                 return
-            voiced = await self._open(name, message)
-        self._write(voiced, message)
+            self.require_room()
+            spoken = await self._begin(message, name)
+        self._write(spoken, message)
         if message.get("close_context") is True:
-            voiced.utterance.text.finish()
+            spoken.text.finish()
             # Its name may be used again at once; its audio goes on.
-            del self._contexts[name]
-
-    async def _open(self, name: str, message: Mapping[str, Any]) -> Voiced:
-        if len(self.utterances) >= self.settings.max_contexts:
-            raise TooManyContexts(f"at most {self.settings.max_contexts} contexts may be open")
-        voiced = await self._begin(message)
-        self._contexts[name] = voiced
-        self._named[voiced.utterance] = (name, voiced)
-        return voiced
+            del self.contexts[name]
 
     def _close(self) -> None:
-        self._closing = True
-        for voiced in self._contexts.values():
-            voiced.utterance.text.finish()
-        self._contexts.clear()
-        if not self.utterances:
-            raise Leave
+        for spoken in self.contexts.values():
+            spoken.text.finish()
+        self.contexts.clear()
+        self.close()
 
-    def audio(self, utterance: Utterance, piece: Piece) -> str:
-        name, voiced = self._named[utterance]
-        frame = self._frame(voiced, piece)
-        return encode({"contextId": name, **frame}) if frame is not None else ""
+    def refused(self, error: AntiphonError, message: JsonObject | None) -> None:
+        name = _given_id(message or {})
+        self.tell(_context_error(error, {"contextId": name} if _is_id(name) else {}))
 
-    def over(self, utterance: Utterance, error: AntiphonError | None) -> None:
-        name, voiced = self._named.pop(utterance)
-        if self._contexts.get(name) is voiced:
-            del self._contexts[name]
-        if error is not None:
-            self.refused(error, {"context_id": name})
-        else:
-            self.tell({"isFinal": True, "contextId": name})
-        self.finished(utterance)
-        if self._closing and not self.utterances:
-            self.leave()
 
-    def refused(self, error: AntiphonError, message: Mapping[str, Any]) -> None:
-        told = errors.body(error)
-        name = _given_id(message)
-        about = {"contextId": name} if _is_id(name) else {}
-        self.tell({"error": told["code"], "message": told["message"], "code": _POLICY, **about})
+def _text_error(error: AntiphonError) -> JsonObject:
+    told = errors.body(error)
+    return {"message": told["message"], "error": told["code"], "code": _POLICY}
+
+
+def _context_error(error: AntiphonError, about: Mapping[str, str]) -> JsonObject:
+    told = errors.body(error)
+    return {"error": told["code"], "message": told["message"], "code": _POLICY, **about}
+
+
+def _close_code(error: AntiphonError) -> int:
+    return errors.edge(error).close or _POLICY
 
 
 def _opens(message: Mapping[str, Any]) -> bool:

@@ -1,7 +1,7 @@
 """`WS /v1/audio/speech/stream`: text in as it is written, audio out as it is made."""
 
-from gateway.protocols.native.session import Session
+from gateway.protocols.native.session import NativeSession
 
 STREAM_PATH = "/v1/audio/speech/stream"
 
-__all__ = ["STREAM_PATH", "Session"]
+__all__ = ["STREAM_PATH", "NativeSession"]

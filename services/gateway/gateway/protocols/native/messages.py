@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gateway import errors
-from gateway.audio import Outbox
-from gateway.errors import InvalidJson, Unsupported
+from gateway.errors import BinaryMessage, InvalidJson, MessageTooBig, Unsupported
 from gateway.protocols.fields import (
     Name,
     Position,
@@ -21,8 +21,9 @@ from gateway.protocols.fields import (
     Token,
     WishFields,
 )
-from gateway.protocols.shared.sifter import Json
+from gateway.protocols.shared.sifter import Json, sifted
 from gateway.requests import DEFAULT, IncrementalText
+from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.pieces import Alphabet, Phones
 
@@ -127,20 +128,18 @@ _client_message: Final[TypeAdapter[ClientMessage]] = TypeAdapter(
 )
 
 
-def tell(outbox: Outbox, kind: str, **fields: Any) -> None:
-    """Queue a control message."""
-    outbox.put(msgspec.json.encode({"type": kind, **fields}).decode())
+def control(kind: str, **fields: Any) -> str:
+    """A message to a client."""
+    return msgspec.json.encode({"type": kind, **fields}).decode()
 
 
-def tell_error(
-    outbox: Outbox, error: AntiphonError, request_id: str | None = None, **about: Any
-) -> None:
-    """Queue an error, about a request (`about`: its other names) or about the session."""
+def error_message(error: AntiphonError, request_id: str | None = None, **about: Any) -> str:
+    """An error, about a request (`about`: its other names) or about the session."""
     told = errors.body(error)
     wait_s = errors.retry_after_s(error)
     if wait_s is not None:
         told["retry_after_s"] = wait_s
-    tell(outbox, "error", **about, request_id=request_id, error=told)
+    return control("error", **about, request_id=request_id, error=told)
 
 
 def write(text: IncrementalText, message: InputMessage) -> None:
@@ -154,6 +153,22 @@ def write(text: IncrementalText, message: InputMessage) -> None:
             text.phones(Phones(word, phones, alphabet))
         case InputPause(seconds=seconds):
             text.pause(seconds)
+
+
+async def json_of(frame: Mapping[str, Any], settings: GatewaySettings) -> Json:
+    """A frame's JSON; raises BinaryMessage, MessageTooBig, and what `sifted` raises."""
+    text = frame.get("text")
+    if text is None:
+        raise BinaryMessage("messages are JSON text; binary frames are for audio only")
+    data, limit = text.encode(), settings.max_message_bytes
+    if len(data) <= limit:
+        return await sifted(data)
+    if len(data) > settings.max_recording_bytes:
+        raise MessageTooBig(f"the message is over {settings.max_recording_bytes} bytes")
+    message = await sifted(data)
+    if len(message.data) > limit:
+        raise MessageTooBig(f"the message is over {limit} bytes besides its recording")
+    return message
 
 
 def parse_message(given: Json) -> ClientMessage:

@@ -1,139 +1,296 @@
-"""One WebSocket: text comes in while audio goes out; see docs/protocol.md.
+"""Antiphon's own socket: text comes in while audio goes out; see docs/protocol.md.
 
-Three tasks share a session: the reader takes messages and never waits for audio, the speaker
-speaks one request after another into the outbox, the sender empties the outbox.
+The session's own requests are spoken one after another, contexts beside them.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
-from typing import Final
+import secrets
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
-import structlog
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket
 
 from gateway import errors
-from gateway.errors import ClientTooSlow, Draining, IdleTimeout, SynthesisFailed
-from gateway.protocols.native.connection import Connection
-from gateway.protocols.native.contexts import Contexts
-from gateway.protocols.native.dialogue import Dialogue
-from gateway.protocols.native.messages import parse_message, tell_error
-from gateway.protocols.native.speaker import Speaker
-from gateway.protocols.native.tuning import DEFAULT_TUNING, SessionTuning
+from gateway.errors import Draining, WrongOrder
+from gateway.protocols.native.framing import (
+    FORMAT,
+    ContextFraming,
+    NativeFraming,
+    OwnFraming,
+)
+from gateway.protocols.native.messages import (
+    CancelSpeech,
+    ClientMessage,
+    InputDone,
+    InputFlush,
+    InputMessage,
+    InputPause,
+    InputPhones,
+    InputText,
+    OfContext,
+    SessionClose,
+    SessionConfig,
+    SessionResume,
+    control,
+    error_message,
+    json_of,
+    parse_message,
+    write,
+)
+from gateway.protocols.session import Phase
 from gateway.protocols.shared.credentials import tenant_of
-from gateway.requests import GatewayContext
-from ttscommon.process.tasks import stop
-from ttscommon.wire.errors import AntiphonError
+from gateway.protocols.shared.shapes import ErrorShape, openai_shape
+from gateway.protocols.shared.sockets import SocketSession
+from gateway.protocols.utterance import Playlist, Rest, Utterance
+from gateway.requests import GatewayContext, SpeechSpec
+from ttscommon.wire.errors import AntiphonError, TextTooLong
 
-_NORMAL: Final = 1000
-_FAULT: Final = 1011
-# No closing frame, or an empty one: the connection broke, as far as anybody can tell.
-_LOST: Final = (1005, 1006)
+PROTOCOL: Final = 1
 
-log_ = structlog.get_logger(__name__)
-
-
-class Session:
-    """One connected client. `run` returns when the socket is done with."""
-
-    def __init__(
-        self, socket: WebSocket, context: GatewayContext, tuning: SessionTuning = DEFAULT_TUNING
-    ) -> None:
-        """Raises InvalidApiKey, before the upgrade."""
-        tenant = tenant_of(context, socket)
-        self.ended = asyncio.Event()
-        self._idle_s = context.settings.idle_timeout_s
-        self._tuning = tuning
-        self._must_go = asyncio.Event()
-        self._touched_s = time.monotonic()
-        self._connection = Connection(socket, context.settings, tuning)
-        self._outbox = outbox = self._connection.outbox
-        self._contexts = Contexts(context, outbox)
-        self._speaker = Speaker(context, self._contexts, outbox, tuning.clean_up_s)
-        self._dialogue = Dialogue(context, tenant, self._speaker, self._contexts, outbox)
-
-    async def run(self) -> None:
-        """Serve the client until either side is done."""
-        await self._connection.accept()
-        sender = asyncio.create_task(self._connection.send())
-        duties = (self._read, self._speaker.run, self._watch, self._leave)
-        parts = [asyncio.create_task(duty()) for duty in duties]
-        code = _NORMAL
-        failed: AntiphonError | None = None
-        try:
-            done, _ = await asyncio.wait((sender, *parts), return_when=asyncio.FIRST_COMPLETED)
-            match _failure(done):
-                case WebSocketDisconnect() as gone:
-                    if await self._connection.close_code(gone, parts[0]) in _LOST:
-                        self._detach()
-                    return
-                case AntiphonError() as failed:
-                    code = self._fail(failed)
-                case Exception() as error:
-                    log_.error("session.fault", exc_info=error)
-                    failed = SynthesisFailed("internal error")
-                    code = self._fail(failed, _FAULT)
-        finally:
-            await stop(*parts, again_s=self._tuning.clean_up_s)
-            await self._contexts.end(failed)
-            await self._speaker.stop()
-            await self._connection.hang_up(sender, code)
-
-    def drain(self) -> None:
-        """This gateway shuts down: finish what was asked for, then tell the client to go."""
-        self._speaker.drain()
-
-    def hand_over(self) -> None:
-        """This gateway ends now: clients that can resume elsewhere are told to."""
-        self._must_go.set()
-
-    async def _read(self) -> None:
-        while True:
-            frame = await self._connection.receive()
-            self._touched_s = time.monotonic()
-            try:
-                await self._dialogue.take(parse_message(await self._connection.json_of(frame)))
-            except AntiphonError as error:
-                if errors.edge(error).close is not None:
-                    raise
-                tell_error(self._outbox, error)
-
-    async def _watch(self) -> None:
-        """Ends a session in which nothing happens."""
-        limit_s = self._idle_s
-        while True:
-            idle_s = time.monotonic() - max(self._touched_s, self._speaker.touched_s)
-            busy = self._speaker.busy or self._contexts.busy
-            if not busy and idle_s >= limit_s:
-                raise IdleTimeout(f"nothing was said for {limit_s:g} s")
-            await asyncio.sleep(limit_s if busy else limit_s - idle_s)
-
-    async def _leave(self) -> None:
-        await self._must_go.wait()
-        self._detach()
-        raise Draining("this gateway is shutting down; connect again and resume")
-
-    def _detach(self) -> None:
-        self._speaker.detach()
-        self._contexts.detach()
-
-    def _fail(self, error: AntiphonError, code: int | None = None) -> int:
-        """Tell a fatal error, as the last thing; returns the close code."""
-        log_.info("session.failed", code=error.code, message=error.message)
-        if isinstance(error, ClientTooSlow):
-            self._outbox.drop_audio()
-        try:
-            tell_error(self._outbox, error, self._speaker.request_id)
-        except ClientTooSlow:
-            log_.debug("session.error_unheard")
-        return code or errors.edge(error).close or _FAULT
+Spoken = Utterance[NativeFraming]
 
 
-def _failure(done: set[asyncio.Task[None]]) -> BaseException | None:
-    """What ended the session, if not its own end.
+class NativeSession(SocketSession[ClientMessage, NativeFraming]):
+    """Requests that name no context take turns in `_own`.
 
-    Raised once more, it would hold the frame that holds the task that holds it: a circle with the
-    whole session in it, left to the collector.
+    `_typed` is the one of them whose text is coming in. `_ignoring`: the text that is coming in is
+    of a request that is over already, up to its `input.done`.
     """
-    return next((error for task in done if (error := task.exception()) is not None), None)
+
+    shape: ClassVar[ErrorShape] = staticmethod(openai_shape)
+    denies: ClassVar[bool] = False
+
+    def __init__(self, socket: WebSocket, context: GatewayContext) -> None:
+        """Raises InvalidApiKey, before the upgrade."""
+        super().__init__(socket, context)
+        self._tenant = tenant_of(context, socket)
+        self._spec: SpeechSpec | None = None
+        self._own: Playlist[NativeFraming] = Playlist()
+        self._typed: Spoken | None = None
+        self._ignoring = False
+        self._requests = 0
+        self._samples = 0
+        self._duration_s = 0.0
+
+    async def accept(self) -> None:
+        await self.socket.accept()
+
+    async def parse(self, frame: Mapping[str, Any]) -> ClientMessage:
+        return parse_message(await json_of(frame, self.settings))
+
+    # What messages do
+
+    async def take(self, message: ClientMessage) -> None:
+        if self.phase is Phase.CLOSING:
+            raise WrongOrder("the session is closing")
+        if isinstance(message, OfContext) and message.context_id is not None:
+            await self._take_for_context(message, message.context_id)
+            return
+        match message:
+            case SessionConfig():
+                await self._configure(message)
+            case SessionResume():
+                self._resume(Rest(message.request_id, message.from_sample, message.token))
+            case InputText() | InputFlush() | InputPhones() | InputPause():
+                await self._take_text(message)
+            case InputDone():
+                self._end_text()
+            case CancelSpeech():
+                await self._cancel_own(message.request_id, message.played_s)
+            case SessionClose():
+                self._close()
+
+    async def _configure(self, config: SessionConfig) -> None:
+        if self._typed is not None:
+            raise WrongOrder("session.config must come between requests, not inside one")
+        config.refuse_unsupported()
+        first = self._spec is None
+        self._spec = await self.context.spec(
+            self._tenant,
+            model=config.model,
+            voice=config.voice,
+            sample_rate=config.sample_rate,
+            seed=config.seed,
+            resumable=config.resumable,
+            speed=config.speed,
+            wishes=config.wishes,
+            lenient=False,
+        )
+        self._tell_configuration(self._spec, first=first)
+
+    def _tell_configuration(self, spec: SpeechSpec, *, first: bool) -> None:
+        settings = self.settings
+        self._say(
+            "session.created" if first else "session.updated",
+            session_id=secrets.token_urlsafe(8) if first else None,
+            protocol=PROTOCOL,
+            model=spec.model.name,
+            voice=spec.voice.id,
+            format=FORMAT,
+            sample_rate=spec.sample_rate,
+            channels=1,
+            limits={
+                "max_text_chars": settings.max_text_chars,
+                "max_message_bytes": settings.max_message_bytes,
+                "max_queued_requests": settings.max_queued_requests,
+                "max_contexts": settings.max_contexts,
+                "idle_timeout_s": settings.idle_timeout_s,
+            },
+            **({"warning": spec.warning} if spec.warning else {}),
+        )
+
+    def _resume(self, rest: Rest) -> None:
+        if self._spec is None or self._typed is not None:
+            raise WrongOrder("session.resume must follow session.config, between requests")
+        self._enqueue(self._spec, rest)
+
+    async def _take_text(self, message: InputMessage) -> None:
+        if self._spec is None:
+            raise WrongOrder("input.text must follow session.config")
+        if self._ignoring:
+            return
+        if self._typed is None:
+            self._ignoring = True  # should it be refused
+            self._typed = self._enqueue(self._spec)
+            self._ignoring = False
+        typed = self._typed
+        try:
+            write(typed.text, message)
+        except TextTooLong as error:
+            self._ignore_rest()
+            # If it is not its turn yet, it says so then.
+            if self._own.spoken is typed and await self.stop(typed):
+                self.over(typed, error)
+
+    def _end_text(self) -> None:
+        if self._typed is None and not self._ignoring:
+            raise WrongOrder("input.done must follow input.text")
+        if self._typed is not None:
+            self._typed.text.finish()
+        self._typed, self._ignoring = None, False
+
+    def _close(self) -> None:
+        for utterance in self.utterances:
+            if utterance.name is not None or utterance is self._typed:
+                utterance.text.finish()
+        self._typed, self._ignoring = None, False
+        self.close()
+
+    async def _take_for_context(self, message: OfContext, name: str) -> None:
+        """One message of a context; its first text opens it, again once its text is complete."""
+        if self._spec is None:
+            raise WrongOrder("contexts must follow session.config")
+        known = self.contexts.get(name)
+        match message:
+            case InputText() | InputFlush() | InputPhones() | InputPause():
+                if known is None or known.text.complete:
+                    known = self._open(self._spec, name)
+                write(known.text, message)
+            case SessionResume(request_id=request_id, from_sample=sample, token=token):
+                if known is not None and not known.text.complete:
+                    raise WrongOrder("session.resume must not name a context that takes text")
+                self._open(self._spec, name, Rest(request_id, sample, token))
+            case InputDone():
+                if known is None:
+                    raise WrongOrder("input.done must follow a context's text")
+                known.text.finish()
+            case CancelSpeech():
+                if known is not None:
+                    await self._cancel(known, message.played_s)
+
+    # What becomes of requests
+
+    def _enqueue(self, spec: SpeechSpec, rest: Rest | None = None) -> Spoken:
+        """A request of the session's own, which is spoken when those before have ended."""
+        if len(self._own) > self.settings.max_queued_requests:
+            raise WrongOrder("too many requests wait already; this one is ignored")
+        utterance = self.begin(spec, OwnFraming(self.outbox.put, rest), rest=rest)
+        self._requests += 1
+        if self._own.add(utterance):
+            self._turn(utterance)
+        return utterance
+
+    def _open(self, spec: SpeechSpec, name: str, rest: Rest | None = None) -> Spoken:
+        self.require_room()
+        framing = ContextFraming(self.outbox.put, name, rest)
+        utterance = self.begin(spec, framing, name=name, rest=rest)
+        framing.start(utterance.speech)
+        self.start(utterance)
+        return utterance
+
+    def _turn(self, utterance: Spoken) -> None:
+        """Start it, or say that it was cancelled while it waited."""
+        if utterance.cancelled:
+            self._cancelled(utterance, 0.0)
+        else:
+            self.start(utterance)
+
+    async def _cancel_own(self, request_id: str | None, played_s: float | None) -> None:
+        """End one, or all. Each says so itself, in `audio.done`, when it is its turn."""
+        chosen = [u for u in self._own if request_id in (None, u.request_id)]
+        if self._typed is not None and request_id in (None, self._typed.request_id):
+            self._ignore_rest()
+        for utterance in chosen:
+            utterance.cancelled = True
+        if chosen and chosen[0] is self._own.spoken:
+            await self._cancel(chosen[0], played_s)
+
+    async def _cancel(self, utterance: Spoken, played_s: float | None) -> None:
+        delivery = utterance.speech.delivery
+        heard_s = delivery.played_s() if played_s is None else played_s
+        if await self.stop(utterance):
+            self._cancelled(utterance, min(heard_s, delivery.duration_s))
+
+    def _cancelled(self, utterance: Spoken, played_s: float) -> None:
+        self.put(utterance.framing.done(utterance.speech, "cancelled", played_s))
+        self.finished(utterance)
+
+    def over(self, utterance: Spoken, error: AntiphonError | None) -> None:
+        if utterance.name is None and error is not None:
+            if utterance is self._typed:
+                self._ignore_rest()
+            if errors.edge(error).close is not None:
+                self._own.clear()
+                self.fail(error)
+        super().over(utterance, error)
+
+    def finished(self, utterance: Spoken) -> None:
+        if utterance.name is None:
+            self._samples += utterance.speech.delivery.samples
+            self._duration_s += utterance.speech.delivery.duration_s
+        super().finished(utterance)
+        if (following := self._own.over(utterance)) is not None:
+            self._turn(following)
+
+    def _ignore_rest(self) -> None:
+        self._typed, self._ignoring = None, True
+
+    # How a session ends
+
+    def refused(self, error: AntiphonError, message: ClientMessage | None) -> None:
+        self.outbox.put(error_message(error))
+
+    def failed(self, error: AntiphonError) -> None:
+        spoken = self._own.spoken
+        self.outbox.put(error_message(error, spoken.request_id if spoken else None))
+
+    def abandoned(self, utterance: Spoken, error: AntiphonError) -> None:
+        if utterance.name is not None:
+            self.outbox.put(utterance.framing.failed(utterance.speech, error))
+
+    def emptied(self) -> None:
+        if self.phase is Phase.DRAINING:
+            self.fail(Draining("this gateway is shutting down; connect again"))
+            return
+        duration_s = round(self._duration_s, 6)
+        self._say(
+            "session.done", requests=self._requests, samples=self._samples, duration_s=duration_s
+        )
+        self.leave()
+
+    def handed_over(self) -> None:
+        self.fail(Draining("this gateway is shutting down; connect again and resume"))
+
+    def _say(self, kind: str, **fields: Any) -> None:
+        self.put(control(kind, **fields))

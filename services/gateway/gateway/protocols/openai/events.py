@@ -9,11 +9,12 @@ import msgspec
 
 from gateway import errors
 from gateway.audio import Piece
+from gateway.protocols.framing import Framing
 from gateway.requests import Speech
 from ttscommon.wire.errors import AntiphonError
 
 
-class SpeechEvents:
+class SpeechEvents(Framing):
     """OpenAI's `speech.audio.delta` and `speech.audio.done`.
 
     `characters`: of the text. They count as input tokens, and frames of the model as output
@@ -21,19 +22,21 @@ class SpeechEvents:
     """
 
     media_type = "text/event-stream"
+    blames = "input"
 
     def __init__(self, characters: int) -> None:
         self._characters = characters
 
-    def piece(self, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: Piece) -> bytes:
         if not piece.data:
             return b""
         audio = base64.b64encode(piece.data).decode()
         return event({"type": "speech.audio.delta", "audio": audio})
 
     def end(self, speech: Speech) -> bytes:
-        heard_s = speech.account.duration_s if speech.account else 0.0
-        frames = round(heard_s * speech.stretch * speech.spec.model.frame_rate_hz)
+        frames = round(
+            speech.delivery.duration_s * speech.stretch * speech.spec.model.frame_rate_hz
+        )
         usage = {
             "input_tokens": self._characters,
             "output_tokens": frames,
@@ -41,7 +44,7 @@ class SpeechEvents:
         }
         return event({"type": "speech.audio.done", "usage": usage})
 
-    def failed(self, error: AntiphonError) -> bytes:
+    def failed(self, speech: Speech, error: AntiphonError) -> bytes:
         return event({"type": "error", "error": errors.body(error)})
 
 

@@ -3,61 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final
 
 import structlog
 from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway.audio import AudioFormat, Piece, encoder_for, pieces, wav
-from gateway.audio.encoders import cost_ms
+from gateway.audio import AudioFormat, wav
 from gateway.errors import ClientTooSlow
+from gateway.protocols.framing import Framing, Plain
 from gateway.protocols.shared.spool import Spool
+from gateway.protocols.utterance import CLEAN_UP_S, Utterance
 from gateway.requests import Speech
 from gateway.requests.breakdown import server_timing
 from gateway.settings import GatewaySettings
 from ttscommon.process.tasks import stop
-from ttscommon.wire.errors import AntiphonError, NothingToSay
-
-# Leaving a request may wait for its last text to be committed.
-_CLEAN_UP_S: Final = 6.0
+from ttscommon.wire.errors import AntiphonError
 
 TOKEN_HEADER: Final = "x-resume-token"
 
 log_ = structlog.get_logger(__name__)
-
-
-class Framing(Protocol):
-    """How a protocol puts pieces of audio into a body."""
-
-    @property
-    def media_type(self) -> str: ...
-
-    def piece(self, piece: Piece) -> bytes:
-        """What to send for a piece; may be nothing yet."""
-
-    def end(self, speech: Speech) -> bytes:
-        """What closes a complete body."""
-
-    def failed(self, error: AntiphonError) -> bytes:
-        """What tells, in a body that has begun, that it ends too early."""
-
-
-class Plain:
-    """Audio and nothing else."""
-
-    def __init__(self, media_type: str) -> None:
-        self.media_type = media_type
-
-    def piece(self, piece: Piece) -> bytes:
-        return piece.data
-
-    def end(self, speech: Speech) -> bytes:
-        return b""
-
-    def failed(self, error: AntiphonError) -> bytes:
-        return b""
 
 
 class SpeechResponse(Response):
@@ -76,97 +42,98 @@ class SpeechResponse(Response):
         streamed: bool = True,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        self._framing = framing or Plain(media_type(audio, speech.sample_rate))
-        super().__init__(headers=dict(headers or {}), media_type=self._framing.media_type)
+        self._framing = framing or Plain(blames="input")
+        kind = self._framing.media_type or media_type(audio, speech.sample_rate)
+        super().__init__(headers=dict(headers or {}), media_type=kind)
         # Starlette adds a charset, which no audio has.
-        self.headers["content-type"] = self._framing.media_type
+        self.headers["content-type"] = kind
         self._settings = settings
         self._speech = speech
-        self._audio = audio
+        # The length in a WAV's head is known at its end.
         self._exact_wav = audio.container == "wav" and not streamed
+        made = AudioFormat(audio.codec) if self._exact_wav else audio
+        self._audio = audio
+        self._utterance = Utterance(speech, made, self._framing, self)
         self._deliver = self._stream if streamed else self._whole
+        self._spool: Spool | None = None
         self._started = False
         if (token := speech.resume_token) is not None:
             self.headers[TOKEN_HEADER] = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._client = send
+        if self._speech.spec.resumable:
+            self._speech.keep()
         try:
-            await _while_connected(receive, self._deliver(send))
+            await _while_connected(receive, self._deliver())
         except AntiphonError as error:
             if not self._started:
                 raise
             log_.warning("response.cut", request_id=self._speech.request_id, code=error.code)
             # Returning now makes the server cut the connection without the closing chunk, so that
             # a truncated body cannot pass for a complete one.
-            if last := self._framing.failed(error):
-                await self._send(send, last, more=True)
+            if last := self._framing.failed(self._speech, error):
+                await self._send(last, more=True)
 
-    async def _stream(self, send: Send) -> None:
-        self._speech.detached = self._speech.spec.resumable
-        unsent = 0
-        async with self._speech as speech:
-            async for piece in self._pieces():
-                unsent += piece.samples
-                if data := self._framing.piece(piece):
-                    await self._start(send)
-                    await self._send(send, data, more=True)
-                    if unsent:  # the end of a format may be made of nothing new
-                        await speech.handed(unsent)
-                    unsent = 0
-            self._require_sound()
-        # Outside: a client that has all of it looks gone, and the rest of the exit would be cut.
-        await self._start(send)
-        await self._send(send, self._framing.end(self._speech), more=False)
+    async def put_audio(
+        self, data: str | bytes, sent: Callable[[], Awaitable[None]], owner: object = None
+    ) -> None:
+        """Send a part of the body, or lay it aside if it is sent whole."""
+        if self._spool is None:
+            await self._start()
+            await self._send(data, more=True)
+        else:
+            await self._spool.add(_bytes(data))
+        await sent()
 
-    async def _whole(self, send: Send) -> None:
-        samples, head = 0, b""
-        self._speech.detached = self._speech.spec.resumable
-        with Spool() as body:
-            async with self._speech as speech:
-                async for piece in self._pieces():
-                    await body.add(self._framing.piece(piece))
-                    samples += piece.samples
-                    if piece.samples:
-                        await speech.handed(piece.samples)
-                self._require_sound()
-            await body.add(self._framing.end(self._speech))
-            if self._exact_wav:
-                head = wav.header(self._speech.sample_rate, samples, self._audio.codec)
-            await self._start(send, length=len(head) + len(body))
-            await self._send(send, head, more=True)
-            async for part in body.parts():
-                await self._send(send, part, more=True)
-            await self._send(send, b"", more=False)
+    async def flush(self) -> None:
+        """Nothing waits here."""
 
-    def _pieces(self) -> AsyncIterator[Piece]:
-        made = AudioFormat(self._audio.codec) if self._exact_wav else self._audio
-        encoder = encoder_for(made, self._speech.sample_rate)
-        return pieces(self._speech, encoder, cost_ms(made))
+    async def _stream(self) -> None:
+        await self._utterance.deliver()
+        # Behind it: a client that has all of it looks gone, and its end would be cut.
+        await self._start()
+        await self._send(self._framing.end(self._speech), more=False)
 
-    def _require_sound(self) -> None:
-        if self._speech.account is None and self._speech.fresh:
-            raise NothingToSay("nothing in the text can be spoken", param="input")
+    async def _whole(self) -> None:
+        with Spool() as self._spool:
+            await self._utterance.deliver()
+            await self._spool.add(_bytes(self._framing.end(self._speech)))
+            await self._send_whole(self._spool)
 
-    async def _start(self, send: Send, length: int | None = None) -> None:
+    async def _send_whole(self, body: Spool) -> None:
+        head = b""
+        if self._exact_wav:
+            samples = self._speech.delivery.samples
+            head = wav.header(self._speech.sample_rate, samples, self._audio.codec)
+        await self._start(length=len(head) + len(body))
+        await self._send(head, more=True)
+        async for part in body.parts():
+            await self._send(part, more=True)
+        await self._send(b"", more=False)
+
+    async def _start(self, length: int | None = None) -> None:
         """Send the head, once."""
         if self._started:
             return
         self.headers["x-sample-rate"] = str(self._speech.sample_rate)
         if warning := self._speech.spec.warning:
             self.headers["warning"] = warning
-        if self._speech.stages:
-            self.headers["server-timing"] = server_timing(self._speech.stages)
+        if stages := self._speech.delivery.stages:
+            self.headers["server-timing"] = server_timing(stages)
         del self.headers["content-length"]
         if length is not None:
             self.headers["content-length"] = str(length)
         self._started = True
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await self._client(head)
 
-    async def _send(self, send: Send, data: bytes, *, more: bool) -> None:
+    async def _send(self, data: str | bytes, *, more: bool) -> None:
         limit_s = self._settings.slow_client_timeout_s
+        body = {"type": "http.response.body", "body": _bytes(data), "more_body": more}
         try:
             async with asyncio.timeout(limit_s):
-                await send({"type": "http.response.body", "body": data, "more_body": more})
+                await self._client(body)
         except TimeoutError:
             raise ClientTooSlow(f"the client took nothing for {limit_s:g} s") from None
 
@@ -175,6 +142,10 @@ def media_type(audio: AudioFormat, sample_rate: int) -> str:
     """The content type; bare samples do not tell their rate themselves."""
     bare = f";rate={sample_rate};channels=1" if audio.raw else ""
     return audio.media_type + bare
+
+
+def _bytes(data: str | bytes) -> bytes:
+    return data.encode() if isinstance(data, str) else data
 
 
 async def _while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
@@ -186,7 +157,7 @@ async def _while_connected(receive: Receive, work: Coroutine[Any, Any, None]) ->
         if task.done():
             task.result()
     finally:
-        await stop(task, gone, again_s=_CLEAN_UP_S)
+        await stop(task, gone, again_s=CLEAN_UP_S)
 
 
 async def _disconnected(receive: Receive) -> None:

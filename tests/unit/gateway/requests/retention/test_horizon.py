@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.requests.horizon import Horizon, HorizonTuning, Needs, worth
+from gateway.requests.retention.horizon import Horizon, HorizonTuning, Needs, worth
 from ttscommon.bus import TRIMMED, Extent
 
 MADE = datetime(2024, 1, 1, tzinfo=UTC)

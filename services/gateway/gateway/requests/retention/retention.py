@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from gateway.requests.horizon import Horizon, HorizonTuning, Needs, worth
-from gateway.requests.leftovers import Leftover, Leftovers
+from gateway.requests.retention.horizon import Horizon, HorizonTuning, Needs, worth
+from gateway.requests.retention.leftovers import Leftover, Leftovers
 from ttscommon.bus import Bus
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.subjects import AUDIO, CODES, LOGS, TEXT, TOMBSTONES

@@ -1,0 +1,50 @@
+"""How a protocol tells what becomes of a text, whatever carries its messages."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
+from gateway.audio import Piece
+from gateway.requests import Speech
+from ttscommon.wire.errors import AntiphonError
+
+
+class Framing(ABC):
+    """One utterance's messages: over HTTP parts of a body, elsewhere frames or events.
+
+    `media_type`: of a body in this framing; empty if it is that of its audio. `blames`: the field
+    that a text without a sound is an error of; None where it is a good end. `drops`: what has not
+    left is not sent once the utterance has failed.
+    """
+
+    media_type: ClassVar[str] = ""
+    blames: str | None = None
+    drops: ClassVar[bool] = True
+
+    def parts(self, piece: Piece) -> Iterable[Piece]:
+        """A piece, cut where one message cannot hold it."""
+        return (piece,)
+
+    @abstractmethod
+    def audio(self, speech: Speech, piece: Piece) -> str | bytes:
+        """The message for a piece; empty if there is nothing to say yet."""
+
+    def end(self, speech: Speech) -> str | bytes:
+        """What follows the last audio of a complete utterance."""
+        return b""
+
+    def failed(self, speech: Speech, error: AntiphonError) -> str | bytes:
+        """What tells that it ends too early."""
+        return b""
+
+
+class Plain(Framing):
+    """Audio and nothing else."""
+
+    def __init__(self, blames: str | None = None) -> None:
+        self.blames = blames
+
+    def audio(self, speech: Speech, piece: Piece) -> bytes:
+        return piece.data

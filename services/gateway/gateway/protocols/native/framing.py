@@ -1,0 +1,183 @@
+"""Messages about one request: of the session's own as binary audio, of a context's as JSON."""
+
+from __future__ import annotations
+
+import base64
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import count
+from typing import Any, Final
+
+from gateway import errors
+from gateway.audio import Piece
+from gateway.protocols.framing import Framing
+from gateway.protocols.native.messages import control, error_message
+from gateway.protocols.utterance import Rest
+from gateway.requests import Speech
+from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.messages import WordTime
+
+FORMAT: Final = "pcm_s16le"
+_BYTES_PER_SAMPLE: Final = 2
+_MAX_FRAME_BYTES: Final = 32 << 10
+
+
+class NativeFraming(Framing):
+    """What both have in common: a start, the times of words, and a report at the end."""
+
+    def __init__(self, tell: Callable[[str], None], rest: Rest | None = None) -> None:
+        """`tell` queues a message that does not wait for room."""
+        self._tell = tell
+        self._rest = rest
+
+    def about(self, speech: Speech) -> dict[str, Any]:
+        """The fields by which a message names its request."""
+        return {"request_id": speech.request_id}
+
+    @abstractmethod
+    def report(self, speech: Speech) -> dict[str, Any]:
+        """What `audio.done` says besides how it ended and how much was heard."""
+
+    def start(self, speech: Speech) -> None:
+        """Tell what comes."""
+        spec, rest = speech.spec, self._rest
+        more: dict[str, Any] = {} if rest is None else {"from_sample": rest.from_sample}
+        if (token := speech.resume_token) is not None:
+            more["resume_token"] = token
+        self._say(
+            "audio.start",
+            speech,
+            format=FORMAT,
+            sample_rate=spec.sample_rate,
+            channels=1,
+            model=spec.model.name,
+            voice=spec.voice.id,
+            seed=speech.seed,
+            **more,
+        )
+
+    def end(self, speech: Speech) -> str:
+        return self.done(speech, "ok", speech.delivery.played_s())
+
+    def done(self, speech: Speech, outcome: str, played_s: float) -> str:
+        """The last message of a request that did not fail."""
+        delivery = speech.delivery
+        return control(
+            "audio.done",
+            **self.about(speech),
+            outcome=outcome,
+            samples=delivery.samples,
+            duration_s=round(delivery.duration_s, 6),
+            **self.report(speech),
+            played_s=round(played_s, 6),
+            **self.counts(),
+        )
+
+    def counts(self) -> dict[str, Any]:
+        """What `audio.done` says at its end."""
+        return {}
+
+    def failed(self, speech: Speech, error: AntiphonError) -> str:
+        return error_message(error, **self.about(speech))
+
+    def _say(self, kind: str, speech: Speech, **fields: Any) -> None:
+        self._tell(control(kind, **self.about(speech), **fields))
+
+
+class OwnFraming(NativeFraming):
+    """A request of the session itself, whose audio is binary: only one is spoken at a time."""
+
+    blames = "text"
+    drops = False
+
+    def __init__(self, tell: Callable[[str], None], rest: Rest | None = None) -> None:
+        super().__init__(tell, rest)
+        self._started = False
+        self._words = 0
+
+    def parts(self, piece: Piece) -> Iterable[Piece]:
+        yield _part(piece, 0)
+        for start in range(_MAX_FRAME_BYTES, len(piece.data), _MAX_FRAME_BYTES):
+            yield replace(_part(piece, start), words=())
+
+    def audio(self, speech: Speech, piece: Piece) -> bytes:
+        if not self._started:
+            self._started = True
+            self.start(speech)
+        if piece.words:
+            self._words += len(piece.words)
+            self._say("audio.words", speech, words=[_timed(word) for word in piece.words])
+        return piece.data
+
+    def failed(self, speech: Speech, error: AntiphonError) -> str:
+        """What ends the session is told by the session."""
+        fatal = errors.edge(error).close is not None
+        return "" if fatal else super().failed(speech, error)
+
+    def report(self, speech: Speech) -> dict[str, Any]:
+        delivery = speech.delivery
+        account = delivery.account
+        return {
+            "ttfp_s": _rounded(delivery.ttfp_s),
+            "stages": delivery.stages,
+            "underruns": account.underruns if account else 0,
+            "underrun_s": round(account.underrun_s, 6) if account else 0.0,
+            "min_slack_s": _rounded(account.min_slack_s if account else None),
+        }
+
+    def counts(self) -> dict[str, Any]:
+        return {"words": self._words}
+
+
+class ContextFraming(NativeFraming):
+    """A context's: its messages carry its name and a running number, and audio is base64."""
+
+    def __init__(
+        self, tell: Callable[[str], None], context_id: str, rest: Rest | None = None
+    ) -> None:
+        super().__init__(tell, rest)
+        self._context_id = context_id
+        self._sequence = count()
+
+    def about(self, speech: Speech) -> dict[str, Any]:
+        return {
+            "context_id": self._context_id,
+            "request_id": speech.request_id,
+            "sequence": next(self._sequence),
+        }
+
+    def audio(self, speech: Speech, piece: Piece) -> str:
+        if piece.words:
+            words = [{**_timed(word), **_characters(word)} for word in piece.words]
+            self._say("audio.words", speech, words=words)
+        if not piece.data:
+            return ""
+        audio = base64.b64encode(piece.data).decode()
+        return control("audio.chunk", **self.about(speech), audio=audio)
+
+    def report(self, speech: Speech) -> dict[str, Any]:
+        return {}
+
+
+def _part(piece: Piece, start: int) -> Piece:
+    data = piece.data[start : start + _MAX_FRAME_BYTES]
+    return Piece(data, len(data) // _BYTES_PER_SAMPLE, piece.words)
+
+
+def _timed(word: WordTime) -> dict[str, Any]:
+    return {
+        "word": word.word,
+        "start_s": round(word.start_s, 4),
+        "end_s": round(word.end_s, 4),
+    }
+
+
+def _characters(word: WordTime) -> dict[str, Any]:
+    """Where each of a word's characters begins (evenly spread)."""
+    step_s = (word.end_s - word.start_s) / max(1, len(word.word))
+    return {"characters_s": [round(word.start_s + i * step_s, 4) for i in range(len(word.word))]}
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)

@@ -1,0 +1,113 @@
+"""What one listener was given of a request, and everybody who is told of it."""
+
+from __future__ import annotations
+
+import time
+
+from opentelemetry.trace import Span
+
+from gateway.admission import Grant
+from gateway.requests.breakdown import breakdown
+from gateway.requests.services import RequestServices
+from gateway.requests.sources import Source
+from ttscommon.process import tracing
+from ttscommon.sound.playback import Arrival, PlaybackAccount
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import AudioChunk, Playback
+
+
+class Delivery:
+    """The playback of one request: metrics, the stages' deadlines and admission follow it.
+
+    `account` is None until there is a first sound. `ttfp_s` and `stages`: how long that took, and
+    where. `reported_s`: when the stages heard last of the listener.
+    """
+
+    def __init__(self, services: RequestServices, source: Source) -> None:
+        self.account: PlaybackAccount | None = None
+        self.ttfp_s: float | None = None
+        self.stages: dict[str, float] = {}
+        self.reported_s = 0.0
+        self.accepted_s = time.monotonic()
+        self._services = services
+        self._source = source
+        self._listener = services.metrics.listener(source.spec.model.name, source.spec.tenant)
+
+    @property
+    def samples(self) -> int:
+        """At the client's rate, that left."""
+        return self.account.samples if self.account else 0
+
+    @property
+    def duration_s(self) -> float:
+        return self.account.duration_s if self.account else 0.0
+
+    @property
+    def viable(self) -> bool:
+        """Whether the listener never had to wait."""
+        return self.account is None or self.account.viable
+
+    def played_s(self) -> float:
+        """How far a listener who plays at once has heard."""
+        return self.account.position_s(time.monotonic()) if self.account else 0.0
+
+    def accept(self) -> None:
+        """There is something to say from now on."""
+        self.accepted_s = time.monotonic()
+
+    def came(self, chunk: AudioChunk) -> None:
+        """A chunk came from the stages; the first says what it waited for."""
+        if chunk.spent and self._source.fresh:
+            self.stages = breakdown(time.monotonic() - self.accepted_s, chunk.spent)
+
+    async def handed(self, samples: int, grant: Grant, span: Span) -> None:
+        """`samples` at the client's rate were just given to its connection."""
+        now = time.monotonic()
+        if self.account is None:
+            self.account = PlaybackAccount(self._source.spec.sample_rate)
+            self._first_sound(now - self.accepted_s, grant, span)
+        before_s = self.account.duration_s
+        arrival = self.account.feed(samples, now)
+        self._count(samples, arrival, before_s)
+        overdue = now - self.reported_s >= self._services.tuning.report_every_s
+        if arrival.underrun_s > 0 or overdue:
+            self.reported_s = now
+            heard_s = self._source.spec.stretch * self.account.position_s(now)
+            await self._report(self._source.heard_s + heard_s)
+
+    def settle(self, outcome: str, characters: int, ended_s: float | None) -> None:
+        """Count the request; `ended_s`: when its End came, if it came."""
+        metrics, listener = self._services.metrics, self._listener
+        metrics.streams.labels(outcome, str(self.viable).lower(), *listener).inc()
+        metrics.characters.labels(*listener).inc(characters)
+        whole = self._source.fresh and self._source.text is None
+        if ended_s is not None and self.account is not None and whole:
+            rtf = (ended_s - self.accepted_s) / self.account.duration_s
+            metrics.rtf.labels(self._source.spec.model.name).observe(rtf)
+
+    def _first_sound(self, ttfp_s: float, grant: Grant, span: Span) -> None:
+        self.ttfp_s = ttfp_s
+        if self._source.fresh:
+            found = tracing.trace_id(span)
+            exemplar = {"trace_id": found} if found else None
+            ttfp = self._services.metrics.ttfp.labels("gateway", *self._listener)
+            ttfp.observe(ttfp_s, exemplar)
+            span.add_event("first audio", {"antiphon.ttfp_s": ttfp_s})
+            if self._source.text is None:  # else much of the wait may be the writer's
+                grant.spoke(ttfp_s)
+        grant.silence_ends()
+
+    def _count(self, samples: int, arrival: Arrival, before_s: float) -> None:
+        metrics, spec = self._services.metrics, self._source.spec
+        metrics.chunks.labels(str(arrival.viable).lower(), *self._listener).inc()
+        metrics.audio.labels(*self._listener).inc(samples / spec.sample_rate)
+        if arrival.slack_s is not None:
+            metrics.sent(spec.model.name, arrival.slack_s, before_s)
+        if arrival.underrun_s > 0:
+            metrics.underrun.labels(*self._listener).inc(arrival.underrun_s)
+
+    async def _report(self, position_s: float) -> None:
+        request_id = self._source.request_id
+        await self._services.bus.send(
+            subjects.playback(request_id), Playback(request_id, position_s)
+        )

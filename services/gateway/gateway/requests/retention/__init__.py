@@ -1,0 +1,5 @@
+"""What ended requests leave at the broker: who needs it, how long, and its removal."""
+
+from gateway.requests.retention.retention import Retention, RetentionTuning
+
+__all__ = ["Retention", "RetentionTuning"]

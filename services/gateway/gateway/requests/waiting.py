@@ -1,0 +1,63 @@
+"""For the next record of a request: no longer than it may take, and not at its writer's expense."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from gateway.admission import Grant
+from gateway.requests.patience import Patience, exhausted
+from gateway.requests.services import RequestServices
+from gateway.requests.sources import Source
+from ttscommon.bus import AudioReader
+
+
+class Waiting:
+    """Of one request, accepted at `last_s`, which is then when its last record came."""
+
+    def __init__(
+        self, services: RequestServices, source: Source, grant: Grant, accepted_s: float
+    ) -> None:
+        self.last_s = accepted_s
+        self._services = services
+        self._source = source
+        self._grant = grant
+        self._first = True
+
+    def came(self) -> None:
+        """A record came."""
+        self.last_s = time.monotonic()
+        self._first = False
+
+    async def next(self, reader: AudioReader, duty: asyncio.Task[Any] | None) -> object:
+        """Raises what a request is told that waited too long, and what its `duty` failed with."""
+        if (record := reader.at_hand()) is not None:
+            return record
+        while True:
+            left_s = await self._left_s()
+            try:
+                # While text is still coming the limit moves, so look again now and then.
+                async with asyncio.timeout(min(left_s, self._services.tuning.look_s)):
+                    return await anext(reader)
+            except TimeoutError:
+                if duty is not None and duty.done():
+                    duty.result()
+                self._rest_if_text_pauses()
+
+    async def _left_s(self) -> float:
+        services, spec, text = self._services, self._source.spec, self._source.text
+        limits = services.admission.text_limits(spec.tenant)
+        patience = Patience(services.settings, limits, text, self.last_s, self._first)
+        left_s = patience.left_s(time.monotonic())
+        if left_s <= 0:
+            raise await exhausted(patience, services, spec.model.name, self._source.request_id)
+        return left_s
+
+    def _rest_if_text_pauses(self) -> None:
+        text = self._source.text
+        if text is None or text.complete:
+            return
+        since_s = max(self.last_s, text.touched_s)
+        if time.monotonic() - since_s >= self._services.tuning.rest_s:
+            self._grant.rest()
