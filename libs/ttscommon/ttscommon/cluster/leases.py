@@ -164,10 +164,14 @@ async def leases_of_worker(bus: Bus, worker_id: str) -> list[Lease]:
     return [lease for lease in leases_in(found).values() if lease.worker_id == worker_id]
 
 
+async def all_leases(bus: Bus) -> list[Lease]:
+    """Of every job, as any replica has them; raises BusUnavailable."""
+    return list(leases_in(await bus.kv.entries(LEASES, subjects.leases_of_worker("*"))).values())
+
+
 async def lease_holders(bus: Bus) -> set[str]:
     """Every worker that holds a job, as any replica has it; raises BusUnavailable."""
-    found = await bus.kv.entries(LEASES, subjects.leases_of_worker("*"))
-    return {lease.worker_id for lease in leases_in(found).values() if lease.held}
+    return {lease.worker_id for lease in await all_leases(bus) if lease.held}
 
 
 @dataclass
