@@ -1,9 +1,12 @@
 """What listeners get when other programs use the machine: gaps and refusals beside CPU hogs.
 
     python -m tests.chaos.hogs [--hogs 16] [--rate 1] [--for-s 20] [--engine torch] [--tree PATH]
+    python -m tests.chaos.hogs --in-flight 4 --sentences 4
 
 The hogs start beside a stack that serves already. Streams that were accepted more than a second
 later must have no gap, and requests are to be refused for what there is no room for, not for more.
+With `--in-flight` so many clients ask again as soon as their text was heard, or a second after they
+were refused; a sentence is five seconds of speech.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ TEXT: Final = "The tide comes in over the sand, and the boats turn slowly on the
 _HOG: Final = "while True: pass"
 _WARM_S: Final = 3.0
 _LATER_S: Final = 1.0
-_PATIENCE_S: Final = 60.0
+_RETRY_S: Final = 1.0
+_PATIENCE_S: Final = 120.0
 # What a listener does not notice.
 _GAP_S: Final = 0.001
 
@@ -70,35 +74,62 @@ class Figures:
     reasons: dict[str, int] = field(default_factory=dict)
 
 
-async def measure(
-    engine: Engine, hogs: int, rate: float, for_s: float, folder: Path
-) -> list[Stream]:
-    """Ask `rate` times a second, in even steps, before the hogs begin and while they run."""
+@dataclass(frozen=True)
+class Load:
+    """Requests `rate` times a second, in even steps, or always `in_flight` of them."""
+
+    rate: float
+    for_s: float
+    in_flight: int = 0
+    sentences: int = 1
+
+    @property
+    def text(self) -> str:
+        return " ".join([TEXT] * self.sentences)
+
+
+async def measure(engine: Engine, hogs: int, load: Load, folder: Path) -> list[Stream]:
+    """Ask before the hogs begin and while they run."""
     config = StackConfig(port=0, engine=engine, store=folder / "store", log_level="warning")
     async with LocalStack(config) as stack:
-        await _hear(stack.url, Stream(0.0))  # warm
+        await _hear(stack.url, TEXT, Stream(0.0))  # warm
         began_s = time.monotonic() + _WARM_S
-        asking = asyncio.create_task(_ask_all(stack.url, began_s, rate, for_s))
+        ask = _ask_again if load.in_flight else _ask_all
+        asking = asyncio.create_task(ask(stack.url, began_s, load))
         await asyncio.sleep(_WARM_S)
         with eating(hogs):
             return await asking
 
 
-async def _ask_all(url: str, began_s: float, rate: float, for_s: float) -> list[Stream]:
+async def _ask_all(url: str, began_s: float, load: Load) -> list[Stream]:
     streams, tasks = [], []
-    while (now_s := time.monotonic()) < began_s + for_s:
+    while (now_s := time.monotonic()) < began_s + load.for_s:
         streams.append(Stream(now_s - began_s))
-        tasks.append(asyncio.create_task(_hear(url, streams[-1])))
-        await asyncio.sleep(1.0 / rate)
+        tasks.append(asyncio.create_task(_hear(url, load.text, streams[-1])))
+        await asyncio.sleep(1.0 / load.rate)
     await asyncio.gather(*tasks)
     return streams
 
 
-async def _hear(url: str, stream: Stream) -> None:
+async def _ask_again(url: str, began_s: float, load: Load) -> list[Stream]:
+    streams: list[Stream] = []
+
+    async def client() -> None:
+        while (now_s := time.monotonic()) < began_s + load.for_s:
+            streams.append(stream := Stream(now_s - began_s))
+            await _hear(url, load.text, stream)
+            if stream.refused:
+                await asyncio.sleep(_RETRY_S)
+
+    await asyncio.gather(*(client() for _ in range(load.in_flight)))
+    return streams
+
+
+async def _hear(url: str, text: str, stream: Stream) -> None:
     asked_s = time.monotonic()
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            async for event in speak(url, whole(TEXT), SpeechOptions()):
+            async for event in speak(url, whole(text), SpeechOptions()):
                 match event:
                     case Started():
                         stream.account = PlaybackAccount(event.sample_rate)
@@ -153,6 +184,8 @@ def main() -> int:
     parser.add_argument("--hogs", type=int, default=16)
     parser.add_argument("--rate", type=float, default=1.0)
     parser.add_argument("--for-s", type=float, default=20.0)
+    parser.add_argument("--in-flight", type=int, default=0)
+    parser.add_argument("--sentences", type=int, default=1)
     parser.add_argument("--engine", choices=("torch", "fake"), default="torch")
     parser.add_argument("--tree", type=Path, help="another checkout to measure in place of this")
     options = parser.parse_args()
@@ -164,9 +197,8 @@ def main() -> int:
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join((path, here))}
         return subprocess.run(command, env=environ, cwd=options.tree, check=False).returncode
     with tempfile.TemporaryDirectory(prefix="hogs-") as folder:
-        streams = asyncio.run(
-            measure(options.engine, options.hogs, options.rate, options.for_s, Path(folder))
-        )
+        load = Load(options.rate, options.for_s, options.in_flight, options.sentences)
+        streams = asyncio.run(measure(options.engine, options.hogs, load, Path(folder)))
     found = figures(streams)
     print(json.dumps(vars(found)))
     return int(bool(found.with_gap or found.failed))

@@ -72,7 +72,14 @@ class Worker:
         self._leases = LeaseKeeper(bus, self.active, self._supersede, self._chores, tuning)
         self._endings = JobEndings(bus, stage, feeds, self._leases, self._chores, tuning)
         self._intake = Intake(
-            bus, stage, models, self._claims, self.active, self._begin, self._adopt_receipt
+            bus,
+            stage,
+            models,
+            self._claims,
+            self.active,
+            self._begin,
+            self._adopt_receipt,
+            self._refuse,
         )
 
     @property
@@ -195,6 +202,9 @@ class Worker:
         job.message = delivery
         job.lease.lease = job.lease.lease.at(delivery.receipt)
         self._chores.start(self._leases.write(job))
+
+    def _refuse(self, delivery: Delivery) -> None:
+        self._chores.start(self._endings.refuse(delivery))
 
     async def _run(self, job: Job, predecessor: Job | None, known: Lease | None) -> None:
         log = log_.bind(request_id=job.request_id, stage=self._stage.name, epoch=job.epoch)
