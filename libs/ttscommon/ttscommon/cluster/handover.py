@@ -27,6 +27,7 @@ class HandOver(msgspec.Struct, frozen=True):
     trace: dict[str, str] = {}
     shared: int = 0
     dead: tuple[str, ...] = ()
+    silences: int = 0
 
     def lease(self, stage: StageName) -> Lease:
         """What the dead worker's lease said of the job's past."""
@@ -41,6 +42,7 @@ class HandOver(msgspec.Struct, frozen=True):
             self.failures,
             shared=self.shared,
             dead=self.dead,
+            silences=self.silences,
         )
 
     def encode(self) -> bytes:

@@ -171,6 +171,7 @@ class HandingOn:
             job.trace,
             lease.shared,
             lease.dead,
+            lease.silences,
         )
 
     def _note_given(self, lease: Lease) -> None:
