@@ -150,8 +150,13 @@ async def _hear(url: str, text: str, stream: Stream) -> None:
 
 @contextmanager
 def eating(hogs: int) -> Iterator[None]:
-    """So many processes that compute until they are ended."""
-    running = [subprocess.Popen([sys.executable, "-c", _HOG]) for _ in range(hogs)]
+    """So many processes that compute until they are ended.
+
+    Each in a session of its own, as the services are: a kernel that groups processes by sessions
+    would else give all of them together as much as one service.
+    """
+    command = [sys.executable, "-c", _HOG]
+    running = [subprocess.Popen(command, start_new_session=True) for _ in range(hogs)]
     try:
         yield
     finally:
