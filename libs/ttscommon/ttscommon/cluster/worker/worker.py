@@ -20,6 +20,7 @@ from ttscommon.cluster.worker.intake import Intake
 from ttscommon.cluster.worker.isolation import Isolation, Sentence
 from ttscommon.cluster.worker.leasekeeper import LeaseKeeper
 from ttscommon.cluster.worker.tuning import DEFAULT_TUNING, WorkerTuning
+from ttscommon.cluster.worker.unheard import Unheard
 from ttscommon.process import tracing
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.tasks import Chores, stop, until
@@ -70,6 +71,7 @@ class Worker:
         self._reporter = Reporter(bus, stage, models, report)
         self._isolation = Isolation(bus, stage, tuning.isolation)
         self._leases = LeaseKeeper(bus, self.active, self._supersede, self._chores, tuning)
+        self._unheard = Unheard(bus, stage, self.active, tuning)
         self._endings = JobEndings(bus, stage, feeds, self._leases, self._chores, tuning)
         self._intake = Intake(
             bus,
@@ -124,7 +126,7 @@ class Worker:
         others = [
             asyncio.create_task(self._heartbeat(), name="heartbeat"),
             asyncio.create_task(self._leases.watch(), name="leases"),
-            asyncio.create_task(self._end_unheard(), name="listeners"),
+            asyncio.create_task(self._unheard.watch(), name="listeners"),
             asyncio.create_task(self._reporter.run(), name="reports"),
             asyncio.create_task(self._bus.link.failed(), name="link"),
         ]
@@ -164,18 +166,6 @@ class Worker:
         while True:
             await asyncio.sleep(self._tuning.heartbeat_s)
             await self._leases.renew()
-
-    async def _end_unheard(self) -> None:
-        """Cancel what nobody hears and nobody can resume; without a broker nobody can say so."""
-        while True:
-            await asyncio.sleep(self._tuning.listeners_s)
-            now_s = time.monotonic()
-            for job in list(self.active.values()):
-                if not self._bus.connected:
-                    job.listened_s = now_s
-                elif job.is_unheard(now_s) and not job.cancelled.is_set():
-                    log_.info("job.unheard", request_id=job.request_id, stage=self._stage.name)
-                    job.control(Cancel(job.request_id, "nobody listens"))
 
     # A job's life
 
