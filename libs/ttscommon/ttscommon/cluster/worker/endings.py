@@ -64,14 +64,15 @@ class JobEndings:
             return
         self.done(job)
 
-    async def refuse(self, delivery: Delivery) -> None:
-        """End the request of a job that no worker can read.
+    async def refuse(self, delivery: Delivery, voice: str) -> None:
+        """End the request of a job that no worker can read. `voice`: any that its model has, for
+        the next stage, which opens a stream before it reads the End.
 
         All that is known of it is what its subject names. A subject that names no request leaves
         nothing to write an End to: no gateway makes one, and no client waits for it.
         """
         try:
-            job = _unread(self._bus.worker_id, self._stage, delivery)
+            job = _unread(self._bus.worker_id, self._stage, delivery, voice)
         except MalformedMessage as error:
             log_.error("job.nameless", error=error.message)
             await delivery.discard()
@@ -131,10 +132,10 @@ class JobEndings:
             await asyncio.sleep(self._tuning.ack_pause_s)
 
 
-def _unread(worker_id: str, stage: Stage, delivery: Delivery) -> Job:
+def _unread(worker_id: str, stage: Stage, delivery: Delivery, voice: str) -> Job:
     """A job of which only the subject can be read; raises MalformedMessage where it names none."""
     model, request_id = delivery.named
-    request = decode(encode(SpeechRequest(request_id, model, voice="", text="")))
+    request = decode(encode(SpeechRequest(request_id, model, voice, text="")))
     assert isinstance(request, SpeechRequest)
     epoch = delivery.epoch(request)
     lease = Lease(worker_id, stage.name, request_id, epoch, delivery.receipt)

@@ -65,6 +65,7 @@ class Worker:
         self._stage = stage
         self._models = models
         self._handle = handle
+        self._report = report
         self._metrics = metrics
         self._chores = Chores()
         self._claims = Claims(slots, stage.parked_per_slot * slots)
@@ -194,7 +195,10 @@ class Worker:
         self._chores.start(self._leases.write(job))
 
     def _refuse(self, delivery: Delivery) -> None:
-        self._chores.start(self._endings.refuse(delivery))
+        model = delivery.named[0]
+        known = [each for each in self._report().models if each.name == model and each.voices]
+        voice = known[0].voices[0].id if known else ""
+        self._chores.start(self._endings.refuse(delivery, voice))
 
     async def _run(self, job: Job, predecessor: Job | None, known: Lease | None) -> None:
         log = log_.bind(request_id=job.request_id, stage=self._stage.name, epoch=job.epoch)
