@@ -61,7 +61,9 @@ class Stream:
 
 @dataclass
 class Figures:
-    """Of the streams that were asked for more than a second after the hogs began."""
+    """Of the streams that were asked for more than a second after the hogs began. `gaps`: when
+    those that had one were asked for, and how long the longest was.
+    """
 
     asked: int = 0
     refused: int = 0
@@ -72,6 +74,7 @@ class Figures:
     ttfp_most_s: float = 0.0
     load: float = 0.0
     reasons: dict[str, int] = field(default_factory=dict)
+    gaps: list[tuple[float, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,7 @@ def figures(streams: list[Stream]) -> Figures:
         ttfp_p50_s=round(heard[len(heard) // 2], 3) if heard else 0.0,
         ttfp_most_s=round(heard[-1], 3) if heard else 0.0,
         load=os.getloadavg()[0],
+        gaps=[(round(s.asked_s, 1), round(s.gap_s, 3)) for s in later if s.gap_s > _GAP_S],
         reasons=dict(Counter(" ".join(s.refused.split()[:4]) for s in later if s.refused)),
     )
 
