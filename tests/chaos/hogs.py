@@ -45,7 +45,9 @@ _GAP_S: Final = 0.001
 
 @dataclass
 class Stream:
-    """One request, as its client saw it. `asked_s`: from the moment at which the hogs began."""
+    """One request, as its client saw it. `asked_s`: from the moment at which the hogs began.
+    `gap_s`: its longest gap, `gap_at_s` into its speech.
+    """
 
     asked_s: float
     refused: str = ""
@@ -53,16 +55,22 @@ class Stream:
     ttfp_s: float = 0.0
     account: PlaybackAccount | None = field(default=None, repr=False)
 
-    @property
-    def gap_s(self) -> float:
-        """The longest silence of a listener that plays at once."""
-        return 0.0 if self.account is None else self.account.longest_underrun_s
+    gap_s: float = 0.0
+    gap_at_s: float = 0.0
+
+    def hear(self, samples: int, now_s: float) -> None:
+        """Samples came. The longest gap is that of a listener that plays at once."""
+        if self.account is not None:
+            at_s = self.account.duration_s
+            gap_s = self.account.feed(samples, now_s).underrun_s
+            if gap_s > self.gap_s:
+                self.gap_s, self.gap_at_s = gap_s, at_s
 
 
 @dataclass
 class Figures:
     """Of the streams that were asked for more than a second after the hogs began. `gaps`: when
-    those that had one were asked for, and how long the longest was.
+    those that had one were asked for, where in their speech it was, and how long.
     """
 
     asked: int = 0
@@ -74,7 +82,7 @@ class Figures:
     ttfp_most_s: float = 0.0
     load: float = 0.0
     reasons: dict[str, int] = field(default_factory=dict)
-    gaps: list[tuple[float, float]] = field(default_factory=list)
+    gaps: list[tuple[float, float, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,7 @@ async def _hear(url: str, text: str, stream: Stream) -> None:
                     case Audio(pcm) if pcm and stream.account is not None:
                         now_s = time.monotonic()
                         stream.ttfp_s = stream.ttfp_s or now_s - asked_s
-                        stream.account.feed(len(pcm) // 2, now_s)
+                        stream.hear(len(pcm) // 2, now_s)
                     case Finished(outcome) if outcome != "ok":
                         stream.failed = outcome
     except GatewayError as error:
@@ -182,7 +190,11 @@ def figures(streams: list[Stream]) -> Figures:
         ttfp_p50_s=round(heard[len(heard) // 2], 3) if heard else 0.0,
         ttfp_most_s=round(heard[-1], 3) if heard else 0.0,
         load=os.getloadavg()[0],
-        gaps=[(round(s.asked_s, 1), round(s.gap_s, 3)) for s in later if s.gap_s > _GAP_S],
+        gaps=[
+            (round(s.asked_s, 1), round(s.gap_at_s, 2), round(s.gap_s, 3))
+            for s in later
+            if s.gap_s > _GAP_S
+        ],
         reasons=dict(Counter(" ".join(s.refused.split()[:4]) for s in later if s.refused)),
     )
 
