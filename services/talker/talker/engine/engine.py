@@ -89,6 +89,11 @@ class Engine(Runtime[Stream, ChunkReady]):
     frame_seconds: float = 0.0  # nothing comes on top of a round
 
     @property
+    def slowed(self) -> float:
+        """How many times as long work takes just now as without other programs."""
+        return self._contention.factor
+
+    @property
     def kv_positions(self) -> tuple[int, int]:
         """Positions of the KV cache that are free, and all of them; zeros without a cache."""
         free, total = self._room.blocks
@@ -156,12 +161,15 @@ class Engine(Runtime[Stream, ChunkReady]):
         while len(self._in_flight) > (self._runner.depth if chosen else 0):
             gained = max(gained, 0) + self._collect()
         self._send_due()
+        self._gauges.room(len(self._slots), self._room.blocks)
+        if not chosen and gained < 0:
+            self._contention.idle(probe=not len(self._slots))
+            return False
         waited_s = self._contention.measure()
         if chosen or gained > 0:
             took_s = self._clock() - began
             self._pace.add(opened, max(gained, 0), max(0.0, took_s - waited_s))
-        self._gauges.room(len(self._slots), self._room.blocks)
-        return bool(chosen) or gained >= 0
+        return True
 
     def _plan(self, now: float) -> list[Stream]:
         """The streams that step now, each with its plan and with blocks for all of it."""

@@ -94,6 +94,11 @@ class Engine(Runtime[Stream, Piece]):
         return self._contention.factor * best
 
     @property
+    def slowed(self) -> float:
+        """How many times as long work takes just now as without other programs."""
+        return self._contention.factor
+
+    @property
     def kv_positions(self) -> tuple[int, int]:
         """A vocoder has no paged cache."""
         return 0, 0
@@ -145,6 +150,8 @@ class Engine(Runtime[Stream, Piece]):
             self._collect()
             collected = True
         self.metrics.active.labels(_STAGE).set(len(self._slots))
+        if not (launched or collected):
+            self._contention.idle(probe=not len(self._slots))
         return launched or collected
 
     def _schedule(self) -> list[tuple[Stream, Work]]:
