@@ -46,14 +46,17 @@ TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 GOLDENS := build/goldens
 OFFICIAL := tests/parity/reference
 
-.PHONY: serve test clients fuzz test-deploy check chaos soak fleet bench voice voice-eval voice-page goldens lock clean
+.PHONY: serve test test-slow clients fuzz test-deploy check chaos soak fleet bench voice voice-eval voice-page goldens lock clean
 
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
 
 test: $(VENV)/.training
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
-	  -m "not chaos and not gpu and not clients" $(ARGS)
+	  -m "not chaos and not gpu and not clients and not slow" $(ARGS)
+
+test-slow: $(VENV)/.training
+	$(BIN)/python -m pytest -m slow $(ARGS)
 
 test-deploy: $(VENV)/.training
 	ANTIPHON_TEST_DEPLOY=1 $(BIN)/python -m pytest tests/deploy $(ARGS)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from antiphon import bus, client, keys, sinks
-from antiphon import models as models_command
-from antiphon import say as say_command
+from antiphon import bus, doctor, keys, listen
 from antiphon import up as up_command
 from antiphon.environment import UnknownSetting, settings_in
 from antiphon.stack import StackConfig
@@ -29,15 +26,14 @@ app = typer.Typer(
     help="Streaming text-to-speech on this machine.",
     no_args_is_help=True,
     rich_markup_mode="rich",
-    pretty_exceptions_show_locals=False,
-    add_completion=False,
+    pretty_exceptions_enable=False,
 )
 
 _CPU_START_S = 120.0
 # Kernels are compiled and graphs recorded at the first start.
 _GPU_START_S = 400.0
-_URL = typer.Option("--url", envvar="ANTIPHON_URL", help="Where the gateway listens.")
-_DEFAULT_URL = "http://127.0.0.1:8000"
+_DEBUG: Final = "ANTIPHON_DEBUG"
+_EXIT_UNFORESEEN: Final = 70
 _ENGINES = ("talker", "vocoder")
 _STAGES = ("gateway", *_ENGINES, "null")
 
@@ -61,10 +57,25 @@ class LogLevel(StrEnum):
 
 app.add_typer(bus.app, name="bus")
 app.add_typer(keys.app, name="keys")
+app.command()(listen.say)
+app.command()(listen.voices)
+app.command()(listen.models)
+app.command()(doctor.doctor)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"antiphon {version('antiphon-cli')}")
+        raise typer.Exit
 
 
 @app.callback()
-def _root() -> None:
+def _root(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show it and leave."),
+    ] = False,
+) -> None:
     """Streaming text-to-speech on this machine."""
 
 
@@ -126,6 +137,7 @@ def up(
         raise typer.BadParameter("only --engine torch computes checkpoints", param_hint="--model")
     if pair and talkers != vocoders:
         raise typer.BadParameter("as many talkers as vocoders", param_hint="--pair")
+    _check_device(device)
     models, left_out = _checkpoints(model or [])
     try:
         environ = settings_in(os.environ)
@@ -154,6 +166,18 @@ def up(
     raise typer.Exit(up_command.run(config, Console(), raw=json_log))
 
 
+def _check_device(name: str) -> None:
+    if name == "cpu":
+        return
+    # Loading torch takes a second, which other commands need not wait for.
+    from ttscommon.engine.device.present import NoDevice, check_device
+
+    try:
+        check_device(name)
+    except NoDevice as error:
+        raise typer.BadParameter(str(error), param_hint="--device") from error
+
+
 def _checkpoints(given: list[str]) -> tuple[tuple[Checkpoint, ...], dict[str, str]]:
     """Those that can be read, and why the others cannot, by name."""
     try:
@@ -169,75 +193,6 @@ def _checkpoints(given: list[str]) -> tuple[tuple[Checkpoint, ...], dict[str, st
         except CheckpointError as error:
             left_out[name] = str(error)
     return tuple(found), left_out
-
-
-@app.command()
-def say(
-    text: Annotated[
-        str | None, typer.Argument(help="What to say; standard input, as it comes, if not given.")
-    ] = None,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", help="A WAV file, or - for raw s16le.")
-    ] = None,
-    voice: Annotated[str | None, typer.Option(help="See `antiphon voices`.")] = None,
-    model: Annotated[str, typer.Option(help="A model's name.")] = "default",
-    seed: Annotated[int | None, typer.Option(min=0, help="The same seed, the same sound.")] = None,
-    sample_rate: Annotated[
-        int | None, typer.Option(help="Hz; the voice's own if not given.")
-    ] = None,
-    play: Annotated[bool, typer.Option("--play", help="Play it even though -o is given.")] = False,
-    url: Annotated[str, _URL] = _DEFAULT_URL,
-) -> None:
-    """Speak a text and show how fast it came."""
-    console = Console(stderr=True)
-    if text is None and sys.stdin.isatty():
-        console.print("[dim]type, and end with Ctrl-D[/]")
-    source = say_command.from_stdin() if text in (None, "-") else say_command.whole(str(text))
-    options = client.SpeechOptions(model, voice, seed, sample_rate)
-    try:
-        asyncio.run(say_command.run(url, source, options, sinks.sinks(output, play), console))
-    except (client.GatewayError, sinks.NoPlayer, sinks.PlayerFailed, OSError) as error:
-        console.print(f"[bold red]antiphon say:[/] {error}", highlight=False)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
-
-
-@app.command()
-def voices(url: Annotated[str, _URL] = _DEFAULT_URL) -> None:
-    """List the voices that can speak now."""
-    console = Console()
-    try:
-        found = asyncio.run(client.voices(url))
-    except client.GatewayError as error:
-        console.print(f"[bold red]antiphon voices:[/] {error}", highlight=False)
-        raise typer.Exit(1) from error
-    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("voice", "name", "language"):
-        table.add_column(column, style="bold cyan" if column == "voice" else "")
-    for voice in found:
-        table.add_row(voice.id, voice.name, voice.language)
-    console.print(table)
-
-
-@app.command()
-def models(
-    known: Annotated[
-        bool, typer.Option("--known", help="List the families that are built in instead.")
-    ] = False,
-    url: Annotated[str, _URL] = _DEFAULT_URL,
-) -> None:
-    """List the models that are served now."""
-    console = Console()
-    if known:
-        console.print(models_command.table(models_command.KNOWN, models_command.known()))
-        return
-    try:
-        found = asyncio.run(client.models(url))
-    except client.GatewayError as error:
-        console.print(f"[bold red]antiphon models:[/] {error}", highlight=False)
-        raise typer.Exit(1) from error
-    console.print(models_command.table(models_command.SERVED, models_command.served(found)))
 
 
 @app.command()
@@ -295,5 +250,12 @@ def _stage_settings(assignments: list[str]) -> dict[str, dict[str, str]]:
 
 
 def main() -> None:
-    """Entry point of the console script."""
-    app()
+    """Entry point of the console script: what was not foreseen is a line, unless asked for more."""
+    try:
+        app()
+    except Exception as error:
+        if os.environ.get(_DEBUG):
+            raise
+        hint = f"{_DEBUG}=1 shows where"
+        typer.echo(f"antiphon: {type(error).__name__}: {error} ({hint})", err=True)
+        sys.exit(_EXIT_UNFORESEEN)

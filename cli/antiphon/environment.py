@@ -22,7 +22,7 @@ _KINDS: Final[Mapping[str, type[ServiceSettings]]] = MappingProxyType(
 )
 
 # What other commands read.
-_OTHERS: Final = frozenset({"URL", "API_KEY"})
+_OTHERS: Final = frozenset({"URL", "API_KEY", "DEBUG"})
 
 # What `antiphon up` decides itself, and how it is told.
 _DECIDED: Final = MappingProxyType(

@@ -9,7 +9,8 @@ import queue
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from rich.console import Console
@@ -17,8 +18,18 @@ from rich.live import Live
 from rich.text import Text
 
 from antiphon.account import ListenerAccount
-from antiphon.client import Audio, Event, Finished, SpeechOptions, Started, speak
-from antiphon.sinks import Sink
+from antiphon.client import (
+    Audio,
+    Event,
+    Finished,
+    SpeechOptions,
+    Started,
+    Word,
+    Words,
+    speak,
+)
+from antiphon.sinks import Sink, close_all
+from antiphon.texts import Requests
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _BAR_S: Final = 0.08
@@ -53,43 +64,72 @@ def _bar(pcm: bytes) -> str:
     return _BARS[int(np.clip(height, 0, 1) * (len(_BARS) - 1))]
 
 
+@dataclass
+class Heard:
+    """What came so far: the listener's account, the words, and what the server says of it."""
+
+    account: ListenerAccount
+    meter: Meter = field(default_factory=Meter)
+    words: list[Word] = field(default_factory=list)
+    started: Started | None = None
+    totals: dict[str, Any] = field(default_factory=dict)
+    before_s: float = 0.0
+
+    def take(self, event: Event) -> None:
+        match event:
+            case Started():
+                self._start(event)
+            case Audio(pcm):
+                assert self.started is not None
+                self.account.hear(pcm, time.monotonic())
+                self.meter.feed(pcm, self.started.sample_rate)
+            case Words(words):
+                self.words += [word.later(self.before_s) for word in words]
+            case Finished(_, totals):
+                self.totals = self.totals or totals
+
+    def _start(self, started: Started) -> None:
+        """The first of a text's requests counts; the words of others are timed from its start."""
+        self.before_s = self.account.audio_s
+        if self.started is None:
+            self.started = started
+            self.account.start(started.sample_rate)
+
+
 async def run(
     url: str,
     text: AsyncIterator[str],
     options: SpeechOptions,
     sinks: Sequence[Sink],
     console: Console,
-) -> ListenerAccount:
-    """Speak `text` into the sinks; raises GatewayError."""
-    account = ListenerAccount(time.monotonic())
-    meter = Meter()
-    sample_rate = 0
+    key: str | None = None,
+) -> Heard:
+    """Speak `text` into the sinks, however long it is; raises GatewayError."""
+    heard = Heard(ListenerAccount(time.monotonic()))
     outbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
     writing = asyncio.create_task(asyncio.to_thread(_drain, outbox, sinks))
-    started: Started | None = None
-    totals: dict[str, Any] = {}
     try:
         with Live(console=console, refresh_per_second=12, transient=True) as live:
-            async for event in speak(url, _timed(text, account), options):
-                outbox.put(event)
-                match event:
-                    case Started():
-                        started = event
-                        sample_rate = event.sample_rate
-                        account.start(sample_rate)
-                    case Audio(pcm):
-                        account.hear(pcm, time.monotonic())
-                        meter.feed(pcm, sample_rate)
-                        live.update(_progress(meter, account, console.width))
-                    case Finished():
-                        totals = event.totals
-                        break
-        stages = totals.get("stages", {})
-        console.print(_summary(meter, account, started, stages), highlight=False)
+            async for request in Requests(_timed(text, heard.account)):
+                async for event in speak(url, request, _like(options, heard.started), key):
+                    if not (isinstance(event, Started) and heard.started):
+                        outbox.put(event)
+                    heard.take(event)
+                    if isinstance(event, Audio):
+                        live.update(_progress(heard.meter, heard.account, console.width))
+        console.print(_summary(heard), highlight=False)
     finally:
         outbox.put(None)
         await writing
-    return account
+    return heard
+
+
+def _like(options: SpeechOptions, started: Started | None) -> SpeechOptions:
+    """The same speaker for all requests of a text."""
+    if started is None:
+        return options
+    seed = started.seed if options.seed is None else options.seed
+    return replace(options, seed=seed, voice=started.voice)
 
 
 def _drain(outbox: queue.SimpleQueue[Event | None], sinks: Sequence[Sink]) -> None:
@@ -102,8 +142,7 @@ def _drain(outbox: queue.SimpleQueue[Event | None], sinks: Sequence[Sink]) -> No
                 elif isinstance(event, Audio):
                     sink.write(event.pcm)
     finally:
-        for sink in sinks:
-            sink.close()
+        close_all(sinks)
 
 
 async def _timed(text: AsyncIterator[str], account: ListenerAccount) -> AsyncIterator[str]:
@@ -122,12 +161,12 @@ def _progress(meter: Meter, account: ListenerAccount, width: int) -> Text:
     )
 
 
-def _summary(
-    meter: Meter, account: ListenerAccount, started: Started | None, stages: dict[str, float]
-) -> Text:
+def _summary(heard: Heard) -> Text:
+    account, started = heard.account, heard.started
     playback, factor = account.playback, account.realtime_factor
     if started is None or playback is None or account.ttfp_s is None or factor is None:
         return Text("nothing was said", style="yellow")
+    stages: dict[str, float] = heard.totals.get("stages", {})
     facts = [
         ("first sound", _milliseconds(account.ttfp_s) + _of_which(stages)),
         ("audio", f"{account.audio_s:.2f} s"),
@@ -142,7 +181,7 @@ def _summary(
         style = "red" if name == "gaps" else "bold" if name == "first sound" else ""
         text.append(f"{value}   ", style=style)
     origin = f"voice {started.voice}, seed {started.seed}, request {started.request_id}"
-    return Text.assemble((f"{meter}\n", "cyan"), text, "\n", (origin, "dim"))
+    return Text.assemble((f"{heard.meter}\n", "cyan"), text, "\n", (origin, "dim"))
 
 
 def _of_which(stages: dict[str, float]) -> str:
@@ -159,12 +198,15 @@ def _milliseconds(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1e3:.0f} ms"
 
 
-async def whole(text: str) -> AsyncIterator[str]:
+Source: TypeAlias = AsyncIterator[str]
+
+
+async def whole(text: str) -> Source:
     """A text that is known already."""
     yield text
 
 
-async def from_stdin() -> AsyncIterator[str]:
+async def from_stdin() -> Source:
     """Standard input as it comes, so that `llm | antiphon say` speaks while the model writes."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while data := await asyncio.to_thread(os.read, sys.stdin.fileno(), _READ_BYTES):

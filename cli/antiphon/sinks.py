@@ -1,4 +1,4 @@
-"""Where speech goes: a WAV file, raw samples, a player, or several of them."""
+"""Where speech goes: a file, raw samples, a player, or several of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ import subprocess
 import sys
 import tempfile
 import wave
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
+
+import numpy as np
+import soundfile
+
+from gateway.audio.encoders import Encoder, encoder_for, ready
+from gateway.audio.formats import AudioFormat, Codec
+from gateway.audio.resample import Resampler, resampler
+from gateway.errors import Unsupported
 
 # Each reads mono s16le from its standard input; the first that is installed plays.
 _PLAYERS: Final[dict[str, tuple[str, ...]]] = {
@@ -22,6 +31,22 @@ _PLAYERS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "play": ("-q", "-t", "raw", "-e", "signed", "-b", "16", "-c", "1", "-r", "{rate}", "-"),
 }
+
+
+_WAV: Final = "wav"
+_FLAC: Final = "flac"
+_RAW: Final = ("pcm", "raw")
+_CODECS: Final[dict[str, Codec]] = {
+    "mp3": "mp3", "opus": "opus", "ogg": "opus", "aac": "aac",
+}  # fmt: skip
+FORMATS: Final = (_WAV, _FLAC, *_CODECS, *_RAW)
+
+# What ffplay says before it goes on in silence, and ends as if all were well.
+_NO_DEVICE: Final = ("audio open failed", "No such audio device", "Could not open audio")
+
+
+class UnknownFormat(Exception):
+    """A file's name or --format says something that is not written here."""
 
 
 class NoPlayer(Exception):
@@ -71,11 +96,63 @@ class WavFile:
             self._file.close()
 
 
+class FlacFile:
+    """A FLAC file; its header carries the exact length once it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: soundfile.SoundFile | None = None
+
+    def open(self, sample_rate: int) -> None:
+        self._file = soundfile.SoundFile(self._path, "w", sample_rate, 1, "PCM_16", format="FLAC")
+
+    def write(self, pcm: bytes) -> None:
+        assert self._file is not None
+        self._file.write(np.frombuffer(pcm, "<i2"))
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class EncodedFile:
+    """A file of another codec, encoded as it comes."""
+
+    def __init__(self, path: Path, wanted: AudioFormat) -> None:
+        self._path, self._format = path, wanted
+        self._file: BinaryIO | None = None
+        self._encoder: Encoder
+        self._resampler: Resampler
+
+    def open(self, sample_rate: int) -> None:
+        rate = self._format.rate_for(sample_rate)
+        self._resampler = resampler(sample_rate, rate)
+        self._encoder = encoder_for(self._format, rate)
+        self._file = self._path.open("wb")
+
+    def write(self, pcm: bytes) -> None:
+        assert self._file is not None
+        samples = self._resampler.feed(np.frombuffer(pcm, "<i2"))
+        if len(samples):
+            self._file.write(self._encoder.feed(samples))
+
+    def close(self) -> None:
+        if self._file is None:
+            return
+        with self._file:
+            rest = self._resampler.flush()
+            if len(rest):
+                self._file.write(self._encoder.feed(rest))
+            self._file.write(self._encoder.finish())
+
+
 class RawOutput:
     """Raw samples to a binary stream, as they come."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, *, owned: bool = False) -> None:
+        """owned: whether it is closed at the end."""
         self._stream = stream
+        self._owned = owned
 
     def open(self, sample_rate: int) -> None:
         pass
@@ -85,25 +162,31 @@ class RawOutput:
         self._stream.flush()
 
     def close(self) -> None:
-        pass
+        if self._owned:
+            self._stream.close()
+
+
+def player_name() -> str:
+    """Of the first that is installed; raises NoPlayer."""
+    found = next((name for name in _PLAYERS if shutil.which(name)), None)
+    if found is None:
+        raise NoPlayer
+    return found
 
 
 class Player:
     """A player program; `close` waits until it has played to the end."""
 
     def __init__(self) -> None:
-        self._name = next((name for name in _PLAYERS if shutil.which(name)), None)
-        if self._name is None:
-            raise NoPlayer
+        self.name = player_name()
         self._process: subprocess.Popen[bytes] | None = None
         # A file, because nobody would empty a pipe before the end.
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
 
     def open(self, sample_rate: int) -> None:
-        assert self._name is not None
-        arguments = [part.format(rate=sample_rate) for part in _PLAYERS[self._name]]
+        arguments = [part.format(rate=sample_rate) for part in _PLAYERS[self.name]]
         self._process = subprocess.Popen(
-            [self._name, *arguments], stdin=subprocess.PIPE, stderr=self._complaints
+            [self.name, *arguments], stdin=subprocess.PIPE, stderr=self._complaints
         )
 
     def write(self, pcm: bytes) -> None:
@@ -121,19 +204,52 @@ class Player:
             assert self._process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
-            if self._process.wait() != 0:
-                self._complaints.seek(0)
-                lines = self._complaints.read().decode(errors="replace").splitlines()
-                raise PlayerFailed(f"{self._name} could not play: {''.join(lines[-1:])}")
+            status = self._process.wait()
+            self._complaints.seek(0)
+            lines = self._complaints.read().decode(errors="replace").splitlines()
+            if status != 0 or any(sign in line for line in lines for sign in _NO_DEVICE):
+                raise PlayerFailed(f"{self.name} could not play: {''.join(lines[-1:])}")
 
 
-def sinks(output: str | None, play: bool) -> list[Sink]:
-    """`-` is raw on stdout, anything else a WAV; without an output it plays; raises NoPlayer."""
+def sinks(output: str | None, play: bool, format_: str | None = None) -> list[Sink]:
+    """`-` is raw on stdout, anything else a file; without an output it plays.
+
+    format_: one of FORMATS, by the file's name if not given. Raises NoPlayer, UnknownFormat.
+    """
     chosen: list[Sink] = []
     if output == "-":
         chosen.append(RawOutput(sys.stdout.buffer))
     elif output is not None:
-        chosen.append(WavFile(Path(output)))
+        chosen.append(_file(Path(output), format_))
     if play or output is None:
         chosen.append(Player())
     return chosen
+
+
+def close_all(opened: Sequence[Sink]) -> None:
+    """Each of them, whatever becomes of the others; raises what the last one that failed did."""
+    with contextlib.ExitStack() as stack:
+        for sink in opened:
+            stack.callback(sink.close)
+
+
+def _file(path: Path, format_: str | None) -> Sink:
+    name = (format_ or path.suffix.removeprefix(".") or _WAV).lower()
+    if name == _WAV:
+        return WavFile(path)
+    if name == _FLAC:
+        return FlacFile(path)
+    if name in _RAW:
+        return RawOutput(path.open("wb"), owned=True)
+    if name not in _CODECS:
+        raise UnknownFormat(f"{name!r} is no format that is written here: {', '.join(FORMATS)}")
+    require(name)
+    return EncodedFile(path, AudioFormat(_CODECS[name]))
+
+
+def require(name: str) -> None:
+    """Raises UnknownFormat for a codec that is not installed here."""
+    try:
+        ready(AudioFormat(_CODECS[name]))
+    except Unsupported as error:
+        raise UnknownFormat(error.message) from error

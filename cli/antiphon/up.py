@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import time
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from rich.console import Console
@@ -16,11 +17,17 @@ from structlog.typing import WrappedLogger
 from antiphon.stack import LocalStack, StackConfig, StackFailed
 from antiphon.stack.broker import BrokerMissing
 from antiphon.stack.child import Child
+from antiphon.stack.local import address
 from antiphon.stack.logview import LogView
+from ttscommon.process.settings import PREFIX
 
 _EXIT_OK = 0
 _EXIT_FAILED = 1
 _LOOK_S = 0.2
+_KEYS: Final = f"{PREFIX}KEYS_FILE"
+_EVERYWHERE: Final = ("0.0.0.0", "::")
+# An address for documentation (RFC 5737).
+_ELSEWHERE: Final = "192.0.2.1"
 
 
 def run(config: StackConfig, console: Console, *, raw: bool) -> int:
@@ -98,12 +105,13 @@ def left_out(models: Mapping[str, str]) -> list[str]:
 
 
 def _banner(stack: LocalStack) -> str:
-    speech = f"{stack.url}/v1/audio/speech"
-    body = """-H content-type:application/json -d '{"input": "Hello, world."}'"""
-    rows = [
-        ("listen", f"[bold cyan]{stack.url}[/]"),
+    key = _KEYS in stack.config.environ.get("gateway", {})
+    rows = [("listen", " ".join(f"[bold cyan]{url}[/]" for url in _addresses(stack)))]
+    if key:
+        rows.append(("key", "[dim]one of your keys file:[/] export ANTIPHON_API_KEY=..."))
+    rows += [
         ("speak", f'antiphon say --url {stack.url} "Hello, world."'),
-        ("curl", f"curl -s {speech} {body} -o hello.mp3"),
+        ("curl", _curl(stack.url, key=key)),
         ("stop", f"Ctrl-C [dim]or kill {os.getpid()}[/]"),
     ]
     processes = [
@@ -113,6 +121,31 @@ def _banner(stack: LocalStack) -> str:
     ]
     lines = [f"  [dim]{name:<10}[/] {text}" for name, text in (*rows, ("", ""), *processes)]
     return "\n".join(["", "  [bold]Antiphon is up[/]", "", *lines, ""])
+
+
+def _curl(url: str, *, key: bool) -> str:
+    """A command that speaks, for a person to copy."""
+    credentials = ' -H "authorization: Bearer $ANTIPHON_API_KEY"' if key else ""
+    body = """-H content-type:application/json -d '{"input": "Hello, world."}'"""
+    return f"curl -s {url}/v1/audio/speech{credentials} {body} -o hello.mp3"
+
+
+def _addresses(stack: LocalStack) -> list[str]:
+    """From this machine and, where it listens on all addresses, from others."""
+    host, port = stack.config.host, stack.children["gateway"].ports["http"]
+    if host not in _EVERYWHERE:
+        return [stack.url]
+    return [stack.url, *(address(found, port) for found in _own_addresses())]
+
+
+def _own_addresses() -> list[str]:
+    """The address that packets to the world would leave from; none without a network."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((_ELSEWHERE, 9))  # sends nothing
+        except OSError:
+            return []
+        return [probe.getsockname()[0]]
 
 
 def _ports(child: Child) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.stack import LocalStack, StackConfig
 from ttscommon.bus import Bus
-from ttscommon.bus.credit import CREDIT_BYTES
+from ttscommon.bus.logs.credit import CREDIT_BYTES
 from ttscommon.wire.messages import End
 from ttscommon.wire.subjects import AUDIO, CODES, Log
 

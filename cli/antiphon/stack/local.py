@@ -39,6 +39,8 @@ _NULL_STAGES: Final = "antiphon_bench.null_stages"
 
 _PINNED: Final = {"http": "PORT", "admin": "ADMIN_PORT", "wyoming": "WYOMING_PORT"}
 
+_LOOPBACK: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
 # One process of an engine uses one core; more threads would only make the streams of one
 # process slower whenever another process wants the same core.
 _ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -157,8 +159,8 @@ class LocalStack:
 
     @property
     def url(self) -> str:
-        """Where the gateway listens, e.g. http://127.0.0.1:8000."""
-        return f"http://{self.config.host}:{self.children['gateway'].ports['http']}"
+        """Where the gateway is found from this machine, e.g. http://127.0.0.1:8000."""
+        return address(self.config.host, self.children["gateway"].ports["http"])
 
     async def __aenter__(self) -> Self:
         try:
@@ -392,6 +394,12 @@ class LocalStack:
         await asyncio.gather(*(child.stop(self.config.grace_s) for child in needless))
 
 
+def address(host: str, port: int) -> str:
+    """An address that opens: nothing can be reached at the one that stands for all."""
+    host = _LOOPBACK.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def _is_broker(name: str) -> bool:
     return name.split("-")[0] == "broker"
 
@@ -425,7 +433,9 @@ def _require_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise StackFailed(f"cannot listen on {host}:{port}: {error.strerror}") from error
+            hint = "choose another with --port, or 0 for a free one"
+            reason = f"cannot listen on {host}:{port}: {error.strerror}; {hint}"
+            raise StackFailed(reason) from error
 
 
 def _free_ports(count: int) -> tuple[int, ...]:

@@ -14,74 +14,106 @@ SECRET_CHARS: Final = 32
 
 
 class GatewaySettings(ServiceSettings):
-    """Read from ANTIPHON_...; see ServiceSettings for what every service has.
-
-    A request whose first sound would take longer than `ttfp_target_s`, or that would take the
-    engines over `utilisation` of their speed, is refused at once; `admission` "off" predicts
-    nothing and knows only `max_streams`. `keys_file`: see gateway.admission.keys; without one
-    everybody may speak. `aliases_file`: see gateway.requests.aliases. `cors_origins`: web pages
-    that may call this gateway, "*" for all. `allowed_hosts`: names that clients may call it by;
-    where it listens on loopback alone, those of this machine unless others are given.
-    `any_content_type`: JSON that says it is something else is read too, which any web page can
-    send. `trusted_proxies`: addresses or networks whose `X-Forwarded-For` is believed.
-    `wyoming_port`: where Home Assistant finds a voice; nothing listens there unless it is set, and
-    where keys are needed not without `wyoming_tenant`, the name in the keys file that its clients
-    speak as, who bring no keys. `max_contexts`: open at once on one socket. `max_recording_bytes`:
-    of a message on a socket that brings a recording. `head_timeout_s`: for a request's head.
-    `body_timeout_s`: for its body, and a second more for every 16 KiB.
-    `resume_secret` (or `resume_secret_file`, which holds it) makes the tokens with which lost
-    clients come back: the same for all gateways; `previous_resume_secret` is accepted too, while it
-    is replaced. `keep_logs_s`: how long the logs of a request stay at the broker that has ended and
-    that no client can resume. A text that is sent piece by piece may pause for `input_timeout_s`,
-    take `max_text_s` in all, and come no more slowly than `least_characters_per_minute`; a key may
-    have the latter two of its own.
-    """
+    """Read from ANTIPHON_...; see ServiceSettings for what every service has."""
 
     host: str = "127.0.0.1"
+    """Address that the gateway listens on; 0.0.0.0 for every one."""
     port: int = Field(default=8000, ge=0, le=65535)
+    """Its port; 0 takes a free one."""
     default_model: str = "vesper"
+    """Model of a request that names none."""
 
     max_text_chars: int = Field(default=10_000, ge=1, le=20_000)
+    """Longest text of one request, in characters."""
     max_body_bytes: int = Field(default=4 << 20, ge=1024)
+    """Largest body of an HTTP request; recordings that are uploaded have a limit of their own."""
     max_message_bytes: int = Field(default=256 << 10, ge=1024, le=1 << 20)
+    """Largest text message on a socket that brings no recording."""
     max_voices: int = Field(default=100, ge=0)
+    """Voices made of recordings that a key may keep."""
     max_queued_requests: int = Field(default=16, ge=1)
+    """Requests that may wait on one socket behind the one that is spoken."""
     max_streams: int = Field(default=1000, ge=1)
+    """Streams that one gateway speaks at once; above it requests are refused (429)."""
     max_recording_bytes: int = Field(default=4 << 20, ge=1024, le=16 << 20)
+    """Largest message on a socket that brings a recording."""
     max_connections: int = Field(default=4096, ge=1)
+    """Connections that the gateway holds at once."""
     max_sockets_per_key: int = Field(default=1000, ge=1)
+    """Sockets of one key at one gateway."""
     max_connections_per_address: int = Field(default=500, ge=1)
+    """Connections of one client address."""
 
     head_timeout_s: float = Field(default=10.0, gt=0)
+    """How long the head of a request may take."""
     body_timeout_s: float = Field(default=30.0, gt=0)
+    """How long its body may take, and a second more for every 16 KiB."""
 
     admission: Literal["predict", "off"] = "predict"
+    """`predict` refuses at once what would come too late; `off` knows only `max_streams`."""
     ttfp_target_s: float = Field(default=0.5, gt=0)
+    """A request whose first packet would take longer is refused at once (429)."""
     utilisation: float = Field(default=0.85, gt=0, le=1)
+    """Share of the engines' speed that accepted streams may need together."""
     keys_file: Path | None = None
+    """The keys of clients and their limits; without it any client may speak. It is read again when
+    it changes.
+    """
     aliases_file: Path | None = None
+    """Names of models and voices that stand for others."""
     cors_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    """Web pages that may call this gateway, separated by commas; `*` for all."""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Names that clients may call it by, separated by commas; where it listens on loopback alone,
+    those of this machine unless others are given.
+    """
     any_content_type: bool = False
+    """JSON that says it is something else is read too, which any web page can send."""
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses or networks whose `X-Forwarded-For` is believed, separated by commas."""
     wyoming_port: int | None = Field(default=None, ge=0, le=65535)
+    """Port for Home Assistant's Wyoming protocol; nothing listens there unless it is set."""
     wyoming_tenant: str | None = None
+    """The name in the keys file that Wyoming's clients, which bring no keys, speak as; needed where
+    keys are.
+    """
     max_contexts: int = Field(default=16, ge=1, le=1000)
+    """Contexts that may be open at once on one socket."""
     resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)
+    """Makes the tokens with which lost clients come back, the same for all gateways and at least 32
+    characters; a random one by default.
+    """
     resume_secret_file: Path | None = None
+    """A file that holds it."""
     previous_resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)
+    """The one before, accepted too while it is replaced."""
 
     first_audio_timeout_s: float = Field(default=15.0, gt=0)
+    """A request without sound by then ends with `timeout`, or with `overloaded` (429) if no worker
+    had a slot for it.
+    """
     stall_timeout_s: float = Field(default=30.0, gt=0)
+    """A request that falls silent for so long ends with `timeout`."""
     input_timeout_s: float = Field(default=60.0, gt=0)
+    """A request whose text pauses for so long ends with `input_timeout`."""
     max_text_s: float = Field(default=900.0, gt=0)
+    """The same for a text that is not complete so long after it began; a key's own: `text_seconds`.
+    """
     least_characters_per_minute: float = Field(default=12.0, ge=0)
+    """A text that came more slowly, on average since it began and counted after its first
+    `input_timeout_s`, ends with `input_too_slow`; 0 allows any rate. A key's own has the same name.
+    """
     idle_timeout_s: float = Field(default=300.0, gt=0)
+    """A socket without a request is closed after so long."""
     keep_logs_s: float = Field(default=30.0, ge=1)
+    """How long the logs of a request stay at the broker that has ended and cannot be resumed."""
     coalesce_s: float = Field(default=0.002, ge=0, le=0.1)
+    """How long a request waits for the end of its text: one that comes in one go is cheaper."""
 
     send_buffer_bytes: int = Field(default=1 << 20, ge=4096)
+    """Bytes that may wait in the gateway for one client; when they do, its engines wait."""
     slow_client_timeout_s: float = Field(default=30.0, gt=0)
+    """A client that takes nothing for so long while something waits for it is disconnected."""
 
     @field_validator("resume_secret", "previous_resume_secret", "wyoming_tenant", mode="before")
     @classmethod

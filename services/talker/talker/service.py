@@ -8,11 +8,13 @@ from talker.engine.engine import Engine
 from talker.engine.stream import Event
 from talker.loading import build_engine
 from talker.settings import TalkerSettings
-from talker.talk_job import TalkJob, TextTiming
+from talker.talk_job import TalkJob
+from talker.text_feed import TextTiming
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker import Handler, Job
 from ttscommon.engine.events import EventRouter
 from ttscommon.engine.stage import run_stage
+from ttscommon.engine.stage_job import ending
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import End
@@ -45,7 +47,7 @@ class Talker:
         writer = await self._bus.writer(
             subjects.CODES, request.request_id, job.epoch, tenant=request.tenant
         )
-        try:
+        async with ending(job, writer):
             if writer.ended:  # its writer may have died before it queued the vocoders' job
                 await self._bus.submit(subjects.VOCODER, request)
             elif sum(chunk.end - chunk.start for chunk in writer.restored) < writer.position:
@@ -53,10 +55,6 @@ class Talker:
             else:
                 talking = TalkJob(self._bus, self._engine, self._router, job, writer, self._timing)
                 await talking.run()
-            job.spoken()
-            await writer.close()
-        finally:
-            await writer.release()
 
 
 def _beginning_gone(request_id: str, position: int) -> End:

@@ -11,26 +11,36 @@ from ttscommon.process.settings import StageSettings
 
 
 class TalkerSettings(StageSettings):
-    """Read from ANTIPHON_... variables; see StageSettings.
-
-    Chunk sizes are the model's own unless given. `text_timeout_s`: text of a request that stays
-    away for so long is taken to be complete. `late_text`: whether a model that is told text a token
-    a step waits for text that is late, or goes on without it when the listener would run dry.
-    `drafts`: whether steps may try several frames where a model has guesses and it pays.
-    `draft_tries`, `draft_cents`: which guesses are taken for draws, see Leniency. Then every step
-    tries several frames, and all talkers of a model must be told the same.
-    `kv_blocks`, `kv_bytes`: the KV cache in blocks of 16 positions or, which counts first, bytes;
-    by default most of a device's free memory, and 1,024 blocks on a CPU.
-    """
+    """Read from ANTIPHON_... variables; see StageSettings."""
 
     kv_blocks: int | None = Field(default=None, ge=64)
+    """Blocks of 16 positions in the KV cache; by default 1,024 on a CPU."""
     kv_bytes: int | None = Field(default=None, ge=1 << 20)
+    """The same in bytes, which counts first; by default most of a device's free memory."""
     batch_positions: int = Field(default=512, ge=16)
+    """Positions of prompts and frames that one engine step may compute."""
     policy: PolicyName = "online"
+    """Who goes first in a step: `online` serves deadlines, `offline` fills steps, `first_come` and
+    `round_robin` are there to be compared with.
+    """
     initial_codec_chunk_frames: int | None = Field(default=None, ge=1, le=100)
+    """Frames of a stream's first chunk; the model's own by default."""
     codec_chunk_frames: int | None = Field(default=None, ge=1, le=500)
+    """Frames of its later chunks; the model's own by default."""
     drafts: bool = True
+    """Steps may try several frames where the model has guesses and it pays; the frames stay the
+    same.
+    """
     draft_tries: int = Field(default=1, ge=1, le=8)
+    """How often the model may draw a frame to meet a guess. Other than 1 it gives more frames a
+    step, and other frames; all talkers of a model must be told the same.
+    """
     draft_cents: float = Field(default=0.0, ge=0.0, le=400.0)
+    """How far the pitch of a guess may be from that of a draw, in cents, with the same effect."""
     late_text: Literal["wait", "pad"] = "wait"
+    """What a model that is told text a token a step does when text is late: `wait` for it, or `pad`
+    and go on when the listener would run dry.
+    """
     text_timeout_s: float = Field(default=120.0, gt=0.0)
+
+    """Text that stays away for so long is taken to be complete, as where a gateway died."""

@@ -10,6 +10,7 @@ from ttscommon.bus import AudioWriter, Bus
 from ttscommon.cluster.worker import Handler, Job
 from ttscommon.engine.events import EventRouter
 from ttscommon.engine.stage import run_stage
+from ttscommon.engine.stage_job import ending
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects
@@ -102,7 +103,7 @@ class Vocoder:
         writer = await self._bus.audio_writer(
             job.request_id, job.epoch, fresh=fresh, tenant=request.tenant
         )
-        try:
+        async with ending(job, writer):
             start = Position(job.request_id, 0) if fresh else writer.listener
             if start is None and request.remake:
                 start = await self._whoever_asked(writer)
@@ -111,10 +112,6 @@ class Vocoder:
                     self._bus, self._engine, self._router, job, writer, self._codes_timeout_s
                 )
                 await vocoding.run(start)
-            job.spoken()
-            await writer.close()
-        finally:
-            await writer.release()
 
     async def _whoever_asked(self, writer: AudioWriter) -> Position | None:
         """Whom something is made again for; a busy gateway may take a while to say so."""

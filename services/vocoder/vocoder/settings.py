@@ -10,22 +10,26 @@ from vocoder.engine.scheduler import Limits
 
 
 class VocoderSettings(StageSettings):
-    """Read from ANTIPHON_... variables; see StageSettings.
-
-    `batch_frames` bounds streams x longest piece of a step, `piece_frames` one stream's part.
-    `decode_chunk_frames` and `decode_left_context_frames`: a codec that can be windowed builds its
-    state anew at so many frames, from so many before; otherwise it carries its exact state.
-    `codes_timeout_s`: a request whose codes stay away for so long is given up.
-    """
+    """Read from ANTIPHON_... variables; see StageSettings."""
 
     slots: int = Field(default=64, ge=1, le=8192)
+    """Streams that this vocoder holds at once."""
     batch_streams: int = Field(default=16, ge=1, le=4096)
+    """Streams of one engine step."""
     batch_frames: int = Field(default=32, ge=1, le=65536)
+    """Streams of a step times the longest piece of it, at most."""
     piece_frames: int = Field(default=16, ge=1, le=4096)
+    """Frames of one stream in a step, at most."""
     startup_share: float = Field(default=0.5, gt=0.0, le=1.0)
+    """Share of a step that is kept for streams without sound yet, where there are some."""
     decode_chunk_frames: int | None = Field(default=None, ge=1, le=4096)
+    """Decode in windows of so many frames, for codecs that can; by default the exact state is
+    carried.
+    """
     decode_left_context_frames: int = Field(default=25, ge=0, le=4096)
+    """Frames before a window that its state is built from."""
     codes_timeout_s: float = Field(default=600.0, gt=0.0)
+    """A request whose codes stay away for so long is given up."""
 
     @property
     def windows(self) -> tuple[int, int] | None:

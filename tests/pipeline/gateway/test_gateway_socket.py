@@ -35,6 +35,19 @@ async def test_a_request_typed_at_once(stand: Any, talk: Any) -> None:
     assert stand.stage.jobs[0].request.text_final
 
 
+async def test_speed_changes_the_length_and_the_times_of_words(stand: Any, talk: Any) -> None:
+    heard = []
+    for speed in (1.0, 2.0):
+        async with stand.session(seed=4, speed=speed) as socket:
+            await talk.send(socket, "input.text", text=TEXT * 4)
+            await talk.send(socket, "input.done")
+            heard.append(await talk.until(socket, "audio.done"))
+    plain, fast = (messages[-1]["samples"] for messages in heard)
+    assert fast == pytest.approx(plain / 2, abs=2)
+    ends = [m["words"][-1]["end_s"] for messages in heard for m in messages if "end_s" in str(m)]
+    assert ends[-1] == pytest.approx(ends[0] / 2, abs=0.001)
+
+
 async def test_words_arrive_one_by_one_and_are_spoken_meanwhile(stand: Any, talk: Any) -> None:
     async with stand.session(seed=0) as socket:
         await talk.send(socket, "input.text", text="The tide ")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from antiphon import app as app_module
 from antiphon import up
 from antiphon.app import app
 from antiphon.stack import StackConfig
@@ -134,3 +135,43 @@ def test_lists_without_a_stack_say_how_to_start_one(command: str) -> None:
     result = runner.invoke(app, [command, "--url", "http://127.0.0.1:1"])
     assert result.exit_code == 1
     assert "antiphon up" in result.output
+
+
+def test_the_version_is_shown() -> None:
+    result = runner.invoke(app, ["--version"])
+    assert (result.exit_code, result.output.split()[0]) == (0, "antiphon")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["say", "Hi.", "-o", "a.doc"], "no format that is written here"),
+        (["say", "Hi.", "-o", "-", "--url", "ftp://a"], "no address of a gateway"),
+        (["say", "-f", "/no/such/file", "-o", "-"], "No such file"),
+        (["voices", "--url", "http://127.0.0.1:1"], "no server answers at http://127.0.0.1:1"),
+        (["models", "--url", "http://a:b"], "no address of a gateway"),
+    ],
+)
+def test_what_cannot_be_done_is_a_line_and_no_traceback(arguments: list[str], told: str) -> None:
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 1
+    assert told in result.output
+    assert "Traceback" not in result.output
+
+
+def test_what_was_not_foreseen_is_a_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("the moon")
+
+    monkeypatch.setattr(app_module, "app", broken)
+    with pytest.raises(SystemExit) as left:
+        app_module.main()
+    assert left.value.code == 70
+    assert (
+        "antiphon: RuntimeError: the moon (ANTIPHON_DEBUG=1 shows where)" in capsys.readouterr().err
+    )
+    monkeypatch.setenv("ANTIPHON_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="the moon"):
+        app_module.main()

@@ -10,8 +10,19 @@ from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
 
-from antiphon.client import Audio, Finished, GatewayError, SpeechOptions, Started, speak, voices
+from antiphon.client import (
+    Audio,
+    Finished,
+    GatewayError,
+    SpeechOptions,
+    Started,
+    Word,
+    Words,
+    speak,
+    voices,
+)
 from antiphon.say import from_stdin, whole
 
 START = {
@@ -182,3 +193,46 @@ async def test_standard_input_is_decoded_across_reads(monkeypatch: pytest.Monkey
         " lait",
         "\N{REPLACEMENT CHARACTER}",
     ]
+
+
+async def test_words_are_timed_from_the_first_sample_and_told_once() -> None:
+    """The connection breaks, and what was being typed goes on as a second request."""
+    seconds = [{"word": "tide", "start_s": 0.0, "end_s": 0.5}]
+
+    def words(*told: dict[str, Any]) -> str:
+        return json.dumps({"type": "audio.words", "words": told})
+
+    async def handler(socket: ServerConnection) -> None:
+        await received_until_done(socket)
+        await socket.send(json.dumps(START))
+        await socket.send(words({"word": "The", "start_s": 0.0, "end_s": 0.25}))
+        await socket.send(bytes(2 * 16_000))
+        await socket.send(words({"word": "The", "start_s": 0.0, "end_s": 0.25}))
+        await socket.send(json.dumps({**START, "request_id": "r2"}))
+        await socket.send(words(*seconds))
+        await socket.send(json.dumps(DONE))
+
+    async with server(handler) as url:
+        events = [event async for event in speak(url, whole("The tide"), SpeechOptions())]
+    told = [event.words for event in events if isinstance(event, Words)]
+    assert told == [(Word("The", 0.0, 0.25),), (Word("tide", 1.0, 1.5),)]
+
+
+async def test_a_key_is_brought_and_a_refusal_is_in_the_gateways_words() -> None:
+    refusal = {"error": {"message": "this key is not known", "code": "invalid_api_key"}}
+
+    def check(connection: ServerConnection, request: Request) -> Response | None:
+        if request.headers.get("authorization") == "Bearer right":
+            return None
+        return connection.respond(401, json.dumps(refusal))
+
+    async def handler(socket: ServerConnection) -> None:
+        await received_until_done(socket)
+        await socket.send(json.dumps(DONE))
+
+    async with server(handler, process_request=check) as url:
+        assert [e async for e in speak(url, whole("Hi."), SpeechOptions(), "right")]
+        with pytest.raises(GatewayError, match="this key is not known") as refused:
+            async for _ in speak(url, whole("Hi."), SpeechOptions(), "wrong"):
+                pass
+    assert refused.value.code == "invalid_api_key"

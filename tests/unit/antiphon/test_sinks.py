@@ -6,11 +6,26 @@ import io
 import wave
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
 
-from antiphon.sinks import NoPlayer, Player, PlayerFailed, RawOutput, WavFile, sinks
+from antiphon.sinks import (
+    EncodedFile,
+    FlacFile,
+    NoPlayer,
+    Player,
+    PlayerFailed,
+    RawOutput,
+    UnknownFormat,
+    WavFile,
+    close_all,
+    sinks,
+)
 
 PCM = bytes(range(256)) * 4
+MAGIC = [("mp3", b"\xff"), ("opus", b"OggS"), ("flac", b"fLaC"), ("wav", b"RIFF")]
+TONE = (8000 * np.sin(np.arange(2400) * 0.1)).astype("<i2").tobytes()
 
 
 def test_a_wav_carries_its_exact_length(tmp_path: Path) -> None:
@@ -87,3 +102,68 @@ def test_the_output_chooses_the_sinks(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [type(sink) for sink in sinks(str(tmp_path / "a.wav"), play=False)] == [WavFile]
     with pytest.raises(NoPlayer, match=r"-o out\.wav"):
         sinks(None, play=False)
+
+
+@pytest.mark.parametrize(("name", "magic"), MAGIC)
+def test_a_file_is_what_its_name_says(tmp_path: Path, name: str, magic: bytes) -> None:
+    path = tmp_path / f"a.{name}"
+    (sink,) = sinks(str(path), play=False)
+    sink.open(24_000)
+    for _ in range(10):
+        sink.write(TONE)
+    sink.close()
+    assert path.read_bytes().startswith(magic)
+    samples, rate = soundfile.read(path)
+    assert rate in (24_000, 48_000)
+    assert len(samples) / rate == pytest.approx(1.0, abs=0.11)
+    assert np.abs(samples).max() > 0.1
+
+
+def test_a_rate_that_a_codec_does_not_know_is_changed(tmp_path: Path) -> None:
+    (sink,) = sinks(str(tmp_path / "a.opus"), play=False)
+    sink.open(44_100)
+    sink.write(np.zeros(44_100, "<i2").tobytes())
+    sink.close()
+    samples, rate = soundfile.read(tmp_path / "a.opus")
+    assert rate == 48_000
+    assert len(samples) == pytest.approx(48_000, abs=1000)
+
+
+def test_the_format_may_be_said_apart_from_the_name(tmp_path: Path) -> None:
+    assert type(sinks(str(tmp_path / "a"), play=False)[0]) is WavFile
+    assert type(sinks(str(tmp_path / "a.bin"), play=False, format_="flac")[0]) is FlacFile
+    assert type(sinks(str(tmp_path / "a.ogg"), play=False)[0]) is EncodedFile
+
+
+def test_an_unknown_ending_names_those_that_are_known(tmp_path: Path) -> None:
+    with pytest.raises(UnknownFormat, match=r"'doc' is no format.*wav, flac, mp3"):
+        sinks(str(tmp_path / "a.doc"), play=False)
+
+
+def test_every_sink_is_closed_although_one_fails(tmp_path: Path) -> None:
+    class Broken(RawOutput):
+        def close(self) -> None:
+            raise PlayerFailed("broken")
+
+    written = WavFile(tmp_path / "a.wav")
+    written.open(16_000)
+    written.write(PCM)
+    with pytest.raises(PlayerFailed, match="broken"):
+        close_all([written, Broken(io.BytesIO())])
+    with wave.open(str(tmp_path / "a.wav")) as file:
+        assert file.getnframes() == len(PCM) // 2
+
+
+def test_a_player_that_finds_no_device_failed_although_it_says_it_did_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "ffplay"
+    script.write_text("#!/bin/sh\ncat > /dev/null\necho 'x: audio open failed' >&2\n")
+    script.chmod(0o755)
+    for name in ("sh", "cat"):
+        (tmp_path / name).symlink_to(f"/bin/{name}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    sink = Player()
+    sink.open(16_000)
+    with pytest.raises(PlayerFailed, match="ffplay could not play: x: audio open failed"):
+        sink.close()

@@ -10,7 +10,7 @@ import pytest
 from talker.engine.engine import Engine
 from talker.models.fake import Curve, FakeModel, Manner
 from talker.service import Talker
-from talker.talk_job import TextTiming
+from talker.text_feed import TextTiming
 from tests.unit.talker.test_service import SENTENCE, connect, hear, job, spoken
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.worker.claims import Claims, Slot

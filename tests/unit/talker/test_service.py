@@ -20,7 +20,7 @@ from talker.models.fake import (
     fake_frame,
 )
 from talker.service import Talker
-from talker.talk_job import TextTiming
+from talker.text_feed import TextTiming
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.runtime import Stopped

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.late import Late
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
-from ttscommon.engine.device.late import Late
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import concatenate, rows

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from talker.models.qwen3_tts.synthetic import write_checkpoint
+from tests.late import Late
 from tests.unit.vocoder.test_codecs import voice_folder
 from ttscommon.engine.device import device as devices
-from ttscommon.engine.device.late import Late
 from vocoder.codecs.device_codec import DeviceCodec
 from vocoder.service import load_codec
 from vocoder.settings import VocoderSettings

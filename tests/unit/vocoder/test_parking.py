@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from tests.unit.vocoder.test_service import chunk, codes, hear, job, offline, write_codes
 from ttscommon.bus import AudioWriter, Bus
-from ttscommon.bus.credit import CREDIT_BYTES
-from ttscommon.bus.takeover import WriterTuning
+from ttscommon.bus.logs.credit import CREDIT_BYTES
+from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.cluster.worker import Job
 from ttscommon.wire.messages import AudioChunk, Cancel, End
 from ttscommon.wire.subjects import AUDIO, CODES
-from vocoder import vocode_job
+from vocoder import decoding, vocode_job
 from vocoder.engine.engine import Engine
 from vocoder.service import Vocoder
 
@@ -61,7 +61,7 @@ LONG = 3 * CREDIT_BYTES // 2 // 640
 
 @pytest.fixture
 def parking(monkeypatch: pytest.MonkeyPatch) -> ParkingPlace:
-    monkeypatch.setattr(vocode_job, "PARK_S", 0.05)
+    monkeypatch.setattr(decoding, "PARK_S", 0.05)
     return ParkingPlace()
 
 

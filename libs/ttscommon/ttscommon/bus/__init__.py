@@ -3,19 +3,19 @@
 NATS stays inside this package: what leaves it are our own messages, entries and errors.
 """
 
-from ttscommon.bus.audioreader import AudioReader
-from ttscommon.bus.audiowriter import AudioWriter
 from ttscommon.bus.buckets import Entry
 from ttscommon.bus.bus import Bus
 from ttscommon.bus.deliveries import Delivery, JobFeed
 from ttscommon.bus.disconnects import DisconnectWatch
 from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.logs.audio_reader import AudioReader
+from ttscommon.bus.logs.audio_writer import AudioWriter
+from ttscommon.bus.logs.reader import LogReader
+from ttscommon.bus.logs.writer import LogWriter
 from ttscommon.bus.queue import Backlog, QueuedJob
-from ttscommon.bus.reader import LogReader
 from ttscommon.bus.storewatch import StoreWatch
 from ttscommon.bus.trimmer import TRIMMED, Extent
 from ttscommon.bus.unprepared import BusUnprepared
-from ttscommon.bus.writer import LogWriter
 
 __all__ = [
     "TRIMMED",

@@ -7,17 +7,17 @@ from typing import Any
 
 import structlog
 
-from ttscommon.bus.audioreader import AudioReader
-from ttscommon.bus.audiowriter import AudioWriter
 from ttscommon.bus.buckets import Buckets
 from ttscommon.bus.link import Link
-from ttscommon.bus.logstore import LogStore
+from ttscommon.bus.logs.audio_reader import AudioReader
+from ttscommon.bus.logs.audio_writer import AudioWriter
+from ttscommon.bus.logs.logstore import LogStore
+from ttscommon.bus.logs.reader import LogReader
+from ttscommon.bus.logs.writer import LogWriter
 from ttscommon.bus.objects import Objects
 from ttscommon.bus.queue import JobQueue
-from ttscommon.bus.reader import LogReader
 from ttscommon.bus.setup import Setup
 from ttscommon.bus.trimmer import Trimmer
-from ttscommon.bus.writer import LogWriter
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable

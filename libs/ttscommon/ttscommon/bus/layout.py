@@ -16,7 +16,7 @@ from nats.js.api import (
 )
 
 from ttscommon.wire import subjects
-from ttscommon.wire.subjects import ACK_WAIT_S, LOGS, STAGES, Log, Stage
+from ttscommon.wire.subjects import ACK_WAIT_S, LOGS, STAGES, TALKER, VOCODER, Log, Stage
 
 # Raised whenever an older service could not work with what a newer one expects here.
 SCHEMA: Final = "5"
@@ -30,7 +30,7 @@ LOG_MESSAGES_PER_REQUEST: Final = 4096
 # refused.
 JOBS_PER_SLOT: Final = 2
 # A talker's job carries the text. Only talkers read it.
-_JOB_BYTES: Final = {"talker": 32 << 10, "vocoder": 4 << 10}
+_JOB_BYTES: Final = {TALKER.name: 32 << 10, VOCODER.name: 4 << 10}
 _LEAST_QUEUE_BYTES: Final = 4 << 20
 # The workers of a stage are one group, in which the least loaded is served first.
 WORKERS: Final = "workers"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
@@ -16,11 +15,12 @@ from nats.js import JetStreamContext
 
 from ttscommon.bus.client import BusClient
 from ttscommon.bus.credentials import credentials
-from ttscommon.bus.faults import Unreachable, is_refusal, reason
+from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.hangs import HangTuning
 from ttscommon.bus.lean import Hearer, InTurn
 from ttscommon.bus.permissions import inbox_prefix
 from ttscommon.bus.storestate import StoreState
+from ttscommon.bus.trouble import Trouble
 from ttscommon.process.settings import BusSettings
 from ttscommon.wire.errors import BusRefused, BusUnavailable, MalformedMessage, NoResponders
 from ttscommon.wire.messages import Message, decode, encode
@@ -84,7 +84,7 @@ class Link:
         self.store = StoreState()
         self._tuning = tuning
         self._hooks: list[Hook] = []
-        self._trouble = _Trouble(tuning)
+        self._trouble = Trouble(tuning.refused_s, tuning.complain_s)
         self._connecting = True
         self._closing = False
 
@@ -114,7 +114,7 @@ class Link:
             inbox_prefix=self._inbox,
             **credentials(self.settings),
             error_cb=self._on_error,
-            disconnected_cb=_on_disconnect,
+            disconnected_cb=self._on_disconnect,
             reconnected_cb=self._on_reconnect,
             closed_cb=self._on_closed,
         )
@@ -225,6 +225,10 @@ class Link:
             self.client.abort()  # else closing waits until the broker has taken what is buffered
         await self.client.close()
 
+    async def _on_disconnect(self) -> None:
+        if not self._closing:
+            log_.warning("bus.disconnected")
+
     async def _on_reconnect(self) -> None:
         log_.info("bus.reconnected")
         self._trouble.over()
@@ -246,43 +250,6 @@ class Link:
     async def _on_closed(self) -> None:
         if not self._closing:
             self._trouble.give_up("the connection has ended for good")
-
-
-class _Trouble:
-    """What keeps a connection from being made: told at intervals, and to an end if it is final."""
-
-    def __init__(self, tuning: LinkTuning) -> None:
-        self.final = asyncio.Event()
-        self.last = ""
-        self._tuning = tuning
-        self._refused_s: float | None = None
-        self._told_s = 0.0
-
-    def saw(self, error: BaseException) -> None:
-        """Give up when the credentials have been refused for too long."""
-        now = time.monotonic()
-        self.last = reason(error)
-        refused = is_refusal(error)
-        if now - self._told_s >= self._tuning.complain_s:
-            self._told_s = now
-            if refused:
-                log_.error("bus.refused", error=self.last)
-            else:
-                log_.warning("bus.unreachable", error=self.last)
-        if not refused:
-            return
-        self._refused_s = now if self._refused_s is None else self._refused_s
-        if now - self._refused_s >= self._tuning.refused_s:
-            self.give_up(f"the broker refuses the credentials: {self.last}")
-
-    def over(self) -> None:
-        """There is a connection."""
-        self._refused_s, self._told_s = None, 0.0
-
-    def give_up(self, why: str) -> None:
-        self.last = why
-        log_.error("bus.failed", error=why)
-        self.final.set()
 
 
 async def dial(
@@ -307,7 +274,3 @@ async def dial(
         await client.hang_up()
         raise
     client.watch(tuning.hangs)
-
-
-async def _on_disconnect() -> None:
-    log_.warning("bus.disconnected")

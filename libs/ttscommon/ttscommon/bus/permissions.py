@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from ttscommon.bus.layout import kept_streams
 from ttscommon.wire.subjects import (
@@ -32,10 +32,11 @@ from ttscommon.wire.subjects import (
     VOICES,
     Log,
     Stage,
+    StageName,
 )
 
-Role = Literal["gateway", "talker", "vocoder", "setup", "backup", "system"]
-ROLES: Final[tuple[Role, ...]] = ("gateway", "talker", "vocoder", "setup", "backup")
+Role: TypeAlias = StageName | Literal["gateway", "setup", "backup", "system"]
+ROLES: Final[tuple[Role, ...]] = ("gateway", TALKER.name, VOCODER.name, "setup", "backup")
 
 # What was derived of recordings, by talkers and for all replicas.
 _DERIVED: Final = (DERIVED, PASSING_DERIVED)
@@ -114,7 +115,7 @@ def _rights(role: Role, names: _Names, models: Sequence[str]) -> tuple[list[str]
         return _setup(names), []
     if role == "backup":
         return _backup(names), []
-    return _worker(names, TALKER if role == "talker" else VOCODER, models)
+    return _worker(names, TALKER if role == TALKER.name else VOCODER, models)
 
 
 def _gateway(names: _Names) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 import structlog
@@ -19,9 +19,7 @@ import structlog
 from ttscommon.bus import Bus, Entry
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, Fenced, MalformedMessage
-from ttscommon.wire.subjects import LEASES
-
-StageName = Literal["talker", "vocoder"]
+from ttscommon.wire.subjects import LEASES, StageName
 
 # Another writer of a job's leases is a successor or the reaper; neither writes often. The replica
 # that answers a read may be behind by a moment.

@@ -44,40 +44,62 @@ class SettingsError(Exception):
 class BusSettings(BaseModel):
     """How to reach the broker, and as whom.
 
-    `prefix` is the deployment's own: names and subjects on the broker carry it. `replicas`,
-    `max_log_bytes` and `slots` (streams that a stage's workers hold at once, at most) say how
-    `antiphon bus` makes the streams; a service that has them refuses to work with others.
-
     A service says who it is by `user` and `password`, by an nkey seed or by a credentials file.
     Files are read for each connection, so that a secret may be rotated in place. The `system_...`
     ones are of the broker's system account, for gateways, which watch disconnects. TLS is used when
-    an address begins with `tls://` or an authority (`tls_ca`) is given, and then insisted on;
-    `tls_cert` and `tls_key` are this client's own.
+    an address begins with `tls://` or an authority (`tls_ca`) is given, and then insisted on.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     prefix: str = Field(default="antiphon", pattern=r"^[A-Za-z0-9_-]{1,32}$")
+    """The deployment's own: names and subjects on the broker carry it."""
     urls: Annotated[tuple[str, ...], NoDecode] = Field(
         default=("nats://127.0.0.1:4222",), min_length=1
     )
+    """Addresses of the brokers, separated by commas; `tls://` ones are encrypted."""
     user: str | None = None
+    """Who this service is at the broker."""
     password: str | None = Field(default=None, repr=False)
+    """The user's password."""
     password_file: Path | None = None
+    """A file that holds it."""
     nkey_file: Path | None = None
+    """An nkey seed, in place of user and password."""
     creds_file: Path | None = None
+    """A credentials file, in place of both."""
     system_user: str | None = None
+    """The same of the broker's system account, for gateways: with it they see disconnects at once.
+    """
     system_password: str | None = Field(default=None, repr=False)
+    """Its password."""
     system_password_file: Path | None = None
+    """A file that holds it."""
     system_creds_file: Path | None = None
+    """A credentials file in place of both."""
     tls_ca: Path | None = None
+    """The authority that signed the brokers' certificates."""
     tls_cert: Path | None = None
+    """This client's own certificate."""
     tls_key: Path | None = None
+    """Its key."""
     tls_hostname: str | None = None
+    """The name that the brokers' certificates carry, if not that of their addresses."""
     replicas: int | None = Field(default=None, ge=1, le=5)
+    """What `antiphon bus` makes: copies of every log, job and lease; 3 with three brokers. As it
+    is, or 1; a service that has it refuses to work with others.
+    """
     max_log_bytes: int | None = Field(default=None, ge=1 << 20)
+    """What `antiphon bus` makes: storage for each of the three logs, which keep about 1 kB of a
+    second of sound. As it is, or 2 GiB.
+    """
     slots: int | None = Field(default=None, ge=1, le=1_000_000)
+    """What `antiphon bus` makes: streams that the workers of a stage hold at once, at most. A queue
+    takes six times as many jobs, of which four may wait aside, and refuses more (429). As it is, or
+    4,096; the chart counts replicas and slots itself.
+    """
     publish_timeout_s: float = Field(default=1.0, gt=0, le=30)
+    """When a commit is tried again."""
 
     @property
     def tls(self) -> bool:
@@ -113,16 +135,16 @@ class BusSettings(BaseModel):
 
 
 class TracingSettings(BaseModel):
-    """Where traces go: `endpoint` takes OTLP over HTTP, e.g. http://otel-collector:4318.
+    """Where traces go, and which."""
 
-    `sample_ratio` of the requests that come without a trace are traced; a client that sends
-    `traceparent` decides for itself.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     endpoint: str | None = Field(default=None, pattern=r"^https?://")
+    """Takes OTLP over HTTP, e.g. http://otel-collector:4318; nothing is traced without it."""
     sample_ratio: float = Field(default=0.1, ge=0, le=1)
+    """Share of the requests without a trace that get one; a client that sends `traceparent` decides
+    for itself.
+    """
 
     @field_validator("endpoint", mode="before")
     @classmethod
@@ -138,15 +160,25 @@ class ServiceSettings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter=NESTED, frozen=True, extra="forbid"
+        env_prefix=PREFIX,
+        env_nested_delimiter=NESTED,
+        frozen=True,
+        extra="forbid",
+        use_attribute_docstrings=True,
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least level that is logged."""
     log_format: Literal["json", "console"] = "json"
+    """`json`, a line each, or `console` for people."""
     admin_host: str = "127.0.0.1"
+    """Address of `/livez`, `/readyz` and `/metrics`."""
     admin_port: int = Field(default=0, ge=0, le=65535)
+    """Their port; 0 takes a free one."""
     drain_s: float = Field(default=30.0, ge=0, le=3600)
+    """From SIGTERM to the end; give the container at least so much grace."""
     port_file: Path | None = None
+    """A file that the ports are written to once they are known."""
     bus: BusSettings = BusSettings()
     tracing: TracingSettings = TracingSettings()
 
@@ -173,21 +205,28 @@ class ServiceSettings(BaseSettings):
 
 
 class StageSettings(ServiceSettings):
-    """What talkers and vocoders share: what they serve, and how much of it at once.
-
-    `voice_dir`: a voice folder, or a published checkpoint by folder or hub name. `also`: further
-    models that this process serves as well; a vocoder does so for checkpoints that share a codec.
-    """
+    """What talkers and vocoders share: what they serve, and how much of it at once."""
 
     engine: Literal["torch", "fake"] = "torch"
+    """`fake` serves measured times and no model, for tests of fleets."""
     model: ModelName = "vesper"
+    """Name of the model that is served."""
     also: Annotated[tuple[ModelName, ...], NoDecode] = ()
+    """Further models that this process serves as well, separated by commas; a vocoder does so for
+    checkpoints that share a codec.
+    """
     voice_dir: Path = Path("voices/vesper")
+    """A voice folder, or a published checkpoint by folder or hub name."""
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
+    """`cpu`, `cuda` or `cuda:N`."""
     slots: int = Field(default=32, ge=1, le=8192)
+    """Streams that this talker holds at once."""
     batch_streams: int = Field(default=32, ge=1, le=4096)
+    """Streams of one engine step."""
     fake_curve: Path | None = None
+    """Measured times that the fake engine takes."""
     threads: int = Field(default=1, ge=1, le=64)
+    """Threads of torch."""
 
     @field_validator("also", mode="before")
     @classmethod

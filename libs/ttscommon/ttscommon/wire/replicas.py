@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.subjects import StageName
 
 
 class Voice(msgspec.Struct, frozen=True):
@@ -46,7 +45,7 @@ class Replica(msgspec.Struct, frozen=True):
     """
 
     worker_id: str
-    stage: Literal["talker", "vocoder"]
+    stage: StageName
     models: tuple[Model, ...]
     slots: int
     free: int

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from ttscommon.wire.errors import BadRequest
 
 ACK_WAIT_S: Final = 30.0
+
+StageName: TypeAlias = Literal["talker", "vocoder"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Stage:
     slot. They stay in the queue, and all of them may want to go on at once.
     """
 
-    name: Literal["talker", "vocoder"]
+    name: StageName
     queue: str
     stream: str
     writes: Log

@@ -7,7 +7,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import structlog
 
@@ -20,6 +20,7 @@ from ttscommon.bus import Bus, Entry, Incoming
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
 from ttscommon.wire.replicas import Model, Replica, Voice
+from ttscommon.wire.subjects import STAGES, StageName
 
 _ANY_LANGUAGE: Final = "mul"
 
@@ -29,7 +30,6 @@ log_ = structlog.get_logger(__name__)
 Naming: TypeAlias = Callable[[str, str], tuple[str, str]]
 
 Answer = TypeVar("Answer")
-StageName = Literal["talker", "vocoder"]
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,7 @@ class Snapshot:
         return self._served() >= other._served()
 
     def _served(self) -> set[tuple[StageName, str]]:
-        stages: tuple[StageName, ...] = ("talker", "vocoder")
-        return {(s, model.name) for s in stages for r in self._serving(s) for model in r.models}
+        return {(s, model.name) for s in STAGES for r in self._serving(s) for model in r.models}
 
     def loading(self, stage: StageName) -> set[str]:
         """Models that replicas of `stage` have not finished loading."""

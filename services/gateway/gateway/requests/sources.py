@@ -16,7 +16,7 @@ from gateway.requests.incremental import IncrementalText
 from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
-from ttscommon.bus.logstore import Stored
+from ttscommon.bus.logs.logstore import Stored
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece
 from ttscommon.wire.pieces import Mark

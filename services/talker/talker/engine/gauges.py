@@ -8,8 +8,9 @@ from typing import Final, get_args
 from talker.family.streams import Plan
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
+from ttscommon.wire.subjects import TALKER
 
-STAGE: Final = "talker"
+STAGE: Final = TALKER.name
 _KINDS: Final = {True: "step", False: "prompt"}
 
 

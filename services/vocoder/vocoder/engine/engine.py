@@ -16,11 +16,12 @@ from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.subjects import VOCODER
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.engine.scheduler import Limits, schedule
 from vocoder.engine.stream import Event, Piece, Resume, Stream
 
-_STAGE: Final = "vocoder"
+_STAGE: Final = VOCODER.name
 _LATELY: Final = 64
 _FROM_THE_START: Final = Resume()
 

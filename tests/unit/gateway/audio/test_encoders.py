@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,14 @@ import pytest
 import soundfile
 
 from gateway.audio import AudioFormat, encoder_for
-from gateway.audio.encoders.aac import adts
+from gateway.audio.encoders.aac import REQUIREMENT, adts
 from gateway.audio.encoders.flac import GrowingFile
 from gateway.audio.encoders.ogg import OggStream, checksum
 from gateway.audio.encoders.raw import ALAW, MULAW
 from gateway.audio.formats import Codec
 from gateway.errors import Unsupported
 
+ROOT = Path(__file__).resolve().parents[4]
 RATE = 24_000
 PACKED: tuple[Codec, ...] = ("mp3", "opus", "aac", "flac")
 BARE: tuple[Codec, ...] = ("pcm_s16le", "pcm_f32le", "mulaw", "alaw")
@@ -139,7 +142,9 @@ def test_without_pyav_aac_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(Unsupported) as caught:
         encoder_for(AudioFormat("aac"), RATE)
     assert caught.value.param == "response_format"
-    assert "antiphon-gateway[aac]" in caught.value.message
+    assert f"pip install '{REQUIREMENT}'" in caught.value.message
+    project = tomllib.loads((ROOT / "services/gateway/pyproject.toml").read_text("utf-8"))
+    assert project["project"]["optional-dependencies"]["aac"] == [REQUIREMENT]
 
 
 def test_a_growing_file_forgets_what_is_written_over_taken_bytes() -> None:

@@ -13,7 +13,7 @@ from gateway.requests.incremental import IncrementalText
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
-from ttscommon.bus.logstore import Stored
+from ttscommon.bus.logs.logstore import Stored
 from ttscommon.wire.messages import End, LogRecord, Position
 from ttscommon.wire.replicas import Model, Voice
 from ttscommon.wire.subjects import AUDIO, CODES, Log

@@ -7,8 +7,8 @@ import pytest
 
 from talker.engine.engine import Engine
 from talker.synthesis import synthesise
+from tests.late import Late
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
-from ttscommon.engine.device.late import Late
 from ttscommon.engine.kernels.choice import Version, only
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays
@@ -18,7 +18,7 @@ pytest.importorskip("triton")
 
 
 def spoken(version: Version) -> Arrays:
-    """Few frames, few shapes: the interpreter takes seconds for each."""
+    """Few frames, few shapes: the interpreter takes many seconds for each."""
     family = tiny()
     family.compute_on(Late())
     sampling = Sampling(top_k=20, max_new_tokens=3)
@@ -30,6 +30,7 @@ def spoken(version: Version) -> Arrays:
     return found.arrays
 
 
+@pytest.mark.slow
 def test_a_stream_says_the_same_by_kernels_and_by_their_twins() -> None:
     fused, plain = spoken("triton"), spoken("torch")
     assert len(plain["codes"]) == 2

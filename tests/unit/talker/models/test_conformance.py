@@ -29,11 +29,11 @@ from talker.models.fake import Curve, FakeModel, Manner
 from talker.models.orpheus.family import Orpheus
 from talker.runners.model import TalkerModel
 from talker.runners.torch_runner import TorchRunner
+from tests.late import Late
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
-from ttscommon.engine.device.late import Late
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import AntiphonError, NothingToSay

@@ -21,10 +21,10 @@ from talker.models.vesper.frame import FrameChoice
 from talker.runners.computation import Attend, Out, Prompts, Rows, State
 from talker.runners.device_cache import DeviceCache
 from talker.runners.device_runner import DeviceRunner
+from tests.late import Late
 from tests.unit.talker.models.tiny_vesper import tiny
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.device.device import Device, Host
-from ttscommon.engine.device.late import Late
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 
 from talker.runners.resident import ResidentState
+from tests.late import Late
 from ttscommon.engine.device.device import Device, Host
-from ttscommon.engine.device.late import Late
 from ttscommon.engine.device.transfer import Buffers
 from ttscommon.wire.fields import Field
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from ttscommon.bus.disconnects import DisconnectWatch
 from ttscommon.bus.link import Link, LinkTuning
@@ -94,6 +95,13 @@ async def test_a_connection_that_we_close_has_not_failed(broker: Any) -> None:
     await link.close()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(link.failed(), 0.1)
+
+
+async def test_a_connection_that_we_close_is_no_trouble(broker: Any) -> None:
+    link = await Link.connect(broker.bus, "worker")
+    with capture_logs() as logs:
+        await link.close()
+    assert logs == []
 
 
 async def test_a_wrong_system_password_is_told_and_holds_nothing_up(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ttscommon.cluster.handover import HandOver
+from ttscommon.cluster.handover import lease_of
 from ttscommon.cluster.leases import Lease
 from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.handover import FULL, TAKEN, HandOver
 from ttscommon.wire.messages import SpeechRequest
 
 OFFER = HandOver(
@@ -27,11 +28,15 @@ def test_a_job_that_is_handed_over_arrives_as_it_was() -> None:
 
 def test_the_lease_it_brings_knows_the_jobs_past_and_has_no_holder() -> None:
     expected = Lease("", "talker", "r", 5, "$JS.ACK.jobs", deaths=1, bounces=2, failures=4)
-    assert OFFER.lease("talker") == expected
-    assert not OFFER.lease("talker").held
+    assert lease_of(OFFER, "talker") == expected
+    assert not lease_of(OFFER, "talker").held
 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x80", OFFER.encode()[:-1], b'{"epoch":1}'])
 def test_what_is_no_handover_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         HandOver.decode(data)
+
+
+def test_a_worker_answers_in_one_letter() -> None:
+    assert (TAKEN, FULL) == (b"+", b"-")

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from tests.late import Late
 from tests.unit.vocoder import tiny_vesper
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as tiny_qwen3
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.device.device import Device, Host
-from ttscommon.engine.device.late import Late
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.slots import NoSlot
 from ttscommon.process.metrics import Metrics

@@ -18,7 +18,7 @@ from typing import Final
 import structlog
 
 from ttscommon.bus import Bus, QueuedJob
-from ttscommon.cluster.handover import TAKEN, HandOver
+from ttscommon.cluster.handover import lease_of
 from ttscommon.cluster.leases import HeldLease, JobLeases, Lease, forget, leases_of_worker
 from ttscommon.cluster.reaper.census import holds
 from ttscommon.cluster.reaper.roster import Roster
@@ -26,6 +26,7 @@ from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import handed_over, message_of
 from ttscommon.wire.errors import BusUnavailable, Fenced, NoResponders
+from ttscommon.wire.handover import TAKEN, HandOver
 from ttscommon.wire.subjects import STAGES
 
 # Jobs that one read may ask for.
@@ -160,7 +161,7 @@ class HandingOn:
                 offer = self._offer(lease, job)
                 if await self._taken(worker_id, offer, lease):
                     log_.info("job.handed_over", request_id=lease.request_id, worker=worker_id)
-                    self._note_given(offer.lease(lease.stage).held_by(worker_id))
+                    self._note_given(lease_of(offer, lease.stage).held_by(worker_id))
                     return True
         except BusUnavailable as error:
             log_.debug("handover.impossible", request_id=lease.request_id, error=error.message)

@@ -11,6 +11,9 @@ import numpy as np
 from gateway.audio.resample import Pcm
 from gateway.errors import Unsupported
 
+# The extra `aac`, in words that pip understands wherever this was installed from.
+REQUIREMENT: Final = "av>=18.1,<19"
+
 _FRAME_SAMPLES: Final = 1024
 _DEFAULT_BIT_RATE: Final = 64_000
 _RATES_HZ: Final = (
@@ -72,7 +75,7 @@ def require_av() -> Any:
         import av
     except ImportError:
         raise Unsupported(
-            "aac is not installed here: pip install 'antiphon-gateway[aac]'",
+            f"aac is not installed at this server; its operator can: pip install '{REQUIREMENT}'",
             param="response_format",
         ) from None
     return av

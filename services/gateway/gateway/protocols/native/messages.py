@@ -16,6 +16,7 @@ from gateway.protocols.fields import (
     RequestId,
     SampleRate,
     Seed,
+    Speed,
     StrictMessage,
     Token,
     WishFields,
@@ -35,6 +36,7 @@ class SessionConfig(StrictMessage, WishFields):
     voice: Name = DEFAULT
     seed: Seed | None = None
     sample_rate: SampleRate | None = None
+    speed: Speed = 1.0
     response_format: str = "pcm"
     resumable: bool = False
 

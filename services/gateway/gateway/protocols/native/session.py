@@ -113,6 +113,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             sample_rate=config.sample_rate,
             seed=config.seed,
             resumable=config.resumable,
+            speed=config.speed,
             wishes=config.wishes,
             lenient=False,
         )

@@ -17,9 +17,9 @@ from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.models.qwen3_tts.stream import Qwen3Stream
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
+from tests.late import Late
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from ttscommon.engine.device.device import Device, Host
-from ttscommon.engine.device.late import Late
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Array, rows

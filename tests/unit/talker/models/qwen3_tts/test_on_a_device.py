@@ -16,9 +16,9 @@ from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.runners.computation import Prompts, Rows
 from talker.runners.device_cache import DeviceCache
 from talker.synthesis import synthesise
+from tests.late import Late
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from ttscommon.engine.device.device import Device
-from ttscommon.engine.device.late import Late
 from ttscommon.engine.kernels.choice import only
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, Field

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from ttscommon.bus import Bus
-from ttscommon.cluster.handover import FULL, TAKEN, HandOver
 from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.reaper.deaths import after_death
 from ttscommon.cluster.reaper.handing import HandingOn
@@ -18,6 +17,7 @@ from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import handed_over
 from ttscommon.wire.errors import BusUnavailable, NoResponders
+from ttscommon.wire.handover import FULL, TAKEN, HandOver
 from ttscommon.wire.holding import Holding
 from ttscommon.wire.messages import CodecChunk, Tensor
 from ttscommon.wire.subjects import CODES, LEASES

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from ttscommon.bus import Bus, Delivery
-from ttscommon.cluster.handover import HandOver
 from ttscommon.cluster.leases import JobLeases, Lease
 from ttscommon.cluster.worker import Job, Worker, WorkerTuning
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire import subjects
+from ttscommon.wire.handover import HandOver
 from ttscommon.wire.messages import End, SpeechRequest
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import VOCODER, Stage

@@ -14,10 +14,10 @@ from tests.unit.ttscommon.cluster.worker.scene import (
     until,
     working,
 )
-from ttscommon.cluster.handover import FULL, TAKEN
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import epoch_of, handed_over
 from ttscommon.wire.errors import BusUnavailable
+from ttscommon.wire.handover import FULL, TAKEN
 from ttscommon.wire.subjects import VOCODER
 
 

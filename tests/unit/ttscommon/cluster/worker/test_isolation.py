@@ -23,10 +23,10 @@ from tests.unit.ttscommon.cluster.worker.scene import (
     working,
 )
 from ttscommon.bus import Bus
-from ttscommon.cluster.handover import TAKEN, HandOver
 from ttscommon.cluster.leases import Lease
 from ttscommon.cluster.worker import IsolationTuning, Job, WorkerTuning
 from ttscommon.wire.epochs import handed_over
+from ttscommon.wire.handover import TAKEN, HandOver
 from ttscommon.wire.messages import AudioChunk, Position, Tensor
 from ttscommon.wire.subjects import LEASES, TALKER, VOCODER
 

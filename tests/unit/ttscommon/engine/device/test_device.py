@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.late import Late
 from ttscommon.engine.device import device
 from ttscommon.engine.device.buckets import Buckets
 from ttscommon.engine.device.device import Cuda, Device, Host, device_of
-from ttscommon.engine.device.late import Late
 from ttscommon.engine.inflight import DeviceError
 
 

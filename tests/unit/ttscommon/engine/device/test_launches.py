@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from torch import Tensor
 
+from tests.late import Late
 from ttscommon.engine.device.device import Device, Host
-from ttscommon.engine.device.late import Late
 from ttscommon.engine.device.launches import Job, Launches, Told
 from ttscommon.engine.device.transfer import Buffers
 from ttscommon.wire.fields import Arrays

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import torch
 
+from tests.late import Late
 from ttscommon.engine.device.device import Host
-from ttscommon.engine.device.late import Late
 from ttscommon.engine.device.transfer import Buffers, Fetch, Inputs, Packed, Result
 
 

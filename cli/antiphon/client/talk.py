@@ -1,4 +1,4 @@
-"""A small client of the gateway: streamed speech over the WebSocket, voices over HTTP."""
+"""Speech over the native WebSocket, which survives the connection that it came over."""
 
 from __future__ import annotations
 
@@ -8,14 +8,23 @@ import json
 import random
 import time
 from collections.abc import AsyncIterable, AsyncIterator
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Final, Self
 
-import httpx
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
+
+from antiphon.client.address import Address
+from antiphon.client.terms import (
+    Audio,
+    Event,
+    Finished,
+    GatewayError,
+    SpeechOptions,
+    Started,
+    Word,
+    Words,
+)
 
 _OPEN_TIMEOUT_S: Final = 10.0
 _MAX_FRAME_BYTES: Final = 16 << 20
@@ -31,79 +40,17 @@ _PASSING: Final = (
 )  # fmt: skip
 
 
-class GatewayError(Exception):
-    """The gateway refused, failed or is not there; the text is for a person.
-
-    `code` is the gateway's; empty if it did not answer. `retry_after_s`: when it may succeed; None
-    if waiting does not help.
-    """
-
-    def __init__(self, message: str, code: str = "", retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.retry_after_s = retry_after_s
-
-
-@dataclass(frozen=True)
-class Voice:
-    """A voice that can be spoken with now."""
-
-    id: str
-    name: str
-    language: str
-
-
-@dataclass(frozen=True)
-class SpeechOptions:
-    """What may be chosen; None leaves it to the server."""
-
-    model: str = "default"
-    voice: str | None = None
-    seed: int | None = None
-    sample_rate: int | None = None
-
-    def config(self) -> dict[str, Any]:
-        """The `session.config` message."""
-        chosen = {"voice": self.voice, "seed": self.seed, "sample_rate": self.sample_rate}
-        set_ = {name: value for name, value in chosen.items() if value is not None}
-        return {"type": "session.config", "model": self.model, "resumable": True, **set_}
-
-
-@dataclass(frozen=True)
-class Started:
-    """Audio follows: mono s16le at `sample_rate`."""
-
-    request_id: str
-    sample_rate: int
-    voice: str
-    seed: int
-
-
-@dataclass(frozen=True)
-class Audio:
-    """Some samples, s16le."""
-
-    pcm: bytes
-
-
-@dataclass(frozen=True)
-class Finished:
-    """The end of the request, with the server's account of it."""
-
-    outcome: str
-    totals: dict[str, Any]
-
-
-Event: TypeAlias = Started | Audio | Finished
-
-
-async def speak(url: str, text: AsyncIterable[str], options: SpeechOptions) -> AsyncIterator[Event]:
+async def speak(
+    url: str, text: AsyncIterable[str], options: SpeechOptions, key: str | None = None
+) -> AsyncIterator[Event]:
     """Send `text` as it comes and yield the answer as it comes; raises GatewayError.
 
-    The stream is Started, any number of Audio, Finished; without Started if nothing was said.
+    The stream is Started, any number of Audio and Words, Finished; without Started if nothing was
+    said. `key`: the API key, where the gateway asks for one.
     A connection that breaks, or a gateway that shuts down, is not the end: the rest comes over
     another connection, from the sample after the last one heard.
     """
+    address = Address.parse(url, key)
     async with _Script(text) as script:
         talk = _Talk(script, options)
         lost_s: float | None = None
@@ -111,59 +58,28 @@ async def speak(url: str, text: AsyncIterable[str], options: SpeechOptions) -> A
         while True:
             heard = talk.heard_bytes
             try:
-                async with connect(
-                    _socket_url(url), open_timeout=_OPEN_TIMEOUT_S, max_size=_MAX_FRAME_BYTES
-                ) as socket:
+                async with _connection(address) as socket:
                     async for event in talk.over(socket):
                         yield event
                     return
             except (_Lost, ConnectionClosed, InvalidHandshake, OSError) as error:
                 if not _may_come_back(error, talk):
-                    raise _explained(error, url) from error
+                    raise _explained(error, address) from error
                 if lost_s is None or talk.heard_bytes > heard:
                     lost_s, delay_s = time.monotonic(), _FIRST_BACKOFF_S
                 if time.monotonic() - lost_s > _PATIENCE_S:
-                    raise _explained(error, url) from error
+                    raise _explained(error, address) from error
             await asyncio.sleep(delay_s * random.uniform(0.5, 1.0))
             delay_s = min(2 * delay_s, _LONGEST_BACKOFF_S)
 
 
-@dataclass(frozen=True)
-class ServedModel:
-    """A model as the gateway lists it."""
-
-    id: str
-    family: str
-    sample_rate: int
-    accepts: tuple[str, ...]
-
-
-async def voices(url: str) -> list[Voice]:
-    """The voices of every live model; raises GatewayError."""
-    rows = await _listed(url, "/v1/audio/voices", "voices")
-    return [Voice(row["id"], row["name"], row["language"]) for row in rows]
-
-
-async def models(url: str) -> list[ServedModel]:
-    """Every live model; raises GatewayError."""
-    rows = await _listed(url, "/v1/models", "data")
-    return [
-        ServedModel(row["id"], row["family"], row["sample_rate"], tuple(row["accepts"]))
-        for row in rows
-    ]
-
-
-async def _listed(url: str, path: str, key: str) -> list[dict[str, Any]]:
-    try:
-        async with httpx.AsyncClient(base_url=url, timeout=_OPEN_TIMEOUT_S) as client:
-            response = await client.get(path)
-            response.raise_for_status()
-            rows: list[dict[str, Any]] = response.json()[key]
-    except httpx.ConnectError as error:
-        raise GatewayError(_nobody(url)) from error
-    except (httpx.HTTPError, ValueError, KeyError) as error:
-        raise GatewayError(f"{url} has no list of {path.rpartition('/')[2]}: {error}") from error
-    return rows
+def _connection(address: Address) -> connect:
+    return connect(
+        address.socket,
+        additional_headers=address.headers,
+        open_timeout=_OPEN_TIMEOUT_S,
+        max_size=_MAX_FRAME_BYTES,
+    )
 
 
 class _Lost(Exception):
@@ -222,7 +138,9 @@ class _Talk:
         self._text_done = False
         self._request_id: str | None = None
         self._token = ""
-        self._started = False
+        self._started: Started | None = None
+        self._before_bytes = 0
+        self._last_word_s = -1.0
 
     async def over(self, socket: ClientConnection) -> AsyncIterator[Event]:
         """Begin, or go on, over a new connection; ends with Finished."""
@@ -282,6 +200,9 @@ class _Talk:
                 case "audio.start":
                     if (started := self._start(message)) is not None:
                         yield started
+                case "audio.words":
+                    if words := self._fresh(message["words"]):
+                        yield Words(words)
                 case "audio.done":
                     yield Finished(message["outcome"], message)
                 case "error":
@@ -294,13 +215,24 @@ class _Talk:
         """Once: neither a resumed request nor the second part of a text is news."""
         if message["request_id"] != self._request_id:
             self._request_id, self._request_bytes = message["request_id"], 0
+            self._before_bytes = self.heard_bytes
             self._token = message.get("resume_token", "")
         if self._started:
             return None
-        self._started = True
-        return Started(
+        self._started = Started(
             message["request_id"], message["sample_rate"], message["voice"], message["seed"]
         )
+        return self._started
+
+    def _fresh(self, words: list[dict[str, Any]]) -> tuple[Word, ...]:
+        """Those that were not told before the connection broke, timed from the first sample."""
+        assert self._started is not None
+        before_s = self._before_bytes / _BYTES_PER_SAMPLE / self._started.sample_rate
+        timed = [Word(w["word"], w["start_s"], w["end_s"]).later(before_s) for w in words]
+        fresh = tuple(word for word in timed if word.start_s > self._last_word_s)
+        if fresh:
+            self._last_word_s = fresh[-1].start_s
+        return fresh
 
     def _refused(self, error: dict[str, Any]) -> None:
         if error.get("code") in (_PASSING if self._started else _LEAVING):
@@ -321,23 +253,24 @@ def _may_come_back(error: Exception, talk: _Talk) -> bool:
     return talk.met or isinstance(cause, EOFError | ConnectionResetError)
 
 
-def _explained(error: Exception, url: str) -> GatewayError:
+def _explained(error: Exception, address: Address) -> GatewayError:
     if isinstance(error, ConnectionClosed):
         reason = error.rcvd.reason if error.rcvd else ""
         return GatewayError(f"the connection ended early {reason}".rstrip())
+    if isinstance(error, InvalidStatus):
+        return _refusal(error, address)
     if isinstance(error, InvalidHandshake):
-        return GatewayError(f"{url} does not speak the protocol: {error}")
+        return GatewayError(f"{address.url} does not speak the protocol: {error}")
     if isinstance(error, OSError):
-        return GatewayError(_nobody(url))
+        return GatewayError(address.silent)
     return GatewayError(str(error))
 
 
-def _socket_url(url: str) -> str:
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    scheme = "wss" if parts.scheme in ("https", "wss") else "ws"
-    path = parts.path.rstrip("/") + "/v1/audio/speech/stream"
-    return urlunsplit((scheme, parts.netloc, path, "", ""))
-
-
-def _nobody(url: str) -> str:
-    return f"nobody listens at {url}; `antiphon up` starts a stack"
+def _refusal(error: InvalidStatus, address: Address) -> GatewayError:
+    """In the gateway's own words, where it has some."""
+    try:
+        told = json.loads(error.response.body or b"")["error"]
+        message, code = str(told["message"]), str(told.get("code", ""))
+    except (ValueError, KeyError, TypeError):
+        return GatewayError(f"{address.url} does not speak the protocol: {error}")
+    return GatewayError(message, code)

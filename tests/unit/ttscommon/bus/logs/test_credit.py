@@ -11,10 +11,11 @@ import pytest
 import pytest_asyncio
 
 from ttscommon.bus import AudioReader, AudioWriter, Bus
-from ttscommon.bus.credit import Credit, Grants, GrantTuning
-from ttscommon.bus.reader import ReaderTuning
-from ttscommon.bus.takeover import WriterTuning
+from ttscommon.bus.logs.credit import Credit, Grants, GrantTuning
+from ttscommon.bus.logs.repair import ReaderTuning
+from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.wire.messages import AudioChunk, End, Position, Tensor
+from ttscommon.wire.repairs import CreditGrant
 from ttscommon.wire.subjects import AUDIO
 
 STEP = 1000
@@ -76,17 +77,10 @@ def test_a_reader_that_has_told_nothing_takes_the_credit_from_where_it_stands() 
     assert credit.limit == 150
 
 
-@pytest.mark.parametrize("data", [b"", b"12", b"to ", b"to -1", b"to x", b"\xc1"])
-def test_other_words_on_the_same_subject_grant_nothing(data: bytes) -> None:
-    credit = Credit(200)
-    assert not credit.heed(data)
-    assert credit.limit == 100
-
-
 def test_the_latest_word_counts_also_if_it_takes_room_away() -> None:
     credit = Credit(200)
-    assert credit.heed(b"to 900")
-    assert credit.heed(b"to 300")
+    credit.heed(CreditGrant(900))
+    credit.heed(CreditGrant(300))
     credit.begin(700)
     assert credit.limit == 300
 
@@ -108,14 +102,14 @@ async def test_a_writer_stops_at_its_credit_and_goes_on_with_half_of_it(bus: Bus
 async def test_a_grant_that_is_lost_is_told_again(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lost: list[bytes] = []
+    lost: list[CreditGrant] = []
     heed = Credit.heed
 
-    def deaf(credit: Credit, data: bytes) -> bool:
-        if data.startswith(b"to ") and len(lost) < 2:
-            lost.append(data)
+    def deaf(credit: Credit, grant: CreditGrant) -> None:
+        if len(lost) < 2:
+            lost.append(grant)
             raise ValueError("lost")
-        return heed(credit, data)
+        heed(credit, grant)
 
     monkeypatch.setattr(Credit, "heed", deaf)
     async with reading(bus) as reader:

@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ttscommon.bus.credit import CREDIT_BYTES
 from ttscommon.bus.faults import Unreachable
-from ttscommon.bus.logstore import LogStore, Stored
-from ttscommon.bus.timeline import Timeline
+from ttscommon.bus.logs.credit import CREDIT_BYTES
+from ttscommon.bus.logs.logstore import LogStore, Stored
+from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, Fenced
 from ttscommon.wire.messages import Checkpoint, Chunk, End, Position, Takeover
@@ -23,7 +23,7 @@ class WriterTuning:
 
     Audio: `positions` that may wait for their commit, longer than an election; `position_s` of
     sound lie between two. A NACK brings `tail_bytes` of sound back, `resend_bytes` of it at once.
-    `credit_bytes`: what a reader takes that has told nothing, see bus/credit.py.
+    `credit_bytes`: what a reader takes that has told nothing, see bus/logs/credit.py.
 
     Seconds: `offer_s`: how long readers may take to offer what they heard; one that is alive
     answers within milliseconds. `ask_s` lies between two questions while no reader of audio

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ttscommon.bus.window import Pending, Tail, Window
+from ttscommon.bus.logs.window import Pending, Tail, Window
 from ttscommon.wire.errors import BusUnavailable, Fenced
 from ttscommon.wire.messages import End, LogRecord, TextPiece, encode
 

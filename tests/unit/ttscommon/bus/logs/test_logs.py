@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.bus.faults import Unreachable
-from ttscommon.bus.takeover import WriterTuning
+from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.wire.errors import BusUnavailable, Fenced, NoResponders
 from ttscommon.wire.messages import Chunk, CodecChunk, End, Takeover, Tensor, decode_record, encode
 from ttscommon.wire.subjects import CODES

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ttscommon.bus import AudioReader, AudioWriter, Bus
-from ttscommon.bus.reader import ReaderTuning
-from ttscommon.bus.takeover import WriterTuning
+from ttscommon.bus.logs.repair import ReaderTuning
+from ttscommon.bus.logs.takeover import WriterTuning
 from ttscommon.wire.errors import Fenced, LogGone
 from ttscommon.wire.messages import (
     AudioChunk,
@@ -120,7 +120,7 @@ async def test_live_messages_lost_on_the_way_come_again(
         await put(writer, 30)
         hearing = asyncio.create_task(drain(reader))
         async with asyncio.timeout(10):
-            while reader.repairs < 1 or reader._timeline.next < 29 * STEP:
+            while reader.repairs < 1 or reader.position < 29 * STEP:
                 await asyncio.sleep(0.005)
         await writer.end(end_of(writer.position))
         assert samples(await hearing) == numbers(0, 30 * STEP)
@@ -243,7 +243,7 @@ async def test_a_broker_killed_in_the_middle_loses_and_repeats_nothing(
         await put(writer, 20)
         hearing = asyncio.create_task(drain(reader))
         async with asyncio.timeout(15):
-            while reader._timeline.next < 25 * STEP:
+            while reader.position < 25 * STEP:
                 await asyncio.sleep(0.01)
         await finish(writer)
         assert samples(await hearing) == numbers(0, 25 * STEP)

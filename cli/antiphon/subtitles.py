@@ -1,0 +1,78 @@
+"""Subtitles of what was spoken: SubRip and WebVTT, out of the times of its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from antiphon.client import Word
+
+# Two lines of 42 characters are what broadcasters allow; a cue stands for at most seven seconds.
+_MOST_CHARS: Final = 84
+_MOST_S: Final = 7.0
+_PAUSE_S: Final = 0.6
+_SENTENCE_ENDS: Final = (".", "!", "?", "…")
+_CLOSING: Final = "\"'”’)]"
+
+
+def cues(words: Iterable[Word]) -> Iterator[list[Word]]:
+    """Words that are shown together: up to a sentence, a pause, or as much as can be read."""
+    cue: list[Word] = []
+    for word in words:
+        if cue and _begins_another(cue, word):
+            yield cue
+            cue = []
+        cue.append(word)
+    if cue:
+        yield cue
+
+
+def _begins_another(cue: Sequence[Word], word: Word) -> bool:
+    chars = sum(len(one.text) + 1 for one in cue) + len(word.text)
+    return (
+        cue[-1].text.rstrip(_CLOSING).endswith(_SENTENCE_ENDS)
+        or word.start_s - cue[-1].end_s > _PAUSE_S
+        or word.end_s - cue[0].start_s > _MOST_S
+        or chars > _MOST_CHARS
+    )
+
+
+def srt(words: Iterable[Word]) -> str:
+    """SubRip: numbered cues, a comma before the milliseconds."""
+    blocks = (
+        f"{number}\n{_time(cue[0].start_s, ',')} --> {_time(cue[-1].end_s, ',')}\n{_text(cue)}\n"
+        for number, cue in enumerate(cues(words), start=1)
+    )
+    return "\n".join(blocks)
+
+
+def vtt(words: Iterable[Word]) -> str:
+    """WebVTT; characters that it would read as markup are written as entities."""
+    blocks = (
+        f"{_time(cue[0].start_s, '.')} --> {_time(cue[-1].end_s, '.')}\n{_escaped(_text(cue))}\n"
+        for cue in cues(words)
+    )
+    return "\n".join(["WEBVTT\n", *blocks])
+
+
+def write(words: Sequence[Word], srt_file: Path | None, vtt_file: Path | None) -> None:
+    """Into the files that were asked for; raises OSError."""
+    for path, text in ((srt_file, srt), (vtt_file, vtt)):
+        if path is not None:
+            path.write_text(text(words), "utf-8")
+
+
+def _text(cue: Sequence[Word]) -> str:
+    return " ".join(word.text for word in cue)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _time(seconds: float, point: str) -> str:
+    milliseconds = max(0, round(seconds * 1000))
+    minutes, rest = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{rest // 1000:02}{point}{rest % 1000:03}"

@@ -1,0 +1,145 @@
+"""What has come for the one who reads, and how much of it may wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+from ttscommon.bus.logs.suspicion import Suspicion
+from ttscommon.bus.logs.timeline import Timeline
+from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.messages import Chunk, End, LogRecord
+
+
+class InboxRoom(Protocol):
+    """How much may wait. `supplied`: what is missing can wait until more of what is here was read.
+    `hungry`: it is wanted now.
+    """
+
+    @property
+    def supplied(self) -> bool: ...
+    @property
+    def hungry(self) -> bool: ...
+    def takes(self, record: LogRecord) -> bool:
+        """Whether there is room for what came live."""
+
+    def delivered(self, record: Chunk | End) -> None:
+        """It waits to be read."""
+
+    def was_read(self, record: Chunk | End) -> None:
+        """It waits no more."""
+
+
+class CountedRoom:
+    """At most `most` records come live; `supply` of them are enough to go on with."""
+
+    def __init__(self, most: int, supply: int) -> None:
+        self._most = most
+        self._supply = supply
+        self._waiting = 0
+
+    @property
+    def supplied(self) -> bool:
+        return self._waiting >= self._supply
+
+    @property
+    def hungry(self) -> bool:
+        return self._waiting <= self._supply // 4
+
+    def takes(self, record: LogRecord) -> bool:
+        del record
+        return self._waiting < self._most
+
+    def delivered(self, record: Chunk | End) -> None:
+        del record
+        self._waiting += 1
+
+    def was_read(self, record: Chunk | End) -> None:
+        del record
+        self._waiting -= 1
+
+
+class Inbox:
+    """Records come in as they are heard or read, and leave in order, each once; see Timeline.
+
+    `more`: something had no room, and is asked for again when there is. `failure` ends the reading.
+    """
+
+    def __init__(self, timeline: Timeline, room: InboxRoom, suspicion: Suspicion) -> None:
+        self.timeline = timeline
+        self.room = room
+        self.more = False
+        self.failure: AntiphonError | None = None
+        self._suspicion = suspicion
+        self._ready: deque[Chunk | End] = deque()
+        self._arrived = asyncio.Event()
+        self._stopped = False
+
+    @property
+    def over(self) -> bool:
+        """Nothing is missing any more, or nothing can be done for it."""
+        return self.timeline.ended or self.failure is not None
+
+    def takes(self, record: LogRecord) -> bool:
+        """Whether there is room for a live record; if not, it is asked for when there is."""
+        if self.room.takes(record):
+            return True
+        self.more = True
+        return False
+
+    def take_live(self, record: LogRecord) -> None:
+        """A copy that was heard: perhaps of a writer that was superseded."""
+        self._deliver(self.timeline.feed_live(record))
+
+    def take_logged(self, record: LogRecord) -> None:
+        """A record that the log holds."""
+        self._deliver(self.timeline.feed_log(record))
+
+    async def next(self) -> Chunk | End:
+        """Raises StopAsyncIteration behind the End, and what the reading failed with."""
+        while not self._ready:
+            if self.timeline.ended or self._stopped:
+                raise StopAsyncIteration
+            if self.failure is not None:
+                raise self.failure
+            self._arrived.clear()
+            await self._arrived.wait()
+        if self._stopped:
+            raise StopAsyncIteration
+        return self._taken()
+
+    def at_hand(self) -> Chunk | End | None:
+        """The next record, if it is here already."""
+        return self._taken() if self._ready and not self._stopped else None
+
+    def stop(self) -> None:
+        """Deliver nothing more."""
+        self._stopped = True
+        self._arrived.set()
+
+    def fail(self, error: AntiphonError) -> None:
+        """What comes next never will."""
+        self.failure = error
+        self._arrived.set()
+
+    def ask_if_hungry(self) -> None:
+        """Have what had no room asked for, now that there is some."""
+        if self.more and self.room.hungry:
+            self._suspicion.arouse()
+
+    def _taken(self) -> Chunk | End:
+        record = self._ready.popleft()
+        self.room.was_read(record)
+        self.ask_if_hungry()
+        return record
+
+    def _deliver(self, ready: list[Chunk | End]) -> None:
+        for record in ready:
+            self.room.delivered(record)
+        if ready:
+            self._ready.extend(ready)
+            self._suspicion.heard()
+            self._arrived.set()
+        if self.timeline.gap:
+            self._suspicion.arouse()

@@ -1,0 +1,167 @@
+"""The reading half of a log: live messages and what was missed as one ordered, gapless iterator."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from ttscommon.bus.lean import InTurn
+from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.logs.inbox import CountedRoom, Inbox
+from ttscommon.bus.logs.log_source import LogSource
+from ttscommon.bus.logs.logstore import LogStore
+from ttscommon.bus.logs.repair import DEFAULT_TUNING, ReaderTuning, RepairLoop, RepairSource
+from ttscommon.bus.logs.suspicion import Suspicion
+from ttscommon.bus.logs.timeline import Timeline
+from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.messages import Chunk, End, LogRecord, Takeover, decode_record
+from ttscommon.wire.offers import committed
+from ttscommon.wire.subjects import Log
+
+log_ = structlog.get_logger(__name__)
+
+
+class RecordReader:
+    """Yields a request's records into an inbox and out of it, contiguous, each once, then one End.
+
+    Use as an async context manager. A gap, a reconnection or a silence longer than the usual
+    cadence makes it ask its source. It also answers a successor of the writer.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        log: Log,
+        request_id: str,
+        inbox: Inbox,
+        suspicion: Suspicion,
+        source: RepairSource,
+        tuning: ReaderTuning,
+    ) -> None:
+        self._link = link
+        self._log = log
+        self._request_id = request_id
+        self._inbox = inbox
+        self._suspicion = suspicion
+        self._source = source
+        self._loop = RepairLoop(inbox, suspicion, source, tuning)
+        self._fresh = not suspicion.behind
+        self._questions: InTurn | None = None
+        self._subscriptions: list[object] = []
+        self._repairer: asyncio.Task[None] | None = None
+
+    @property
+    def repairs(self) -> int:
+        """How often what seemed to be missing was asked for."""
+        return self._loop.count
+
+    @property
+    def position(self) -> int:
+        """Everything before it has come, read or not."""
+        return self._inbox.timeline.next
+
+    async def __aenter__(self) -> Self:
+        link, log, request_id = self._link, self._log, self._request_id
+        link.on_reconnect(self._suspicion.on_reconnect)
+        self._subscriptions = [await link.hear(log.live(request_id), self._on_live)]
+        if self._source.logged:
+            self._subscriptions += [await link.hear(log.subject(request_id), self._on_commit)]
+        self._repairer = asyncio.create_task(self._loop.run(), name=f"repair-{request_id}")
+        self._source.opened(fresh=self._fresh)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self._leave()
+        finally:
+            await self._source.close()
+
+    async def _leave(self) -> None:
+        self._link.off_reconnect(self._suspicion.on_reconnect)
+        # Both hold us in turn: such circles pile up until the collector stops the whole process.
+        subscriptions, self._subscriptions = self._subscriptions, []
+        repairer, self._repairer = self._repairer, None
+        questions, self._questions = self._questions, None
+        if questions is not None:
+            questions.stop()
+        # Before anything that suspends: a cancellation may find us here, and would leave them.
+        for subscription in subscriptions:
+            await self._link.unsubscribe(subscription)
+        if repairer is not None:
+            await stop(repairer)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Chunk | End:
+        """Raises LogGone when what comes next was dropped from a full store."""
+        return await self._inbox.next()
+
+    def at_hand(self) -> Chunk | End | None:
+        """The next record, if it is here already: for those who would wait with a time limit."""
+        return self._inbox.at_hand()
+
+    def stop(self) -> None:
+        """Deliver nothing more: the iteration ends, also one that waits."""
+        self._inbox.stop()
+
+    def _on_live(self, message: Incoming) -> None:
+        if message.reply:
+            self._questions = self._questions or InTurn(self._source.answer)
+            self._questions(message)
+            return
+        if (record := self._record(message)) is None:
+            return
+        if (position := committed(message.headers)) is not None:
+            self._inbox.timeline.committed(position)
+        self._inbox.take_live(record)
+
+    def _on_commit(self, message: Incoming) -> None:
+        """A record on its way into the log, which may refuse it: no more certain than a live copy.
+
+        A fence that is refused has to be heard by nobody; one that holds comes live.
+        """
+        record = self._record(message)
+        if record is not None and not isinstance(record, Takeover):
+            # Its writer knows that the log holds so much.
+            self._inbox.timeline.committed(record.start)
+            self._inbox.take_live(record)
+
+    def _record(self, message: Incoming) -> LogRecord | None:
+        """None for what is malformed, and for what there is no room for."""
+        try:
+            record = decode_record(message.data)
+        except MalformedMessage as error:
+            log_.warning("live.malformed", request_id=self._request_id, error=error.message)
+            return None
+        return record if self._inbox.takes(record) else None
+
+
+class LogReader(RecordReader):
+    """Reads codes or text: what it missed is sent again or in the log."""
+
+    def __init__(
+        self,
+        link: Link,
+        logs: LogStore,
+        log: Log,
+        request_id: str,
+        start: int = 0,
+        *,
+        fresh: bool = False,
+        tuning: ReaderTuning = DEFAULT_TUNING,
+    ) -> None:
+        suspicion = Suspicion(tuning.idle_first_s, tuning.idle_most_s, behind=not fresh)
+        room = CountedRoom(tuning.queued, tuning.catch_up)
+        inbox = Inbox(Timeline(start), room, suspicion)
+        source = LogSource(link, logs, log, request_id, inbox, tuning)
+        super().__init__(link, log, request_id, inbox, suspicion, source, tuning)

@@ -1,0 +1,235 @@
+"""The writing half of a log: a chunk is delivered at once, by its commit or right before it."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+import structlog
+
+from ttscommon.bus.link import Incoming, Link
+from ttscommon.bus.logs import offers
+from ttscommon.bus.logs.commits import Commits
+from ttscommon.bus.logs.logstore import LogStore
+from ttscommon.bus.logs.takeover import DEFAULT_TUNING, WriterTuning
+from ttscommon.bus.logs.timeline import Timeline
+from ttscommon.bus.logs.window import Pending
+from ttscommon.process import tracing
+from ttscommon.wire.epochs import is_first
+from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.messages import Checkpoint, Chunk, CodecChunk, End, LogRecord, Takeover
+from ttscommon.wire.offers import COMMITTED
+from ttscommon.wire.repairs import Nack, Resend
+from ttscommon.wire.subjects import Log
+
+log_ = structlog.get_logger(__name__)
+
+
+class Live(Protocol):
+    """The live half of a writer: what it sends on core subjects, and says to readers that ask.
+
+    position: where the next record begins.
+    """
+
+    position: int
+
+    async def send(self, pending: Pending) -> None: ...
+    async def on_nack(self, message: Incoming) -> None:
+        """A reader lacks something, or tells what it has room for."""
+
+    async def resend(self) -> None:
+        """The connection is back: what was sent last may be lost."""
+
+
+class RecordWriter:
+    """The one writer of a request's log: its window of commits, and a live half.
+
+    Records not yet committed are kept, up to a full window, and sent again when a reader asks
+    (NACK) or the connection comes back. As soon as a successor has committed its Takeover, what is
+    put raises Fenced, and so does `close`.
+    """
+
+    def __init__(self, link: Link, log: Log, request_id: str, commits: Commits, live: Live) -> None:
+        self.restored: list[Chunk] = []
+        self.checkpoint = Checkpoint()
+        self.ended = False
+        self._found_end: End | None = None
+        self._link = link
+        self._log = log
+        self._request_id = request_id
+        self._commits = commits
+        self._live = live
+        self._subscription: object | None = None
+
+    @property
+    def position(self) -> int:
+        """Where the next chunk begins."""
+        return self._live.position
+
+    async def _open(self, *, fresh: bool, restore: bool) -> None:
+        """Take the log over unless it is `fresh`, heed readers and begin to commit."""
+        if not fresh:
+            await self._take_over(restore=restore)
+        nack = self._log.nack(self._request_id)
+        self._subscription = await self._link.subscribe(nack, self._live.on_nack)
+        self._link.on_reconnect(self._live.resend)
+        self._commits.start()
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Wait until everything is committed, then let go.
+
+        Raises Fenced, LogUnwritable, or BusUnavailable when the broker stayed away for `timeout_s`.
+        """
+        try:
+            await self._commits.finish(timeout_s)
+        finally:
+            await self.release()
+        if self._commits.window.failure is not None:
+            raise self._commits.window.failure
+
+    async def release(self) -> None:
+        """Let go at once, committed or not; safe to call twice."""
+        self._link.off_reconnect(self._live.resend)
+        if self._subscription is not None:
+            await self._link.unsubscribe(self._subscription)
+            self._subscription = None
+        await self._commits.stop()
+
+    async def _take_over(self, *, restore: bool) -> None:
+        """Begin where the predecessor ended, and have readers heed it no more."""
+        found = await self._commits.take_over(restore=restore)
+        self._live.position, self.checkpoint = found.position, found.checkpoint
+        self.restored, self.ended, self._found_end = found.restored, found.ended, found.end
+        if not found.ended:
+            takeover = Takeover(
+                self._request_id, self.position, self._commits.epoch, self.checkpoint
+            )
+            await self._live.send(self._commits.pending(takeover))
+
+    def _tell_of_takeover(self, found: int, began_s: float) -> None:
+        """`found`: where the predecessor had come to."""
+        log_.info(
+            "log.taken_over",
+            log=self._log.prefix,
+            request_id=self._request_id,
+            position=found,
+            adopted=self.position - found,
+            settled=self._commits.settled,
+            took_s=round(time.monotonic() - began_s, 3),
+        )
+
+
+class LiveRecords:
+    """The live half of a log of codes or text: what was committed lately is kept, and the rest.
+
+    Readers hear a commit on its way to the log as well: only what has to wait for it goes live.
+    """
+
+    def __init__(self, link: Link, log: Log, request_id: str, commits: Commits) -> None:
+        self.position = 0
+        self._link = link
+        self._subject = log.live(request_id)
+        self._commits = commits
+
+    async def send(self, pending: Pending) -> None:
+        headers = {COMMITTED: str(self._commits.position)}
+        await self._link.send_raw(self._subject, pending.data, headers)
+
+    async def on_nack(self, message: Incoming) -> None:
+        try:
+            position = Nack.decode(message.data).position
+        except MalformedMessage:
+            return
+        if not message.reply:
+            return
+        epoch = self._commits.epoch if self._keeps(position) else 0
+        kept = [pending.data for pending in self._commits.window.behind(position)]
+        await self._link.reply(message.reply, Resend.of(epoch, kept).encode())
+
+    async def resend(self) -> None:
+        for pending in self._commits.window:
+            await self.send(pending)
+
+    def _keeps(self, position: int) -> bool:
+        """All that there is from `position` on is here."""
+        start = self._commits.window.start
+        return self._commits.settled and position >= (self.position if start is None else start)
+
+
+class LogWriter(RecordWriter):
+    """The one writer of a log of codes or text, which holds all that is put."""
+
+    def __init__(
+        self,
+        link: Link,
+        logs: LogStore,
+        log: Log,
+        request_id: str,
+        epoch: int,
+        tenant: str = "",
+        tuning: WriterTuning = DEFAULT_TUNING,
+    ) -> None:
+        commits = Commits(link, logs, log, request_id, epoch, tenant, tuning)
+        super().__init__(
+            link, log, request_id, commits, LiveRecords(link, log, request_id, commits)
+        )
+        self._offer_s = tuning.offer_s
+
+    async def open(self, *, restore: bool, fresh: bool | None = None) -> None:
+        """Start at the log's beginning (a request's first epoch) or take the log over.
+
+        `fresh` says which, where the epoch does not: it may have written here before. After a
+        takeover `position` is where to go on, and, with `restore`, `restored` holds everything
+        before, but for a beginning that a full store dropped. Raises Fenced if a later epoch owns
+        the log already, BusUnavailable.
+        """
+        began_s = time.monotonic()
+        fresh = is_first(self._commits.epoch) if fresh is None else fresh
+        await self._open(fresh=fresh, restore=restore)
+        if not fresh:
+            found = self.position
+            await self._adopt_heard(restore=restore)
+            self._tell_of_takeover(found, began_s)
+
+    async def put(self, chunk: Chunk) -> None:
+        """Deliver `chunk`, which must start at `position`; waits only for room in the window."""
+        if chunk.start != self.position:
+            raise ValueError(f"chunk starts at {chunk.start}, the log is at {self.position}")
+        if self.ended:
+            raise ValueError("the log has its end already")
+        await self._append(chunk)
+        self._live.position = chunk.end
+        if isinstance(chunk, CodecChunk):
+            tracing.first_chunk(chunk.spent[-1].engine_s if chunk.spent else 0.0)
+
+    async def end(self, end: End) -> None:
+        """Deliver the one End; a second is a mistake of the caller."""
+        if self.ended:
+            raise ValueError("the log has its end already")
+        self.ended = True
+        await self._append(end)
+
+    async def _append(self, record: LogRecord) -> None:
+        """Readers hear a commit on its way to the log: what has to wait for its own goes live."""
+        pending = self._commits.pending(record)
+        at_once = self._commits.up_to_date
+        await self._commits.window.add(pending)
+        if not at_once:
+            await self._live.send(pending)
+
+    async def _adopt_heard(self, *, restore: bool) -> None:
+        """Commit first what readers got live and the log lacks: nobody may hear two versions."""
+        if self.ended:
+            return
+        heard = await offers.ask(
+            self._link, self._log, self._request_id, self.position, self._offer_s
+        )  # nothing if nobody listens: sampling is deterministic, so it comes out the same anyway
+        timeline = Timeline(self.position)
+        for record in heard:
+            for ready in timeline.feed_log(record):
+                if isinstance(ready, End):
+                    await self.end(ready)
+                else:
+                    await self.put(ready)
+                    if restore:
+                        self.restored.append(ready)

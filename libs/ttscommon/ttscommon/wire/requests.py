@@ -1,0 +1,97 @@
+"""What a client wants to hear, as the job of both stages."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from ttscommon.wire.pieces import Mark
+from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Count, Identifier, Text
+
+Temperature: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
+TopK: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=4096)]
+Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
+Marks: TypeAlias = Annotated[tuple[Mark, ...], msgspec.Meta(max_length=MAX_TEXT_CHARS)]
+
+
+class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a request may change about sampling; None is the model's own default.
+
+    A temperature of 0 is greedy, a `top_k` of 0 keeps all ids. `subtalker_...`: of the codebooks
+    behind the first, where a model predicts them by a network of their own.
+    """
+
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
+    top_p: Share | None = None
+    repetition_penalty: Annotated[float, msgspec.Meta(gt=0.0, le=10.0)] | None = None
+    max_new_tokens: Annotated[int, msgspec.Meta(ge=2, le=65536)] | None = None
+    subtalker_temperature: Temperature | None = None
+    subtalker_top_k: TopK | None = None
+    subtalker_top_p: Share | None = None
+
+
+class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A voice to speak with: a recording in the object store, and what is said in it.
+
+    audio: the recording's name there, of its owner and its SHA-256. kept: it is a stored voice's;
+    otherwise it came with the request and goes soon after. x_vector_only: clone the timbre alone,
+    without the transcript. derived: the key of what a talker computed of it.
+    """
+
+    audio: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{16}-[0-9a-f]{64}(-[0-9a-f]{16})?$")]
+    text: Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)] = ""
+    x_vector_only: bool = False
+    kept: bool = False
+    derived: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{0,200}$")] = ""
+
+
+class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field="t"):
+    """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`.
+
+    instructions: how to speak, in words. task_type: CustomVoice, VoiceDesign or Base, for a client
+    that wants to be sure. whole_text: begin when all text is known (`non_streaming_mode`); None is
+    the model's own way. again: another job of this request may have been begun before this one.
+    speed: what the model is to speak at by itself, within its `Model.speeds`. marks: see
+    ttscommon.wire.pieces.
+    lease_s: how long it may go on without word of a listener; 0 where the listener may come back.
+    remake: its audio has its End, and is made again of its codes for a listener who lacks some.
+    """
+
+    request_id: Identifier
+    model: Identifier
+    voice: str
+    text: Text
+    text_final: bool = True
+    marks: Marks = ()
+    language: str = "en"
+    seed: Count = 0
+    speed: Annotated[float, msgspec.Meta(ge=0.25, le=4.0)] = 1.0
+    sampling: Sampling = Sampling()
+    priority: Annotated[int, msgspec.Meta(ge=0, le=9)] = 5
+    tenant: str = ""
+    created_unix_s: float = 0.0
+    instructions: Text = ""
+    task_type: str = ""
+    whole_text: bool | None = None
+    reference: Reference | None = None
+    lease_s: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    again: bool = False
+    remake: bool = False
+    v: int = VERSION
+
+    def without_text(self) -> SpeechRequest:
+        """The same for a stage that reads no text."""
+        return msgspec.structs.replace(self, text="", marks=(), instructions="")
+
+    def again_now(self) -> SpeechRequest:
+        """The same for a job that is queued once more."""
+        return msgspec.structs.replace(self, again=True)
+
+    def for_remaking(self) -> SpeechRequest:
+        """What a vocoder needs to make the audio again of codes that are there."""
+        again = self.without_text()
+        return msgspec.structs.replace(
+            again, text_final=True, sampling=Sampling(), again=False, remake=True
+        )

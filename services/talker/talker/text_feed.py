@@ -1,0 +1,150 @@
+"""A request's text on its way into the engine, at once or word by word."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import structlog
+
+from talker.engine.engine import Engine
+from talker.family.base import Prepared
+from ttscommon.bus import Bus, LogReader, LogWriter
+from ttscommon.cluster.worker import Job
+from ttscommon.engine.stage_job import FREE_TIMEOUT_S
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import TextPiece
+from ttscommon.wire.pieces import Piece, unmarked
+
+log_ = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class TextTiming:
+    """How a request's text is read.
+
+    timeout_s: text that stays away for so long is taken to be complete, or a gateway that died
+    would hold a slot for ever. rest_share: beyond the first utterance, the part of the time that
+    reading may take: it competes with the engine for the interpreter, and a minute of speech is
+    read in milliseconds. first_s: for the same reason the first chunk is waited for before more is
+    read, but no longer than that. room_s: between two attempts to queue the vocoders' job. park_s:
+    a stream that has spoken its text and waits for so long keeps no slot.
+    """
+
+    timeout_s: float = 120.0
+    first_s: float = 0.15
+    rest_share: float = 0.1
+    room_s: float = 0.2
+    park_s: float = 0.5
+
+
+class TextFeed:
+    """Feeds the engine's stream of a job, which is open. `begun`: its first chunk is out.
+
+    Reading happens in threads: a long text must not hold up the streams of others, neither in the
+    engine nor here.
+    """
+
+    def __init__(
+        self, bus: Bus, engine: Engine, job: Job, writer: LogWriter, timing: TextTiming
+    ) -> None:
+        self.begun = asyncio.Event()
+        self._bus = bus
+        self._engine = engine
+        self._job = job
+        self._writer = writer
+        self._timing = timing
+        self._key = job.request_id
+
+    async def feed(self, prepared: Prepared, units: Iterator[Any], *, spoken: bool) -> None:
+        """Pass on what follows the first utterance; `spoken`: there was one."""
+        if spoken:
+            await self._first_chunk()
+        await self._feed_all(units)
+        if not self._job.request.text_final:
+            await self._feed_late(prepared)
+        self._engine.feed(self._key, (), final=True)
+
+    async def _first_chunk(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timing.first_s):
+                await self.begun.wait()
+
+    async def _feed_all(self, units: Iterator[Any]) -> None:
+        while True:
+            began = time.monotonic()
+            if not (unit := await asyncio.to_thread(next_unit, units)):
+                return
+            self._engine.feed(self._key, unit, final=False)
+            took_s = time.monotonic() - began
+            await asyncio.sleep(took_s * (1.0 / self._timing.rest_share - 1.0))
+
+    async def _feed_late(self, prepared: Prepared) -> None:
+        """Pass text on as it arrives. A text log that ends badly ends the text all the same, and
+        so does one whose writer fell silent.
+        """
+        async with self._bus.reader(subjects.TEXT, self._key) as reader:
+            while (record := await self._later(reader)) is not None:
+                await self._feed_all(
+                    prepared.read(unmarked(record.text, record.marks), final=False)
+                )
+        nothing: Sequence[Piece] = ()
+        await self._feed_all(prepared.read(nothing, final=True))
+
+    async def _later(self, reader: LogReader) -> TextPiece | None:
+        """The next text; None at its end. Without any for a while the stream waits without a slot,
+        once it has spoken what there is.
+        """
+        until_s = time.monotonic() + self._timing.timeout_s
+        while (left_s := until_s - time.monotonic()) > 0.0:
+            with suppress(TimeoutError):
+                return await _text(reader, min(self._timing.park_s, left_s))
+            if await self._park():
+                found = None
+                with suppress(TimeoutError):
+                    found = await _text(reader, max(0.0, until_s - time.monotonic()))
+                await self._unpark()
+                return found
+        return None
+
+    async def _park(self) -> bool:
+        """Free both slots, the engine's first: the next job may come at once."""
+        if not self._job.parkable:
+            return False
+        loop = asyncio.get_running_loop()
+        parked: asyncio.Future[bool] = loop.create_future()
+        self._engine.park(self._key, lambda was: loop.call_soon_threadsafe(_tell, parked, was))
+        if not await asyncio.wait_for(parked, FREE_TIMEOUT_S):
+            return False
+        if self._job.park():
+            log_.info("codes.parked", request_id=self._key, position=self._writer.position)
+            return True
+        self._engine.unpark(self._key)
+        return False
+
+    async def _unpark(self) -> None:
+        """Go on behind what was said, with slots again."""
+        await self._job.unpark()
+        self._engine.unpark(self._key)
+
+
+def next_unit(units: Iterator[Any]) -> Sequence[Any]:
+    """The next unit, alone; nothing at the end."""
+    return tuple(islice(units, 1))
+
+
+async def _text(reader: LogReader, timeout_s: float) -> TextPiece | None:
+    """None where the text ends, well or not; raises TimeoutError."""
+    async with asyncio.timeout(timeout_s):
+        record = await anext(reader, None)
+    return record if isinstance(record, TextPiece) else None
+
+
+def _tell(parked: asyncio.Future[bool], was: bool) -> None:
+    if not parked.done():
+        parked.set_result(was)

@@ -1,0 +1,27 @@
+"""Word times on their way to the listener."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ttscommon.wire.messages import WordTime
+
+
+class Words:
+    """Word times on their way to the listener: each once, whoever sent the ones before."""
+
+    def __init__(self, last: tuple[float, float] = (-1.0, -1.0)) -> None:
+        self.last = last
+        self._waiting: list[WordTime] = []
+
+    def add(self, words: Sequence[WordTime]) -> None:
+        """Take words in order of time; those at or before the `last` one are known already."""
+        for word in words:
+            if (times := (word.start_s, word.end_s)) > self.last:
+                self.last = times
+                self._waiting.append(word)
+
+    def take(self) -> tuple[WordTime, ...]:
+        """Whatever waits: words may run ahead of their audio, and never behind it."""
+        words, self._waiting = tuple(self._waiting), []
+        return words
