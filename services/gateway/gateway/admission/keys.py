@@ -92,7 +92,7 @@ class Tenant(BaseModel):
         return any(limit is not None for limit in limits)
 
 
-class _File(BaseModel):
+class _KeysFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     keys: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], Tenant]
@@ -140,7 +140,7 @@ class KeyRing:
     def parse(cls, text: str) -> Self:
         """Raises KeysError. A table `[keys]` without any means that no caller may speak."""
         try:
-            parsed = _File.model_validate(tomllib.loads(text))
+            parsed = _KeysFile.model_validate(tomllib.loads(text))
         except (ValueError, ValidationError) as error:
             raise KeysError(str(error)) from error
         hashes = [one for tenant in parsed.keys.values() for one in tenant.hashes]

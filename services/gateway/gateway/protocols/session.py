@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from enum import Enum, auto
 from typing import Any, Final, Generic, TypeVar
 
@@ -137,7 +136,7 @@ class Session(ABC, Generic[M, F]):
             raise TooManyContexts(f"at most {most} contexts may be open")
 
     def start(self, utterance: Utterance[F]) -> None:
-        utterance.start(self.over)
+        utterance.start(self._ended_by_itself)
 
     async def stop(self, utterance: Utterance[F]) -> bool:
         """Return when its slots are free and what had not left is dropped.
@@ -248,21 +247,21 @@ class Session(ABC, Generic[M, F]):
         log_.info("session.failed", code=error.code, message=error.message)
         if isinstance(error, ClientTooSlow):
             self.outbox.drop_audio()
-        try:
-            self.failed(error)
-        except ClientTooSlow:
-            log_.debug("session.error_unheard")
+        self.failed(error)
         return errors.edge(error).close or _FAULT
 
     async def _stop_all(self, error: AntiphonError | None) -> None:
-        left = list(self.utterances)
+        """Whatever ends meanwhile by itself starts nothing more."""
+        left, self.utterances = self.utterances, []
+        self.contexts.clear()
         await asyncio.gather(*(self.stop(utterance) for utterance in left))
         if error is not None:
-            with suppress(ClientTooSlow):
-                for utterance in left:
-                    self.abandoned(utterance, error)
-        self.utterances.clear()
-        self.contexts.clear()
+            for utterance in left:
+                self.abandoned(utterance, error)
+
+    def _ended_by_itself(self, utterance: Utterance[F], error: AntiphonError | None) -> None:
+        if utterance in self.utterances:
+            self.over(utterance, error)
 
     def _detach(self) -> None:
         for utterance in self.utterances:

@@ -31,7 +31,7 @@ class VoiceSettings(LenientMessage):
     speed: float = Field(default=1.0, ge=MIN_SPEED, le=MAX_SPEED)
 
 
-class SpeechBody(LenientMessage):
+class TextBody(LenientMessage):
     """The body of every `text-to-speech` route."""
 
     text: str
@@ -39,10 +39,10 @@ class SpeechBody(LenientMessage):
     voice_settings: VoiceSettings = VoiceSettings()
 
 
-def parse_body(data: bytes) -> SpeechBody:
+def parse_body(data: bytes) -> TextBody:
     """Raises BadRequest."""
     try:
-        return SpeechBody.model_validate_json(data)
+        return TextBody.model_validate_json(data)
     except ValidationError as error:
         raise errors.from_validation(error) from error
 

@@ -269,15 +269,15 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
     # How a session ends
 
     def refused(self, error: AntiphonError, message: ClientMessage | None) -> None:
-        self.outbox.put(error_message(error))
+        self.put(error_message(error))
 
     def failed(self, error: AntiphonError) -> None:
         spoken = self._own.spoken
-        self.outbox.put(error_message(error, spoken.request_id if spoken else None))
+        self.put(error_message(error, spoken.request_id if spoken else None))
 
     def abandoned(self, utterance: Spoken, error: AntiphonError) -> None:
         if utterance.name is not None:
-            self.outbox.put(utterance.framing.failed(utterance.speech, error))
+            self.put(utterance.framing.failed(utterance.speech, error))
 
     def emptied(self) -> None:
         if self.phase is Phase.DRAINING:

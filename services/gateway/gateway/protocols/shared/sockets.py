@@ -95,7 +95,7 @@ class SocketSession(Session[M, F]):
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Queue a control message."""
-        self.outbox.put(encode(message))
+        self.put(encode(message))
 
     async def _deny(self, error: AntiphonError) -> None:
         """Answer the handshake with a status: clients understand that, and no early close."""
