@@ -83,6 +83,9 @@ class PartedStream(TalkerStream):
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
         return None if self._child is None else self._child.plan(ahead, dry=dry)
 
+    def prefix(self) -> Sequence[bytes]:
+        return () if self._child is None else self._child.prefix()
+
     def inputs(self, plan: Plan) -> Arrays:
         assert self._child is not None
         return self._child.inputs(plan)

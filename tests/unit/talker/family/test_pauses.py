@@ -124,7 +124,11 @@ def test_each_part_is_what_the_same_text_says_alone(plain: Family, undisturbed: 
 
 
 def test_text_without_a_pause_is_what_it_was(on_cpu: Family) -> None:
-    texts = ([Text(f"{ONE} ")], [Text(ONE), Boundary(), Text(" Yes.")], [Phones("two", "")])
+    texts: list[list[Piece]] = [
+        [Text(f"{ONE} ")],
+        [Text(ONE), Boundary(), Text(" Yes.")],
+        [Phones("two", "")],
+    ]
     plain, through = Bench(on_cpu), Bench(Pausing(on_cpu))
     for i, pieces in enumerate(texts):
         opened(plain, pieces, f"r{i}")
