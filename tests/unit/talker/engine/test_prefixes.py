@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from talker.family.base import Family
 from talker.family.pauses import Pausing
@@ -39,6 +40,7 @@ def _net() -> TalkerNet:
 
 def clones() -> Qwen3Tts:
     """Speaks with the voices of recordings."""
+    torch.set_num_threads(1)
     return Qwen3Tts("m", _net(), _parts()[1], GenerationConfig(max_new_tokens=41), streaming=True)
 
 
