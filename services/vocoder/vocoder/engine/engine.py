@@ -133,6 +133,8 @@ class Engine(Runtime[Stream, Piece]):
         stream = Stream(request, self.spec, None, self._clock(), resume, prefix)
         stream.state = self._codec.open(request, stream.begin)
         self._open_states += 1
+        if prefix is not None:
+            self._codec.go_on_from(stream.state, prefix)
         return stream
 
     def _ended(self, stream: Stream) -> None:
