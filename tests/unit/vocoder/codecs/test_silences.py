@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.late import Late
 from tests.unit.vocoder.codecs.qwen3_tts.tiny import tiny as qwen3
 from tests.unit.vocoder.codecs.qwen3_tts.tiny import tiny_on
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.test_conformance import Heard, fake
-from ttscommon.engine.device.late import Late
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
