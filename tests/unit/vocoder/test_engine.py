@@ -336,7 +336,7 @@ def test_an_error_of_the_device_ends_the_engine_and_blames_no_stream() -> None:
     engine.open(request("a"))
     engine.feed("a", {"codes": codes(2)})
     engine.start()
-    assert died.wait(5)
+    assert died.wait(60)
     assert isinstance(engine.error, DeviceError)
     assert isinstance(listener.error, Stopped)
     assert engine.idle
@@ -375,7 +375,7 @@ def test_an_engine_whose_codec_cannot_let_go_of_a_state_dies_and_says_so() -> No
     engine.open(request("b"))
     engine.cancel("a")
     engine.start()
-    assert died.wait(5)
+    assert died.wait(60)
     assert isinstance(engine.error, MemoryError)
     freed = threading.Event()
     engine.cancel("b", freed.set)
