@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol
 
 import torch
@@ -78,14 +77,11 @@ class Computation(ABC):
 
     cache_dtype: of keys and values on a device, float32 if None. fixed_prompts: `prefill` has fixed
     shapes and reads nothing back, as `decode` does for all, so that prompts can be recorded too.
-    hidden: of a family whose prompts and steps go separate ways up to there, and then make their
-    frames alike: what is known of a row by then. Empty where frames are made in one go.
     """
 
     spec: ModelSpec
     cache_dtype: torch.dtype | None = None
     fixed_prompts: bool = False
-    hidden: Kept = MappingProxyType({})
 
     @abstractmethod
     def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
@@ -102,24 +98,40 @@ class Computation(ABC):
         Inputs come from the state. A row whose sequence is over gains nothing and stays as it is.
         """
 
+    def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Frames of many streams at once, [frames, ...]: raw fields to frame and replay fields."""
+        return raw
+
+
+class TwoPartComputation(Computation):
+    """A Computation whose prompts and steps go separate ways up to a point, and then make their
+    frames alike, side by side. hidden: what is known of a row at that point.
+    """
+
+    hidden: Kept
+
+    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.prompt_hidden(rows, state, attend)
+        return self.make_frames(rows.slots, rows.real, state, hidden)
+
+    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.step_hidden(rows, state, attend)
+        return self.make_frames(rows.slots, rows.real, state, hidden)
+
+    @abstractmethod
     def prompt_hidden(
         self, rows: Prompts, state: State, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         """The first part of `prefill`: what `hidden` names, [rows, ...]. `state` stays as it is."""
-        raise NotImplementedError("this family makes its frames in one go")
 
+    @abstractmethod
     def step_hidden(
         self, rows: Rows, state: State, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         """The first part of `decode`, likewise."""
-        raise NotImplementedError("this family makes its frames in one go")
 
+    @abstractmethod
     def make_frames(
         self, slots: Tensor, real: int, state: State, hidden: Mapping[str, Tensor]
     ) -> Out:
         """The second part of both, of rows of either kind side by side; see Rows and `hidden`."""
-        raise NotImplementedError("this family makes its frames in one go")
-
-    def render(self, raw: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Frames of many streams at once, [frames, ...]: raw fields to frame and replay fields."""
-        return raw

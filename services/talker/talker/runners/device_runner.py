@@ -17,10 +17,10 @@ from torch import Tensor
 
 from talker.family.blocks import BLOCK_POSITIONS, blocks_for
 from talker.family.runner import Results, Row
-from talker.runners.computation import Computation
+from talker.runners.computation import Computation, TwoPartComputation
 from talker.runners.device_cache import DeviceCache
 from talker.runners.launches import TABLE, Decodes, Part, Place, Promptings
-from talker.runners.mixed import Mixed
+from talker.runners.mixed import Between, Mixed
 from talker.runners.resident import ResidentState
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.transfer import Buffers
@@ -64,22 +64,14 @@ class DeviceRunner:
         self._known: dict[int, tuple[Sequence[int], int]] = {}
         if spec.caches:
             self.state.write(self.state.padding, TABLE, [blocks] * blocks_for(most))
-        place = Place(
-            *(model, self.state, self._caches, device, self._buffers, rows, most),
-            self._hidden(rows),
-        )
+        place = Place(model, self.state, self._caches, device, self._buffers, rows, most)
         self.decodes, self.prompts = Decodes(place), Promptings(place)
-        self.mixed = Mixed(place) if model.hidden else None
+        self.mixed: Mixed | None = None
+        if isinstance(model, TwoPartComputation):
+            self.mixed = Mixed(place, Between.of(model, rows, device))
         told = self.state.flush()
         device.mark().wait()
         self._buffers.give_back(told)
-
-    def _hidden(self, rows: int) -> dict[str, Tensor]:
-        where = self._device.where
-        return {
-            name: torch.zeros(rows + 1, *shape, dtype=dtype, device=where)
-            for name, (shape, dtype) in self._model.hidden.items()
-        }
 
     def record(self, streams: int, positions: int) -> None:
         self.decodes.record(streams, positions)

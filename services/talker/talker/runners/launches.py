@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -43,10 +43,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """What launches of both kinds share: the model, its state and caches, and the device.
-
-    hidden: a row a slot of what `Computation.hidden` names, between the two parts of a frame.
-    """
+    """What launches of both kinds share: the model, its state and caches, and the device."""
 
     model: Computation
     state: ResidentState
@@ -55,7 +52,6 @@ class Place:
     buffers: Buffers
     most_rows: int
     most_positions: int
-    hidden: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

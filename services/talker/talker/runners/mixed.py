@@ -1,18 +1,21 @@
 """Prompts and steps in one turn: each through its own backbone, all frames made together.
 
 Making a frame takes a device as long for one row as for many, so it is done once a turn. What a
-backbone leaves of a row waits in the row's slot of `Place.hidden`.
+backbone leaves of a row waits in the row's slot of `Between`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from talker.family.runner import Row
-from talker.runners.computation import Attend, Prompts, Rows
+from talker.runners.computation import Attend, Prompts, Rows, TwoPartComputation
 from talker.runners.launches import (
     Decodes,
     KindOfLaunch,
@@ -23,17 +26,42 @@ from talker.runners.launches import (
     tensors_of,
 )
 from ttscommon.engine.device.buckets import Buckets
+from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import Told
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays
 
 
-class Mixed:
-    """Launches turns that have a prompt in them, of a family that names its `hidden`."""
+@dataclass(frozen=True)
+class Between:
+    """What is known of rows between the two parts of `model`: `hidden`, a row a slot."""
 
-    def __init__(self, place: Place) -> None:
-        self.prompts, self.steps = PromptBackbones(place), StepBackbones(place)
-        self.frames = Frames(place)
+    model: TwoPartComputation
+    hidden: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, model: TwoPartComputation, rows: int, device: Device) -> Self:
+        """Of nothing yet, for so many slots and the padding's."""
+        hidden = {
+            name: torch.zeros(rows + 1, *shape, dtype=dtype, device=device.where)
+            for name, (shape, dtype) in model.hidden.items()
+        }
+        return cls(model, hidden)
+
+    def keep(self, rows: Rows, hidden: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Until frames are made of it."""
+        for name, tensor in hidden.items():
+            self.hidden[name].index_copy_(0, rows.slots, tensor)
+        return {"slots": rows.slots}
+
+
+class Mixed:
+    """Launches turns that have a prompt in them, of a family that computes in two parts."""
+
+    def __init__(self, place: Place, between: Between) -> None:
+        self.prompts = PromptBackbones(place, between)
+        self.steps = StepBackbones(place, between)
+        self.frames = Frames(place, between)
 
     def record(self, streams: int, positions: int) -> None:
         """See KindOfLaunch."""
@@ -56,28 +84,34 @@ class Mixed:
 class PromptBackbones(Promptings):
     """The first part of prompts."""
 
+    def __init__(self, place: Place, between: Between) -> None:
+        super().__init__(place)
+        self._between = between
+
     def _computed(self, rows: Prompts, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
-        place = self._place
-        return _keep(place, rows, place.model.prompt_hidden(rows, place.state.tensors, attend))
+        model, state = self._between.model, self._place.state.tensors
+        return self._between.keep(rows, model.prompt_hidden(rows, state, attend))
 
 
 class StepBackbones(Decodes):
     """The first part of steps beside prompts."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, between: Between) -> None:
         super().__init__(place)
+        self._between = between
         self._buckets = _coarse(self._buckets)
 
     def _computed(self, rows: Rows, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
-        place = self._place
-        return _keep(place, rows, place.model.step_hidden(rows, place.state.tensors, attend))
+        model, state = self._between.model, self._place.state.tensors
+        return self._between.keep(rows, model.step_hidden(rows, state, attend))
 
 
 class Frames(KindOfLaunch):
     """The second part of rows of both kinds."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, between: Between) -> None:
         super().__init__(place)
+        self._between = between
         self._buckets = _coarse(self._buckets)
 
     def finish(self, rows: Sequence[Row], held: Sequence[Tensor], paths: list[LaunchPath]) -> Part:
@@ -106,16 +140,10 @@ class Frames(KindOfLaunch):
         return {"slots": np.full(shape.rows, self.padding)}
 
     def compute(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
-        place, slots = self._place, told["slots"]
-        hidden = {name: tensor.index_select(0, slots) for name, tensor in place.hidden.items()}
-        out = place.model.make_frames(slots, shape.rows, place.state.tensors, hidden)
+        between, slots = self._between, told["slots"]
+        hidden = {name: tensor.index_select(0, slots) for name, tensor in between.hidden.items()}
+        out = between.model.make_frames(slots, shape.rows, self._place.state.tensors, hidden)
         return tensors_of(out)
-
-
-def _keep(place: Place, rows: Rows, hidden: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    for name, tensor in hidden.items():
-        place.hidden[name].index_copy_(0, rows.slots, tensor)
-    return {"slots": rows.slots}
 
 
 def _coarse(buckets: Buckets) -> Buckets:

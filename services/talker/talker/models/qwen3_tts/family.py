@@ -31,7 +31,7 @@ from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker
-from talker.runners.computation import Attend, Out, Prompts, Rows, State
+from talker.runners.computation import Attend, Out, Prompts, Rows, State, TwoPartComputation
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Rules, Settings, draw_ids
 from ttscommon.engine.checkpoint import CheckpointError
@@ -49,7 +49,7 @@ _REAL: Final = Field((), "f4")
 _EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
 
 
-class Qwen3Tts(TalkerModel):
+class Qwen3Tts(TalkerModel, TwoPartComputation):
     """A loaded checkpoint.
 
     cloning: of a Base checkpoint. pads: late text is padded instead of waited for. streaming: see
@@ -149,14 +149,6 @@ class Qwen3Tts(TalkerModel):
         if self._net.config.tts_model_type != "base":
             return None
         return {"speaker": np.zeros(c.hidden_size, np.float32)}
-
-    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
-        hidden = self.prompt_hidden(rows, state, attend)
-        return self.make_frames(rows.slots, rows.real, state, hidden)
-
-    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
-        hidden = self.step_hidden(rows, state, attend)
-        return self.make_frames(rows.slots, rows.real, state, hidden)
 
     def prompt_hidden(
         self, rows: Prompts, state: State, attend: Mapping[str, Attend]
