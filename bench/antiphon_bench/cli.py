@@ -244,6 +244,28 @@ def drafts(
         )
 
 
+@app.command()
+def prefixes(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint that clones voices.")],
+    voices: Annotated[int, typer.Option(help="Recordings.")] = 10,
+    requests: Annotated[int, typer.Option(help="Of each.")] = 100,
+    blocks: Annotated[int, typer.Option(help="Of the KV cache, 16 positions each.")] = 1024,
+    at_once: Annotated[int, typer.Option(help="Requests at a time.")] = 4,
+) -> None:
+    """Compare prompts that are computed each time with shared ones: positions, first sound."""
+    try:
+        from antiphon_bench.prefixes import compare
+    except ImportError as error:
+        hint = "needs the talker package (`pip install ./services/talker`)"
+        raise typer.BadParameter(hint) from error
+    for found in compare(checkpoint, voices, requests, blocks, at_once):
+        print(
+            f"{'shared' if found.shared else 'apart':<7} {found.requests} requests "
+            f"{found.positions:8} positions  first chunk p50 {found.first_p50_s * 1e3:7.1f} ms  "
+            f"p95 {found.first_p95_s * 1e3:7.1f} ms"
+        )
+
+
 def _numbers(listed: str) -> list[int]:
     return [int(number) for number in listed.split(",")]
 

@@ -1,9 +1,12 @@
 """What listeners get when other programs use the machine: gaps and refusals beside CPU hogs.
 
     python -m tests.chaos.hogs [--hogs 16] [--rate 1] [--for-s 20] [--engine torch] [--tree PATH]
+    python -m tests.chaos.hogs --in-flight 4 --sentences 4
 
 The hogs start beside a stack that serves already. Streams that were accepted more than a second
 later must have no gap, and requests are to be refused for what there is no room for, not for more.
+With `--in-flight` so many clients ask again as soon as their text was heard, or a second after they
+were refused; a sentence is five seconds of speech.
 """
 
 from __future__ import annotations
@@ -34,14 +37,17 @@ TEXT: Final = "The tide comes in over the sand, and the boats turn slowly on the
 _HOG: Final = "while True: pass"
 _WARM_S: Final = 3.0
 _LATER_S: Final = 1.0
-_PATIENCE_S: Final = 60.0
+_RETRY_S: Final = 1.0
+_PATIENCE_S: Final = 120.0
 # What a listener does not notice.
 _GAP_S: Final = 0.001
 
 
 @dataclass
 class Stream:
-    """One request, as its client saw it. `asked_s`: from the moment at which the hogs began."""
+    """One request, as its client saw it. `asked_s`: from the moment at which the hogs began.
+    `gap_s`: its longest gap, `gap_at_s` into its speech.
+    """
 
     asked_s: float
     refused: str = ""
@@ -49,15 +55,23 @@ class Stream:
     ttfp_s: float = 0.0
     account: PlaybackAccount | None = field(default=None, repr=False)
 
-    @property
-    def gap_s(self) -> float:
-        """The longest silence of a listener that plays at once."""
-        return 0.0 if self.account is None else self.account.longest_underrun_s
+    gap_s: float = 0.0
+    gap_at_s: float = 0.0
+
+    def hear(self, samples: int, now_s: float) -> None:
+        """Samples came. The longest gap is that of a listener that plays at once."""
+        if self.account is not None:
+            at_s = self.account.duration_s
+            gap_s = self.account.feed(samples, now_s).underrun_s
+            if gap_s > self.gap_s:
+                self.gap_s, self.gap_at_s = gap_s, at_s
 
 
 @dataclass
 class Figures:
-    """Of the streams that were asked for more than a second after the hogs began."""
+    """Of the streams that were asked for more than a second after the hogs began. `gaps`: when
+    those that had one were asked for, where in their speech it was, and how long.
+    """
 
     asked: int = 0
     refused: int = 0
@@ -68,44 +82,72 @@ class Figures:
     ttfp_most_s: float = 0.0
     load: float = 0.0
     reasons: dict[str, int] = field(default_factory=dict)
+    gaps: list[tuple[float, float, float]] = field(default_factory=list)
 
 
-async def measure(
-    engine: Engine, hogs: int, rate: float, for_s: float, folder: Path
-) -> list[Stream]:
-    """Ask `rate` times a second, in even steps, before the hogs begin and while they run."""
+@dataclass(frozen=True)
+class Load:
+    """Requests `rate` times a second, in even steps, or always `in_flight` of them."""
+
+    rate: float
+    for_s: float
+    in_flight: int = 0
+    sentences: int = 1
+
+    @property
+    def text(self) -> str:
+        return " ".join([TEXT] * self.sentences)
+
+
+async def measure(engine: Engine, hogs: int, load: Load, folder: Path) -> list[Stream]:
+    """Ask before the hogs begin and while they run."""
     config = StackConfig(port=0, engine=engine, store=folder / "store", log_level="warning")
     async with LocalStack(config) as stack:
-        await _hear(stack.url, Stream(0.0))  # warm
+        await _hear(stack.url, TEXT, Stream(0.0))  # warm
         began_s = time.monotonic() + _WARM_S
-        asking = asyncio.create_task(_ask_all(stack.url, began_s, rate, for_s))
+        ask = _ask_again if load.in_flight else _ask_all
+        asking = asyncio.create_task(ask(stack.url, began_s, load))
         await asyncio.sleep(_WARM_S)
         with eating(hogs):
             return await asking
 
 
-async def _ask_all(url: str, began_s: float, rate: float, for_s: float) -> list[Stream]:
+async def _ask_all(url: str, began_s: float, load: Load) -> list[Stream]:
     streams, tasks = [], []
-    while (now_s := time.monotonic()) < began_s + for_s:
+    while (now_s := time.monotonic()) < began_s + load.for_s:
         streams.append(Stream(now_s - began_s))
-        tasks.append(asyncio.create_task(_hear(url, streams[-1])))
-        await asyncio.sleep(1.0 / rate)
+        tasks.append(asyncio.create_task(_hear(url, load.text, streams[-1])))
+        await asyncio.sleep(1.0 / load.rate)
     await asyncio.gather(*tasks)
     return streams
 
 
-async def _hear(url: str, stream: Stream) -> None:
+async def _ask_again(url: str, began_s: float, load: Load) -> list[Stream]:
+    streams: list[Stream] = []
+
+    async def client() -> None:
+        while (now_s := time.monotonic()) < began_s + load.for_s:
+            streams.append(stream := Stream(now_s - began_s))
+            await _hear(url, load.text, stream)
+            if stream.refused:
+                await asyncio.sleep(_RETRY_S)
+
+    await asyncio.gather(*(client() for _ in range(load.in_flight)))
+    return streams
+
+
+async def _hear(url: str, text: str, stream: Stream) -> None:
     asked_s = time.monotonic()
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            async for event in speak(url, whole(TEXT), SpeechOptions()):
+            async for event in speak(url, whole(text), SpeechOptions()):
                 match event:
                     case Started():
                         stream.account = PlaybackAccount(event.sample_rate)
                     case Audio(pcm) if pcm and stream.account is not None:
                         now_s = time.monotonic()
                         stream.ttfp_s = stream.ttfp_s or now_s - asked_s
-                        stream.account.feed(len(pcm) // 2, now_s)
+                        stream.hear(len(pcm) // 2, now_s)
                     case Finished(outcome) if outcome != "ok":
                         stream.failed = outcome
     except GatewayError as error:
@@ -119,8 +161,13 @@ async def _hear(url: str, stream: Stream) -> None:
 
 @contextmanager
 def eating(hogs: int) -> Iterator[None]:
-    """So many processes that compute until they are ended."""
-    running = [subprocess.Popen([sys.executable, "-c", _HOG]) for _ in range(hogs)]
+    """So many processes that compute until they are ended.
+
+    Each in a session of its own, as the services are: a kernel that groups processes by sessions
+    would else give all of them together as much as one service.
+    """
+    command = [sys.executable, "-c", _HOG]
+    running = [subprocess.Popen(command, start_new_session=True) for _ in range(hogs)]
     try:
         yield
     finally:
@@ -143,6 +190,11 @@ def figures(streams: list[Stream]) -> Figures:
         ttfp_p50_s=round(heard[len(heard) // 2], 3) if heard else 0.0,
         ttfp_most_s=round(heard[-1], 3) if heard else 0.0,
         load=os.getloadavg()[0],
+        gaps=[
+            (round(s.asked_s, 1), round(s.gap_at_s, 2), round(s.gap_s, 3))
+            for s in later
+            if s.gap_s > _GAP_S
+        ],
         reasons=dict(Counter(" ".join(s.refused.split()[:4]) for s in later if s.refused)),
     )
 
@@ -153,6 +205,8 @@ def main() -> int:
     parser.add_argument("--hogs", type=int, default=16)
     parser.add_argument("--rate", type=float, default=1.0)
     parser.add_argument("--for-s", type=float, default=20.0)
+    parser.add_argument("--in-flight", type=int, default=0)
+    parser.add_argument("--sentences", type=int, default=1)
     parser.add_argument("--engine", choices=("torch", "fake"), default="torch")
     parser.add_argument("--tree", type=Path, help="another checkout to measure in place of this")
     options = parser.parse_args()
@@ -164,9 +218,8 @@ def main() -> int:
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join((path, here))}
         return subprocess.run(command, env=environ, cwd=options.tree, check=False).returncode
     with tempfile.TemporaryDirectory(prefix="hogs-") as folder:
-        streams = asyncio.run(
-            measure(options.engine, options.hogs, options.rate, options.for_s, Path(folder))
-        )
+        load = Load(options.rate, options.for_s, options.in_flight, options.sentences)
+        streams = asyncio.run(measure(options.engine, options.hogs, load, Path(folder)))
     found = figures(streams)
     print(json.dumps(vars(found)))
     return int(bool(found.with_gap or found.failed))

@@ -93,12 +93,16 @@ def near(one: Any, other: Any) -> bool:
 
 
 async def spoken(
-    stack: LocalStack, *victims: str, model: str = "tiny", voice: str = "vivian"
+    stack: LocalStack,
+    *victims: str,
+    model: str = "tiny",
+    voice: str = "vivian",
+    text: str = TEXT,
 ) -> Any:
     """[samples] int16 over the socket; the victims are killed, one after each piece of sound."""
     options, left = SpeechOptions(model=model, voice=voice, seed=SEED), list(victims)
     pcm = b""
-    async for event in speak(stack.url, whole(TEXT), options):
+    async for event in speak(stack.url, whole(text), options):
         if isinstance(event, Audio):
             pcm += event.pcm
             if left:
@@ -124,6 +128,12 @@ async def test_checkpoints_are_served_next_to_the_default_voice_whoever_dies(
         undisturbed = await spoken(served)
         assert len(undisturbed) > 24_000
         assert near(undisturbed, await spoken(served, TALKER, VOCODER))
+        paused = f'<break time="4s"/> {TEXT} <break time="1s"/>'
+        silent = await spoken(served, TALKER, VOCODER, text=paused)  # both die in the first pause
+        assert not silent[: 4 * 24_000].any()
+        assert near(silent[4 * 24_000 : 4 * 24_000 + len(undisturbed)], undisturbed)
+        assert len(silent) - len(undisturbed) == (50 + 12) * 1920
+        assert not silent[4 * 24_000 + len(undisturbed) :].any()
         assert len(await posted(client, model="vesper", voice="vesper")) > 16_000
         await voices_are_cloned(served, client)
         await wishes_are_obeyed_or_refused(client)

@@ -11,6 +11,8 @@ import pytest
 
 from antiphon.stack import LocalStack
 from ttscommon.bus import Bus
+from ttscommon.wire.messages import End
+from ttscommon.wire.subjects import TALKER, VOCODER, Stage
 
 CONCURRENT = 2500
 # Nothing but the queues limits: two slots, and two jobs that wait.
@@ -75,4 +77,23 @@ async def test_a_request_that_waits_for_a_slot_in_vain_is_refused_and_leaves_the
         for task in speaking:
             task.cancel()
         await asyncio.gather(*speaking, return_exceptions=True)
+        await bus.close()
+
+
+@pytest.mark.parametrize("stage", [TALKER, VOCODER], ids=lambda stage: stage.name)
+@pytest.mark.parametrize("stack", [{"engine": "fake"}], indirect=True)
+async def test_a_job_that_cannot_be_read_ends_where_its_listener_waits(
+    stack: LocalStack, stage: Stage
+) -> None:
+    bus = await Bus.connect(stack.bus, "test")
+    try:
+        job = bus.link.subject(stage.job("vesper", "r"))
+        async with asyncio.timeout(20), bus.audio_reader("r", fresh=True) as reader:
+            await bus.link.jetstream.publish(job, b"nonsense")
+            end = await anext(reader)
+            assert isinstance(end, End)
+            assert (end.outcome, end.code) == ("error", "internal")
+            while await bus.queue.jobs():
+                await asyncio.sleep(0.01)
+    finally:
         await bus.close()

@@ -36,7 +36,7 @@ TENSORS: Final = "ttscommon.engine"
 # Rooms that never see torch, below packages that do.
 TORCH_FREE: Final = {
     "ttscommon.engine": [
-        *("runtime", "slots", "inflight", "pace", "events", "stage", "voice"),
+        *("runtime", "slots", "inflight", "pace", "events", "stage", "stage_job", "voice"),
         *("checkpoint", "families"),
     ],
     "talker": ["family", "engine", "text", "models.fake", "service"],

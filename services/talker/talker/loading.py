@@ -13,6 +13,7 @@ from talker.engine.widths import Widths, plain
 from talker.family.base import Family
 from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.leniency import Leniency
+from talker.family.pauses import Pausing
 from talker.family.runner import Runner
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
@@ -78,13 +79,14 @@ def read_family(settings: TalkerSettings) -> Family:
     from talker.models import load
 
     torch.set_num_threads(settings.threads)
-    return load(
+    family = load(
         settings.model,
         settings.voice_dir,
         pads=settings.late_text == "pad",
         device=settings.device,
         leniency=_leniency(settings),
     )
+    return family if family.pauses else Pausing(family)
 
 
 def _leniency(settings: TalkerSettings) -> Leniency:

@@ -89,7 +89,7 @@ class Decoding:
             await self._stage.free()
 
     async def _outcome(self, events: asyncio.Queue[Event], begin: int) -> Outcome:
-        found = await self._stage.first(
+        found: Outcome | None = await self._stage.first(
             self._write(events), self._writer.sought(), self._read(begin)
         )
         if found is None:

@@ -17,6 +17,7 @@ from ttscommon.wire import subjects
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.messages import End, Position
 from vocoder.codecs.base import Codec
+from vocoder.codecs.silences import Silences
 from vocoder.engine.engine import Engine, Event
 from vocoder.engine.scheduler import Limits
 from vocoder.settings import VocoderSettings
@@ -72,7 +73,7 @@ def load_codec(settings: VocoderSettings) -> Codec:
         room=settings.room,
     )
     codec.warm_up(_shapes(settings.limits))
-    return codec
+    return codec if codec.silences else Silences(codec)
 
 
 def _shapes(limits: Limits) -> list[tuple[int, int]]:

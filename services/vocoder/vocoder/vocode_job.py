@@ -106,7 +106,8 @@ class VocodeJob:
     async def _later(self, frame: int) -> End | Position:
         """Wait until codes come that were not decoded, or a listener asks for what was."""
         log_.info("audio.awaits_codes", request_id=self._job.request_id, frame=frame)
-        found = await self._stage.first(self._writer.sought(), self._more_codes(frame))
+        sought, coming = self._writer.sought(), self._more_codes(frame)
+        found: End | Position | None = await self._stage.first(sought, coming)
         return found or self._codes_stopped()
 
     async def _more_codes(self, frame: int) -> End | Position:
@@ -118,7 +119,8 @@ class VocodeJob:
     async def _unheard(self, prefix: Arrays | None) -> End | Position:
         """Decode nothing for nobody: wait for a listener, or until the codes say where it ends."""
         log_.info("audio.unheard", request_id=self._job.request_id)
-        found = await self._stage.first(self._writer.heard(), self._end_of_codes(prefix))
+        heard, ended = self._writer.heard(), self._end_of_codes(prefix)
+        found: End | Position | None = await self._stage.first(heard, ended)
         return found or self._codes_stopped()
 
     async def _end_of_codes(self, prefix: Arrays | None) -> End:

@@ -11,6 +11,7 @@ from tests.late import Late
 from tests.unit.vocoder.test_codecs import voice_folder
 from ttscommon.engine.device import device as devices
 from vocoder.codecs.device_codec import DeviceCodec
+from vocoder.codecs.silences import Silences
 from vocoder.service import load_codec
 from vocoder.settings import VocoderSettings
 
@@ -24,14 +25,16 @@ def test_a_codec_on_a_device_has_recorded_its_steps_before_any_request(
     else:
         voice_folder(tmp_path)
     monkeypatch.setattr(devices, "device_of", lambda _: Late())
-    codec = load_codec(
+    loaded = load_codec(
         VocoderSettings(
             model="tiny", voice_dir=tmp_path, device="cuda", batch_streams=2, batch_frames=4,
             piece_frames=2,
         )
     )  # fmt: skip
+    codec = loaded._codec if isinstance(loaded, Silences) else loaded
     assert isinstance(codec, DeviceCodec)
-    assert codec.depth == 1
+    assert loaded.depth == codec.depth == 1
+    assert loaded.measured_step_s == codec.measured_step_s
     expected = codec.shapes.expected()
     assert expected
     assert all(codec.launches.knows(shape) for shape in expected)

@@ -146,7 +146,7 @@ class Bus:
         await self.link.close()
 
 
-async def _opened(writer: LogWriter, *, restore: bool, fresh: bool | None) -> None:
+async def _opened(writer: LogWriter | AudioWriter, *, restore: bool, fresh: bool | None) -> None:
     try:
         await writer.open(restore=restore, fresh=fresh)
     except BaseException:

@@ -20,7 +20,7 @@ from ttscommon.process.tasks import stop
 from ttscommon.wire.epochs import epoch_of
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.subjects import Stage
+from ttscommon.wire.subjects import Stage, job_named
 
 Restore = Callable[[], Coroutine[Any, Any, None]]
 
@@ -54,7 +54,8 @@ class Delivery:
     """A job as it was given to this worker, by the broker or handed over by the reaper.
 
     `receipt` is where the broker takes word of it. `sequence` is the message's own, `deliveries`
-    how often it was given to a worker; `headers` name its trace.
+    how often it was given to a worker; `headers` name its trace. `named`: the model and request
+    that its subject names, whatever is in it; empty where it was handed over.
     """
 
     def __init__(
@@ -65,19 +66,28 @@ class Delivery:
         sequence: int = 0,
         deliveries: int = 1,
         headers: dict[str, str] | None = None,
+        named: tuple[str, str] = ("", ""),
     ) -> None:
         self.receipt = receipt
         self.data = data
         self.sequence = sequence
         self.deliveries = deliveries
         self.headers = headers or {}
+        self.named = named
         self._link = link
 
     @classmethod
     def of(cls, link: Link, message: Msg) -> Delivery:
         meta = message.metadata
-        sequence, headers = meta.sequence.stream, dict(message.headers or {})
-        return cls(link, message.reply, bytes(message.data), sequence, meta.num_delivered, headers)
+        return cls(
+            link,
+            message.reply,
+            bytes(message.data),
+            meta.sequence.stream,
+            meta.num_delivered,
+            dict(message.headers or {}),
+            job_named(message.subject),
+        )
 
     def epoch(self, request: SpeechRequest) -> int:
         return epoch_of(self.sequence, self.deliveries, again=request.again)

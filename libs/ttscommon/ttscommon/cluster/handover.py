@@ -20,4 +20,5 @@ def lease_of(handed: HandOver, stage: StageName) -> Lease:
         handed.failures,
         shared=handed.shared,
         dead=handed.dead,
+        silences=handed.silences,
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Literal
 
 import msgspec
 import structlog
@@ -20,6 +20,9 @@ from ttscommon.bus import Bus, Entry
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, Fenced, MalformedMessage
 from ttscommon.wire.subjects import LEASES, StageName
+
+# What a death is counted as.
+Count = Literal["deaths", "shared", "silences"]
 
 # Another writer of a job's leases is a successor or the reaper; neither writes often. The replica
 # that answers a read may be behind by a moment.
@@ -36,9 +39,10 @@ class Lease(msgspec.Struct, frozen=True):
 
     worker_id: empty once the job was handed on and nobody holds it yet. deaths: workers that died
     abruptly while they held this job and its log did not grow, in a row; shared: those that died so
-    with many such jobs at once, or were silent. dead: the processes that were counted. bounces: how
-    often a worker that had other streams gave the job back, which is suspected. failures: handlers
-    that failed without the log growing, in a row. waiting: the holder computes nothing for it now.
+    with many such jobs at once; silences: those that gave no answer and may live. dead: the
+    processes that were counted. bounces: how often a worker that had other streams gave the job
+    back, which is suspected. failures: handlers that failed without the log growing, in a row.
+    waiting: the holder computes nothing for it now.
     """
 
     worker_id: str
@@ -52,6 +56,7 @@ class Lease(msgspec.Struct, frozen=True):
     waiting: bool = False
     shared: int = 0
     dead: tuple[str, ...] = ()
+    silences: int = 0
 
     @property
     def key(self) -> str:
@@ -70,27 +75,25 @@ class Lease(msgspec.Struct, frozen=True):
         """The same without a holder; `known` are bounces and failures as of now."""
         return msgspec.structs.replace(self, worker_id="", waiting=False, **known)
 
-    def after_death(self, *, shared: bool) -> Lease:
-        """The same when its holder has died; `shared`: with many jobs that are as suspicious.
+    def after_death(self, count: Count) -> Lease:
+        """The same when its holder has died, or is taken for dead, which `count` grows by.
 
         One process dies once, however often it was thought to be dead.
         """
         left = self.released()
         if self.worker_id in self.dead:
             return left
-        dead = (*self.dead, self.worker_id)
-        if shared:
-            return msgspec.structs.replace(left, shared=self.shared + 1, dead=dead)
-        return msgspec.structs.replace(left, deaths=self.deaths + 1, dead=dead)
+        counts: dict[str, Any] = {count: getattr(self, count) + 1}
+        return msgspec.structs.replace(left, dead=(*self.dead, self.worker_id), **counts)
 
     def cleared(self) -> Lease:
         """The same without a holder, whose log has grown: what died before is forgotten."""
-        return msgspec.structs.replace(self.released(), deaths=0, shared=0, dead=())
+        return msgspec.structs.replace(self.released(), deaths=0, shared=0, silences=0, dead=())
 
     @property
     def blamed(self) -> bool:
         """Workers have died with it."""
-        return self.deaths + self.shared > 0
+        return self.deaths + self.shared + self.silences > 0
 
     def held_by(self, worker_id: str) -> Lease:
         """The same in another worker's hands."""
@@ -106,6 +109,7 @@ class Lease(msgspec.Struct, frozen=True):
             self,
             deaths=other.deaths,
             shared=other.shared,
+            silences=other.silences,
             dead=other.dead,
             bounces=other.bounces,
             failures=other.failures,
@@ -162,10 +166,14 @@ async def leases_of_worker(bus: Bus, worker_id: str) -> list[Lease]:
     return [lease for lease in leases_in(found).values() if lease.worker_id == worker_id]
 
 
+async def all_leases(bus: Bus) -> list[Lease]:
+    """Of every job, as any replica has them; raises BusUnavailable."""
+    return list(leases_in(await bus.kv.entries(LEASES, subjects.leases_of_worker("*"))).values())
+
+
 async def lease_holders(bus: Bus) -> set[str]:
     """Every worker that holds a job, as any replica has it; raises BusUnavailable."""
-    found = await bus.kv.entries(LEASES, subjects.leases_of_worker("*"))
-    return {lease.worker_id for lease in leases_in(found).values() if lease.held}
+    return {lease.worker_id for lease in await all_leases(bus) if lease.held}
 
 
 @dataclass

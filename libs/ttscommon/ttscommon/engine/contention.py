@@ -12,6 +12,13 @@ _NS: Final = 1e-9
 _HALF_LIFE_S: Final = 0.15
 # So much undisturbed work is supposed to have gone before, so that little says little.
 _PRIOR_S: Final = 0.002
+# What was measured stands for so long.
+_HOLD_S: Final = 1.0
+# A thread without work works for so long, so often, while others took so much the last time: more
+# than a scheduler grants at once to one that wakes.
+_PROBE_S: Final = 0.012
+_PROBE_EVERY_S: Final = 0.4
+_PROBED: Final = 1.25
 
 Usage = tuple[float, float]
 
@@ -22,16 +29,23 @@ class Contention:
     The kernel counts how long a thread that could run had to wait for a processor. That follows the
     machine within tenths of a second, whatever the thread computes, and does not count what it
     waits for by itself: a device, a lock, a message. Where no such count is to be had it says 1.
+
+    A thread has to work to know it. One that has nothing to do any more, because its requests are
+    refused for what others take, works for a moment now and then until they take it no longer.
     """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
         read: Callable[[], Usage | None] | None = None,
+        spend: Callable[[float], None] | None = None,
     ) -> None:
-        """`read`: seconds for which the thread has run, and for which it has waited to."""
+        """`read`: seconds for which the thread has run, and for which it has waited to. `spend`
+        has it run for some.
+        """
         self._clock = clock
         self._read = read
+        self._spend = spend or _spend
         self._before: Usage | None = None
         self._at_s = clock()
         self._ran_s = self._waited_s = 0.0
@@ -39,7 +53,8 @@ class Contention:
     @property
     def factor(self) -> float:
         """Lately, 1 or more; 1 again when the thread has not worked for a while."""
-        decay = math.exp2((self._at_s - self._clock()) / _HALF_LIFE_S)
+        age_s = max(0.0, self._clock() - self._at_s - _HOLD_S)
+        decay = math.exp2(-age_s / _HALF_LIFE_S)
         ran_s, waited_s = self._ran_s * decay, self._waited_s * decay
         return (ran_s + waited_s + _PRIOR_S) / (ran_s + _PRIOR_S)
 
@@ -56,6 +71,25 @@ class Contention:
         self._waited_s = self._waited_s * decay + waited_s
         self._at_s = now
         return waited_s
+
+    def idle(self, *, probe: bool) -> None:
+        """The thread had nothing to do: what it waited for meanwhile says nothing. With `probe` it
+        may work for a moment. From the same thread as `measure`.
+        """
+        self._read = self._read or Schedstat()
+        due = self._clock() - self._at_s >= _PROBE_EVERY_S
+        probing = probe and due and self.factor >= _PROBED
+        self._before = self._read()
+        if probing:
+            self._spend(_PROBE_S)
+            self.measure()
+
+
+def _spend(seconds: float) -> None:
+    """Have this thread run for so long, however long that takes."""
+    until_s = time.thread_time() + seconds
+    while time.thread_time() < until_s:
+        pass
 
 
 class Schedstat:

@@ -66,6 +66,8 @@ def launch_bisected(
 
     Returns what was launched, and the rows that raise alone with their errors. Raises DeviceError.
     """
+    if not rows:
+        return [], []
     try:
         return [(rows, launch(rows))], []
     except DeviceError:

@@ -29,6 +29,7 @@ class HandOver(msgspec.Struct, frozen=True):
     trace: dict[str, str] = {}
     shared: int = 0
     dead: tuple[str, ...] = ()
+    silences: int = 0
 
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)

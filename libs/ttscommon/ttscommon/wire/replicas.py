@@ -41,7 +41,8 @@ class Replica(msgspec.Struct, frozen=True):
     step_s: median seconds by streams, in a talker of a round (see Pace), in a vocoder of a step.
     frame_s: seconds a frame costs a vocoder in its best batches; 0 before anything was measured.
     kv_free, kv_positions: of a talker's KV cache; both 0 where the model has none.
-    loading: the model that it cannot serve yet, because its weights are being loaded.
+    loading: the model that it cannot serve yet, because its weights are being loaded. slowed: how
+    many times as long its work takes because of other programs; `step_s` and `frame_s` include it.
     """
 
     worker_id: str
@@ -57,6 +58,7 @@ class Replica(msgspec.Struct, frozen=True):
     kv_positions: int = 0
     draining: bool = False
     loading: str = ""
+    slowed: float = 1.0
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)

@@ -88,6 +88,12 @@ class Stage:
         return f"{self.queue}-{token(model)}"
 
 
+def job_named(subject: str) -> tuple[str, str]:
+    """Model and request that a job's subject ends with."""
+    *_, model, request_id = ("", "", *subject.split("."))
+    return model, request_id
+
+
 TALKER: Final = Stage("talker", "talk", "TALK_JOBS", CODES)
 VOCODER: Final = Stage("vocoder", "voc", "VOCODE_JOBS", AUDIO)
 STAGES: Final = {stage.name: stage for stage in (TALKER, VOCODER)}

@@ -4,11 +4,12 @@ from gateway.admission.admission import Admission, Grant
 from gateway.admission.exchange import Exchange
 from gateway.admission.keys import ANONYMOUS, KeyRing, KeysError
 from gateway.admission.peers import Peers
-from gateway.admission.terms import AdmissionLimits, Applicant
+from gateway.admission.terms import REST_S, AdmissionLimits, Applicant
 from gateway.admission.watch import KeysWatch
 
 __all__ = [
     "ANONYMOUS",
+    "REST_S",
     "Admission",
     "AdmissionLimits",
     "Applicant",

@@ -17,6 +17,7 @@ from gateway.admission.floods import FloodDetector
 from gateway.admission.forecast import Forecast, forecast
 from gateway.admission.keys import KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
+from gateway.admission.pauses import Pauses
 from gateway.admission.peers import GatewayUse, Peers
 from gateway.admission.predictions import Predictions, share_used
 from gateway.admission.shares import Shares, Standing
@@ -45,6 +46,20 @@ class Grant:
     silent: bool = True
     model: str = ""
     resting: bool = False
+    touched_s: float = 0.0
+    writing: Callable[[], float | None] | None = None
+
+    def follow(self, writing: Callable[[], float | None]) -> None:
+        """Its text is still being written. `writing`: when some came last; None at its end."""
+        self.writing = writing
+        self.admission.pauses.follow(self)
+
+    def paused_s(self, now: float) -> float:
+        """For how long it has waited for text; 0 if it does not."""
+        text_s = self.writing() if self.writing is not None else None
+        if text_s is None or self.resting:
+            return 0.0
+        return now - max(text_s, self.touched_s)
 
     def spoke(self, ttfp_s: float) -> None:
         """Its first sound came after `ttfp_s`: the next predictions learn from it."""
@@ -69,6 +84,7 @@ class Grant:
 
     def wake(self) -> None:
         """It goes on, whatever room there is; safe to call twice."""
+        self.touched_s = self.admission.clock()
         if self.resting:
             self.resting = False
             self.admission.woke(self)
@@ -95,6 +111,7 @@ class Admission:
         self.acquainted.set()
         tenants = self.keys.tenants
         self._resting: Counter[str] = Counter()
+        self.pauses = Pauses(self.clock, self.limits.pause_s, self.limits.rest_s)
         self._shares = Shares({name: tenant.weight for name, tenant in tenants.items()})
         self._limits = KeyLimits(tenants, self.peers, self._held)
         self._turnstile = Turnstile(self.peers, self.clock)
@@ -148,6 +165,7 @@ class Admission:
         try:
             yield grant
         finally:
+            self.pauses.forget(grant)
             grant.wake()
             self._shares.give_back(grant.tenant)
             grant.silence_ends()
@@ -161,10 +179,12 @@ class Admission:
 
     async def turn(self, applicant: Applicant) -> Applicant:
         """Wait while this gateway has taken its part of what the other gateways see as free too,
-        and, for a key that has limits, until it knows of them.
+        and, for a key that has limits, until it knows of them. Where there is no room, wait for the
+        slots of streams whose text pauses.
         """
         if applicant.resumed:
             return applicant
+        await self.pauses.make_room(lambda: self._is_full(applicant.model))
         if self._limits.limited(applicant.tenant):
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.acquaintance_s):
@@ -173,6 +193,13 @@ class Admission:
             return applicant
         free = await self._turnstile.wait(lambda: dict(self._free(applicant)))
         return applicant if free else replace(applicant, crowded=True)
+
+    def _is_full(self, model: str) -> bool:
+        if self.settings.admission != "predict":
+            return False
+        with suppress(Unavailable):  # which admit says
+            return self._forecast(model).room <= 0
+        return False
 
     def use(self, gateway: str, *, whole: bool) -> GatewayUse:
         """What the other gateways are to know of this one."""

@@ -96,8 +96,20 @@ def cached_streams(replica: Replica) -> int:
 
 
 def realtime_streams(replica: Replica, frame_rate_hz: float, utilisation: float) -> int:
-    """How many streams the replica's engine can keep up with, at most its slots; at least one."""
+    """How many streams the replica's engine can keep up with, at most its slots.
+
+    One that is too slow for a single stream takes one all the same, because it will never be
+    faster. It takes none while other programs have what it needs.
+    """
     period_s = utilisation / frame_rate_hz
+    streams = _kept_up(replica, period_s)
+    if streams >= 1:
+        return min(replica.slots, streams)
+    return 0 if _kept_up(replica, period_s * replica.slowed) >= 1 else 1
+
+
+def _kept_up(replica: Replica, period_s: float) -> int:
+    """For how many streams a round takes no longer than `period_s`."""
     if replica.stage == "vocoder":
         round_ = Line(0.0, replica.frame_s)
     elif replica.step_s:
@@ -108,5 +120,5 @@ def realtime_streams(replica: Replica, frame_rate_hz: float, utilisation: float)
     else:
         return replica.slots
     if round_.stream_s <= 0.0:
-        return replica.slots if round_.base_s <= period_s else 1
-    return max(1, min(replica.slots, int((period_s - round_.base_s) / round_.stream_s)))
+        return replica.slots if round_.base_s <= period_s else 0
+    return int((period_s - round_.base_s) / round_.stream_s)

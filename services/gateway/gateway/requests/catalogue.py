@@ -37,11 +37,23 @@ class CatalogueTuning:
     """`poll_s`: replicas report as often, so polling more often shows nothing new.
     `again_s`: the least time between two refreshes that a doubtful question asks for.
     `reports`: what so many reports in a row say of other gateways' streams is believed.
+    `missing_s`: how long a worker stays whose report is not found. A broker that was stopped for
+    longer than reports live has none when it wakes, until it has caught up.
     """
 
     poll_s: float = 0.4
     again_s: float = 0.2
     reports: int = 6
+    missing_s: float = 3.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a worker said last, and when it was read."""
+
+    replica: Replica
+    revision: int
+    read_s: float
 
 
 @dataclass(frozen=True)
@@ -127,6 +139,7 @@ class Catalogue:
     ) -> None:
         """`peers`: the other gateways, which tell of their own streams."""
         self._peers = Peers() if peers is None else peers
+        self._reports: dict[str, Report] = {}
         self._revisions: dict[str, int] = {}
         self._gone: dict[str, int] = {}
         self._bus = bus
@@ -256,17 +269,30 @@ class Catalogue:
 
     def _living(self, entries: Iterable[Entry]) -> Iterable[Replica]:
         """The reports of workers that were not found dead after they wrote them."""
-        latest = {entry.key: entry for entry in entries}
-        found = {}
-        for key, entry in latest.items():
-            if entry.value is not None and (replica := _parse(entry.value)):
-                found[key] = (replica, entry.revision)
-        self._revisions = {replica.worker_id: revision for replica, revision in found.values()}
+        self._reports = self._found(entries)
+        found = self._reports.values()
+        self._revisions = {one.replica.worker_id: one.revision for one in found}
         self._gone = {name: at for name, at in self._gone.items() if name in self._revisions}
         living = (
-            one for one, revision in found.values() if revision > self._gone.get(one.worker_id, 0)
+            one.replica for one in found if one.revision > self._gone.get(one.replica.worker_id, 0)
         )
         return sorted(living, key=lambda replica: replica.worker_id)
+
+    def _found(self, entries: Iterable[Entry]) -> dict[str, Report]:
+        """By key; among them those that are missing and were there a moment ago."""
+        now_s = time.monotonic()
+        latest = {entry.key: entry for entry in entries}
+        found = {
+            key: Report(replica, entry.revision, now_s)
+            for key, entry in latest.items()
+            if entry.value is not None and (replica := _parse(entry.value))
+        }
+        missing = {
+            key: report
+            for key, report in self._reports.items()
+            if key not in latest and now_s - report.read_s < self._tuning.missing_s
+        }
+        return found | missing
 
 
 def _parse(value: bytes) -> Replica | None:

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from gateway.admission import Admission
+from gateway.admission import REST_S, Admission
 from gateway.requests.listeners import Listeners
 from gateway.requests.retention import Retention
 from gateway.requests.tokens import ResumeTokens
@@ -28,7 +28,7 @@ class SpeechTuning:
     report_every_s: float = 1.0
     text_end_s: float = 5.0
     lease_s: float = 15.0
-    rest_s: float = 1.0
+    rest_s: float = REST_S
 
 
 @dataclass(frozen=True)

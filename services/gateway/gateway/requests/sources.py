@@ -136,6 +136,8 @@ class Submit:
         self._bus.link.store.require()
 
     async def begin(self, grant: Grant) -> None:
+        if (text := self.text) is not None:
+            grant.follow(lambda: None if text.complete else text.touched_s)
         await self._bus.submit(TALKER, self._job(grant.priority))
 
     def duty(self, grant: Grant) -> Coroutine[Any, Any, None] | None:

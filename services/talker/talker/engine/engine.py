@@ -49,8 +49,11 @@ class Engine(Runtime[Stream, ChunkReady]):
         died: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         contention: Contention | None = None,
+        shares: bool = True,
     ) -> None:
         """`blocks`: of KV cache, for a model that has one. `depth`: see Runner.
+
+        shares: prompts that begin alike are computed once, see TalkerStream.prefix.
 
         runner: one that is ready, and has slots and blocks enough; otherwise one is made here.
         """
@@ -67,7 +70,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         self._runner: Runner = runner
         self._sizes = sizes or self.spec.chunks.sizes(self.spec.frame_rate_hz)
         self._limits = limits
-        self._policy = policy
+        self._policy, self._shares = policy, shares
         self._clock = clock
         self._pace = Pace(family.measured_round_s, clock)
         self._contention = Contention(clock) if contention is None else contention
@@ -87,6 +90,11 @@ class Engine(Runtime[Stream, ChunkReady]):
         return {streams: factor * seconds for streams, seconds in self._pace.round_s.items()}
 
     frame_seconds: float = 0.0  # nothing comes on top of a round
+
+    @property
+    def slowed(self) -> float:
+        """How many times as long work takes just now as without other programs."""
+        return self._contention.factor
 
     @property
     def kv_positions(self) -> tuple[int, int]:
@@ -156,12 +164,15 @@ class Engine(Runtime[Stream, ChunkReady]):
         while len(self._in_flight) > (self._runner.depth if chosen else 0):
             gained = max(gained, 0) + self._collect()
         self._send_due()
+        self._gauges.room(len(self._slots), self._room.blocks)
+        if not chosen and gained < 0:
+            self._contention.idle(probe=not len(self._slots))
+            return False
         waited_s = self._contention.measure()
         if chosen or gained > 0:
             took_s = self._clock() - began
             self._pace.add(opened, max(gained, 0), max(0.0, took_s - waited_s))
-        self._gauges.room(len(self._slots), self._room.blocks)
-        return bool(chosen) or gained >= 0
+        return True
 
     def _plan(self, now: float) -> list[Stream]:
         """The streams that step now, each with its plan and with blocks for all of it."""
@@ -169,10 +180,17 @@ class Engine(Runtime[Stream, ChunkReady]):
         planned = self._each(lambda stream: stream.plan(now, most, limit))
         ready = [stream for stream, can in planned if can]
         chosen = self._policy(ready, self._limits)
+        for stream in chosen:
+            if stream.planned is not None and not stream.planned.start:
+                stream.begin_at(self._room.share(stream.key, self._prefix(stream)), most)
         if self._room.free_for(len(chosen)):
             self._widths.widen(chosen, most, limit)
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)
+
+    def _prefix(self, stream: Stream) -> Sequence[bytes]:
+        """What a sequence may begin with; a position at the least is left to compute."""
+        return stream.model.prefix()[: stream.last // BLOCK_POSITIONS] if self._shares else ()
 
     def _slacks(self, now: float) -> Iterable[tuple[str, float]]:
         return [(stream.key, stream.slack_at(now)) for stream in self._slots]
@@ -228,9 +246,12 @@ class Engine(Runtime[Stream, ChunkReady]):
     def _accept(self, stream: Stream, row: Row, results: Results, index: int) -> None:
         try:
             if results.bad[index]:
+                self._room.forget(stream.key)
                 raise FloatingPointError("the model computed values that are not finite")
             if row.plan.partial:
                 return
+            if not row.plan.decode and self._shares:
+                self._room.publish(stream.key, stream.model.prefix())
             cached = row.plan.start + results.kept[index]
             stream.accept(cached, results.row(index), results.ended[index], self._collected_s)
         except Exception as error:

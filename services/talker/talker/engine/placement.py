@@ -145,18 +145,16 @@ def victims(
     missing -= allocator.free + allocator.returning
     chosen: list[str] = []
     for key, _ in sorted(holders, key=lambda holder: (-holder[1], holder[0])):
-        if missing <= 0:
+        if allocator.freed(chosen) >= missing:
             break
-        if held := len(allocator.table(key)):
+        if allocator.table(key):
             chosen.append(key)
-            missing -= held
-    if missing > 0:
+    if allocator.freed(chosen) < missing:
         return []
     for key in list(chosen):  # a large one at the end may make small ones before it needless
-        held = len(allocator.table(key))
-        if missing + held <= 0:
-            chosen.remove(key)
-            missing += held
+        others = [other for other in chosen if other != key]
+        if allocator.freed(others) >= missing:
+            chosen = others
     return chosen
 
 
@@ -191,6 +189,20 @@ class Room:
     def table(self, key: str) -> Sequence[int]:
         """The stream's blocks, in the order of the positions they hold."""
         return () if self._allocator is None else self._allocator.table(key)
+
+    def share(self, key: str, prefix: Sequence[bytes]) -> int:
+        """Have a sequence of the stream begin; returns the positions that are known already."""
+        return 0 if self._allocator is None else self._allocator.share(key, prefix)
+
+    def publish(self, key: str, prefix: Sequence[bytes]) -> None:
+        """The stream's prompt was computed, and is sound: others may begin with what it shares."""
+        if self._allocator is not None and prefix:
+            self._allocator.publish(key, prefix)
+
+    def forget(self, key: str) -> None:
+        """The stream's blocks may be unsound: none of them is shared from now on."""
+        if self._allocator is not None:
+            self._allocator.forget(key)
 
     def place(
         self,

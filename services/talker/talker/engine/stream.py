@@ -117,6 +117,17 @@ class Stream:
         return True
 
     @property
+    def last(self) -> int:
+        """The last position that is planned, in this turn or later."""
+        whole = self.remainder or self.planned
+        return 0 if whole is None else whole.end - 1
+
+    def begin_at(self, held: int, most: int) -> None:
+        """The planned sequence begins behind `held` positions, which are cached already."""
+        if held:
+            self.planned, self.remainder = Plan(held, self.last + 1 - held).cut(most)
+
+    @property
     def draftable(self) -> bool:
         """Whether the planned step may draft frames: everything before it is known."""
         return self.planned is not None and self.planned.decode and not self.ahead

@@ -123,12 +123,14 @@ class Family(ABC):
     measured_round_s: seconds of a round by streams (see Pace), as far as known before any traffic.
     depth: see Runner. exact: frames are the same bits whatever the batch and wherever a successor
     goes on; otherwise only what was heard is the same. cache_itemsize: bytes of a number of K or V.
+    pauses: it makes silence of a `Pause`; for others `Pausing` does.
     """
 
     spec: ModelSpec
     depth: int = 0
     exact: bool = True
     cache_itemsize: int = 4
+    pauses: bool = False
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 
     def free_bytes(self) -> int | None:

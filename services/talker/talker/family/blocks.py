@@ -1,8 +1,13 @@
-"""KV blocks: who owns which. Plain Python, so that it is tested in microseconds."""
+"""KV blocks: who owns which, and what they hold. Plain Python: its tests take microseconds.
+
+A block that holds the beginning of a prompt may be published under a key, and then other streams
+whose prompts begin alike read it too. It is never written again while it has a key.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 BLOCK_POSITIONS: Final = 16
@@ -16,8 +21,9 @@ def blocks_for(positions: int) -> int:
 class BlockAllocator:
     """Hands out blocks of `BLOCK_POSITIONS` positions.
 
-    Invariant: every block is free, or owned by exactly one owner, or taken from its owner and not
-    yet given back, because a launch in flight may still write it.
+    Invariant: every block is free, or has owners (one, or several if it is or was published), or is
+    published and kept without an owner, or was taken from its last owner and not yet given back,
+    because a launch in flight may still write it. What is kept makes room when blocks run out.
     """
 
     def __init__(self, blocks: int) -> None:
@@ -27,15 +33,25 @@ class BlockAllocator:
         self.returning = 0
         self._free = list(range(blocks - 1, -1, -1))
         self._owned: dict[str, list[int]] = {}
+        self._owners: Counter[int] = Counter()
+        self._keys: dict[int, bytes] = {}
+        self._published: dict[bytes, int] = {}
+        self._kept: dict[int, None] = {}  # the one that was used longest ago first
 
     @property
     def free(self) -> int:
-        return len(self._free)
+        """Blocks that can be handed out, those that are kept included."""
+        return len(self._free) + len(self._kept)
+
+    @property
+    def kept(self) -> int:
+        """Blocks without an owner that are kept for what they hold."""
+        return len(self._kept)
 
     @property
     def idle(self) -> bool:
         """Nothing is owned: what must hold whenever the engine has no streams."""
-        return not self._owned and len(self._free) == self.total
+        return not self._owned and self.free == self.total
 
     def table(self, owner: str) -> Sequence[int]:
         """The owner's blocks, in the order of the positions they hold."""
@@ -51,19 +67,101 @@ class BlockAllocator:
         missing = self.missing(owner, positions)
         if missing <= 0:
             return True
-        if missing > len(self._free):
+        if missing > self.free:
             return False
-        owned = self._owned.setdefault(owner, [])
-        owned += [self._free.pop() for _ in range(missing)]
+        new = [self._next() for _ in range(missing)]
+        self._owned.setdefault(owner, []).extend(new)
+        self._owners.update(new)
         return True
 
     def take(self, owner: str) -> list[int]:
-        """Take everything from the owner. The blocks are not free before `give_back`."""
-        blocks = self._owned.pop(owner, [])
-        self.returning += len(blocks)
-        return blocks
+        """Take everything from the owner; returns the blocks that are nobody's then.
+
+        They are not free before `give_back`. Others still have owners, or are kept.
+        """
+        gone = self._leave(self._owned.pop(owner, []))
+        self.returning += len(gone)
+        return gone
 
     def give_back(self, blocks: Sequence[int]) -> None:
         """Blocks that were taken may be handed out again."""
         self.returning -= len(blocks)
         self._free.extend(reversed(blocks))
+
+    def freed(self, owners: Iterable[str]) -> int:
+        """How many blocks could be handed out if everything were taken from all of these."""
+        left = Counter(block for owner in owners for block in self.table(owner))
+        return sum(count == self._owners[block] for block, count in left.items())
+
+    # what blocks hold
+
+    def share(self, owner: str, keys: Sequence[bytes]) -> int:
+        """The owner begins a sequence: with published blocks as far as `keys` name any, in order.
+
+        Returns how many positions they hold. The owner must write none of them; blocks of its last
+        sequence that others may read are its own no longer, so that it writes none of those either.
+        """
+        if not self._keys and not keys:
+            return 0
+        found = self._find(keys)
+        self._owners.update(found)
+        for block in found:
+            self._kept.pop(block, None)
+        before = self._owned.pop(owner, [])
+        own = [b for b in before if b not in self._keys and self._owners[b] == 1]
+        read = [b for b in before if b in self._keys or self._owners[b] > 1]
+        if self._leave(read):
+            raise AssertionError("a block that others may read had neither a key nor an owner")
+        if found or own:
+            self._owned[owner] = [*found, *own]
+        return len(found) * BLOCK_POSITIONS
+
+    def publish(self, owner: str, keys: Sequence[bytes]) -> None:
+        """The owner's first blocks hold what `keys` name, one each, and will be read alone."""
+        for key, block in zip(keys, self.table(owner), strict=False):
+            if key not in self._published and block not in self._keys:
+                self._published[key], self._keys[block] = block, key
+
+    def forget(self, owner: str) -> None:
+        """What the owner's blocks hold is not to be shared any more."""
+        for block in self.table(owner):
+            self._withdraw(block)
+
+    def _find(self, keys: Sequence[bytes]) -> list[int]:
+        found: list[int] = []
+        for key in keys:
+            if (block := self._published.get(key)) is None:
+                break
+            found.append(block)
+        return found
+
+    def _next(self) -> int:
+        """A block that can be handed out; what has been of no use for longest is given up."""
+        if self._free:
+            return self._free.pop()
+        block = next(iter(self._kept))
+        del self._kept[block]
+        self._withdraw(block)
+        return block
+
+    def _leave(self, blocks: Sequence[int]) -> list[int]:
+        """An owner has these no longer; returns those without another owner or a key.
+
+        The first blocks of a prompt are kept longer than those behind them, which nobody finds
+        without them.
+        """
+        gone = []
+        for block in reversed(blocks):
+            self._owners[block] -= 1
+            if self._owners[block]:
+                continue
+            del self._owners[block]
+            if block in self._keys:
+                self._kept[block] = None
+            else:
+                gone.append(block)
+        return gone[::-1]
+
+    def _withdraw(self, block: int) -> None:
+        if (key := self._keys.pop(block, None)) is not None:
+            del self._published[key]

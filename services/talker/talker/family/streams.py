@@ -91,6 +91,12 @@ class TalkerStream(ABC):
         without text that is late does so, and logs it.
         """
 
+    def prefix(self) -> Sequence[bytes]:
+        """Keys of the blocks that the present sequence begins with and that other requests may
+        begin with as well: see `prefixes.keys`. Asked for when a plan starts at 0.
+        """
+        return ()
+
     @abstractmethod
     def inputs(self, plan: Plan) -> Arrays:
         """What `ModelSpec.inputs` names, a row for each position of the plan.

@@ -104,12 +104,14 @@ class CodecSpec:
 class Work:
     """New frames of one stream: arrays by field, [frames, ...], valid, maybe of no frames.
 
-    `final` says that no frame follows: what was held back comes out as well.
+    `final` says that no frame follows: what was held back comes out as well. `silent`: all of the
+    frames are silence, whatever they hold; see Codec.silences.
     """
 
     state: State
     frames: Arrays
     final: bool
+    silent: bool = False
 
     def __len__(self) -> int:
         return rows(self.frames)
@@ -127,11 +129,13 @@ class Codec(ABC):
     """A loaded codec. Used by one thread at a time.
 
     depth: launches that may be in flight when the oldest is collected, see the talker's Runner.
+    silences: silence has codes of its own, or silent work is known; see `Silences` for the others.
     measured_step_s: seconds of a step by (streams, frames), as far as known before any traffic.
     """
 
     spec: CodecSpec
     depth: int = 0
+    silences: bool = False
     measured_step_s: Mapping[tuple[int, int], float] = MappingProxyType({})
 
     @abstractmethod
@@ -145,6 +149,9 @@ class Codec(ABC):
         """
         del request, reference
         return None
+
+    def go_on_from(self, state: State, prefix: Arrays) -> None:  # noqa: B027
+        """The stream's reference, for a codec that begins anew behind silences."""
 
     @abstractmethod
     def launch(self, batch: Sequence[Work]) -> Any:

@@ -94,6 +94,11 @@ class Engine(Runtime[Stream, Piece]):
         return self._contention.factor * best
 
     @property
+    def slowed(self) -> float:
+        """How many times as long work takes just now as without other programs."""
+        return self._contention.factor
+
+    @property
     def kv_positions(self) -> tuple[int, int]:
         """A vocoder has no paged cache."""
         return 0, 0
@@ -128,6 +133,8 @@ class Engine(Runtime[Stream, Piece]):
         stream = Stream(request, self.spec, None, self._clock(), resume, prefix)
         stream.state = self._codec.open(request, stream.begin)
         self._open_states += 1
+        if prefix is not None:
+            self._codec.go_on_from(stream.state, prefix)
         return stream
 
     def _ended(self, stream: Stream) -> None:
@@ -145,6 +152,8 @@ class Engine(Runtime[Stream, Piece]):
             self._collect()
             collected = True
         self.metrics.active.labels(_STAGE).set(len(self._slots))
+        if not (launched or collected):
+            self._contention.idle(probe=not len(self._slots))
         return launched or collected
 
     def _schedule(self) -> list[tuple[Stream, Work]]:

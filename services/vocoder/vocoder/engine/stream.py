@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import pairwise, takewhile
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.silence import silent
 from vocoder.codecs.base import CodecSpec, Decoded, State, Work
 from vocoder.engine.scheduler import Ready
 from vocoder.pcm import to_pcm
@@ -62,6 +64,13 @@ def whole_length(spec: CodecSpec, frames: int, prefix: Arrays | None) -> int:
     return spec.samples(frames + before, final=True) - before * spec.samples_per_frame
 
 
+class _Kept(NamedTuple):
+    """Frames that wait, all of them silence or none."""
+
+    silent: bool
+    frames: dict[str, Array]
+
+
 @dataclass(eq=False)
 class Stream:
     """A request inside the engine, fed from `first_frame` on.
@@ -79,8 +88,9 @@ class Stream:
     ended: bool = False
     ready_since_s: float | None = None
     sent: bool = False
-    _waiting: deque[Arrays] = field(default_factory=deque)
+    _waiting: deque[_Kept] = field(default_factory=deque)
     _frames_waiting: int = 0
+    _silences: bool = False
     _frames_taken: int = 0
     _frames_decoded: int = 0
     _position: int = 0
@@ -143,7 +153,10 @@ class Stream:
         """Take the request's next frames; raises MalformedMessage."""
         if self.ended:
             raise ValueError("frames after the last one")
-        self._wait_for(self.spec.checked(frames))
+        found, flags = self.spec.checked(frames), silent(frames)
+        ends = [*(np.flatnonzero(np.diff(flags)) + 1).tolist(), rows(found)]
+        for start, stop in pairwise((0, *ends)):
+            self._wait_for(cut(found, start, stop), silent=bool(flags[start]))
 
     def finish(self) -> None:
         """No frame follows."""
@@ -166,11 +179,11 @@ class Stream:
     def take(self, frames: int) -> Work:
         """The next `frames` frames as work; with the last of an ended stream comes the rest."""
         parts: list[Arrays] = []
-        missing = frames
+        missing, kind = frames, False
         while missing:
-            head = self._waiting.popleft()
+            kind, head = self._waiting.popleft()
             if (size := rows(head)) > missing:
-                self._waiting.appendleft(cut(head, missing, size))
+                self._waiting.appendleft(_Kept(kind, cut(head, missing, size)))
                 head = cut(head, 0, missing)
             parts.append(head)
             missing -= rows(head)
@@ -181,7 +194,7 @@ class Stream:
             self._mark = b""
         self._last_taken = self.ended and not self._frames_waiting
         taken = concatenate(parts) if parts else self.spec.none()
-        return Work(self.state, taken, self._last_taken)
+        return Work(self.state, taken, self._last_taken, kind)
 
     def collect(self, work: Work, decoded: Decoded, now: float) -> npt.NDArray[np.int16]:
         """Account for decoded work; returns what is to be sent, perhaps nothing.
@@ -227,16 +240,29 @@ class Stream:
 
     @property
     def _takeable(self) -> int:
-        """Frames that may be decoded as one piece; a mark to restore lies between two."""
-        waiting = self._frames_waiting
+        """Frames that may be decoded as one piece; a mark to restore lies between two, and so does
+        the beginning or end of a silence.
+        """
+        waiting = alike = self._alike
         if self._mark and (missing := self._resume_frame - self._frames_taken) > 0:
             waiting = min(waiting, missing)
-        ended = self.ended and waiting == self._frames_waiting
-        return self.spec.cut(self._frames_taken, waiting, ended=ended)
+        if waiting and self._waiting[0].silent:
+            return waiting
+        ended = self.ended or alike < self._frames_waiting
+        return self.spec.cut(self._frames_taken, waiting, ended=ended and waiting == alike)
 
-    def _wait_for(self, frames: dict[str, Array]) -> None:
-        self._waiting.append(frames)
+    @property
+    def _alike(self) -> int:
+        """How many of the first frames that wait are of one kind."""
+        if not self._silences:
+            return self._frames_waiting
+        same = takewhile(lambda kept: kept.silent == self._waiting[0].silent, self._waiting)
+        return sum(rows(kept.frames) for kept in same)
+
+    def _wait_for(self, frames: dict[str, Array], *, silent: bool = False) -> None:
+        self._waiting.append(_Kept(silent, frames))
         self._frames_waiting += rows(frames)
+        self._silences = self._silences or silent
 
     def _samples(self, frames: int, *, final: bool) -> int:
         """The listener's position after so many frames of the codec; negative in the prefix."""

@@ -108,6 +108,22 @@ def test_a_stream_that_waits_for_text_leaves_its_room_to_others() -> None:
     assert one.idle.is_set()
 
 
+async def test_a_request_takes_the_room_of_a_stream_that_is_about_to_rest() -> None:
+    one = admission()
+    clock: Any = one.clock
+    with ExitStack() as stack:
+        grants = [stack.enter_context(one.stream(request())) for _ in range(8)]
+        assert take(one, stack) == 0
+        since_s = clock()
+        grants[0].follow(lambda: since_s)
+        clock.now += 2.0
+        stack.enter_context(one.stream(await one.turn(request())))
+        assert one.streams == 9
+        grants[0].wake()  # it goes on, and there is no room again
+        await one.turn(request())
+        assert take(one, stack) == 0
+
+
 def test_streams_that_wait_for_text_count_in_the_limits_of_their_key_and_gateway() -> None:
     tenants = {"a": Tenant(sha256="a" * 64, streams=2), "b": Tenant(sha256="b" * 64)}
     one = admission(tenants=tenants, max_streams=3)

@@ -132,3 +132,19 @@ def test_a_stream_more_fits_while_a_quarter_of_the_kv_cache_is_free() -> None:
 def test_a_kv_cache_that_is_empty_or_missing_bounds_nothing() -> None:
     assert cached_streams(talker()) == 32
     assert cached_streams(talker(kv_positions=16_000, kv_free=16_000)) == 32
+
+
+@pytest.mark.parametrize(
+    ("slowed", "room"), [(1.0, 1), (8.0, 0)], ids=["the machine is too slow", "others take it"]
+)
+def test_an_engine_that_keeps_up_with_no_stream_takes_one_unless_others_slow_it(
+    slowed: float, room: int
+) -> None:
+    ahead = forecast(view(step_s={1: 0.05, 16: 0.2}, slowed=slowed), 2.0, 0.85)
+    assert ahead.room == room
+
+
+def test_a_vocoder_that_others_slow_takes_no_stream_that_it_cannot_keep_up_with() -> None:
+    slowed = vocoder(frame_s=0.05, slowed=100.0)
+    assert realtime_streams(slowed, 25.0, 0.85) == 0
+    assert forecast(View((talker(),), (slowed, vocoder()), 0, 25.0), 2.0, 0.85).room > 0

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.admission.peers import GatewayUse, Peers
 from gateway.errors import Loading, Unavailable
-from gateway.requests.catalogue import Catalogue, Snapshot, voice_of
+from gateway.requests.catalogue import Catalogue, CatalogueTuning, Snapshot, voice_of
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import UnknownModel, UnknownVoice
@@ -170,3 +170,40 @@ async def test_streams_of_other_gateways_count_at_once_and_once(broker: Any) -> 
         assert catalogue.capacity("a").busy == 7
     finally:
         await bus.close()
+
+
+async def test_a_broker_that_knows_less_than_others_ends_no_worker(broker: Any) -> None:
+    """One that was stopped for longer than reports live has none until it has caught up."""
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a", CatalogueTuning(missing_s=0.3))
+    keys = [await reported(bus, replica(stage, "a")) for stage in ("talker", "vocoder")]
+    await catalogue.refresh()
+    for key in keys:
+        await bus.kv.purge(subjects.REPLICAS, key)
+    await catalogue.refresh()
+    await catalogue.resolve("a", "awb")
+    await asyncio.sleep(0.3)  # no other broker has heard of them since either
+    await catalogue.refresh()
+    with pytest.raises(Unavailable):
+        await catalogue.resolve("a", "awb")
+    await bus.close()
+
+
+async def test_a_worker_that_withdraws_is_gone_at_once(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a", CatalogueTuning(missing_s=3600.0))
+    key = await reported(bus, replica("talker", "a"))
+    await catalogue.refresh()
+    await bus.kv.delete(subjects.REPLICAS, key)
+    await catalogue.refresh()
+    assert not catalogue.snapshot.replicas
+    await bus.close()
+
+
+async def reported(bus: Bus, found: Replica) -> str:
+    """The key of its report."""
+    key = f"{found.stage}.{found.worker_id}"
+    await bus.kv.put(subjects.REPLICAS, key, found.encode())
+    return key

@@ -53,3 +53,122 @@ def test_no_block_has_two_owners_and_none_is_lost(
     for blocks in taken:
         allocator.give_back(blocks)
     assert allocator.idle
+
+
+def test_what_is_published_is_found_as_far_as_it_is_alike() -> None:
+    allocator = BlockAllocator(8)
+    allocator.reserve("a", 3 * BLOCK_POSITIONS + 1)
+    allocator.publish("a", [b"1", b"2", b"3"])
+    assert allocator.share("b", [b"1", b"2", b"x"]) == 2 * BLOCK_POSITIONS
+    assert list(allocator.table("b")) == list(allocator.table("a"))[:2]
+    assert allocator.share("c", [b"2"]) == BLOCK_POSITIONS
+    assert allocator.freed(["a"]) == 2  # the third, kept, and the last
+    assert allocator.freed(["a", "b", "c"]) == 4
+
+
+def test_what_was_used_last_is_kept_longest_and_gives_way_when_blocks_run_out() -> None:
+    allocator = BlockAllocator(4)
+    for owner in "ab":
+        allocator.reserve(owner, BLOCK_POSITIONS)
+        allocator.publish(owner, [owner.encode()])
+        allocator.give_back(allocator.take(owner))
+    assert (allocator.free, allocator.kept) == (4, 2)
+    allocator.share("c", [b"a"])
+    allocator.give_back(allocator.take("c"))
+    assert allocator.reserve("d", 3 * BLOCK_POSITIONS)
+    assert allocator.share("e", [b"b"]) == 0
+    assert allocator.share("e", [b"a"]) == BLOCK_POSITIONS
+    assert not allocator.reserve("d", 4 * BLOCK_POSITIONS)
+
+
+def test_the_beginning_of_a_prompt_outlives_what_follows_it() -> None:
+    allocator = BlockAllocator(3)
+    allocator.reserve("a", 3 * BLOCK_POSITIONS)
+    allocator.publish("a", [b"1", b"2", b"3"])
+    allocator.give_back(allocator.take("a"))
+    allocator.reserve("b", 2 * BLOCK_POSITIONS)
+    assert allocator.share("c", [b"1", b"2", b"3"]) == BLOCK_POSITIONS
+
+
+def test_a_new_sequence_does_not_write_what_others_read() -> None:
+    allocator = BlockAllocator(8)
+    allocator.reserve("a", 3 * BLOCK_POSITIONS)
+    allocator.publish("a", [b"1", b"2"])
+    read = list(allocator.table("a"))[:2]
+    assert allocator.share("a", []) == 0
+    assert not set(read) & set(allocator.table("a"))
+    assert allocator.share("b", [b"1", b"2"]) == 2 * BLOCK_POSITIONS
+
+
+def test_what_may_be_unsound_is_read_by_nobody_new() -> None:
+    allocator = BlockAllocator(4)
+    allocator.reserve("a", BLOCK_POSITIONS)
+    allocator.publish("a", [b"1"])
+    allocator.share("b", [b"1"])
+    allocator.forget("b")
+    assert allocator.share("c", [b"1"]) == 0
+    for owner in "ab":
+        allocator.give_back(allocator.take(owner))
+    assert allocator.idle
+    assert not allocator.kept
+
+
+_ACTIONS = ("begin", "grow", "publish", "forget", "take", "give back")
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from(_ACTIONS), st.integers(0, 4)),
+        max_size=80,
+    )
+)
+def test_shared_blocks_hold_what_their_readers_expect(actions: list[tuple[str, str, int]]) -> None:
+    """Four streams; a prompt is one of five, and blocks are written by whoever may write them."""
+    allocator = BlockAllocator(9)
+    holds: dict[int, object] = {}
+    expected: dict[str, list[object]] = {}
+    prompts: dict[str, list[bytes]] = {}
+    taken: list[list[int]] = []
+
+    def write(owner: str) -> None:
+        for block, content in zip(
+            list(allocator.table(owner))[len(expected[owner]) :],
+            [*prompts[owner][len(expected[owner]) :], *[owner] * 9],
+            strict=False,
+        ):
+            holds[block] = content
+            expected[owner].append(content)
+
+    for owner, action, number in actions:
+        if action == "begin":
+            keys = [b"%d-%d" % (number, i) for i in range(number)]
+            held = allocator.share(owner, keys) // BLOCK_POSITIONS
+            prompts[owner], expected[owner] = keys, list(keys[:held])
+            if allocator.reserve(owner, (number + 1) * BLOCK_POSITIONS):
+                write(owner)
+        elif action == "grow" and owner in prompts and allocator.table(owner):
+            if allocator.reserve(owner, BLOCK_POSITIONS * (len(allocator.table(owner)) + 1)):
+                write(owner)
+        elif action == "publish" and owner in prompts:
+            if len(expected[owner]) > len(prompts[owner]):
+                allocator.publish(owner, prompts[owner])
+        elif action == "forget":
+            allocator.forget(owner)
+        elif action == "take":
+            taken.append(allocator.take(owner))
+            expected.pop(owner, None)
+            prompts.pop(owner, None)
+        elif taken and action == "give back":
+            allocator.give_back(taken.pop())
+        for reader, contents in expected.items():
+            table = list(allocator.table(reader))
+            assert [holds[block] for block in table[: len(contents)]] == contents
+        owned = {block for name in "abcd" for block in allocator.table(name)}
+        away = [block for blocks in taken for block in blocks]
+        assert not owned & set(away)
+        assert len(owned) + len(away) + allocator.free == allocator.total
+    for owner in "abcd":
+        allocator.give_back(allocator.take(owner))
+    for blocks in taken:
+        allocator.give_back(blocks)
+    assert allocator.idle

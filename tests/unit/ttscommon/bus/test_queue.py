@@ -199,6 +199,7 @@ async def pulled(bus: Bus, pulls: int) -> None:
 
 
 class Message:
+    subject = "antiphon.jobs.talk.m.r"
     reply = "$JS.ACK.JOBS.talk.1.1.1.1.0"
     data = b""
     headers = None

@@ -61,6 +61,11 @@ class Scene:
         self.router = router
         self.stage = StageJob(TALKER, self.engine, router, self.job, writer)
 
+    def tell_playback(self, start_s: float) -> None:
+        """As a Playback would; raises TypeError while nothing listens."""
+        told: Any = self.job.on_playback
+        told(start_s)
+
 
 @pytest.fixture
 async def scene() -> Scene:
@@ -136,11 +141,11 @@ async def test_an_end_says_what_its_audio_can_be_made_again_of(scene: Scene) -> 
 
 async def test_the_engine_hears_of_playback_while_events_are_listened_to(scene: Scene) -> None:
     with scene.stage.listening() as events:
-        assert scene.job.on_playback is not None
-        scene.job.on_playback(3.0)
+        scene.tell_playback(3.0)
         scene.router([("r", "event")])
         assert await asyncio.wait_for(events.get(), 5) == "event"
-    assert scene.job.on_playback is None
+    with pytest.raises(TypeError):
+        scene.tell_playback(4.0)
     assert scene.engine.told == [("r", 3.0)]
 
 

@@ -1,9 +1,10 @@
-"""Every struct as the bytes that it travels as: replicas of two releases serve one deployment."""
+"""Every struct as the bytes that it travelled as: replicas of two releases serve one deployment."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -227,13 +228,42 @@ BYTES: Final = {
 }
 
 
+def extends(new: Any, old: Any) -> bool:
+    """Whether a reader that knows `old` finds all of it in `new`: fields may be added behind."""
+    if isinstance(old, dict):
+        return list(new)[: len(old)] == list(old) and all(extends(new[k], old[k]) for k in old)
+    if isinstance(old, list):
+        return len(new) >= len(old) and all(map(extends, new, old))
+    return bool(new == old) and type(new) is type(old)
+
+
+def plain(data: bytes) -> Any:
+    """What the bytes say, as maps and lists in their order."""
+    return msgspec.json.decode(data) if data[:1] == b"{" else msgspec.msgpack.decode(data)
+
+
 @pytest.mark.parametrize("name", MESSAGES)
 def test_a_message_travels_as_in_earlier_releases(name: str) -> None:
-    assert encode(MESSAGES[name]).hex() == BYTES[name]
-    assert decode(bytes.fromhex(BYTES[name])) == MESSAGES[name]
+    earlier = bytes.fromhex(BYTES[name])
+    assert decode(earlier) == MESSAGES[name]
+    assert extends(_untyped(plain(encode(MESSAGES[name]))), _untyped(plain(earlier)))
 
 
 @pytest.mark.parametrize("name", STRUCTS)
 def test_a_struct_beside_the_messages_travels_as_in_earlier_releases(name: str) -> None:
-    assert STRUCTS[name].encode().hex() == BYTES[name]
-    assert type(STRUCTS[name]).decode(bytes.fromhex(BYTES[name])) == STRUCTS[name]
+    earlier = bytes.fromhex(BYTES[name])
+    assert type(STRUCTS[name]).decode(earlier) == STRUCTS[name]
+    assert extends(plain(STRUCTS[name].encode()), plain(earlier))
+
+
+def _untyped(message: dict[str, Any]) -> dict[str, Any]:
+    """A message without its protocol's number, which stands behind all fields."""
+    return {name: value for name, value in message.items() if name != "v"}
+
+
+def test_a_field_that_changed_its_place_its_name_or_its_type_is_seen() -> None:
+    old = {"a": 1, "b": [1, 2]}
+    assert extends({**old, "c": 3}, old)
+    assert extends({"a": 1, "b": [1, 2, 3]}, old)
+    for new in ({"b": [1, 2], "a": 1}, {"a": 1}, {"a": 1.0, "b": [1, 2]}, {"a": 1, "b": [2, 1]}):
+        assert not extends(new, old)

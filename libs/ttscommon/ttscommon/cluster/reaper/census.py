@@ -42,6 +42,10 @@ class Census:
         answers = await asyncio.gather(*(self._ask(worker_id) for worker_id in workers))
         self.complete = all(answers) and not self._lost
         self._lost = False
+        return self.held()
+
+    def held(self) -> set[tuple[str, str]]:
+        """The same as of the last time."""
         return {(one.stage, name) for one in self._holdings.values() for name in one.requests}
 
     def drop(self, worker_id: str) -> None:

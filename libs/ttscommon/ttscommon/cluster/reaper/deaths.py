@@ -1,8 +1,8 @@
 """Which of a dead worker's jobs are blamed for its death.
 
 A job whose log grew in the worker's hands did not kill it, nor did one that it computed nothing
-for. Where many are left, or the worker is silent and may only be slow, the worker is suspected and
-not the jobs: each shares the death.
+for. Where many are left the worker is suspected and not the jobs: each shares the death. A worker
+that is silent may only be slow, so this is counted apart.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from ttscommon.bus import Bus
-from ttscommon.cluster.leases import Lease
+from ttscommon.cluster.leases import Count, Lease
 from ttscommon.cluster.progress import grew
 from ttscommon.wire.subjects import STAGES
 
@@ -42,14 +42,21 @@ async def after_death(
     if max(blamed.values(), default=0) > _FEW:
         log_.warning("worker.suspected", worker_id=held[0].worker_id, jobs=blamed.total())
     return [
-        _after(lease, grew_, shared=silent or blamed[lease.deaths] > _FEW)
+        _after(lease, grew_, _count(blamed[lease.deaths], silent=silent))
         for lease, grew_ in zip(held, grown, strict=True)
     ]
 
 
-def _after(lease: Lease, grown: bool | None, *, shared: bool) -> Lease:
+def _count(blamed: int, *, silent: bool) -> Count:
+    """`blamed`: jobs that are as suspicious."""
+    if silent:
+        return "silences"
+    return "shared" if blamed > _FEW else "deaths"
+
+
+def _after(lease: Lease, grown: bool | None, count: Count) -> Lease:
     if _may_have(lease, grown):
-        return lease.after_death(shared=shared)
+        return lease.after_death(count)
     if grown and lease.held:
         return lease.cleared()
     return lease.released()

@@ -13,7 +13,6 @@ import asyncio
 import random
 import time
 from collections.abc import Sequence
-from typing import Final
 
 import structlog
 
@@ -21,6 +20,7 @@ from ttscommon.bus import Bus, QueuedJob
 from ttscommon.cluster.handover import lease_of
 from ttscommon.cluster.leases import HeldLease, JobLeases, Lease, forget, leases_of_worker
 from ttscommon.cluster.reaper.census import holds
+from ttscommon.cluster.reaper.leftovers import tidy
 from ttscommon.cluster.reaper.roster import Roster
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
@@ -28,9 +28,6 @@ from ttscommon.wire.epochs import handed_over, message_of
 from ttscommon.wire.errors import BusUnavailable, Fenced, NoResponders
 from ttscommon.wire.handover import TAKEN, HandOver
 from ttscommon.wire.subjects import STAGES
-
-# Jobs that one read may ask for.
-_AT_ONCE: Final = 1000
 
 log_ = structlog.get_logger(__name__)
 
@@ -58,12 +55,7 @@ class HandingOn:
     async def tidy(self, leases: Sequence[Lease]) -> None:
         """Remove those of jobs that were done already: their worker died before it did so."""
         try:
-            for start in range(0, len(leases), _AT_ONCE):
-                some = leases[start : start + _AT_ONCE]
-                going_on = await self._bus.queue.held([one.request_id for one in some])
-                for lease in some:
-                    if lease.request_id not in going_on:
-                        await forget(self._bus, lease)
+            await tidy(self._bus, leases)
         except BusUnavailable as error:
             log_.debug("leases.left", error=error.message)
 
@@ -180,6 +172,7 @@ class HandingOn:
             job.trace,
             lease.shared,
             lease.dead,
+            lease.silences,
         )
 
     def _note_given(self, lease: Lease) -> None:

@@ -201,7 +201,7 @@ class Orphans:
         if known is not None:
             lease = lease.with_figures_of(known)
         try:
-            after = lease.after_death(shared=False)
+            after = lease.after_death("deaths")
             await HeldLease(after).take(self._bus, figures=False)
         except Fenced as error:
             log_.debug("orphans.taken", request_id=request_id, error=error.message)

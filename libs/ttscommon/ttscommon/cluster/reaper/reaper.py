@@ -1,8 +1,8 @@
 """Hands a dead worker's jobs on within milliseconds; ack_wait is only the backstop.
 
 The election says which reaper works. The pulse says which workers are dead. A dead worker's leases
-are read, once, and its jobs handed on, each by itself, for as long as it takes. And jobs that no
-worker says it holds are found and queued again.
+are read, once, and its jobs handed on, each by itself, for as long as it takes. Jobs that no worker
+says it holds are found and queued again, and leases of jobs that are done are removed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ttscommon.cluster.reaper.census import Census
 from ttscommon.cluster.reaper.deaths import after_death
 from ttscommon.cluster.reaper.election import Election
 from ttscommon.cluster.reaper.handing import HandingOn
+from ttscommon.cluster.reaper.leftovers import Leftovers
 from ttscommon.cluster.reaper.orphans import Orphans
 from ttscommon.cluster.reaper.pulse import Pulse, Verdict
 from ttscommon.cluster.reaper.roster import Roster
@@ -45,6 +46,7 @@ class Reaper:
         self._handing = HandingOn(bus, self.roster, tuning)
         self._census = Census(bus, self.roster, tuning)
         self._orphans = Orphans(bus, self._census, self._handing, tuning)
+        self._leftovers = Leftovers(bus, self._census, tuning)
         self._has_led = False
         self._listed: dict[str, float] = {}
         self._doubted: set[str] = set()
@@ -73,6 +75,7 @@ class Reaper:
                 self._forever(self._refresh, tuning.replicas_s),
                 self._forever(self._ping_round, tuning.round_s),
                 self._forever(self._check_orphans, tuning.check_s),
+                self._forever(self._check_leftovers, tuning.check_s),
             )
         finally:
             link.off_reconnect(self._on_reconnect)
@@ -113,6 +116,7 @@ class Reaper:
 
     async def _on_reconnect(self) -> None:
         self._pulse.came_back()
+        self._leftovers.expect()
 
     async def _forever(self, duty: Duty, pause_s: float) -> None:
         while True:
@@ -129,6 +133,7 @@ class Reaper:
             return
         await self.roster.refresh()
         if not self._has_led:
+            self._leftovers.expect()
             self.roster.add(await lease_holders(self._bus))
             self._has_led = True
 
@@ -146,6 +151,10 @@ class Reaper:
     async def _check_orphans(self) -> None:
         if self.leading:
             await self._orphans.check()
+
+    async def _check_leftovers(self) -> None:
+        if self.leading:
+            await self._leftovers.check()
 
     async def _watch_disconnects(self) -> None:
         """Never ends: without a system account pings alone are slower."""

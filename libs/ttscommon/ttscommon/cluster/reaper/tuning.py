@@ -26,6 +26,7 @@ class ReaperTuning:
     queue may take, and `handover_s` a worker. Between two attempts lies `first_pause_s`, doubled up
     to `longest_pause_s`. `given_s`: how long a worker that was handed a job directly may take to
     write its lease. `listed_s`: how long it is remembered that a dead worker's leases were read.
+    `leftovers_s`: how long a lease may stay whose job is done and whose holder is dead.
 
     Orphans. `check_s`: how often jobs are compared with what workers hold; `census_s`: how long
     those may take to say so. `checks`: how many in a row must find nobody; a job may be on its way.
@@ -54,6 +55,7 @@ class ReaperTuning:
     longest_pause_s: float = 0.5
     given_s: float = 10.0
     listed_s: float = 60.0
+    leftovers_s: float = 20.0
 
     check_s: float = 0.4
     census_s: float = 0.2

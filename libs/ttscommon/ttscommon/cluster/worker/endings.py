@@ -9,15 +9,16 @@ from collections import Counter
 import msgspec
 import structlog
 
-from ttscommon.bus import Bus
+from ttscommon.bus import Bus, Delivery
 from ttscommon.cluster.jobs import Job
+from ttscommon.cluster.leases import HeldLease, Lease
 from ttscommon.cluster.progress import grew
 from ttscommon.cluster.worker.leasekeeper import LeaseKeeper
 from ttscommon.cluster.worker.tuning import WorkerTuning
 from ttscommon.process.tasks import Chores
 from ttscommon.wire.epochs import message_of
-from ttscommon.wire.errors import AntiphonError, BusUnavailable, Fenced
-from ttscommon.wire.messages import End, Outcome, encode
+from ttscommon.wire.errors import AntiphonError, BusUnavailable, Fenced, MalformedMessage
+from ttscommon.wire.messages import End, Outcome, SpeechRequest, decode, encode
 from ttscommon.wire.subjects import AUDIO, Log, Stage
 
 log_ = structlog.get_logger(__name__)
@@ -62,6 +63,21 @@ class JobEndings:
             await self.let_go(job, error.owner)
             return
         self.done(job)
+
+    async def refuse(self, delivery: Delivery, voice: str) -> None:
+        """End the request of a job that no worker can read. `voice`: any that its model has, for
+        the next stage, which opens a stream before it reads the End.
+
+        All that is known of it is what its subject names. A subject that names no request leaves
+        nothing to write an End to: no gateway makes one, and no client waits for it.
+        """
+        try:
+            job = _unread(self._bus.worker_id, self._stage, delivery, voice)
+        except MalformedMessage as error:
+            log_.error("job.nameless", error=error.message)
+            await delivery.discard()
+            return
+        await self.end(job, "internal", "a worker could not read the request")
 
     async def _queue_next(self, job: Job) -> None:
         """The End reaches the listener through the next stage, whose job may not be queued yet."""
@@ -114,6 +130,16 @@ class JobEndings:
                 log_.warning("job.ack_lost", request_id=job.request_id)
                 break
             await asyncio.sleep(self._tuning.ack_pause_s)
+
+
+def _unread(worker_id: str, stage: Stage, delivery: Delivery, voice: str) -> Job:
+    """A job of which only the subject can be read; raises MalformedMessage where it names none."""
+    model, request_id = delivery.named
+    request = decode(encode(SpeechRequest(request_id, model, voice, text="")))
+    assert isinstance(request, SpeechRequest)
+    epoch = delivery.epoch(request)
+    lease = Lease(worker_id, stage.name, request_id, epoch, delivery.receipt)
+    return Job(request, epoch, delivery, held=HeldLease(lease))
 
 
 async def end_without_engine(

@@ -27,7 +27,9 @@ log_ = structlog.get_logger(__name__)
 
 
 class Intake:
-    """Calls `begin` for every job, with its slot taken; `adopt` when the same one came again."""
+    """Calls `begin` for every job, with its slot taken; `adopt` when the same one came again, and
+    `refuse` for a message that is no job of the request that its subject names.
+    """
 
     def __init__(
         self,
@@ -38,6 +40,7 @@ class Intake:
         active: Mapping[str, Job],
         begin: Begin,
         adopt: Callable[[Job, Delivery], None],
+        refuse: Callable[[Delivery], None],
     ) -> None:
         self._bus = bus
         self._stage = stage
@@ -46,6 +49,7 @@ class Intake:
         self._active = active
         self._begin = begin
         self._adopt = adopt
+        self._refuse = refuse
 
     async def pull(self, model: str) -> None:
         """Pull one job after another, as slots become free; never ends."""
@@ -84,15 +88,13 @@ class Intake:
         return pulling.result() if wanted or not brought else None
 
     async def _start(self, delivery: Delivery) -> None:
-        """Begin the job, or drop it if it cannot be one."""
+        """Begin the job, or refuse it if it cannot be one."""
         try:
-            request = decode(delivery.data)
-            if not isinstance(request, SpeechRequest):
-                raise MalformedMessage(f"{type(request).__name__} is no job")
+            request = _request(delivery)
         except MalformedMessage as error:
-            log_.error("job.malformed", error=error.message)
-            await delivery.discard()
+            log_.error("job.malformed", error=error.message, request_id=delivery.named[1])
             self._claims.give_back()
+            self._refuse(delivery)
             return
         epoch = delivery.epoch(request)
         predecessor = self._active.get(request.request_id)
@@ -109,6 +111,7 @@ class Intake:
             handed = HandOver.decode(message.data)
         except MalformedMessage as error:
             log_.error("handover.malformed", error=error.message)
+            await self._bus.link.reply(message.reply, FULL)
             return
         current = self._active.get(handed.request.request_id)
         stale = current is not None and current.epoch >= handed.epoch
@@ -121,3 +124,13 @@ class Intake:
         self._begin(handed.request, handed.epoch, delivery, lease_of(handed, self._stage.name))
         await link.reply(message.reply, TAKEN)
         await delivery.renew()
+
+
+def _request(delivery: Delivery) -> SpeechRequest:
+    """What is asked for; raises MalformedMessage."""
+    request = decode(delivery.data)
+    if not isinstance(request, SpeechRequest):
+        raise MalformedMessage(f"{type(request).__name__} is no job")
+    if request.request_id != delivery.named[1]:
+        raise MalformedMessage(f"the job of {delivery.named[1]} is of {request.request_id}")
+    return request

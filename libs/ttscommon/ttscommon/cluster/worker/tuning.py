@@ -11,7 +11,8 @@ from ttscommon.cluster.leases import Lease
 @dataclass(frozen=True)
 class IsolationTuning:
     """`suspect`, `poison`: deaths of holders, in a row and without progress, from which on a
-    request is suspected or ends; `endless`: those that it shared with others. `bounces`: how often
+    request is suspected or ends; `endless`: those that it shared with others, or that were mere
+    silence, and that end it. `bounces`: how often
     a worker with other streams gives a suspect back, `bounce_s` apart, in case another has none.
     `trial_s`: how long a suspect keeps other suspects from beginning, and `turn_s` how long one
     waits for that. `look_s`: how often it is looked whether its log has grown. `note_s`: how long
@@ -30,11 +31,16 @@ class IsolationTuning:
 
     def suspects(self, lease: Lease) -> bool:
         """Whether the request may have crashed its workers."""
-        return lease.deaths + lease.shared >= self.suspect
+        return lease.deaths + lease.shared + lease.silences >= self.suspect
 
     def convicts(self, lease: Lease) -> bool:
-        """Whether it has: what it shared counts as one death, unless there is no end of it."""
-        return lease.deaths + min(lease.shared, 1) >= self.poison or lease.shared >= self.endless
+        """Whether it has: what it shared counts as one death, unless there is no end of it.
+
+        Silence counts for nothing until then: with both workers of a stage killed, the next one is
+        slow because it has all streams.
+        """
+        endless = lease.shared + lease.silences >= self.endless
+        return endless or lease.deaths + min(lease.shared, 1) >= self.poison
 
 
 @dataclass(frozen=True)

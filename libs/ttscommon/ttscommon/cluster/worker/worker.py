@@ -20,6 +20,7 @@ from ttscommon.cluster.worker.intake import Intake
 from ttscommon.cluster.worker.isolation import Isolation, Sentence
 from ttscommon.cluster.worker.leasekeeper import LeaseKeeper
 from ttscommon.cluster.worker.tuning import DEFAULT_TUNING, WorkerTuning
+from ttscommon.cluster.worker.unheard import Unheard
 from ttscommon.process import tracing
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.tasks import Chores, stop, until
@@ -64,15 +65,24 @@ class Worker:
         self._stage = stage
         self._models = models
         self._handle = handle
+        self._report = report
         self._metrics = metrics
         self._chores = Chores()
         self._claims = Claims(slots, stage.parked_per_slot * slots)
         self._reporter = Reporter(bus, stage, models, report)
         self._isolation = Isolation(bus, stage, tuning.isolation)
         self._leases = LeaseKeeper(bus, self.active, self._supersede, self._chores, tuning)
+        self._unheard = Unheard(bus, stage, self.active, tuning)
         self._endings = JobEndings(bus, stage, feeds, self._leases, self._chores, tuning)
         self._intake = Intake(
-            bus, stage, models, self._claims, self.active, self._begin, self._adopt_receipt
+            bus,
+            stage,
+            models,
+            self._claims,
+            self.active,
+            self._begin,
+            self._adopt_receipt,
+            self._refuse,
         )
 
     @property
@@ -117,7 +127,7 @@ class Worker:
         others = [
             asyncio.create_task(self._heartbeat(), name="heartbeat"),
             asyncio.create_task(self._leases.watch(), name="leases"),
-            asyncio.create_task(self._end_unheard(), name="listeners"),
+            asyncio.create_task(self._unheard.watch(), name="listeners"),
             asyncio.create_task(self._reporter.run(), name="reports"),
             asyncio.create_task(self._bus.link.failed(), name="link"),
         ]
@@ -158,18 +168,6 @@ class Worker:
             await asyncio.sleep(self._tuning.heartbeat_s)
             await self._leases.renew()
 
-    async def _end_unheard(self) -> None:
-        """Cancel what nobody hears and nobody can resume; without a broker nobody can say so."""
-        while True:
-            await asyncio.sleep(self._tuning.listeners_s)
-            now_s = time.monotonic()
-            for job in list(self.active.values()):
-                if not self._bus.connected:
-                    job.listened_s = now_s
-                elif job.is_unheard(now_s) and not job.cancelled.is_set():
-                    log_.info("job.unheard", request_id=job.request_id, stage=self._stage.name)
-                    job.control(Cancel(job.request_id, "nobody listens"))
-
     # A job's life
 
     def _begin(
@@ -195,6 +193,12 @@ class Worker:
         job.message = delivery
         job.lease.lease = job.lease.lease.at(delivery.receipt)
         self._chores.start(self._leases.write(job))
+
+    def _refuse(self, delivery: Delivery) -> None:
+        model = delivery.named[0]
+        known = [each for each in self._report().models if each.name == model and each.voices]
+        voice = known[0].voices[0].id if known else ""
+        self._chores.start(self._endings.refuse(delivery, voice))
 
     async def _run(self, job: Job, predecessor: Job | None, known: Lease | None) -> None:
         log = log_.bind(request_id=job.request_id, stage=self._stage.name, epoch=job.epoch)

@@ -123,6 +123,14 @@ def prompt(config: TalkerConfig, r: PromptRequest, parts: Layout) -> Positions:
     return rows.done()
 
 
+def common_positions(r: PromptRequest, parts: Layout, positions: int) -> int:
+    """How many of a prompt's `positions` come before the first that tells of the text to speak."""
+    transcript = len(r.reference.text) if r.reference else 0
+    if r.streaming:
+        return positions - _codec(r) + min(transcript, _codec(r))
+    return positions - len(parts.spoken) - _codec(r) + transcript
+
+
 def prompt_positions(r: PromptRequest, text: int) -> int:
     """How many positions a prompt has at the most, with so many tokens of text."""
     transcript, frames = (len(r.reference.text), len(r.reference.codes)) if r.reference else (0, 0)

@@ -116,7 +116,9 @@ class Qwen3Prepared(Prepared):
         self._spoken = self._spoken or any(c.isalnum() for c in text)
         if final and not self._spoken:
             raise NothingToSay("the text holds nothing that can be spoken", param="input")
-        self._text.feed(text, final=final)
+        # Text before a pause is read as if it had been sent alone, which is without outer space.
+        paused = bool(pieces) and isinstance(pieces[-1], Pause)
+        self._text.feed(text, final=final, trimmed=final and paused)
         tokens = self._text.tokens
         if len(tokens) > self._most:
             raise TextTooLong(

@@ -13,10 +13,18 @@ from typing import Final
 
 import numpy as np
 
+from talker.family.prefixes import keys
 from talker.family.streams import Plan, SlotWriter, TalkerStream
 from talker.models.qwen3_tts.config import TalkerConfig
 from talker.models.qwen3_tts.prompt import Heard as Kind
-from talker.models.qwen3_tts.prompt import Positions, join, layout, prompt, spoken_frames
+from talker.models.qwen3_tts.prompt import (
+    Positions,
+    common_positions,
+    join,
+    layout,
+    prompt,
+    spoken_frames,
+)
 from talker.models.qwen3_tts.request import Qwen3Prepared, Tokens, with_text
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import WordTime
@@ -40,6 +48,7 @@ class Qwen3Stream(TalkerStream):
         self._text: list[int] = []
         self._complete = False
         self._prompt: Positions | None = None
+        self._prefix: tuple[bytes, ...] = ()
         self._steps: tuple[int, ...] = ()  # text tokens that are told one a step
         self._codes: list[Array] = []
         self._padded: list[int] = []
@@ -74,7 +83,18 @@ class Qwen3Stream(TalkerStream):
             return
         if self._prompt is None:
             self._prompt = prompt(self._config, asked, parts)
+            self._prefix = self._keys(common_positions(asked, parts, len(self._prompt)))
         self._steps = parts.spoken[parts.in_prompt :]
+
+    def _keys(self, positions: int) -> tuple[bytes, ...]:
+        told = self._prompt
+        assert told is not None
+        speaker = self._prepared.speaker
+        whole = b"" if speaker is None else speaker.astype(np.float32).tobytes()
+        return keys((told.text, told.heard, told.codes), positions, whole)
+
+    def prefix(self) -> Sequence[bytes]:
+        return self._prefix
 
     def restore(self, arrays: Arrays) -> None:
         self._codes = list(arrays["codes"])

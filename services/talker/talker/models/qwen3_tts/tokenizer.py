@@ -125,11 +125,15 @@ class GrowingText:
         """Tokens of the text that are final."""
         return tuple(self._known[1 + _ROLE_TOKENS :])
 
-    def feed(self, text: str, *, final: bool) -> None:
-        """Take the next piece; after `final` there is no more."""
+    def feed(self, text: str, *, final: bool, trimmed: bool = False) -> None:
+        """Take the next piece; after `final` there is no more. trimmed: white space at the end of
+        the text is none of it.
+        """
         if self.complete:
             raise ValueError("the text is complete")
         self._rest = self._tokenizer.normalise(self._rest + text)
+        # White space at the end is never final before the text is.
+        self._rest = self._rest.rstrip() if trimmed else self._rest
         self.complete = final
         end = len(self._rest) if final else self._tokenizer.final_length(self._rest)
         if end:

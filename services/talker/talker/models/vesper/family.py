@@ -79,6 +79,8 @@ class Vesper(TalkerModel):
     tolerance: for drafted frames; without one they are what plain steps would have chosen.
     """
 
+    pauses = True
+
     def __init__(
         self,
         spec: ModelSpec,

@@ -82,7 +82,8 @@ class Qwen3DeviceCodec(DeviceCodec):
             return [Piece(stream.row, work.frames, stream.fresh)]
         whole, begin = self._whole(work), stream.frame - len(stream.recent)
         found: list[Piece] = []
-        for start, first, stop in self._windows.spans(stream.frame, len(work)):
+        for wanted, first, stop in self._windows.spans(stream.frame, len(work)):
+            start = max(wanted, begin)
             codes = {"codes": whole[start - begin : stop - begin]}
             fresh = (stream.fresh and not found) or self._windows.begins_at(first)
             skip = (first - start) * self.spec.samples_per_frame

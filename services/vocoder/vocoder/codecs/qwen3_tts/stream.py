@@ -85,7 +85,8 @@ class CodecStream:
             return
         whole = torch.cat((self._recent, codes))
         begin = self.frame - len(self._recent)
-        for start, first, stop in self._windows.spans(self.frame, len(codes)):
+        for wanted, first, stop in self._windows.spans(self.frame, len(codes)):
+            start = max(wanted, begin)  # a stream that began in the window has less context
             if self._windows.begins_at(first):
                 self.state = self._net.new_state()
             yield whole[start - begin : stop - begin], first - start

@@ -43,6 +43,8 @@ class Preset(NamedTuple):
 class Vesper(Codec):
     """Causal with a short look ahead: exact carried state, the last frames held back."""
 
+    silences = True
+
     def __init__(
         self,
         name: str,

@@ -49,6 +49,7 @@ class DeviceStream:
 class VesperOnDevice(DeviceCodec):
     """Causal with a short look ahead: exact carried state, the last frames held back."""
 
+    silences = True
     told: ClassVar[Mapping[str, str]] = {"level": "f4", "span": "f4", "phase": "i8"}
 
     def __init__(

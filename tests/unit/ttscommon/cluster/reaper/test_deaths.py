@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ttscommon.bus import Bus
-from ttscommon.cluster.leases import Lease
+from ttscommon.cluster.leases import Count, Lease
 from ttscommon.cluster.reaper.deaths import after_death
+from ttscommon.cluster.worker import IsolationTuning
 from ttscommon.wire.messages import CodecChunk, Tensor
 from ttscommon.wire.subjects import CODES
 
@@ -34,7 +35,20 @@ async def test_of_many_jobs_that_die_together_the_worker_is_suspected(bus: Bus) 
 async def test_a_worker_that_is_only_silent_may_be_slow_and_convicts_no_job(bus: Bus) -> None:
     jobs = [held(0), held(1, deaths=2, dead=("talker-0", "talker-0b"))]
     after = await after_death(bus, jobs, 5.0, silent=True)
-    assert [(one.deaths, one.shared) for one in after] == [(0, 1), (2, 1)]
+    assert [(one.deaths, one.shared, one.silences) for one in after] == [(0, 0, 1), (2, 0, 1)]
+    assert not any(IsolationTuning().convicts(one) for one in after)
+
+
+async def test_both_workers_killed_and_a_third_that_is_slow_end_no_stream(bus: Bus) -> None:
+    """The third has the streams of both, on a machine that starts two more."""
+    stream = held(0)
+    for worker_id, silent in (("a", False), ("b", False), ("c", True), ("d", True)):
+        jobs = [stream.held_by(worker_id)]
+        [stream] = await after_death(bus, jobs, 5.0, silent=silent)
+    assert (stream.deaths, stream.silences) == (2, 2)
+    assert not IsolationTuning().convicts(stream)
+    [stream] = await after_death(bus, [stream.held_by("e")], 5.0)  # a third crash
+    assert IsolationTuning().convicts(stream)
 
 
 async def test_one_that_was_blamed_before_stands_out_among_many(bus: Bus) -> None:
@@ -60,10 +74,11 @@ async def test_a_job_that_waits_is_not_blamed(bus: Bus) -> None:
     assert (after.deaths, after.waiting) == (1, False)
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_a_process_dies_once_however_often_it_is_thought_to_be_dead(shared: bool) -> None:
-    once = held(0).after_death(shared=shared)
-    twice = once.held_by("talker-1").after_death(shared=shared)
-    assert (twice.deaths, twice.shared, twice.dead) == (once.deaths, once.shared, ("talker-1",))
-    restarted = twice.held_by("talker-1b").after_death(shared=shared)
-    assert restarted.deaths + restarted.shared == 2
+@pytest.mark.parametrize("count", ["deaths", "shared", "silences"])
+def test_a_process_dies_once_however_often_it_is_thought_to_be_dead(count: Count) -> None:
+    once = held(0).after_death(count)
+    twice = once.held_by("talker-1").after_death(count)
+    assert twice == once
+    assert (getattr(twice, count), twice.dead) == (1, ("talker-1",))
+    restarted = twice.held_by("talker-1b").after_death(count)
+    assert getattr(restarted, count) == 2

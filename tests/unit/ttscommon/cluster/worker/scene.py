@@ -50,11 +50,12 @@ async def working(
     drain_s: float = 5.0,
     tuning: WorkerTuning = TUNING,
     feeds: Stage | None = None,
+    stage: Stage = VOCODER,
 ) -> AsyncIterator[Worker]:
     def report() -> Replica:
-        return Replica(bus.worker_id, "vocoder", (), slots, worker.free)
+        return Replica(bus.worker_id, stage.name, (), slots, worker.free)
 
-    worker = Worker(bus, VOCODER, ["m"], slots, handle, report, Metrics(), tuning, feeds)
+    worker = Worker(bus, stage, ["m"], slots, handle, report, Metrics(), tuning, feeds)
     stopping = asyncio.Event()
     ready = asyncio.Event()
     task = asyncio.create_task(worker.run(stopping, drain_s, ready.set))
@@ -80,6 +81,12 @@ async def queued_jobs(bus: Bus) -> int:
 async def lease_of(bus: Bus, request_id: str) -> Lease | None:
     """The newest of the request."""
     return (await JobLeases.read(bus, "vocoder", request_id)).newest
+
+
+async def queue_raw(bus: Bus, stage: Stage, request_id: str, data: bytes) -> None:
+    """Queue a message that no gateway of this version makes."""
+    subject = bus.link.subject(stage.job("m", request_id))
+    await bus.link.jetstream.publish(subject, data)
 
 
 async def claim(bus: Bus) -> Delivery:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.unit.ttscommon.cluster.worker.scene import (
     Connect,
     Seen,
+    ended,
     hand,
     handover,
     leased,
+    none_queued,
+    queue_raw,
     request,
     until,
     working,
@@ -18,7 +23,8 @@ from ttscommon.wire import subjects
 from ttscommon.wire.epochs import epoch_of, handed_over
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.handover import FULL, TAKEN
-from ttscommon.wire.subjects import VOCODER
+from ttscommon.wire.messages import End, TextPiece, encode
+from ttscommon.wire.subjects import CODES, TALKER, VOCODER
 
 
 async def test_a_job_that_is_handed_over_is_taken_even_from_under_a_pull(connect: Connect) -> None:
@@ -58,3 +64,64 @@ async def test_a_worker_says_which_jobs_it_holds(connect: Connect) -> None:
         with pytest.raises(BusUnavailable):
             await client.link.request(subject, b"another", 0.2)
         seen.finish.set()
+
+
+JOBS = {
+    "no message": b"\x00 nonsense",
+    "another kind of message": encode(TextPiece("r", 0, "hello")),
+    "a job of another version": encode(request("r")).replace(b"\xa1v\x01", b"\xa1v\x63"),
+    "a job of another request": encode(request("other")),
+}
+
+
+@pytest.mark.parametrize("data", JOBS.values(), ids=JOBS)
+async def test_a_vocode_job_that_cannot_be_read_ends_its_request_and_leaves_nothing(
+    connect: Connect, data: bytes
+) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    async with working(bus, seen, slots=1) as worker:
+        await queue_raw(client, VOCODER, "r", data)
+        end = await ended(client, "r")
+        assert (end.outcome, end.code) == ("error", "internal")
+        await until(lambda: none_queued(client))
+        await until(lambda: leased(client, "r", wanted=False))
+        assert worker.free == 1
+        await client.submit(VOCODER, request("after"))
+        assert (await seen.next()).request_id == "after"
+        seen.finish.set()
+
+
+async def test_a_talk_job_that_cannot_be_read_ends_its_codes_and_reaches_the_vocoders(
+    connect: Connect,
+) -> None:
+    bus, client = await connect(), await connect()
+    await client.ensure_consumer(TALKER, "m")
+    async with working(bus, Seen(), stage=TALKER, feeds=VOCODER):
+        await queue_raw(client, TALKER, "r", b"nonsense")
+        async with asyncio.timeout(10), client.reader(CODES, "r") as reader:
+            end = await anext(reader)
+        assert isinstance(end, End)
+        assert (end.outcome, end.code) == ("error", "internal")
+        job = await client.queue.find(VOCODER, "r")
+        assert job is not None
+        assert (job.request.model, job.request.text_final) == ("m", True)
+        assert await client.queue.find(TALKER, "r") is None
+
+
+async def test_a_job_that_names_no_request_is_dropped(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    async with working(bus, seen, slots=1):
+        await client.link.jetstream.publish(client.link.subject("job.voc.m.what?"), b"nonsense")
+        await client.submit(VOCODER, request("after"))
+        assert (await seen.next()).request_id == "after"
+        seen.finish.set()
+        await until(lambda: none_queued(client))
+
+
+async def test_a_handover_that_cannot_be_read_is_refused_at_once(connect: Connect) -> None:
+    bus, client = await connect(), await connect()
+    async with working(bus, Seen()):
+        subject = subjects.handover(bus.worker_id)
+        assert await client.link.request(subject, b"nonsense", 5.0) == FULL

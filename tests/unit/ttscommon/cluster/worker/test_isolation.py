@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -32,13 +33,14 @@ from ttscommon.wire.subjects import LEASES, TALKER, VOCODER
 
 
 async def died_with(
-    bus: Bus, name: str, deaths: int, bounces: int = 0, shared: int = 0
+    bus: Bus, name: str, deaths: int, bounces: int = 0, shared: int = 0, silences: int = 0
 ) -> HandOver:
     """Queue a job that `deaths` workers died of: it waits, and can be handed over as well."""
     await bus.submit(VOCODER, request(name))
     delivery = await claim(bus)
     epoch = delivery.epoch(request(name))
     lease = Lease("", "vocoder", name, epoch, delivery.receipt, deaths, bounces, shared=shared)
+    lease = msgspec.structs.replace(lease, silences=silences)
     await bus.kv.put(LEASES, lease.key, lease.encode())
     return HandOver(
         request(name).again_now(),
@@ -48,6 +50,7 @@ async def died_with(
         deaths,
         bounces,
         shared=shared,
+        silences=silences,
     )
 
 
@@ -78,14 +81,23 @@ async def test_the_end_of_a_poison_reaches_the_listener_through_the_next_stage(
 
 
 @pytest.mark.parametrize(
-    ("deaths", "shared", "ends"),
-    [(2, 1, True), (1, 3, False), (2, 0, False), (0, 5, False), (0, 6, True)],
+    ("deaths", "shared", "silences", "ends"),
+    [
+        (2, 1, 0, True),
+        (1, 3, 0, False),
+        (2, 0, 0, False),
+        (0, 5, 0, False),
+        (0, 6, 0, True),
+        (2, 0, 1, False),
+        (2, 0, 5, False),
+        (0, 1, 5, True),
+    ],
 )
-async def test_deaths_that_were_shared_with_many_convict_no_request_by_themselves(
-    connect: Connect, deaths: int, shared: int, ends: bool
+async def test_deaths_that_were_shared_and_mere_silence_convict_no_request_by_themselves(
+    connect: Connect, deaths: int, shared: int, silences: int, ends: bool
 ) -> None:
     bus, client, seen = await connect(), await connect(), Seen()
-    offer = await died_with(client, "r", deaths, shared=shared)
+    offer = await died_with(client, "r", deaths, shared=shared, silences=silences)
     async with working(bus, seen):
         assert await hand(client, bus, offer) == TAKEN
         if ends:

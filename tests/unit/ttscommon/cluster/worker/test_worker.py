@@ -22,6 +22,7 @@ from tests.unit.ttscommon.cluster.worker.scene import (
     working,
 )
 from ttscommon.cluster.worker import Job, WorkerTuning
+from ttscommon.cluster.worker.tuning import AbsenceTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.messages import Listening, SpeechRequest
@@ -155,4 +156,22 @@ async def test_what_nobody_hears_and_nobody_can_resume_is_cancelled(connect: Con
             await asyncio.sleep(0.02)
         assert not jobs["heard"].cancelled.is_set()
         assert not jobs["resumable"].cancelled.is_set()
+        seen.finish.set()
+
+
+async def test_a_worker_that_was_paused_first_hears_what_gateways_said_meanwhile(
+    connect: Connect,
+) -> None:
+    bus, client = await connect(), await connect()
+    seen = Seen()
+    tuning = WorkerTuning(listeners_s=0.02, absence=AbsenceTuning(late_s=0.2))
+    async with working(bus, seen, tuning=tuning):
+        await client.submit(VOCODER, msgspec.structs.replace(request("r"), lease_s=1.0))
+        job = await seen.next()
+        time.sleep(1.3)  # the process stands still, and its gateway's words wait
+        for _ in range(3):  # looks after the pause
+            await asyncio.sleep(0.05)
+            assert not job.cancelled.is_set()
+        await client.send(subjects.listening("r"), Listening("r", "gateway"))
+        await asyncio.wait_for(job.cancelled.wait(), 10)  # nothing was said any more
         seen.finish.set()

@@ -1,0 +1,157 @@
+"""Pauses for models that have none: text up to a pause, logged silence, and a new prompt.
+
+A text is divided at its pauses into parts. Each part that holds anything to say is a request of
+its own to the model, with the same voice and seed: a sequence in the cache, begun where the one
+before it ended. Between them stand silent frames, which no step computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from talker.family.base import Family, Prepared
+from talker.family.partedstream import PartedStream, Said, Silence
+from talker.family.runner import Runner
+from talker.family.streams import TalkerStream
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Pause, Phones, Piece, Text
+from ttscommon.wire.silence import FLAG, SILENT
+
+Unit: TypeAlias = Said | Silence
+
+
+class Pausing(Family):
+    """A family whose pauses are made for it. It must not render: silent frames hold zeros."""
+
+    pauses = True
+
+    def __init__(self, family: Family) -> None:
+        if family.spec.renders or family.pauses:
+            raise ValueError("this family makes silence itself")
+        self._family = family
+        spec = family.spec
+        self.spec = replace(spec, replay={**spec.replay, SILENT: FLAG})
+        self.depth, self.exact = family.depth, family.exact
+        self.cache_itemsize = family.cache_itemsize
+        self.measured_round_s = family.measured_round_s
+
+    def free_bytes(self) -> int | None:
+        return self._family.free_bytes()
+
+    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Prepared:
+        return PausingPrepared(self._family, request, reference)
+
+    def fit(self, positions: int) -> None:
+        self._family.fit(positions)
+
+    def open(self, prepared: Prepared) -> TalkerStream:
+        return PartedStream(self._family)
+
+    def runner(self, rows: int, blocks: int, depth: int) -> Runner:
+        return self._family.runner(rows, blocks, depth)
+
+    def examples(self) -> Sequence[str]:
+        return self._family.examples()
+
+    @property
+    def revision(self) -> str:
+        return self._family.revision
+
+    def derive(self, recording: bytes) -> Arrays:
+        return self._family.derive(recording)
+
+    def example_reference(self) -> Arrays | None:
+        return self._family.example_reference()
+
+
+class PausingPrepared(Prepared):
+    """A request divided at its pauses; the first part is prepared, and so checked, at once."""
+
+    def __init__(
+        self, family: Family, request: SpeechRequest, reference: Arrays | None = None
+    ) -> None:
+        self.request = request
+        self._family, self._reference = family, reference
+        self._part: Prepared = family.prepare(request, reference)
+        self._fresh = True  # nothing of the part has been read
+        self._held: list[Piece] = []  # of a part that holds nothing to say yet
+        self._before: list[Silence] = []  # pauses before anything was said
+        self._paused = self._spoken = False
+
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Unit]:
+        """Units of the parts, and silence between them; see Prepared.
+
+        A pause at the beginning is held back until there is anything to say: a text of pauses alone
+        is refused and has no sound.
+        """
+        run: list[Piece] = []
+        for piece in pieces:
+            run.append(piece)
+            if isinstance(piece, Pause):
+                yield from self._read(run, ends=True)
+                yield from self._silence(piece)
+                run = []
+        yield from self._read(run, ends=final)
+
+    def _read(self, pieces: Sequence[Piece], *, ends: bool) -> Iterator[Unit]:
+        """More of the present part, with the pause that ends it if one does."""
+        self._held += pieces
+        if self._fresh and not _speakable(self._held):
+            if ends and not self._paused_at_end and not self._spoken:
+                yield from self._told(ends=True)  # the family says what is wrong
+            if ends:
+                self._held = []
+            return
+        if self._fresh:
+            self._begin()
+            yield from self._before
+            self._before = []
+        yield from self._told(ends=ends)
+
+    @property
+    def _paused_at_end(self) -> bool:
+        return bool(self._held) and isinstance(self._held[-1], Pause)
+
+    def _begin(self) -> None:
+        """The present part has something to say: what it begins with is its text."""
+        if self._paused:
+            self._held = _without_space(self._held)
+        if self._spoken:
+            self._part = self._family.prepare(self.request, self._reference)
+        self._fresh, self._spoken = False, True
+
+    def _told(self, *, ends: bool) -> Iterator[Said]:
+        pieces, self._held, part = self._held, [], self._part
+        self._fresh = self._fresh or ends
+        for unit in part.read(pieces, final=ends):
+            yield Said(part, unit)
+
+    def _silence(self, pause: Pause) -> Iterator[Silence]:
+        """As many frames as come nearest, and one at the least."""
+        frames = max(1, round(pause.seconds * self._family.spec.frame_rate_hz))
+        self._paused = True
+        if self._spoken:
+            yield Silence(frames)
+        else:
+            self._before.append(Silence(frames))
+
+
+def _speakable(pieces: Sequence[Piece]) -> bool:
+    return any(c.isalnum() for piece in pieces for c in _text(piece))
+
+
+def _text(piece: Piece) -> str:
+    return piece.text if isinstance(piece, Text | Phones) else " "
+
+
+def _without_space(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces without white space in front."""
+    for at, piece in enumerate(pieces):
+        if isinstance(piece, Text) and (text := piece.text.lstrip()):
+            return [Text(text), *pieces[at + 1 :]]
+        if isinstance(piece, Phones):
+            return list(pieces[at:])
+    return list(pieces)

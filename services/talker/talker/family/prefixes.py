@@ -1,0 +1,27 @@
+"""Names for what a prompt begins with: two streams with equal keys compute equal K and V there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from talker.family.blocks import BLOCK_POSITIONS
+from ttscommon.wire.fields import Array
+
+_BYTES = 16
+
+
+def keys(arrays: Sequence[Array], positions: int, whole: bytes = b"") -> tuple[bytes, ...]:
+    """A key for every block that lies within the first `positions`.
+
+    arrays: all that those positions are told, a row each. whole: what is told beside them. A key
+    stands for its own block and all before it, as K and V do.
+    """
+    known, found = hashlib.blake2b(whole, digest_size=_BYTES).digest(), []
+    for end in range(BLOCK_POSITIONS, positions + 1, BLOCK_POSITIONS):
+        block = hashlib.blake2b(known, digest_size=_BYTES)
+        for array in arrays:
+            block.update(array[end - BLOCK_POSITIONS : end].tobytes())
+        known = block.digest()
+        found.append(known)
+    return tuple(found)

@@ -1,0 +1,177 @@
+"""Prompts that begin alike are computed once, and nobody hears it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from talker.family.base import Family
+from talker.family.pauses import Pausing
+from talker.models.qwen3_tts.config import GenerationConfig
+from talker.models.qwen3_tts.family import Qwen3Tts
+from talker.models.qwen3_tts.net import TalkerNet
+from talker.runners.torch_runner import TorchRunner
+from tests.unit.talker.models.qwen3_tts.tiny import CODEBOOKS, _parts
+from tests.unit.talker.models.test_conformance import Bench, Heard, on_a_device, same
+from ttscommon.engine.runtime import Failed, Finished
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.pieces import Pause, Piece, Text
+
+# Long enough for blocks of their own: the codes that follow what is said in it.
+SAID = "what I say in it is long enough for blocks"
+
+
+@cache
+def _net() -> TalkerNet:
+    net, _ = _parts()
+    base = TalkerNet(replace(net.config, tts_model_type="base")).eval().requires_grad_(False)
+    base.load_state_dict(net.state_dict())
+    return base
+
+
+def clones() -> Qwen3Tts:
+    """Speaks with the voices of recordings."""
+    torch.set_num_threads(1)
+    return Qwen3Tts("m", _net(), _parts()[1], GenerationConfig(max_new_tokens=41), streaming=True)
+
+
+def recording(voice: int) -> Arrays:
+    drawn = np.random.default_rng(voice)
+    size = _net().config.talker_config.hidden_size
+    return {
+        "speaker": drawn.normal(size=size).astype(np.float32),
+        "codes": drawn.integers(0, 2048, (48, CODEBOOKS)).astype(np.int16),
+    }
+
+
+def pieces_of(number: int) -> Sequence[Piece]:
+    if number % 3 == 2:
+        return [Text(f"Number {number}."), Pause(0.2), Text("And more.")]
+    return [Text(f"This is number {number}" + ", and on" * (number % 4))]
+
+
+def opened(bench: Bench, number: int, voice: int, name: str = "") -> Heard:
+    key = name or f"r{number}"
+    request = SpeechRequest(
+        *(key, "m", "default", ""),
+        seed=number,
+        sampling=Sampling(max_new_tokens=7),
+        reference=Reference("0" * 16 + "-" + "0" * 64, SAID + "!" * voice),
+    )
+    prepared = bench.engine.family.prepare(request, recording(voice))
+    heard = bench.heard[key] = Heard()
+    units = list(prepared.read(pieces_of(number), final=True))
+    bench.engine.open(prepared, None, units, final=True)
+    return heard
+
+
+def bench_of(family: Family, blocks: int, *, shares: bool = True, depth: int = 0) -> Bench:
+    bench = Bench(family, max(depth, family.depth), blocks=blocks)
+    bench.engine._shares = shares
+    return bench
+
+
+def prompted(bench: Bench) -> float:
+    """Positions of prompts that were computed."""
+    found = bench.engine.metrics.positions.labels("prompt")._value.get()
+    return float(found)
+
+
+@cache
+def alone(number: int, voice: int) -> Arrays:
+    bench = bench_of(Pausing(clones()), 60, shares=False)
+    heard = opened(bench, number, voice)
+    bench.run()
+    return heard.arrays
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_under_pressure_with_cancels_frames_are_those_of_a_request_alone(depth: int) -> None:
+    drawn = random.Random(5)
+    bench = bench_of(Pausing(clones()), 16, depth=depth)
+    expected = {}
+    for number in range(9):
+        voice = drawn.randrange(3)
+        heard = opened(bench, number, voice)
+        if number % 5 == 4:
+            for _ in range(drawn.randrange(9)):
+                bench.engine.step()
+            bench.engine.cancel(f"r{number}")
+            del bench.heard[f"r{number}"]
+        else:
+            expected[number, voice] = heard
+        for _ in range(drawn.randrange(6)):
+            bench.engine.cancel("nobody")
+            bench.engine.step()
+            if drawn.random() < 0.1:
+                for stream in bench.engine._slots:
+                    bench.engine._evict(stream.key)
+    bench.run()
+    for which, heard in expected.items():
+        assert isinstance(heard.end, Finished)
+        same(heard.arrays, alone(*which))
+
+
+def test_known_voices_are_not_computed_again() -> None:
+    with_, without = (bench_of(clones(), 60, shares=shares) for shares in (True, False))
+    for bench in (with_, without):
+        for number in (0, 1, 3):
+            opened(bench, number, voice=1)
+            bench.run()
+    allocator = with_.engine._room._allocator
+    assert allocator is not None
+    assert allocator.kept >= 2
+    assert prompted(without) - prompted(with_) == 2 * allocator.kept * 16
+
+
+def test_another_recording_or_transcript_is_another_prefix() -> None:
+    bench = bench_of(clones(), 60)
+    opened(bench, 0, voice=1)
+    bench.run()
+    before = prompted(bench)
+    opened(bench, 0, voice=2, name="other")
+    bench.run()
+    assert prompted(bench) == pytest.approx(2 * before, abs=3)
+
+
+def test_an_unsound_prefix_fails_those_who_read_it_and_is_made_anew() -> None:
+    bench = bench_of(clones(), 60)
+    runner = bench.engine._runner
+    assert isinstance(runner, TorchRunner)
+    opened(bench, 0, voice=1)
+    bench.run()
+    allocator = bench.engine._room._allocator
+    assert allocator is not None
+    block = next(reversed(allocator._kept))
+    cache_ = runner._caches["backbone"]
+    cache_.values[:, block * 16 : block * 16 + 16, : cache_.width] = math.nan
+    sick = opened(bench, 1, voice=1)
+    bench.run()
+    assert isinstance(sick.end, Failed)
+    well = opened(bench, 1, voice=1, name="well")
+    bench.run()
+    plain = bench_of(clones(), 60, shares=False)
+    expected = opened(plain, 1, voice=1)
+    plain.run()
+    same(well.arrays, expected.arrays)
+
+
+def test_on_a_device_every_request_is_spoken_and_prefixes_are_found() -> None:
+    bench = bench_of(on_a_device(clones), 60)
+    heard: list[Any] = []
+    for number in (0, 1, 3):
+        heard.append(opened(bench, number, voice=1))
+        bench.run()
+    assert all(isinstance(one.end, Finished) for one in heard)
+    allocator = bench.engine._room._allocator
+    assert allocator is not None
+    assert allocator.kept

@@ -1,0 +1,79 @@
+"""Leases that are stored after their worker's were read, on a real broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.unit.ttscommon.cluster.reaper.test_reaper import Jobs, reaping, working
+from ttscommon.bus import Bus
+from ttscommon.cluster.leases import JobLeases, Lease
+from ttscommon.cluster.reaper.tuning import DEFAULT_TUNING
+from ttscommon.wire.epochs import epoch_of
+from ttscommon.wire.subjects import LEASES, TALKER
+
+SELDOM = replace(DEFAULT_TUNING, leftovers_s=3600.0)
+OFTEN = replace(DEFAULT_TUNING, leftovers_s=0.1)
+
+
+async def left_by_a_dead_worker(bus: Bus, request_id: str) -> None:
+    """The lease of a job that left its queue long ago."""
+    lease = Lease("talker-dead", "talker", request_id, epoch_of(1, 1), "$JS.ACK.nowhere")
+    await bus.kv.put(LEASES, lease.key, lease.encode())
+
+
+async def removed(bus: Bus, scene: Any, request_id: str) -> None:
+    async def gone() -> bool:
+        return (await JobLeases.read(bus, "talker", request_id)).newest is None
+
+    await scene.until(gone)
+
+
+async def test_a_lease_that_comes_back_with_the_broker_is_removed(
+    bus: Bus, other: Bus, scene: Any
+) -> None:
+    await left_by_a_dead_worker(other, "before")
+    async with reaping(bus, scene, SELDOM):
+        await removed(other, scene, "before")  # the reaper looks when it is elected
+        await left_by_a_dead_worker(other, "again")
+        bus.link.client.abort()
+        await removed(other, scene, "again")
+
+
+async def test_a_lease_that_a_dead_worker_left_late_is_removed_in_time(
+    bus: Bus, other: Bus, scene: Any
+) -> None:
+    async with reaping(bus, scene, OFTEN):
+        for request_id in ("first", "second", "third"):
+            await left_by_a_dead_worker(other, request_id)
+            await removed(other, scene, request_id)
+
+
+async def test_the_lease_of_a_job_in_work_stays(bus: Bus, other: Bus, scene: Any) -> None:
+    jobs = Jobs()
+    async with reaping(bus, scene, OFTEN), working(other, jobs):
+        await bus.submit(TALKER, scene.request)
+        await jobs.next()
+
+        async def leased() -> bool:
+            return await scene.lease(bus) is not None
+
+        await scene.until(leased)
+        for number in range(3):
+            await left_by_a_dead_worker(other, f"look-{number}")
+            await removed(other, scene, f"look-{number}")
+            assert await leased()
+        jobs.finish.set()
+
+
+async def test_the_lease_of_a_job_that_waits_for_another_worker_stays(
+    bus: Bus, other: Bus, scene: Any
+) -> None:
+    lease = await scene.leased(bus, await scene.claimed(bus))
+    async with reaping(bus, scene, OFTEN):
+        for number in range(3):
+            await left_by_a_dead_worker(other, f"look-{number}")
+            await removed(other, scene, f"look-{number}")
+            known = await scene.lease(bus)
+            assert known is not None
+            assert known.receipt == lease.receipt
