@@ -1,0 +1,135 @@
+"""The life of a session over a transport that the test holds."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from gateway.errors import BinaryMessage, WrongOrder
+from gateway.protocols.framing import Plain
+from gateway.protocols.session import Leave, Session
+from gateway.protocols.transport import Gone
+from gateway.settings import GatewaySettings
+from ttscommon.wire.errors import AntiphonError
+
+
+class Line:
+    """A transport: frames that a test puts in, and what was sent. `deaf`: sends that hang."""
+
+    def __init__(self, *frames: object, deaf: int = 0) -> None:
+        self.frames: asyncio.Queue[object] = asyncio.Queue()
+        for frame in frames:
+            self.frames.put_nowait(frame)
+        self.sent: list[str | bytes] = []
+        self.closed: list[int] = []
+        self.connected = True
+        self._deaf = deaf
+
+    async def receive(self) -> object:
+        frame = await self.frames.get()
+        if isinstance(frame, Exception):
+            self.connected = False
+            raise frame
+        return frame
+
+    async def send(self, data: str | bytes) -> None:
+        if self._deaf:
+            self._deaf -= 1
+            await asyncio.Event().wait()
+        self.sent.append(data)
+
+    async def close(self, code: int) -> None:
+        self.closed.append(code)
+
+
+class Echo(Session[str, Plain]):
+    """Says back what it is told."""
+
+    async def parse(self, frame: Any) -> str:
+        return str(frame)
+
+    async def take(self, message: str) -> None:
+        if message == "leave":
+            raise Leave(1001)
+        if message == "fault":
+            raise RuntimeError(message)
+        self.put(message)
+
+    def refused(self, error: AntiphonError, message: str | None) -> None:
+        self.put(f"{error.code} {message}")
+
+
+def echo(line: Line, **settings: Any) -> Echo:
+    context = SimpleNamespace(settings=GatewaySettings(port=0, **settings))
+    return Echo(line, cast(Any, context))
+
+
+class Wrong(Echo):
+    """Every frame is the next mistake."""
+
+    mistakes: list[AntiphonError]
+
+    async def parse(self, frame: Any) -> str:
+        raise self.mistakes.pop(0)
+
+
+async def test_what_was_queued_leaves_before_the_one_close() -> None:
+    line = Line("one", "two", "leave", "three")
+    await echo(line).serve()
+    assert (line.sent, line.closed) == (["one", "two"], [1001])
+
+
+async def test_a_mistake_is_told_and_survived_and_a_fatal_one_is_the_last_word() -> None:
+    line = Line("a", "b", "c")
+    context = SimpleNamespace(settings=GatewaySettings(port=0))
+    session = Wrong(line, cast(Any, context))
+    session.mistakes = [WrongOrder("not now"), BinaryMessage("no text")]
+    await session.serve()
+    assert (line.sent, line.closed) == (["wrong_order None", "binary_message None"], [1008])
+
+
+async def test_a_fault_is_told_as_one_of_ours() -> None:
+    line = Line("fault")
+    await echo(line).serve()
+    assert (line.sent, line.closed) == (["internal None"], [1011])
+
+
+async def test_a_client_that_has_left_is_not_written_to() -> None:
+    line = Line("one", Gone(lost=True))
+    await echo(line).serve()
+    assert line.closed == []
+
+
+async def test_a_session_in_which_nothing_happens_ends() -> None:
+    line = Line()
+    await echo(line, idle_timeout_s=0.05).serve()
+    assert (line.sent, line.closed) == (["idle_timeout None"], [1008])
+
+
+async def test_a_client_that_takes_nothing_is_told_so_without_the_audio_that_waits() -> None:
+    line = Line(deaf=1)
+    session = echo(line, slow_client_timeout_s=0.05)
+
+    async def left() -> None:
+        pytest.fail("it was never taken")
+
+    for _ in range(2):
+        await session.outbox.put_audio(b"sound", left)
+    await session.serve()
+    assert (line.sent, line.closed) == (["client_too_slow None"], [1008])
+
+
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_gateway_that_shuts_down_ends_what_has_nothing_to_say(before: bool) -> None:
+    line = Line()
+    session = echo(line)
+    if before:
+        session.drain()
+    serving = asyncio.create_task(session.serve())
+    await asyncio.sleep(0)
+    session.drain()
+    await serving
+    assert line.closed == [1012]
