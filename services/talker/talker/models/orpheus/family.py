@@ -71,8 +71,13 @@ class Orpheus(TalkerModel):
         """Read a checkpoint folder; raises CheckpointError."""
         return cls(name, load_net(checkpoint, device, dtype), TextTokenizer.load(checkpoint))
 
-    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> OrpheusPrepared:
-        del reference
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> OrpheusPrepared:
+        del reference, turns
         check(request, self._voices)
         return OrpheusPrepared(request, self._tokenizer, self.spec.max_positions, self._most)
 

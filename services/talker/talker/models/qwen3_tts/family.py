@@ -107,7 +107,13 @@ class Qwen3Tts(TalkerModel):
             cloning = Cloning(*load_encoders(checkpoint, device=device))
         return cls(name, net, tokenizer, defaults, cloning=cloning, pads=pads)
 
-    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Qwen3Prepared:
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> Qwen3Prepared:
+        del turns
         return self._reader.prepare(request, reference)
 
     def fit(self, positions: int) -> None:
