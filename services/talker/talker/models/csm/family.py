@@ -56,7 +56,9 @@ class Csm(TalkerModel):
         encoder: MimiEncoder,
         tokenizer: TextTokenizer,
         defaults: Drawing,
+        most_frames: int | None = None,
     ) -> None:
+        """most_frames: of a request's speech, where it does not ask for a number."""
         self.spec = spec_of(name, net.config)
         self.noise = Noise
         self.cache_dtype = net.text.weight.dtype
@@ -64,6 +66,7 @@ class Csm(TalkerModel):
         self.hidden = {"hidden": ((dim,), self.cache_dtype), "samples": ((), torch.bool)}
         self._net, self._encoder, self._tokenizer = net, encoder, tokenizer
         self._defaults, self._positions = defaults, self.spec.max_positions
+        self._most = most_frames or self._positions
         self._revision = ""
 
     @classmethod
@@ -83,7 +86,8 @@ class Csm(TalkerModel):
         del reference  # a turn says what a recording alone would, and by whom
         before, c = turns_of(request, turns), self._net.config
         return CsmPrepared(
-            request, drawing, before, self._tokenizer, c.num_codebooks, self._positions
+            *(request, drawing, before, self._tokenizer, c.num_codebooks),
+            *(self._positions, self._most),
         )
 
     def fit(self, positions: int) -> None:

@@ -95,11 +95,12 @@ class CsmPrepared(Prepared):
         tokenizer: TextTokenizer,
         codebooks: int,
         positions: int,
+        most: int,
     ) -> None:
-        """positions: of prompt and speech."""
+        """positions: of prompt and speech. most: frames, unless the request names a number."""
         self.request, self.drawing = request, drawing
         self._turns, self._tokenizer = turns, tokenizer
-        self._codebooks, self._positions = codebooks, positions
+        self._codebooks, self._positions, self._most = codebooks, positions, most
         self._text: list[str] = []
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Prompt]:
@@ -123,8 +124,8 @@ class CsmPrepared(Prepared):
                 f"text and turns take {len(ids)} positions, the model has {most} for them",
                 param="turns",
             )
-        asked = self.request.sampling.max_new_tokens
-        limit = asked or _FRAMES_BEYOND + _FRAMES_A_TOKEN * tokens
+        usual = min(self._most, _FRAMES_BEYOND + _FRAMES_A_TOKEN * tokens)
+        limit = self.request.sampling.max_new_tokens or usual
         yield Prompt(ids, codes, min(limit, self._positions - len(ids)))
 
     def _laid_out(self, turns: Iterable[Turn]) -> tuple[Array, Array]:

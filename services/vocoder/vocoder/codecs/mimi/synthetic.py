@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import zlib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -21,6 +21,21 @@ from vocoder.codecs.mimi.config import load_sizes
 from vocoder.codecs.mimi.net import MimiDecoder, sources
 
 _FILE: Final = "model.safetensors"
+TINY: Final[dict[str, Any]] = {
+    "model_type": "mimi",
+    "sampling_rate": 24_000,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "head_dim": 8,
+    "num_filters": 4,
+    "upsample_groups": 32,
+    "codebook_dim": 16,
+    "num_quantizers": 4,
+    "sliding_window": 6,
+}
 # Mean and deviation of what is no weight of a product.
 _SPREADS: Final = (
     ("cluster_usage", 1.2, 0.1),
