@@ -22,6 +22,7 @@ CHECKPOINTS: Final = {
     "csm-ending": (8, False, 2.4),
 }
 FRAMES: Final = 25
+SPEED_FRAMES: Final = 20
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,8 @@ def test_any_pieces_give_the_references_samples(codec: Mimi, sizes: tuple[int, .
 
 
 def test_streams_of_unequal_pieces_in_one_batch_do_not_touch(codec: Mimi) -> None:
-    streams, found = [codec.open(REQUEST) for _ in range(3)], [[], [], []]
+    streams = [codec.open(REQUEST) for _ in range(3)]
+    found: list[list[Samples]] = [[], [], []]
     at = [0, 0, 0]
     while min(at) < FRAMES:
         sizes = [min(FRAMES - n, i + 1 if n else 5 - i) for i, n in enumerate(at)]

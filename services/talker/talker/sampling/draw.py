@@ -69,7 +69,9 @@ def _limited(x: Tensor, settings: Settings) -> Tensor:
 def _on_cpu(x: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
     if bool((settings.temperature <= 0.0).all()):
         return x.argmax(-1)
-    if settings.top_p is None or bool((settings.top_p >= 1.0).all()):
+    # A greedy row, such as one of padding, draws its largest id whatever its mass is cut to.
+    whole = settings.top_p is None or (settings.top_p >= 1.0) | (settings.temperature <= 0.0)
+    if whole is True or bool(whole.all()):
         return choose(x, noise.gumbel(draw, x.shape[1]), settings.temperature, settings.top_k)
     return _by_mass(x, noise, draw, settings)
 
@@ -85,7 +87,16 @@ def choose(
     chosen = (logits + noisy).argmax(-1)
     if top_k is None or _among(logits, chosen, top_k):
         return chosen
-    return (keep_top(logits, top_k) + noisy).argmax(-1)
+    return (_kept(logits, top_k) + noisy).argmax(-1)
+
+
+def _kept(x: Tensor, top_k: Tensor) -> Tensor:
+    """`keep_top` without sorting all ids: the largest k of any row are enough."""
+    most = int(top_k.max())
+    if not 0 < most < x.shape[1]:
+        return keep_top(x, top_k)
+    least = x.topk(most, -1).values.gather(1, top_k.clamp(min=1)[:, None] - 1)
+    return x.masked_fill(x < least.masked_fill(top_k[:, None] < 1, NEVER), NEVER)
 
 
 def _among(logits: Tensor, chosen: Tensor, top_k: Tensor) -> bool:

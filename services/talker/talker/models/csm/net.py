@@ -40,7 +40,7 @@ class CsmDepth(DepthTransformer):
         self.heads = nn.Parameter(torch.empty(self.residuals, depth.hidden_size, c.vocab_size))
 
     def embed(self, codes: Tensor, codebook: int) -> Tensor:
-        return self.codes(codes + codebook * self.size)
+        return nn.functional.embedding(codes + codebook * self.size, self.codes.weight)
 
     def head(self, codebook: int) -> Tensor:
         return self.heads[codebook - 1].T
@@ -60,7 +60,7 @@ class CsmNet(nn.Module):
     def embed_frames(self, codes: Tensor) -> Tensor:
         """Frames [..., codebooks] int64 -> the sum of their codes' embeddings [..., dim]."""
         tables = torch.arange(self.config.num_codebooks, device=codes.device) * self.depth.size
-        return self.depth.codes(codes + tables).sum(-2)
+        return nn.functional.embedding(codes + tables, self.depth.codes.weight).sum(-2)
 
     def embed(self, text: Tensor, codes: Tensor) -> Tensor:
         """Text ids [tokens] int64, -1 where frames [tokens, codebooks] stand -> [tokens, dim]."""
@@ -69,7 +69,8 @@ class CsmNet(nn.Module):
 
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Backbone states [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""
-        return self.backbone(x, positions, attend)
+        states: Tensor = self.backbone(x, positions, attend)
+        return states
 
     def frames(self, hidden: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
         """[rows, dim] -> codes [rows, codebooks] int64, finite [rows] bool."""

@@ -32,7 +32,8 @@ class ResidualBlock(nn.Module):
     def forward(self, x: Tensor, tails: Tails) -> Tensor:
         """[batch, size, steps] -> the same."""
         inner = tails.through(self.wide, nn.functional.elu(x))
-        return x + self.point(nn.functional.elu(inner))
+        found: Tensor = x + self.point(nn.functional.elu(inner))
+        return found
 
 
 class UpsampleBlock(nn.Module):

@@ -61,16 +61,17 @@ def add_decoder(folder: Path, *, seed: int = 0) -> None:
 
 def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-    values = torch.from_numpy(random.standard_normal(shape, np.float32))
+    values: Tensor = torch.from_numpy(random.standard_normal(shape, np.float32))
     for ending, mean, deviation in _SPREADS:
         if name.endswith(ending) or f"{ending}." in name:
-            return mean + deviation * values
+            return values.mul(deviation).add(mean)
     if len(shape) == 2 or shape[-1] == 1:
-        return values * shape[1] ** -0.5
+        return values.mul(float(shape[1]) ** -0.5)
     # A transposed convolution adds up two of its taps; the last one is kept within -1..1.
     transposed = shape[-1] % 2 == 0
     fan_in = 2 * shape[0] if transposed else shape[1] * shape[2]
-    return values * (0.15 if shape[0] == 1 else 1.0) * fan_in**-0.5
+    loudness = 0.15 if shape[0] == 1 else 1.0
+    return values.mul(loudness * float(fan_in) ** -0.5)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.engine.checkpoint import CheckpointError, dump_json
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
-from ttscommon.wire.pieces import Boundary, Pause, Phones, Text
+from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece, Text
 
 SOUND = Reference("0" * 16 + "-" + "0" * 64)
 FRAMES = np.arange(20, dtype=np.int16).reshape(5, 4)
@@ -35,7 +35,7 @@ def prompt(text: str = "Hello.", sounds: Any = (), **changes: Any) -> Prompt:
 
 def test_text_in_pieces_becomes_one_prompt_when_it_is_complete() -> None:
     prepared = tiny().prepare(SpeechRequest("r", "m", "", ""))
-    pieces = [Text("Hello"), Pause(100), Boundary(), Phones("h", "the")]
+    pieces: list[Piece] = [Text("Hello"), Pause(100), Boundary(), Phones("h", "the")]
     assert list(prepared.read(pieces, final=False)) == []
     (found,) = prepared.read([Text(" world. ")], final=True)
     whole = prompt("Hello  the world.")
@@ -163,6 +163,22 @@ def test_a_checkpoint_without_a_tensor_is_named(tmp_path: Path, name: str, load:
     save_file(tensors, path)
     with pytest.raises(CheckpointError, match=rf"lacks {name}"):
         load(tmp_path)
+
+
+def test_the_form_that_transformers_reads_is_found_beside_another(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, codebooks=4, shard_bytes=1_000_000)
+    for path in tmp_path.glob("model*"):
+        text = path.name.replace("model", "transformers", 1)
+        path.rename(tmp_path / text)
+    index = tmp_path / "transformers.safetensors.index.json"
+    index.write_text(index.read_text().replace("model-0", "transformers-0"))
+    save_file({"projection.weight": torch.zeros(1)}, tmp_path / "model.safetensors")
+    said = json.loads((tmp_path / "config.json").read_text())
+    dump_json(tmp_path / "config.json", said | {"transformers_weights": index.name})
+    assert load_net(tmp_path, "cpu", "float32").config.num_codebooks == 4
+    dump_json(tmp_path / "config.json", said | {"transformers_weights": "../model.safetensors"})
+    with pytest.raises(CheckpointError, match="transformers_weights"):
+        load_net(tmp_path, "cpu", "float32")
 
 
 def test_a_network_of_unlike_shape_is_named(tmp_path: Path) -> None:
