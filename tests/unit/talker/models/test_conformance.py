@@ -69,11 +69,11 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "fake without preset voices": partial(fake, voices=False),
     "qwen3-tts": tiny,
     "orpheus": orpheus,
-    "csm": partial(csm, 12),
+    "csm": partial(csm, 6),
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
-    "csm on a device": partial(on_a_device, partial(csm, 12)),
+    "csm on a device": partial(on_a_device, partial(csm, 6)),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 

@@ -1,27 +1,27 @@
-"""A checkpoint small enough for the engine's conformance tests: four codebooks."""
+"""A checkpoint small enough for the engine's conformance tests: three codebooks."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 
 from talker.models.csm.config import Drawing
 from talker.models.csm.family import Csm
-from talker.models.csm.net import load_encoder, load_net
+from talker.models.csm.net import CsmNet, load_encoder, load_net
 from talker.models.csm.synthetic import write_checkpoint
 from talker.models.shared.tokenizer import TextTokenizer
+from ttscommon.engine.nn.mimi import MimiEncoder
 
 
 @cache
-def parts() -> tuple[Any, ...]:
+def parts() -> tuple[CsmNet, MimiEncoder, TextTokenizer]:
     """Networks and tokenizer."""
     with TemporaryDirectory() as folder:
         path = Path(folder)
-        write_checkpoint(path, seed=8, codebooks=4, ending=1.9)
+        write_checkpoint(path, seed=8, codebooks=3, ending=1.9)
         nets = load_net(path, "cpu", "float32"), load_encoder(path, "cpu")
         return (*nets, TextTokenizer.load(path))
 
