@@ -69,11 +69,14 @@ def _limited(x: Tensor, settings: Settings) -> Tensor:
 def _on_cpu(x: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
     if bool((settings.temperature <= 0.0).all()):
         return x.argmax(-1)
-    # A greedy row, such as one of padding, draws its largest id whatever its mass is cut to.
-    whole = settings.top_p is None or (settings.top_p >= 1.0) | (settings.temperature <= 0.0)
-    if whole is True or bool(whole.all()):
+    if settings.top_p is None or _keeps_all(settings.top_p, settings.temperature):
         return choose(x, noise.gumbel(draw, x.shape[1]), settings.temperature, settings.top_k)
     return _by_mass(x, noise, draw, settings)
+
+
+def _keeps_all(top_p: Tensor, temperature: Tensor) -> bool:
+    """A greedy row, such as one of padding, draws its largest id whatever its mass is cut to."""
+    return bool(((top_p >= 1.0) | (temperature <= 0.0)).all())
 
 
 def choose(
