@@ -120,11 +120,12 @@ voice-eval: $(VENV)/.training
 voice-page: $(VENV)/.training
 	$(BIN)/python -m voicetrain.vesper page $(ARGS)
 
-goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed
+goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed $(GOLDENS)/transformers/.installed
 	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints
 	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens
 	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)).orpheus $(GOLDENS)/checkpoints tests/parity/goldens
 	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)).snac $(GOLDENS)/checkpoints/snac tests/parity/goldens
+	$(GOLDENS)/transformers/bin/python -m $(subst /,.,$(OFFICIAL)).csm $(GOLDENS)/checkpoints tests/parity/goldens
 
 lock: $(VENV)/.serving
 	$(BIN)/python -m tools.lock
@@ -163,4 +164,9 @@ $(GOLDENS)/venv/.installed: $(OFFICIAL)/requirements.txt $(OFFICIAL)/official.tx
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $(OFFICIAL)/requirements.txt
 	$(@D)/bin/python -m pip install --quiet --no-deps -r $(OFFICIAL)/official.txt
+	@touch $@
+
+$(GOLDENS)/transformers/.installed: $(OFFICIAL)/transformers.txt | $(BIN)/python
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $<
 	@touch $@

@@ -23,7 +23,6 @@ from talker.models.qwen3_tts.frame import (
     new_history,
 )
 from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.predictor import Pick
 from talker.models.qwen3_tts.prompt import (
     InContext,
     Layout,
@@ -35,6 +34,7 @@ from talker.models.qwen3_tts.prompt import (
 from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_talker
+from talker.models.shared.depth import Pick
 from talker.sampling import Rules
 from talker.sampling.limits import keep_mass, keep_top
 from tests.parity.cases import Case

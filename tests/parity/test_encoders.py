@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.qwen3_tts.cloning import resampled
 from talker.models.qwen3_tts.codec_encoder import CodecEncoder
 from talker.models.qwen3_tts.speaker import SpeakerEncoder
 from talker.models.qwen3_tts.weights import load_encoders
+from talker.models.shared.recordings import resampled
 from tests.parity.cases import RATES
 from tests.parity.conftest import Arrays, Checkpoints, goldens
 from tests.parity.material import SAMPLE_RATE, audio

@@ -23,13 +23,13 @@ from talker.models.qwen3_tts.synthetic.sizes import (
     model_config,
 )
 from talker.models.qwen3_tts.weights import (
-    encoder_sources,
     speaker_sources,
     talker_sources,
     unused_by_encoder,
 )
 from tests.parity.cases import PUBLISHED
 from tests.parity.conftest import GOLDENS
+from ttscommon.engine.nn.mimi import encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
 from vocoder.codecs.qwen3_tts.config import CodecConfig
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
@@ -94,7 +94,7 @@ def test_the_codecs_networks_take_every_published_tensor_but_the_training_ones()
     decoding = msgspec.convert(config, CodecConfig)
     with torch.device("meta"):
         encoder, decoder = CodecEncoder(encoding), CodecDecoder(decoding.decoder_config)
-    taken = published_shapes(encoder, encoder_sources(encoder))
+    taken = published_shapes(encoder, encoder_sources(encoder, "encoder."))
     taken |= published_shapes(decoder, codec_sources(decoder))
     left = {k: v for k, v in shapes_of("codec").items() if k not in taken}
     assert taken == {k: v for k, v in shapes_of("codec").items() if k in taken}

@@ -24,7 +24,7 @@ from talker.models.orpheus.net import load_net
 from talker.models.orpheus.request import prompt_ids
 from talker.models.orpheus.stream import ids_of
 from talker.models.orpheus.synthetic import write_checkpoint
-from talker.models.orpheus.tokenizer import TextTokenizer
+from talker.models.shared.tokenizer import TextTokenizer
 from talker.sampling import Noise
 from tests.parity.conftest import GOLDENS
 from tests.parity.material import gumbel

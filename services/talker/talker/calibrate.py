@@ -89,8 +89,13 @@ class Timed(Family):
         self.prefills: list[tuple[int, int, float]] = []
         self.renders: list[tuple[int, float]] = []
 
-    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Prepared:
-        return self._family.prepare(request, reference)
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> Prepared:
+        return self._family.prepare(request, reference, turns)
 
     def open(self, prepared: Prepared) -> TalkerStream:
         return self._family.open(prepared)

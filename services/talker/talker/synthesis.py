@@ -9,6 +9,8 @@ from functools import partial
 
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
+from talker.family.checks import check
+from ttscommon.cluster.references import Derived
 from ttscommon.engine.runtime import Failed
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.fields import Array, Arrays, concatenate
@@ -38,12 +40,14 @@ def synthesise(
     requests: Sequence[SpeechRequest],
     restored: Mapping[str, Arrays] | None = None,
     reference: Arrays | None = None,
+    turns: Sequence[Arrays | None] = (),
 ) -> list[Spoken]:
     """Speak all requests, as many at once as the engine has slots, by turning it here.
 
     The engine must not have been started. restored: frames that a request begins behind, by
-    request id. reference: whose voice all of them have, where the family clones voices.
+    request id. reference, turns: what was derived of their recordings, the same for all of them.
     """
+    derived = Derived(reference, tuple(turns))
     spoken = {request.request_id: Spoken(request) for request in requests}
     waiting = deque(spoken.values())
     opened: set[str] = set()
@@ -51,7 +55,7 @@ def synthesise(
     while waiting or opened:
         while waiting and len(opened) < engine.capacity:
             one = waiting.popleft()
-            if _open(engine, one, (restored or {}).get(one.request.request_id), reference):
+            if _open(engine, one, (restored or {}).get(one.request.request_id), derived):
                 opened.add(one.request.request_id)
         if opened:
             engine.step()
@@ -60,13 +64,12 @@ def synthesise(
     return list(spoken.values())
 
 
-def _open(
-    engine: Engine, spoken: Spoken, restored: Arrays | None, reference: Arrays | None
-) -> bool:
+def _open(engine: Engine, spoken: Spoken, restored: Arrays | None, derived: Derived) -> bool:
     """Whether the engine has the request now; if not, it has its error."""
     request = spoken.request
     try:
-        prepared = engine.family.prepare(request, reference)
+        check(engine.spec, request)
+        prepared = engine.family.prepare(request, *derived)
         units = list(prepared.read(unmarked(request.text, request.marks), final=True))
     except AntiphonError as error:
         spoken.error = error

@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
 import structlog
 
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
 from talker.family.base import Prepared
+from talker.family.checks import check
 from talker.text_feed import TextFeed, TextTiming, next_unit
 from ttscommon.bus import Bus, LogWriter
-from ttscommon.cluster.references import References
+from ttscommon.cluster.references import Derived, References
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.events import EventRouter
 from ttscommon.engine.runtime import Failed, Finished
@@ -56,7 +56,7 @@ class TalkJob:
         self._key = job.request_id
         self._opened_s = time.monotonic()
         self._request = job.request
-        self._reference: Arrays | None = None
+        self._derived = Derived()
         self._refused: Exception | None = None
 
     async def run(self) -> None:
@@ -89,8 +89,8 @@ class TalkJob:
 
     async def _find_reference(self) -> None:
         """Whose voice it is, before the vocoders are told, as they need it too."""
-        asked = self._request.reference
-        if asked is None:
+        asked = self._request
+        if asked.reference is None and all(turn.sound is None for turn in asked.turns):
             return
         family = self._engine.family
 
@@ -99,10 +99,9 @@ class TalkJob:
 
         try:
             async with asyncio.timeout(_DERIVE_TIMEOUT_S):
-                found, self._reference = await References(self._bus).derive(
+                self._request, self._derived = await References(self._bus).derive_all(
                     asked, family.revision, encode
                 )
-            self._request = msgspec.structs.replace(self._request, reference=found)
         except BusUnavailable:
             raise
         except TimeoutError as error:
@@ -144,7 +143,8 @@ class TalkJob:
     def _begin(self) -> tuple[Prepared, Iterator[Any], Sequence[Any]]:
         """The request as the model sees it, the units of its text, and the first of them."""
         request = self._request
-        prepared = self._engine.family.prepare(request, self._reference)
+        check(self._engine.spec, request)
+        prepared = self._engine.family.prepare(request, *self._derived)
         units = prepared.read(unmarked(request.text, request.marks), final=request.text_final)
         return prepared, units, next_unit(units)
 

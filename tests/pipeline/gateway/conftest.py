@@ -35,6 +35,7 @@ from ttscommon.wire.messages import (
     TextPiece,
     WordTime,
 )
+from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.replicas import Model, Replica, Voice
 from ttscommon.wire.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER, Stage
 
@@ -52,6 +53,8 @@ MODEL = Model(
         Voice("vesper", "Vesper", "en-US"),
         Voice("vesper-low", "Vesper Low", "en-US"),
     ),
+    accepts=("turns", "speaker"),
+    parameters=(Parameter("min_p", "number", 0.0, "A share.", 0.0, 1.0),),
 )
 
 Script = Callable[["Performance"], Awaitable[None]]

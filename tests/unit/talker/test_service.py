@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from talker.engine.engine import Engine
 from talker.models.fake import (
@@ -17,17 +18,28 @@ from talker.models.fake import (
     Curve,
     FakeModel,
     FakePrepared,
+    Manner,
     fake_frame,
 )
 from talker.service import Talker
 from talker.text_feed import TextTiming
 from ttscommon.bus import Bus
+from ttscommon.cluster.references import References, recording_key
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.runtime import Stopped
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.fields import Array
-from ttscommon.wire.messages import Cancel, CodecChunk, End, SpeechRequest, Tensor, TextPiece
+from ttscommon.wire.messages import (
+    Cancel,
+    CodecChunk,
+    End,
+    Reference,
+    SpeechRequest,
+    Tensor,
+    TextPiece,
+    Turn,
+)
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.subjects import CODES, TEXT, VOCODER, Stage
 
@@ -245,7 +257,11 @@ async def test_a_long_text_is_read_while_its_beginning_is_spoken(
                 read.append(5)
                 yield 5
 
-    def prepare(request: SpeechRequest, reference: Mapping[str, Array] | None = None) -> Slow:
+    def prepare(
+        request: SpeechRequest,
+        reference: Mapping[str, Array] | None = None,
+        turns: Sequence[Mapping[str, Array] | None] = (),
+    ) -> Slow:
         return Slow(original(request, reference).request)
 
     engine.family.prepare = prepare  # type: ignore[method-assign]
@@ -310,3 +326,42 @@ async def test_a_cancelled_request_does_not_wait_for_the_vocoders_queue(
     await asyncio.wait_for(work, 15)
     assert (await hear(bus))[2].outcome == "cancelled"
     assert engine.idle
+
+
+async def test_what_was_said_before_is_derived_once_and_told_to_the_model(connect: Connect) -> None:
+    bus = await connect()
+    model = FakeModel("m", Curve(0.0, 0.0, 0.0), manner=Manner(turns=True))
+    engine = Engine(model, slots=8, metrics=Metrics())
+    engine.start()
+    try:
+        key = recording_key("", b"a recording")
+        await References(bus).keep(key, b"a recording", kept=False)
+        turn = Turn(1, "Who is there?", Reference(key))
+        request = job(turns=(turn,), speaker=1, extra_params={"salt": 7})
+        await asyncio.wait_for(Talker(bus, engine).handle(request), 15)
+    finally:
+        engine.stop()
+    frames, _, end = await hear(bus)
+    assert end.outcome == "ok"
+    told = model.prepare(request.request, None, (model.derive(b"a recording"),)).request.seed
+    assert told != SEED
+    assert frames[:5] == [fake_frame(told, frame).tolist() for frame in range(5)]
+    derived = replace(turn.sound, derived=f"{key}.{model.revision}")  # type: ignore[type-var]
+    assert await References(bus).derived(derived)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        ({"turns": (Turn(text="x"),)}, "turns"),
+        ({"speaker": 1}, "speaker"),
+        ({"extra_params": {"salt": 1}}, "extra_params.salt"),
+    ],
+)
+async def test_a_model_refuses_what_it_cannot_take_whoever_sent_it(
+    connect: Connect, engine: Engine, asked: dict[str, Any], param: str
+) -> None:
+    bus = await connect()
+    await asyncio.wait_for(Talker(bus, engine).handle(job(**asked)), 15)
+    _, _, end = await hear(bus)
+    assert (end.outcome, end.code, end.param) == ("error", "bad_request", param)

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pytest
 
 from tests.late import Late
+from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
+from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
@@ -52,11 +54,18 @@ def qwen3_on_a_device() -> Codec:
     return qwen3.tiny_on(Late(), Room(), 20, 5)
 
 
+@cache
+def mimi_on_a_device() -> Codec:
+    return mimi_on(Late(), Room())
+
+
 FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
     "vesper on a device": vesper_on_a_device,
     "Qwen3-TTS in windows on a device": qwen3_on_a_device,
     "SNAC": snac,
+    "Mimi": mimi,
+    "Mimi on a device": mimi_on_a_device,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),

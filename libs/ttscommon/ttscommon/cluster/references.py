@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,9 +16,19 @@ from ttscommon.bus import Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice
 from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import Reference, Tensor
+from ttscommon.wire.messages import Reference, SpeechRequest, Tensor, Turn
 
 _decoder: Final = msgspec.msgpack.Decoder(dict[str, Tensor])
+
+
+class Derived(NamedTuple):
+    """What a request's recordings came to: of its reference, and of each of its turns.
+
+    None where there is no recording.
+    """
+
+    reference: Arrays | None = None
+    turns: tuple[Arrays | None, ...] = ()
 
 
 def recording_key(tenant: str, data: bytes) -> str:
@@ -51,6 +61,27 @@ class References:
         if found is None:
             raise UnknownVoice("the voice was deleted", param="voice")
         return _read(found)
+
+    async def derive_all(
+        self, request: SpeechRequest, revision: str, encode: Callable[[bytes], Awaitable[Arrays]]
+    ) -> tuple[SpeechRequest, Derived]:
+        """`derive` for all recordings of a request, one after another; the request names them.
+
+        Raises what `derive` does.
+        """
+        reference, arrays = request.reference, None
+        if reference is not None:
+            reference, arrays = await self.derive(reference, revision, encode)
+        turns: list[Turn] = []
+        sounds: list[Arrays | None] = []
+        for turn in request.turns:
+            sound, derived = turn.sound, None
+            if sound is not None:
+                sound, derived = await self.derive(sound, revision, encode)
+            turns.append(msgspec.structs.replace(turn, sound=sound))
+            sounds.append(derived)
+        resolved = msgspec.structs.replace(request, reference=reference, turns=tuple(turns))
+        return resolved, Derived(arrays, tuple(sounds))
 
     async def derive(
         self, reference: Reference, revision: str, encode: Callable[[bytes], Awaitable[Arrays]]

@@ -43,11 +43,13 @@ def read_json(path: Path, form: type[T]) -> T:
         raise CheckpointError(f"{path} is not as expected: {error}") from error
 
 
-def tensor_files(folder: Path, stem: str = "model") -> list[Path]:
+def tensor_files(folder: Path, stem: str = "") -> list[Path]:
     """The safetensors files of a checkpoint folder: one, or the shards its index names.
 
-    Raises CheckpointError, also for pickles and for an index that leads out of the folder.
+    stem: what their names begin with; what config.json says, or `model`. Raises CheckpointError,
+    also for pickles and for an index that leads out of the folder.
     """
+    stem = stem or _stem(folder / "config.json")
     index = folder / f"{stem}{TENSORS}.index.json"
     if index.exists():
         return _shards(index)
@@ -61,6 +63,15 @@ def tensor_files(folder: Path, stem: str = "model") -> list[Path]:
             " convert it to safetensors"
         )
     raise CheckpointError(f"{folder} has neither {whole.name} nor {index.name}")
+
+
+def _stem(config: Path) -> str:
+    """Some folders hold two forms of a model; `transformers_weights` names one of them."""
+    said = read_json(config, dict[str, object]) if config.exists() else {}
+    named = str(said.get("transformers_weights") or f"model{TENSORS}")
+    if Path(named).name != named or TENSORS not in named:
+        raise CheckpointError(f"{config}: transformers_weights {named!r} is no {TENSORS} file here")
+    return named.partition(TENSORS)[0]
 
 
 def _shards(index: Path) -> list[Path]:

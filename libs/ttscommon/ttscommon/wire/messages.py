@@ -27,13 +27,22 @@ from ttscommon.wire.records import (
     TextPiece,
     WordTime,
 )
-from ttscommon.wire.requests import Reference, Sampling, SpeechRequest
+from ttscommon.wire.requests import (
+    MAX_SPEAKERS,
+    MAX_TURNS,
+    Reference,
+    Sampling,
+    SpeechRequest,
+    Turn,
+)
 from ttscommon.wire.tensors import Tensor
 from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
+    "MAX_SPEAKERS",
     "MAX_TEXT_CHARS",
+    "MAX_TURNS",
     "VERSION",
     "AudioChunk",
     "Cancel",
@@ -54,6 +63,7 @@ __all__ = [
     "Takeover",
     "Tensor",
     "TextPiece",
+    "Turn",
     "WordTime",
     "decode",
     "decode_record",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.subjects import StageName
 
 
@@ -21,7 +22,7 @@ class Model(msgspec.Struct, frozen=True):
 
     accepts: fields of a request, by their names in the API, that it obeys besides text and voice.
     languages: what `language` may be; anything where there are none. speeds: slowest and fastest
-    that it speaks by itself.
+    that it speaks by itself. parameters: what it takes in `extra_params`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Model(msgspec.Struct, frozen=True):
     speeds: tuple[float, float] = (1.0, 1.0)
     accepts: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
 
 
 class Replica(msgspec.Struct, frozen=True):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
+from ttscommon.wire.parameters import Value
 from ttscommon.wire.pieces import Mark
 from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Count, Identifier, Text
+
+MAX_TURNS: Final = 16
+MAX_SPEAKERS: Final = 16
 
 Temperature: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
 TopK: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=4096)]
 Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
 Marks: TypeAlias = Annotated[tuple[Mark, ...], msgspec.Meta(max_length=MAX_TEXT_CHARS)]
+Speaker: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SPEAKERS)]
+ExtraParams: TypeAlias = Annotated[dict[str, Value], msgspec.Meta(max_length=16)]
 
 
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,8 +53,27 @@ class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
     derived: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{0,200}$")] = ""
 
 
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that was said before a request's own text: by which speaker, what, and how.
+
+    speaker: tells the speakers of a request apart, and says no more. text: the words. sound: the
+    recording of them, whose own `text` is empty; None where the words are all that is known.
+    """
+
+    speaker: Speaker = 0
+    text: Text = ""
+    sound: Reference | None = None
+
+
+Turns: TypeAlias = Annotated[tuple[Turn, ...], msgspec.Meta(max_length=MAX_TURNS)]
+
+
 class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field="t"):
     """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`.
+
+    turns: what was said before, the oldest first: voices to speak with, or a conversation that the
+    text goes on with. speaker: who of them speaks the text. extra_params: the family's own
+    settings, see ttscommon.wire.parameters.
 
     instructions: how to speak, in words. task_type: CustomVoice, VoiceDesign or Base, for a client
     that wants to be sure. whole_text: begin when all text is known (`non_streaming_mode`); None is
@@ -76,6 +101,9 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     task_type: str = ""
     whole_text: bool | None = None
     reference: Reference | None = None
+    turns: Turns = ()
+    speaker: Speaker = 0
+    extra_params: ExtraParams = {}
     lease_s: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     again: bool = False
     remake: bool = False
@@ -83,7 +111,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
 
     def without_text(self) -> SpeechRequest:
         """The same for a stage that reads no text."""
-        return msgspec.structs.replace(self, text="", marks=(), instructions="")
+        return msgspec.structs.replace(self, text="", marks=(), instructions="", turns=())
 
     def again_now(self) -> SpeechRequest:
         """The same for a job that is queued once more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -12,11 +12,13 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.shared.sifter import Json
-from gateway.requests.wishes import Wishes
-from ttscommon.wire.messages import MAX_TEXT_CHARS, Sampling
+from gateway.requests.wishes import TurnWish, Wishes
+from ttscommon.wire import parameters
+from ttscommon.wire.messages import MAX_SPEAKERS, MAX_TEXT_CHARS, MAX_TURNS, Sampling
 
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
 SampleRate: TypeAlias = Annotated[int, Field(ge=8000, le=48_000)]
@@ -24,6 +26,8 @@ Speed: TypeAlias = Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)]
 Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=64)]
 RequestId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
 Token: TypeAlias = Annotated[str, Field(max_length=128)]
+Speaker: TypeAlias = Annotated[int, Field(ge=0, lt=MAX_SPEAKERS)]
+Value: TypeAlias = bool | int | float | Annotated[str, Field(max_length=200)]
 Position: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
@@ -60,6 +64,31 @@ Share: TypeAlias = Annotated[float, Field(gt=0.0, le=1.0)]
 _SAMPLING: Final = Sampling.__struct_fields__
 
 
+class TurnFields(BaseModel):
+    """Something that was said before the text. A field that nobody knows is refused everywhere: a
+    misspelt one would be a turn in another voice.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    speaker: Speaker = 0
+    text: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] = ""
+    audio: Recording | None = None
+    voice: Name | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.audio is not None and self.voice is not None:
+            raise PydanticCustomError("turn", "a turn has audio or a voice, not both")
+        if not (self.text.strip() or self.audio or self.voice):
+            raise PydanticCustomError("turn", "a turn needs text, audio or a voice")
+        return self
+
+    @property
+    def wish(self) -> TurnWish:
+        return TurnWish(self.speaker, self.text, self.audio, self.voice)
+
+
 class WishFields(BaseModel):
     """What may be asked of a model besides a text, by vLLM-Omni's names."""
 
@@ -70,6 +99,11 @@ class WishFields(BaseModel):
     ref_audio: Recording | None = None
     ref_text: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] | None = None
     x_vector_only_mode: bool | None = None
+    turns: Annotated[tuple[TurnFields, ...], Field(max_length=MAX_TURNS, strict=False)] = ()
+    speaker: Speaker = 0
+    extra_params: Annotated[dict[str, Value], Field(max_length=parameters.MOST)] = Field(
+        default_factory=dict
+    )
     temperature: Temperature | None = None
     top_k: TopK | None = None
     top_p: Share | None = None
@@ -90,5 +124,8 @@ class WishFields(BaseModel):
             self.ref_audio,
             self.ref_text,
             self.x_vector_only_mode,
+            tuple(turn.wish for turn in self.turns),
+            self.speaker,
+            self.extra_params,
             Sampling(**{name: getattr(self, name) for name in _SAMPLING}),
         )

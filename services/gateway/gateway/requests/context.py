@@ -15,11 +15,12 @@ from gateway.requests.incremental import IncrementalText
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import Speech
+from gateway.requests.turns import Turns
 from gateway.requests.voices import VoiceStore
 from gateway.requests.wishes import Wishes, recording
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import BadRequest
-from ttscommon.wire.messages import Reference
+from ttscommon.wire.messages import Reference, Turn
 from ttscommon.wire.replicas import Model, Voice
 
 Names: TypeAlias = Literal["own", "aliases", "any"]
@@ -77,7 +78,11 @@ class GatewayContext:
         if wishes.language is None:
             wishes = replace(wishes, language=language)
         obeyed, ignored = wishes.obeyed(found, spoken, lenient=lenient)
-        reference = None if attaching else await self._reference(tenant, found, spoken, obeyed)
+        reference: Reference | None = None
+        turns: tuple[Turn, ...] = ()
+        if not attaching:
+            reference = await self._reference(tenant, found, spoken, obeyed)
+            turns = await Turns(self.voices, tenant).of(obeyed.turns)
         return SpeechSpec(
             found,
             spoken,
@@ -90,6 +95,7 @@ class GatewayContext:
             obeyed,
             tuple(ignored),
             reference,
+            turns,
             retired.warning(voice, spoken.id),
         )
 

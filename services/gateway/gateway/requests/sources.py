@@ -18,7 +18,7 @@ from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.logstore import Stored
 from ttscommon.wire.errors import AntiphonError
-from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece
+from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece, Turn
 from ttscommon.wire.pieces import Mark
 from ttscommon.wire.replicas import Model, Voice
 from ttscommon.wire.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER
@@ -51,6 +51,7 @@ class SpeechSpec:
     wishes: Wishes = field(default_factory=Wishes)
     ignored: tuple[str, ...] = ()
     reference: Reference | None = None
+    turns: tuple[Turn, ...] = ()
     warning: str = ""
 
     @property
@@ -158,6 +159,9 @@ class Submit:
             task_type=spec.wishes.task_type or "",
             whole_text=self._whole_text(),
             reference=spec.reference,
+            turns=spec.turns,
+            speaker=spec.wishes.speaker,
+            extra_params=dict(spec.wishes.extra_params),
             seed=self.seed or 0,
             speed=spec.model_speed,
             priority=priority,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -12,12 +12,31 @@ import msgspec
 
 from gateway.errors import Unsupported
 from ttscommon.sound.recordings import MOST_BYTES, BadRecording
+from ttscommon.wire import parameters
 from ttscommon.wire.messages import Sampling
+from ttscommon.wire.parameters import FIELD, Value
 from ttscommon.wire.replicas import Model, Voice
 
 # Without them a text is spoken in another way; without any of the others, as somebody else.
 _DROPPABLE: Final = ("instructions", "language", "non_streaming_mode")
 _SLICE_CHARS: Final = 1 << 16  # whole groups of four
+# What to change, where leaving the field out is not all that can be said.
+_INSTEAD: Final = {
+    "turns": "send one recording as ref_audio, with ref_text",
+    "speaker": "name a voice",
+}
+
+
+@dataclass(frozen=True)
+class TurnWish:
+    """Something that was said before: its sound is a recording, see `recording`, a stored voice's
+    by `voice`, which has its words too, or unknown.
+    """
+
+    speaker: int = 0
+    text: str = ""
+    audio: str | None = None
+    voice: str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,12 +50,15 @@ class Wishes:
     ref_audio: str | None = None
     ref_text: str | None = None
     x_vector_only_mode: bool | None = None
+    turns: tuple[TurnWish, ...] = ()
+    speaker: int = 0
+    extra_params: Mapping[str, Value] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
 
     def named(self) -> Iterator[str]:
-        """The fields that the client set to anything."""
-        for name in (one.name for one in fields(self) if one.name != "sampling"):
-            if getattr(self, name) not in (None, "", False):
+        """The fields that the client set to anything, but for `extra_params`."""
+        for name in (one.name for one in fields(self) if one.name not in ("sampling", FIELD)):
+            if getattr(self, name):
                 yield name
         yield from msgspec.to_builtins(self.sampling)
 
@@ -44,16 +66,27 @@ class Wishes:
         """The wishes that `model` obeys, and the names of those that are dropped.
 
         lenient: what can be dropped is; otherwise, as everything else, it raises Unsupported.
+        Raises BadRequest for a parameter that the model does not have, or of another range.
         """
+        parameters.checked(model.parameters, self.extra_params)
         refused = [name for name in self.named() if name not in model.accepts]
         if self.language is not None and _primary(self.language) == _primary(voice.language):
             refused = [name for name in refused if name != "language"]
         dropped = [name for name in refused if lenient and name in _DROPPABLE]
         for name in refused:
             if name not in dropped:
-                raise Unsupported(f"the model '{model.name}' takes no {name}", param=name)
+                raise Unsupported(_refusal(name, model), param=name)
         without: dict[str, Any] = dict.fromkeys(dropped)
         return replace(self, **without), dropped
+
+
+def _refusal(name: str, model: Model) -> str:
+    refusal = f"the model '{model.name}' takes no {name}"
+    if name in _INSTEAD and (name != "turns" or "ref_audio" in model.accepts):
+        return f"{refusal}: {_INSTEAD[name]}"
+    if name in _INSTEAD:
+        return f"{refusal}: leave it out, or use a model whose `accepts` in /v1/models names it"
+    return refusal
 
 
 def _primary(language: str) -> str:

@@ -27,6 +27,7 @@ from talker.family.streams import TalkerStream
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Model, Voice
 
@@ -56,7 +57,7 @@ class ModelSpec:
     together, `TalkerModel.render` makes the one from the other. state: per slot, on the device.
     inputs: per position of a prompt. max_positions: of one prompt with all of its frames.
     width: most frames that a step can gain; it tries one unless its plan is wider.
-    accepts, languages, speeds: see replicas.Model.
+    accepts, languages, speeds, parameters: see replicas.Model.
     """
 
     name: str
@@ -76,6 +77,7 @@ class ModelSpec:
     accepts: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ()
     speeds: tuple[float, float] = (1.0, 1.0)
+    parameters: tuple[Parameter, ...] = ()
 
     def listed(self, name: str) -> Model:
         """See StageSpec."""
@@ -88,6 +90,7 @@ class ModelSpec:
             self.speeds,
             tuple(sorted(self.accepts)),
             self.languages,
+            self.parameters,
         )
 
     @property
@@ -138,11 +141,17 @@ class Family(ABC):
         return None
 
     @abstractmethod
-    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Prepared:
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> Prepared:
         """Check the request and do what is slow and needs no text; from any thread.
 
-        reference: what `derive` made of the request's recording. Raises BadRequest (UnknownVoice,
-        ...) for what it cannot speak.
+        reference: what `derive` made of the request's recording. turns: the same for each of its
+        turns, None for one of words alone. Raises BadRequest (UnknownVoice, ...) for what it cannot
+        speak; turns and parameters have been held against the specification.
         """
 
     def fit(self, positions: int) -> None:  # noqa: B027

@@ -41,8 +41,13 @@ class Pausing(Family):
     def free_bytes(self) -> int | None:
         return self._family.free_bytes()
 
-    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Prepared:
-        return PausingPrepared(self._family, request, reference)
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> Prepared:
+        return PausingPrepared(self._family, request, reference, turns)
 
     def fit(self, positions: int) -> None:
         self._family.fit(positions)
@@ -71,11 +76,15 @@ class PausingPrepared(Prepared):
     """A request divided at its pauses; the first part is prepared, and so checked, at once."""
 
     def __init__(
-        self, family: Family, request: SpeechRequest, reference: Arrays | None = None
+        self,
+        family: Family,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
     ) -> None:
         self.request = request
-        self._family, self._reference = family, reference
-        self._part: Prepared = family.prepare(request, reference)
+        self._family, self._reference, self._turns = family, reference, turns
+        self._part: Prepared = family.prepare(request, reference, turns)
         self._fresh = True  # nothing of the part has been read
         self._held: list[Piece] = []  # of a part that holds nothing to say yet
         self._before: list[Silence] = []  # pauses before anything was said
@@ -120,7 +129,7 @@ class PausingPrepared(Prepared):
         if self._paused:
             self._held = _without_space(self._held)
         if self._spoken:
-            self._part = self._family.prepare(self.request, self._reference)
+            self._part = self._family.prepare(self.request, self._reference, self._turns)
         self._fresh, self._spoken = False, True
 
     def _told(self, *, ends: bool) -> Iterator[Said]:

@@ -9,6 +9,7 @@ own positions gives other frames.
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.errors import NothingToSay, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field, rows
 from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Voice
 
@@ -37,6 +39,7 @@ FRAMES_PER_CHARACTER: Final = 1.6
 PROMPT: Final = 2
 _VOICES: Final = tuple(Voice(id=v, name=v.upper(), language="en") for v in ("slt", "rms", "awb"))
 _ENDLESS: Final = 1 << 40
+_PARAMETERS: Final = (Parameter("salt", "integer", 0, "Other frames for the same seed.", 0, 1e6),)
 
 
 class Curve(msgspec.Struct, frozen=True):
@@ -74,7 +77,7 @@ class Manner:
     1 to so many frames if it tries as many (speculative decoding). float_frames: a frame is floats,
     not ids. voices: preset ones; without any, every name is accepted (cloning). cached: it has a KV
     cache, and positions. sequence_frames: so many frames, then the sequence ends and another
-    begins.
+    begins. turns: it goes on from turns, which its frames tell apart.
     """
 
     steps_per_frame: int = 1
@@ -84,6 +87,7 @@ class Manner:
     cached: bool = False
     sequence_frames: int = _ENDLESS
     max_positions: int = 1024
+    turns: bool = False
 
     def __post_init__(self) -> None:
         if min(self.steps_per_frame, self.frames_per_step, self.sequence_frames) < 1:
@@ -341,6 +345,8 @@ class FakeModel(Family):
             max_positions=manner.max_positions if manner.cached else _ENDLESS,
             width=manner.frames_per_step,
             chunks=ChunkSeconds(),
+            accepts=frozenset(("turns", "speaker") if manner.turns else ()),
+            parameters=_PARAMETERS if manner.turns else (),
         )
         self.measured_round_s = {
             size: curve.seconds(size, 0) + size * curve.render_frame_s for size in (1, 4, 16, 64)
@@ -351,14 +357,39 @@ class FakeModel(Family):
     def load(cls, name: str, curve: Path | None) -> FakeModel:
         """Read the curve from JSON; the built-in one is that of a small CPU engine."""
         if curve is None:
-            return cls(name, Curve())
-        return cls(name, msgspec.json.decode(curve.read_bytes(), type=Curve))
+            return cls(name, Curve(), manner=Manner(turns=True))
+        measured = msgspec.json.decode(curve.read_bytes(), type=Curve)
+        return cls(name, measured, manner=Manner(turns=True))
 
-    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> FakePrepared:
+    @property
+    def revision(self) -> str:
+        return "fake"
+
+    def derive(self, recording: bytes) -> Arrays:
+        """A recording of any kind is a number."""
+        return {"sound": np.array([zlib.crc32(recording)], "u4").astype("i4")}
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> FakePrepared:
         del reference
+        if self.manner.turns:
+            request = self._told(request, turns)
         if self.spec.voices and request.voice not in {voice.id for voice in self.spec.voices}:
             raise UnknownVoice(f"there is no voice {request.voice!r}", param="voice")
         return FakePrepared(request)
+
+    def _told(self, request: SpeechRequest, turns: Sequence[Arrays | None]) -> SpeechRequest:
+        """The request with a seed that tells its turns, its speaker and its parameters apart."""
+        told: list[Any] = [request.speaker] if request.speaker else []
+        told += [value for value in completed(_PARAMETERS, request.extra_params).values() if value]
+        for turn, sound in zip(request.turns, turns, strict=True):
+            told += [turn.speaker, turn.text, None if sound is None else int(sound["sound"][0])]
+        seed = request.seed ^ zlib.crc32(repr(told).encode()) if told else request.seed
+        return msgspec.structs.replace(request, seed=seed)
 
     def open(self, prepared: Prepared) -> FakeStream:
         return FakeStream(prepared.request, self.manner)

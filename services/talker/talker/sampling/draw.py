@@ -69,9 +69,14 @@ def _limited(x: Tensor, settings: Settings) -> Tensor:
 def _on_cpu(x: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
     if bool((settings.temperature <= 0.0).all()):
         return x.argmax(-1)
-    if settings.top_p is None or bool((settings.top_p >= 1.0).all()):
+    if settings.top_p is None or _keeps_all(settings.top_p, settings.temperature):
         return choose(x, noise.gumbel(draw, x.shape[1]), settings.temperature, settings.top_k)
     return _by_mass(x, noise, draw, settings)
+
+
+def _keeps_all(top_p: Tensor, temperature: Tensor) -> bool:
+    """A greedy row, such as one of padding, draws its largest id whatever its mass is cut to."""
+    return bool(((top_p >= 1.0) | (temperature <= 0.0)).all())
 
 
 def choose(
@@ -85,7 +90,16 @@ def choose(
     chosen = (logits + noisy).argmax(-1)
     if top_k is None or _among(logits, chosen, top_k):
         return chosen
-    return (keep_top(logits, top_k) + noisy).argmax(-1)
+    return (_kept(logits, top_k) + noisy).argmax(-1)
+
+
+def _kept(x: Tensor, top_k: Tensor) -> Tensor:
+    """`keep_top` without sorting all ids: the largest k of any row are enough."""
+    most = int(top_k.max())
+    if not 0 < most < x.shape[1]:
+        return keep_top(x, top_k)
+    least = x.topk(most, -1).values.gather(1, top_k.clamp(min=1)[:, None] - 1)
+    return x.masked_fill(x < least.masked_fill(top_k[:, None] < 1, NEVER), NEVER)
 
 
 def _among(logits: Tensor, chosen: Tensor, top_k: Tensor) -> bool:

@@ -12,7 +12,7 @@ from gateway.protocols.native.messages import SessionConfig
 from gateway.protocols.openai.body import SpeechBody
 from gateway.requests import Wishes
 from gateway.requests.catalogue import voice_of
-from gateway.requests.wishes import recording
+from gateway.requests.wishes import TurnWish, recording
 from ttscommon.sound.recordings import BadRecording
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.messages import Sampling
@@ -107,3 +107,20 @@ def test_a_model_without_voices_of_its_own_takes_any_name_it_could_clone() -> No
     assert voice_of(design, "alloy").id == ""
     with pytest.raises(UnknownVoice):
         voice_of(PLAIN, "anna")
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "instead"),
+    [
+        (PLAIN, {"turns": (TurnWish(text="x"),)}, "use a model whose `accepts`"),
+        (CLONE, {"turns": (TurnWish(text="x"),)}, "send one recording as ref_audio"),
+        (PLAIN, {"speaker": 1}, "name a voice"),
+    ],
+)
+def test_turns_that_a_model_cannot_take_are_refused_with_what_to_change(
+    model: Model, asked: dict[str, Any], instead: str
+) -> None:
+    for lenient in (True, False):
+        with pytest.raises(Unsupported, match=instead) as refused:
+            Wishes(**asked).obeyed(model, VOICE, lenient=lenient)
+        assert refused.value.param in asked

@@ -30,6 +30,7 @@ from talker.models.orpheus.family import Orpheus
 from talker.runners.model import TalkerModel
 from talker.runners.torch_runner import TorchRunner
 from tests.late import Late
+from tests.unit.talker.models.csm.tiny import tiny as csm
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
@@ -68,9 +69,11 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "fake without preset voices": partial(fake, voices=False),
     "qwen3-tts": tiny,
     "orpheus": orpheus,
+    "csm": partial(csm, 6),
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
+    "csm on a device": partial(on_a_device, partial(csm, 6)),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 

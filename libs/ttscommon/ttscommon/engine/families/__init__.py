@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttscommon.engine.families import orpheus, qwen3_tts, vesper
+from ttscommon.engine.families import csm, orpheus, qwen3_tts, vesper
 from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
 from ttscommon.engine.families.registry import Registry
 
@@ -18,6 +18,7 @@ FAMILIES: Final = Registry(
         vesper.FAMILY,
         qwen3_tts.FAMILY,
         orpheus.FAMILY,
+        csm.FAMILY,
     )
 )
 

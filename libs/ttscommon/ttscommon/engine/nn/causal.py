@@ -42,8 +42,17 @@ class CausalConv1d(nn.Conv1d):
 class CausalUpsample1d(nn.ConvTranspose1d):
     """A transposed convolution of `rate` or 2 * `rate` taps; an output knows no later input."""
 
-    def __init__(self, inputs: int, outputs: int, kernel: int, rate: int) -> None:
-        super().__init__(inputs, outputs, kernel, stride=rate)
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        rate: int,
+        *,
+        groups: int = 1,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(inputs, outputs, kernel, stride=rate, groups=groups, bias=bias)
         if kernel not in (rate, 2 * rate):
             raise ValueError("an output overlaps with one earlier input at most")
         self.rate = rate

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse
 
@@ -30,6 +31,7 @@ def model_card(model: Model) -> dict[str, Any]:
         "sample_rate": model.sample_rate,
         "accepts": list(model.accepts),
         "languages": list(model.languages),
+        "extra_params": msgspec.to_builtins(model.parameters),
     }
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from gateway.errors import MessageTooBig
 from gateway.protocols.shared.pacing import Pace, slices
 from ttscommon.wire.errors import BadRequest, TextTooLong
-from ttscommon.wire.messages import MAX_TEXT_CHARS
+from ttscommon.wire.messages import MAX_TEXT_CHARS, MAX_TURNS
 
 # Parsed at once in well under a millisecond, whatever is in it.
 SMALL_BYTES: Final = 32 << 10
@@ -22,10 +22,11 @@ SMALL_BYTES: Final = 32 << 10
 _MOST_STRING: Final = 12 * MAX_TEXT_CHARS
 _MOST_BYTES: Final = 3 * _MOST_STRING
 _MOST_TOKENS: Final = 10_000
-_MOST_RECORDINGS: Final = 4
+# A reference, and the sound of every turn.
+_MOST_RECORDINGS: Final = 1 + MAX_TURNS
 
 _IN_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_RECORDING: Final = re.compile(rb'"(?:ref_audio|audio_sample)"\s{0,8}:\s{0,8}"$')
+_RECORDING: Final = re.compile(rb'"(?:ref_audio|audio_sample|audio)"\s{0,8}:\s{0,8}"$')
 _LONGEST_NAME: Final = 64
 
 

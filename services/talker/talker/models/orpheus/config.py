@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from talker.models.shared.llama import LlamaSizes
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 
 SLOTS: Final = 7
@@ -25,44 +25,8 @@ MOST_POSITIONS: Final = 8192
 
 
 @dataclass(frozen=True)
-class LlamaConfig:
-    """config.json. Older files name rope_theta and rope_scaling, newer ones rope_parameters."""
-
-    vocab_size: int
-    hidden_size: int
-    intermediate_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    num_key_value_heads: int
-    max_position_embeddings: int
-    model_type: str = "llama"
-    hidden_act: str = "silu"
-    head_dim: int | None = None
-    rms_norm_eps: float = 1e-5
-    rope_theta: float | None = None
-    rope_scaling: Mapping[str, Any] | None = None
-    rope_parameters: Mapping[str, Any] = field(default_factory=dict)
-    tie_word_embeddings: bool = False
-    attention_bias: bool = False
-    mlp_bias: bool = False
-
-    @property
-    def head_size(self) -> int:
-        return self.head_dim or self.hidden_size // self.num_attention_heads
-
-    @property
-    def theta(self) -> float:
-        """Of the rotation; raises KeyError where no file names it."""
-        if self.rope_theta is not None:
-            return self.rope_theta
-        return float(self.rope_parameters["rope_theta"])
-
-    @property
-    def scaling(self) -> Mapping[str, Any]:
-        """Of the rotation, empty where there is none."""
-        found = self.rope_scaling or self.rope_parameters
-        plain = found.get("rope_type", found.get("type", "default")) == "default"
-        return {} if plain else found
+class LlamaConfig(LlamaSizes):
+    """config.json."""
 
     @property
     def positions(self) -> int:
@@ -82,10 +46,4 @@ def _problems(c: LlamaConfig) -> list[str]:
     found = []
     if c.model_type != "llama" or c.vocab_size < END_AUDIO:
         found.append(f"a {c.model_type} with {c.vocab_size} ids has no place for seven codebooks")
-    if c.hidden_act != "silu" or c.attention_bias or c.mlp_bias:
-        found.append("other activations and biases are not served")
-    if c.rope_theta is None and "rope_theta" not in c.rope_parameters:
-        found.append("rope_theta is missing")
-    if c.scaling and c.scaling.get("rope_type", c.scaling.get("type")) != "llama3":
-        found.append(f"rope_scaling {dict(c.scaling)} is not served")
-    return found
+    return [*found, *c.problems()]

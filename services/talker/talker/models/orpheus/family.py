@@ -26,7 +26,7 @@ from talker.models.orpheus.config import (
 from talker.models.orpheus.net import OrpheusNet, load_net
 from talker.models.orpheus.request import VOICES, OrpheusPrepared, check
 from talker.models.orpheus.stream import CHOICES, OrpheusStream
-from talker.models.orpheus.tokenizer import TextTokenizer
+from talker.models.shared.tokenizer import TextTokenizer
 from talker.runners.computation import Attend, Out, Prompts, Rows, State
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Rules, Settings, draw_ids
@@ -71,8 +71,13 @@ class Orpheus(TalkerModel):
         """Read a checkpoint folder; raises CheckpointError."""
         return cls(name, load_net(checkpoint, device, dtype), TextTokenizer.load(checkpoint))
 
-    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> OrpheusPrepared:
-        del reference
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> OrpheusPrepared:
+        del reference, turns
         check(request, self._voices)
         return OrpheusPrepared(request, self._tokenizer, self.spec.max_positions, self._most)
 

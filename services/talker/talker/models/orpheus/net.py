@@ -8,29 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from talker.models.orpheus.config import END_AUDIO, END_SPEECH, LlamaConfig, load_config
-from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, Llama3Scaling, RopeConfig
+from talker.models.shared.stack import decoder_config
+from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.weights import Shards, Source, decoder_sources, fill, same
-
-
-def decoder_config(c: LlamaConfig) -> DecoderConfig:
-    """The stack of blocks."""
-    s = c.scaling
-    scaling = s and Llama3Scaling(
-        s["factor"],
-        s["low_freq_factor"],
-        s["high_freq_factor"],
-        s["original_max_position_embeddings"],
-    )
-    return DecoderConfig(
-        dim=c.hidden_size,
-        layers=c.num_hidden_layers,
-        heads=c.num_attention_heads,
-        kv_heads=c.num_key_value_heads,
-        head_dim=c.head_size,
-        hidden=c.intermediate_size,
-        eps=c.rms_norm_eps,
-        rope=RopeConfig(theta=c.theta, scaling=scaling or None),
-    )
 
 
 class OrpheusNet(nn.Module):

@@ -16,7 +16,7 @@ from talker.models.orpheus.config import (
     END_TURN,
     SLOTS,
 )
-from talker.models.orpheus.tokenizer import TextTokenizer
+from talker.models.shared.tokenizer import TextTokenizer
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece

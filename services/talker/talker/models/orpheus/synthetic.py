@@ -59,7 +59,7 @@ def write_checkpoint(
     """Write a whole talker. ending: how loudly the end of speech speaks among the logits."""
     folder.mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", TINY)
-    _write_tokenizer(folder)
+    write_tokenizer(folder)
     with torch.device("meta"):
         net = OrpheusNet(load_config(folder))
     shapes = published_shapes(net, sources(net))
@@ -67,7 +67,8 @@ def write_checkpoint(
     save(folder, drawn(shapes, seed, louder), shard_bytes)
 
 
-def _write_tokenizer(folder: Path) -> None:
+def write_tokenizer(folder: Path) -> None:
+    """A Llama's tokenizer.json with a vocabulary for tests."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary(), merges=merges()))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 
 from talker.models.qwen3_tts.codec_encoder import CodecEncoder
 from talker.models.qwen3_tts.speaker import SpeakerEncoder
+from talker.models.shared.recordings import resampled
 from ttscommon.engine.nn.weights import digest
-from ttscommon.sound.recordings import Floats, read_recording
+from ttscommon.sound.recordings import read_recording
 from ttscommon.wire.fields import Arrays
 
 
@@ -32,19 +31,3 @@ class Cloning:
             "speaker": self._speaker(heard[None])[0].cpu().numpy(),
             "codes": self._codec(heard).cpu().numpy().astype(np.int16),
         }
-
-
-def resampled(samples: Floats, rate: int, wanted: int) -> Floats:
-    """[samples] float32 at another rate, as the official package does it: soxr, high quality.
-
-    As many samples as the recording's length fills, begun ones included.
-    """
-    if rate == wanted:
-        return samples
-    import soxr
-
-    count = math.ceil(len(samples) * (wanted / rate))
-    found = np.zeros(count, np.float32)
-    made = soxr.resample(samples, rate, wanted, quality="HQ")[:count]
-    found[: len(made)] = made
-    return found

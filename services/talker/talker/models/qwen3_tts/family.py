@@ -25,15 +25,15 @@ from talker.models.qwen3_tts.config import (
 from talker.models.qwen3_tts.config_files import load_config, load_generation_config
 from talker.models.qwen3_tts.frame import History, embed_positions, make_frame
 from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.predictor import Pick
 from talker.models.qwen3_tts.request import Qwen3Prepared, Reader
 from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker
+from talker.models.shared.depth import Pick, Picks
 from talker.runners.computation import Attend, Out, Prompts, Rows, State, TwoPartComputation
 from talker.runners.model import TalkerModel
-from talker.sampling import Noise, Rules, Settings, draw_ids
+from talker.sampling import Noise, Settings
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
@@ -107,7 +107,13 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
             cloning = Cloning(*load_encoders(checkpoint, device=device))
         return cls(name, net, tokenizer, defaults, cloning=cloning, pads=pads)
 
-    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> Qwen3Prepared:
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> Qwen3Prepared:
+        del turns
         return self._reader.prepare(request, reference)
 
     def fit(self, positions: int) -> None:
@@ -214,18 +220,7 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         predictor = Settings(
             old["subtalker_temperature"], old["subtalker_top_k"], old["subtalker_top_p"]
         )
-        return _Picks(talker, predictor, self.noise(old["seed"], old["frame"]))
-
-
-class _Picks:
-    """Draws codebook after codebook of one frame."""
-
-    def __init__(self, talker: Settings, predictor: Settings, noise: Noise) -> None:
-        self._talker, self._predictor, self._noise = talker, predictor, noise
-
-    def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
-        settings = self._predictor if codebook else self._talker
-        return draw_ids(logits, self._noise, codebook, settings, rules)[0]
+        return Picks(talker, predictor, self.noise(old["seed"], old["frame"]))
 
 
 _SETTINGS: Final = {

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.predictor import Pick
 from talker.models.qwen3_tts.prompt import NO_TEXT, Heard
 from talker.models.qwen3_tts.sampling import Prohibitions
+from talker.models.shared.depth import Pick
 from ttscommon.engine.nn import Attend
 
 

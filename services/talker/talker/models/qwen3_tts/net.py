@@ -10,7 +10,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from talker.models.qwen3_tts.config import BackboneConfig, TalkerConfig
-from talker.models.qwen3_tts.predictor import CodePredictor, Pick
+from talker.models.qwen3_tts.predictor import CodePredictor
+from talker.models.shared.depth import Pick
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
 
 

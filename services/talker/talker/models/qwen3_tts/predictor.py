@@ -1,28 +1,13 @@
-"""The code predictor: codebooks 1 .. 15 of a frame, one after the other.
-
-It sees one frame only. Its keys and values live in scratch of that frame: two positions go in
-first (the backbone's hidden state and codebook 0), then one a codebook. All shapes are fixed by
-the number of rows, so that a whole frame can be captured as one graph.
-"""
+"""The code predictor: codebooks 1 .. 15 of a frame, one after the other."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from talker.kernels.frame import attend_frame
 from talker.models.qwen3_tts.config import BackboneConfig
-from talker.sampling import Rules
-from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
-
-
-class Pick(Protocol):
-    """Chooses the ids of one codebook."""
-
-    def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
-        """logits: [rows, vocabulary] float32, `rules` not applied yet -> [rows] int64."""
+from talker.models.shared.depth import DepthTransformer
+from ttscommon.engine.nn import DecoderConfig, RopeConfig
 
 
 def predictor_config(c: BackboneConfig) -> DecoderConfig:
@@ -44,35 +29,19 @@ def predictor_config(c: BackboneConfig) -> DecoderConfig:
     )
 
 
-class Scratch:
-    """Keys and values of one frame, [layers, rows, codebooks, kv_heads, head_dim] float32."""
-
-    def __init__(self, c: DecoderConfig, rows: int, codebooks: int, like: Tensor) -> None:
-        shape = (c.layers, rows, codebooks, c.kv_heads, c.head_dim)
-        exact = torch.promote_types(like.dtype, torch.float32)
-        self.keys = like.new_empty(shape, dtype=exact)
-        self.values = like.new_empty(shape, dtype=exact)
-        self.filled = 0
-
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """q, k, v: [rows, new, heads, head_dim], at the positions behind `filled`."""
-        return attend_frame(q, k, v, self.keys[layer], self.values[layer], self.filled)
-
-
-class CodePredictor(nn.Module):
+class CodePredictor(DepthTransformer):
     """Decoder, one embedding table and one head for each residual codebook.
 
     codes: [residual codebooks * vocabulary, talker dim]; heads: [residuals, vocabulary, dim].
     """
 
     def __init__(self, c: BackboneConfig) -> None:
-        super().__init__()
+        super().__init__(predictor_config(c), c.codebooks - 1)
         p = c.code_predictor_config
-        self.residuals, self.size = c.codebooks - 1, p.vocab_size
+        self.size = p.vocab_size
         self.codes = nn.Embedding(self.residuals * p.vocab_size, c.hidden_size)
         same = c.hidden_size == p.hidden_size
         self.project = nn.Identity() if same else nn.Linear(c.hidden_size, p.hidden_size)
-        self.decoder = Decoder(predictor_config(c))
         self.heads = nn.Parameter(torch.empty(self.residuals, p.vocab_size, p.hidden_size))
 
     def embed(self, codes: Tensor, codebook: int) -> Tensor:
@@ -84,23 +53,5 @@ class CodePredictor(nn.Module):
         tables = torch.arange(self.residuals, device=codes.device) * self.size
         return self.codes(codes + tables).sum(-2)
 
-    def forward(self, hidden: Tensor, first: Tensor, pick: Pick) -> Tensor:
-        """Choose the residual codes of a frame.
-
-        hidden: [rows, talker dim] of the backbone; first: [rows, talker dim], codebook 0
-        embedded. Returns [rows, residuals] int64.
-        """
-        scratch = Scratch(self.decoder.config, len(hidden), self.residuals + 1, hidden)
-        inputs, codes = torch.stack((hidden, first), 1), []
-        for codebook in range(1, self.residuals + 1):
-            codes.append(pick(self._logits(inputs, codebook, scratch), codebook))
-            if codebook < self.residuals:
-                inputs = self.embed(codes[-1], codebook)[:, None]
-        return torch.stack(codes, 1)
-
-    def _logits(self, inputs: Tensor, codebook: int, scratch: Scratch) -> Tensor:
-        count = inputs.shape[1]
-        positions = torch.arange(scratch.filled, scratch.filled + count, device=inputs.device)
-        x = self.decoder(self.project(inputs), positions, scratch.attend)
-        scratch.filled += count
-        return nn.functional.linear(x[:, -1], self.heads[codebook - 1]).float()
+    def head(self, codebook: int) -> Tensor:
+        return self.heads[codebook - 1]

@@ -19,6 +19,7 @@ from talker.models.qwen3_tts.config_files import load_config
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.speaker import LogMel, SpeakerEncoder
 from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.nn.mimi import encoder_sources
 from ttscommon.engine.nn.weights import Shards, Source, Sources, check, decoder_sources, fill, same
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -51,29 +52,6 @@ def talker_sources(net: TalkerNet) -> dict[str, Source]:
 def speaker_sources(net: SpeakerEncoder) -> dict[str, Source]:
     """The published names are the network's own."""
     return {name: same(f"{_SPEAKER}{name}") for name in net.state_dict()}
-
-
-def encoder_sources(net: CodecEncoder) -> dict[str, Source]:
-    """Every parameter's published tensors."""
-    found = {"slow_down.weight": same("encoder.downsample.conv.weight")}
-    for name in net.convolutions.state_dict():
-        module, part = name.rsplit(".", 1)
-        found[f"convolutions.{name}"] = same(f"encoder.encoder.layers.{module}.conv.{part}")
-    stack = "encoder.encoder_transformer."
-    found |= decoder_sources(net.transformer.config, "transformer.", stack)
-    for kind, quantizer in (("semantic", net.semantic), ("acoustic", net.acoustic)):
-        found |= _quantizer(kind, len(quantizer.sums))
-    return found
-
-
-def _quantizer(kind: str, count: int) -> dict[str, Source]:
-    part = f"encoder.quantizer.{kind}_residual_vector_quantizer."
-    books = [f"{part}layers.{i}.codebook." for i in range(count)]
-    return {
-        f"{kind}.project.weight": same(f"{part}input_proj.weight"),
-        f"{kind}.sums": Source(tuple(f"{book}embed_sum" for book in books), stacked=True),
-        f"{kind}.usage": Source(tuple(f"{book}cluster_usage" for book in books), stacked=True),
-    }
 
 
 def _pair(ours: str, theirs: str) -> dict[str, Source]:
@@ -144,7 +122,7 @@ def load_codec_encoder(checkpoint: Path, device: str) -> CodecEncoder:
         net = CodecEncoder(config)
     shards = Shards.of(checkpoint / FOLDER)
     others = unused_by_encoder(config)
-    return _filled(net, encoder_sources(net), shards, others, check_device(device))
+    return _filled(net, encoder_sources(net, "encoder."), shards, others, check_device(device))
 
 
 def _filled(

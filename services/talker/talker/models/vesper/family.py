@@ -131,8 +131,13 @@ class Vesper(TalkerModel):
         tolerance = _tolerance(voice, leniency) if leniency else None
         return cls(spec, moved or net, frontend, sampling, paces, silence, net, tolerance)
 
-    def prepare(self, request: SpeechRequest, reference: Arrays | None = None) -> VesperPrepared:
-        del reference  # voices are part of the model
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> VesperPrepared:
+        del reference, turns  # voices are part of the model
         pace = self._paces.get(request.voice)
         if pace is None:
             known = ", ".join(self._paces)

@@ -14,11 +14,11 @@ from ttscommon.engine.device.device import Device
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Work
+from vocoder.codecs.carried import State
 from vocoder.codecs.device_codec import DeviceCodec, Piece
 from vocoder.codecs.qwen3_tts.codec import continued, spec_of
 from vocoder.codecs.qwen3_tts.config import load_config
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
-from vocoder.codecs.qwen3_tts.state import State
 from vocoder.codecs.qwen3_tts.stream import Windows
 from vocoder.codecs.qwen3_tts.weights import load_decoder
 from vocoder.codecs.room import Room
@@ -47,7 +47,7 @@ class Qwen3DeviceCodec(DeviceCodec):
         windows: Windows | None = None,
     ) -> None:
         self._net, self._windows = net, windows
-        blank = {name: tensor[0] for name, tensor in _named(net.new_state()).items()}
+        blank = {name: tensor[0] for name, tensor in net.new_state().named().items()}
         spec = spec_of(name, net, sample_rate, windows)
         super().__init__(spec, device, room, blank, extra=windows.context if windows else 0)
 
@@ -105,13 +105,8 @@ class Qwen3DeviceCodec(DeviceCodec):
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         before = State.of(list(state.values()))
         samples, after = self._net.step(told["codes"].long(), told["lengths"], before)
-        return {"samples": samples}, _named(after)
+        return {"samples": samples}, after.named()
 
     def _whole(self, work: Work) -> Array:
         """The frames that a window may begin with, and the new ones."""
         return np.concatenate([work.state.recent, work.frames["codes"]])
-
-
-def _named(state: State) -> dict[str, Tensor]:
-    """In the order of `State.tensors`."""
-    return {str(place): tensor for place, tensor in enumerate(state.tensors())}

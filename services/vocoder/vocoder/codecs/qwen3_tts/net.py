@@ -12,10 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig, RopeConfig
+from vocoder.codecs.carried import Quantizer, State, Tails, Window, blank
 from vocoder.codecs.qwen3_tts.config import DecoderSizes
-from vocoder.codecs.qwen3_tts.state import State, Tails, Window
-
-_USAGE_FLOOR = 1e-5
 
 
 def transformer_config(c: DecoderSizes) -> DecoderConfig:
@@ -33,37 +31,6 @@ def transformer_config(c: DecoderSizes) -> DecoderConfig:
         out_bias=c.attention_bias,
         layer_scale=True,
     )
-
-
-class Quantizer(nn.Module):
-    """Codes to vectors: codebook 0 and the others are summed and projected apart.
-
-    A codebook's entry is its running sum divided by its usage, as training left them.
-    """
-
-    tables: Tensor
-
-    def __init__(self, c: DecoderSizes) -> None:
-        super().__init__()
-        inner = c.codebook_dim // 2
-        self.size = c.codebook_size
-        self.sums = nn.Parameter(torch.empty(c.num_quantizers, c.codebook_size, inner))
-        self.usage = nn.Parameter(torch.empty(c.num_quantizers, c.codebook_size))
-        self.first = nn.Conv1d(inner, c.codebook_dim, 1, bias=False)
-        self.rest = nn.Conv1d(inner, c.codebook_dim, 1, bias=False)
-        self.register_buffer("tables", torch.empty(0), persistent=False)
-
-    def freeze(self) -> None:
-        """Divide once and for all; to be called when the parameters are loaded."""
-        divided = self.sums / self.usage.clamp(min=_USAGE_FLOOR)[..., None]
-        self.tables = divided.detach().flatten(0, 1)
-
-    def forward(self, codes: Tensor) -> Tensor:
-        """[batch, frames, codebooks] int64 -> [batch, codebook_dim, frames]."""
-        offsets = torch.arange(codes.shape[-1], device=codes.device) * self.size
-        entries = self.tables[codes + offsets]
-        rest = entries[..., 1:, :].sum(-2).transpose(1, 2)
-        return self.first(entries[..., 0, :].transpose(1, 2)) + self.rest(rest)
 
 
 class SnakeBeta(nn.Module):
@@ -135,7 +102,8 @@ class CodecDecoder(nn.Module):
     def __init__(self, config: DecoderSizes) -> None:
         super().__init__()
         c = self.config = config
-        self.quantizer = Quantizer(c)
+        inner = c.codebook_dim // 2
+        self.quantizer = Quantizer(c.num_quantizers, c.codebook_size, inner, c.codebook_dim)
         self.before = CausalConv1d(c.codebook_dim, c.latent_dim, 3)
         self.project_in = nn.Linear(c.latent_dim, c.hidden_size)
         self.transformer = Decoder(transformer_config(c))
@@ -153,6 +121,10 @@ class CodecDecoder(nn.Module):
         self.snake = SnakeBeta(widths[-1])
         self.out = CausalConv1d(widths[-1], 1, 7)
 
+    @property
+    def frame_samples(self) -> int:
+        return self.config.frame_samples
+
     def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
         """In the order in which sound passes them; pointwise ones carry nothing."""
         yield self.before
@@ -169,18 +141,8 @@ class CodecDecoder(nn.Module):
 
     def new_state(self, batch: int = 1) -> State:
         """Streams of which nothing was decoded yet."""
-        c, like = self.config, self.before.weight
-        shape = (batch, c.num_hidden_layers, c.sliding_window - 1)
-        heads = (c.num_key_value_heads, c.head_dim)
-        tails = [
-            like.new_zeros(batch, conv.in_channels, conv.tail_size) for conv in self.convolutions()
-        ]
-        return State(
-            torch.zeros(batch, dtype=torch.int64, device=like.device),
-            like.new_zeros(*shape, *heads),
-            like.new_zeros(*shape, *heads),
-            tuple(tails),
-        )
+        c, like = self.transformer.config, self.before.weight
+        return blank(c, self.config.sliding_window, self.convolutions(), batch, like)
 
     def forward(self, codes: Tensor) -> Tensor:
         """One shot: [batch, frames, codebooks] int64 -> [batch, frames * frame_samples]."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from vocoder.codecs.carried import State, decode_together
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
-from vocoder.codecs.qwen3_tts.state import State, stack, unstack
 
 
 @dataclass(frozen=True)
@@ -93,22 +93,6 @@ class CodecStream:
             self.frame = stop
         kept = min(self._windows.context, len(whole))
         self._recent = whole[len(whole) - kept :]
-
-
-def decode_together(
-    net: CodecDecoder, states: Sequence[State], codes: Sequence[Tensor]
-) -> tuple[list[Tensor], list[State]]:
-    """One step of several streams.
-
-    states: of one stream each; codes: [frames, codebooks] int64 each, of any lengths.
-    Returns the samples of each and its next state.
-    """
-    lengths = torch.tensor([len(part) for part in codes], device=states[0].position.device)
-    padded = torch.nn.utils.rnn.pad_sequence(list(codes), batch_first=True)
-    samples, after = net.step(padded, lengths, stack(list(states)))
-    counts = [len(part) * net.config.frame_samples for part in codes]
-    cut = [row[:count] for row, count in zip(samples, counts, strict=True)]
-    return cut, unstack(after)
 
 
 def advance(streams: Sequence[CodecStream], codes: Sequence[Tensor]) -> list[Tensor]:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from talker.models.orpheus.config import END_SPEECH, FIRST_AUDIO, load_config
 from talker.models.orpheus.net import load_net
 from talker.models.orpheus.synthetic import write_checkpoint
-from talker.models.orpheus.tokenizer import TextTokenizer
+from talker.models.shared.tokenizer import TextTokenizer
 from tests.unit.talker.models.orpheus.tiny import tiny
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice

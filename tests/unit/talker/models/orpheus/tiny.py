@@ -11,7 +11,7 @@ import torch
 from talker.models.orpheus.family import Orpheus
 from talker.models.orpheus.net import OrpheusNet, load_net
 from talker.models.orpheus.synthetic import write_checkpoint
-from talker.models.orpheus.tokenizer import TextTokenizer
+from talker.models.shared.tokenizer import TextTokenizer
 
 
 @cache

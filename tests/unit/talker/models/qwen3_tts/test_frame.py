@@ -20,9 +20,10 @@ from talker.models.qwen3_tts.frame import (
     new_history,
 )
 from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.predictor import CodePredictor, Scratch
+from talker.models.qwen3_tts.predictor import CodePredictor
 from talker.models.qwen3_tts.prompt import Heard
 from talker.models.qwen3_tts.sampling import Prohibitions
+from talker.models.shared.depth import Scratch
 from talker.sampling import Rules
 from ttscommon.engine.nn import dense_attention, padded_rows
 

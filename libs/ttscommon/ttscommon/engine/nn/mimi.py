@@ -1,0 +1,167 @@
+"""Mimi's encoder (Défossez et al., 2024): a waveform to codes.
+
+A SEANet encoder to 25 Hz, a transformer, a convolution to 12.5 Hz, and split residual
+quantisation. Always float32.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.mimi import LAST_STRIDE, MimiSizes
+from ttscommon.engine.nn.decoder import Decoder, DecoderConfig, dense_attention
+from ttscommon.engine.nn.rope import RopeConfig
+from ttscommon.engine.nn.weights import Source, decoder_sources, same
+
+USAGE_FLOOR = 1e-5
+
+
+def transformer_config(c: MimiSizes) -> DecoderConfig:
+    """The transformer of encoder and decoder."""
+    return DecoderConfig(
+        dim=c.hidden_size,
+        layers=c.num_hidden_layers,
+        heads=c.num_attention_heads,
+        kv_heads=c.num_key_value_heads,
+        head_dim=c.head_size,
+        hidden=c.intermediate_size,
+        eps=c.norm_eps,
+        rope=RopeConfig(theta=c.theta),
+        norm="layer",
+        mlp="gelu",
+        layer_scale=True,
+        final_norm=False,
+        qkv_bias=c.attention_bias,
+        out_bias=c.attention_bias,
+    )
+
+
+class StridedConv1d(nn.Conv1d):
+    """A causal convolution that rounds its number of outputs up."""
+
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, *, stride: int = 1, dilation: int = 1,
+        bias: bool = True, edge: Literal["constant", "replicate"] = "constant",
+    ) -> None:  # fmt: skip
+        super().__init__(inputs, outputs, kernel, stride, dilation=dilation, bias=bias)
+        self.edge = edge
+        self.before = (kernel - 1) * dilation + 1 - stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[batch, inputs, steps] -> [batch, outputs, steps / stride, rounded up]."""
+        behind = -x.shape[2] % self.stride[0]
+        return super().forward(nn.functional.pad(x, (self.before, behind), self.edge))
+
+
+class ResidualBlock(nn.Module):
+    """A dilated convolution to half the width and a pointwise one back, around a residual."""
+
+    def __init__(self, c: MimiSizes, size: int, dilation: int) -> None:
+        super().__init__()
+        inner = size // c.compress
+        self.block = nn.Sequential(
+            nn.ELU(),
+            StridedConv1d(size, inner, c.residual_kernel_size, dilation=dilation),
+            nn.ELU(),
+            StridedConv1d(inner, size, 1),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[batch, size, steps] -> the same."""
+        return x + self.block(x)
+
+
+def seanet(c: MimiSizes) -> nn.Sequential:
+    """[batch, 1, samples] -> [batch, hidden_size, steps at 25 Hz]."""
+    width = c.num_filters
+    layers: list[nn.Module] = [StridedConv1d(c.audio_channels, width, c.kernel_size)]
+    for ratio in reversed(c.upsampling_ratios):
+        dilations = [c.dilation_growth_rate**depth for depth in range(c.num_residual_layers)]
+        layers += [ResidualBlock(c, width, dilation) for dilation in dilations]
+        layers += [nn.ELU(), StridedConv1d(width, 2 * width, 2 * ratio, stride=ratio)]
+        width *= 2
+    return nn.Sequential(*layers, nn.ELU(), StridedConv1d(width, c.hidden_size, c.last_kernel_size))
+
+
+class ResidualQuantizer(nn.Module):
+    """Nearest entries, codebook after codebook, of what the ones before left over."""
+
+    def __init__(self, c: MimiSizes, count: int) -> None:
+        super().__init__()
+        self.project = nn.Conv1d(c.hidden_size, c.codebook_dim, 1, bias=False)
+        self.sums = nn.Parameter(torch.empty(count, c.codebook_size, c.codebook_dim))
+        self.usage = nn.Parameter(torch.empty(count, c.codebook_size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[1, hidden_size, frames] -> [frames, codebooks] int64."""
+        rest, codes = self.project(x)[0].T, []
+        for entries in self.sums / self.usage.clamp(min=USAGE_FLOOR)[..., None]:
+            codes.append(torch.cdist(rest[None], entries[None])[0].argmin(-1))
+            rest = rest - entries[codes[-1]]
+        return torch.stack(codes, -1)
+
+
+class MimiEncoder(nn.Module):
+    """Waveforms at 24 kHz to frames of codes.
+
+    codebooks: so many of the published ones. window: steps that one step attends to, itself
+    included; None for all before it.
+    """
+
+    def __init__(self, c: MimiSizes, codebooks: int, window: int | None) -> None:
+        super().__init__()
+        self.window = window
+        self.convolutions = seanet(c)
+        self.transformer = Decoder(transformer_config(c))
+        self.slow_down = StridedConv1d(
+            c.hidden_size, c.hidden_size, 2 * LAST_STRIDE, stride=LAST_STRIDE, bias=False,
+            edge="replicate",
+        )  # fmt: skip
+        self.semantic = ResidualQuantizer(c, 1)
+        self.acoustic = ResidualQuantizer(c, codebooks - 1)
+
+    def latents(self, wav: Tensor) -> Tensor:
+        """[samples] float32 in -1..1 -> what is quantised, [1, hidden_size, frames]."""
+        x = self.convolutions(wav[None, None]).transpose(1, 2)
+        steps = torch.arange(x.shape[1], device=x.device)
+        age = steps[:, None] - steps
+        visible = age >= 0 if self.window is None else (age >= 0) & (age < self.window)
+        x = self.transformer(x, steps, lambda _, q, k, v: dense_attention(q, k, v, visible))
+        return self.slow_down(x.transpose(1, 2))
+
+    def forward(self, wav: Tensor) -> Tensor:
+        """[samples] float32 in -1..1 -> [frames, codebooks] int64, the last frame maybe partial."""
+        x = self.latents(wav)
+        return torch.cat((self.semantic(x), self.acoustic(x)), 1)
+
+
+def encoder_sources(net: MimiEncoder, theirs: str) -> dict[str, Source]:
+    """Every parameter's published tensors, whose names begin with `theirs`."""
+    found = {"slow_down.weight": same(f"{theirs}downsample.conv.weight")}
+    for name in net.convolutions.state_dict():
+        module, part = name.rsplit(".", 1)
+        found[f"convolutions.{name}"] = same(f"{theirs}encoder.layers.{module}.conv.{part}")
+    stack = f"{theirs}encoder_transformer."
+    found |= decoder_sources(net.transformer.config, "transformer.", stack)
+    for kind, quantizer in (("semantic", net.semantic), ("acoustic", net.acoustic)):
+        part = quantizer_part(theirs, kind)
+        found[f"{kind}.project.weight"] = same(f"{part}input_proj.weight")
+        found |= codebook_sources(f"{kind}.", part, len(quantizer.sums))
+    return found
+
+
+def quantizer_part(theirs: str, kind: str) -> str:
+    """What the names of the semantic or the acoustic quantizer begin with."""
+    return f"{theirs}quantizer.{kind}_residual_vector_quantizer."
+
+
+def codebook_sources(ours: str, part: str, count: int) -> dict[str, Source]:
+    """`sums` and `usage` of the first `count` codebooks of a quantizer."""
+    books = [f"{part}layers.{i}.codebook." for i in range(count)]
+    return {
+        f"{ours}sums": Source(tuple(f"{book}embed_sum" for book in books), stacked=True),
+        f"{ours}usage": Source(tuple(f"{book}cluster_usage" for book in books), stacked=True),
+    }

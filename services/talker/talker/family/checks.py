@@ -1,0 +1,17 @@
+"""What is checked of every request, whatever its family: it may not have come by a gateway."""
+
+from __future__ import annotations
+
+from talker.family.base import ModelSpec
+from ttscommon.wire import parameters
+from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.messages import SpeechRequest
+
+
+def check(spec: ModelSpec, request: SpeechRequest) -> None:
+    """Raises BadRequest for turns or parameters that the model knows nothing of."""
+    if request.turns and "turns" not in spec.accepts:
+        raise BadRequest("this model goes on from no turns: send the text alone", param="turns")
+    if request.speaker and "speaker" not in spec.accepts:
+        raise BadRequest("this model has one speaker at a time", param="speaker")
+    parameters.checked(spec.parameters, request.extra_params)

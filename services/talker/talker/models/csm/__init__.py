@@ -1,0 +1,1 @@
+"""CSM: turns of text and sound to frames, the codes of each by a depth transformer."""

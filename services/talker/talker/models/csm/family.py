@@ -1,0 +1,193 @@
+"""CSM in the engine: a frame a step, its residual codes by a depth transformer inside the step.
+
+A frame whose codes but the last are all 0 ends the speech and is none of it. Ids that are no codes
+are drawn, logged and fed back as the model made them; the codec reads them as codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from talker.family.base import CacheSpec, ModelSpec, Prepared
+from talker.models.csm.config import END_CODE, CsmConfig, Drawing, load_drawing
+from talker.models.csm.net import CsmNet, load_encoder, load_net
+from talker.models.csm.request import CsmPrepared, turns_of
+from talker.models.csm.request import Drawing as Asked
+from talker.models.csm.stream import CsmStream
+from talker.models.shared.depth import Picks
+from talker.models.shared.recordings import resampled
+from talker.models.shared.tokenizer import TextTokenizer
+from talker.runners.computation import Attend, Out, Prompts, Rows, State
+from talker.runners.model import TalkerModel
+from talker.sampling import Noise, Settings
+from ttscommon.engine.nn.mimi import MimiEncoder
+from ttscommon.engine.nn.weights import digest
+from ttscommon.sound.recordings import read_recording
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
+
+_NUMBER: Final = Field((), "i8")
+_REAL: Final = Field((), "f4")
+_SETTINGS: Final = {
+    f"{part}{name}": _NUMBER if name == "top_k" else _REAL
+    for part in ("", "subtalker_")
+    for name in ("temperature", "top_k", "top_p")
+}
+_COUNTS: Final = dict.fromkeys(("frame", "over", "seed"), _NUMBER)
+_ACCEPTS: Final = ("max_new_tokens", "speaker", "turns", *_SETTINGS)
+_EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
+
+
+class Csm(TalkerModel):
+    """A loaded checkpoint."""
+
+    fixed_prompts = True
+
+    def __init__(
+        self,
+        name: str,
+        net: CsmNet,
+        encoder: MimiEncoder,
+        tokenizer: TextTokenizer,
+        defaults: Drawing,
+        most_frames: int | None = None,
+    ) -> None:
+        """most_frames: of a request's speech, where it does not ask for a number."""
+        self.spec = spec_of(name, net.config)
+        self.noise = Noise
+        self.cache_dtype = net.text.weight.dtype
+        dim = net.config.hidden_size
+        self.hidden = {"hidden": ((dim,), self.cache_dtype), "samples": ((), torch.bool)}
+        self._net, self._encoder, self._tokenizer = net, encoder, tokenizer
+        self._defaults, self._positions = defaults, self.spec.max_positions
+        self._most = most_frames or self._positions
+        self._revision = ""
+
+    @classmethod
+    def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
+        """Read a checkpoint folder; raises CheckpointError."""
+        tokenizer, defaults = TextTokenizer.load(checkpoint), load_drawing(checkpoint)
+        net, encoder = load_net(checkpoint, device, dtype), load_encoder(checkpoint, device)
+        return cls(name, net, encoder, tokenizer, defaults)
+
+    def prepare(
+        self,
+        request: SpeechRequest,
+        reference: Arrays | None = None,
+        turns: Sequence[Arrays | None] = (),
+    ) -> CsmPrepared:
+        drawing = Asked.of(request.sampling, self._defaults)
+        del reference  # a turn says what a recording alone would, and by whom
+        before, c = turns_of(request, turns), self._net.config
+        return CsmPrepared(
+            *(request, drawing, before, self._tokenizer, c.num_codebooks),
+            *(self._positions, self._most),
+        )
+
+    def fit(self, positions: int) -> None:
+        self._positions = min(positions, self.spec.max_positions)
+
+    def open(self, prepared: Prepared) -> CsmStream:
+        assert isinstance(prepared, CsmPrepared)
+        return CsmStream(prepared, self._net.config.num_codebooks)
+
+    def examples(self) -> Sequence[str]:
+        return _EXAMPLES
+
+    @property
+    def revision(self) -> str:
+        self._revision = self._revision or digest((self._encoder,))[:32]
+        return self._revision
+
+    @torch.inference_mode()
+    def derive(self, recording: bytes) -> Arrays:
+        """Of a turn's sound: codes [frames, codebooks]."""
+        rate = self._net.config.codec_config.sampling_rate
+        samples = torch.from_numpy(resampled(*read_recording(recording), rate))
+        codes = self._encoder(samples.to(self._net.text.weight.device))
+        return {"codes": codes.cpu().numpy().astype(np.int16)}
+
+    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.prompt_hidden(rows, state, attend)
+        return self.make_frames(rows.slots, rows.real, state, hidden)
+
+    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+        hidden = self.step_hidden(rows, state, attend)
+        return self.make_frames(rows.slots, rows.real, state, hidden)
+
+    def prompt_hidden(
+        self, rows: Prompts, state: State, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        x = self._net.embed(rows.inputs["text"], rows.inputs["codes"])
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        return {"hidden": hidden[rows.last], "samples": rows.samples}
+
+    def step_hidden(
+        self, rows: Rows, state: State, attend: Mapping[str, Attend]
+    ) -> dict[str, Tensor]:
+        x = self._net.embed_frames(state["codes"][rows.slots])
+        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
+        return {"hidden": hidden, "samples": samples}
+
+    def make_frames(
+        self, slots: Tensor, real: int, state: State, hidden: Mapping[str, Tensor]
+    ) -> Out:
+        """Make each row's frame, and move the rows' state on.
+
+        Products take the padding along, for the sake of exactness; state leaves it out.
+        """
+        old = {name: state[name].index_select(0, slots) for name in _MOVING}
+        codes, finite = self._net.frames(hidden["hidden"], self._picks(old))
+        active = hidden["samples"] & (old["over"] == 0)
+        ended = active & (codes[:, :-1] == END_CODE).all(-1)
+        gained = active & ~ended
+        moved = {
+            "codes": torch.where(gained[:, None], codes, old["codes"]),
+            "frame": old["frame"] + gained,
+            "over": old["over"] + ended,
+        }
+        kept = slice(real)
+        for name, value in moved.items():
+            state[name].index_copy_(0, slots[kept], value[kept])
+        bad = (hidden["samples"] & ~finite)[kept]
+        frames = {"codes": codes[kept, None].to(torch.int16)}
+        return Out(frames, gained.long()[kept], ended[kept], bad)
+
+    def _picks(self, old: Mapping[str, Tensor]) -> Picks:
+        talker, depth = (
+            Settings(*(old[f"{part}{name}"] for name in ("temperature", "top_k", "top_p")))
+            for part in ("", "subtalker_")
+        )
+        return Picks(talker, depth, self.noise(old["seed"], old["frame"]))
+
+
+_MOVING: Final = ("codes", *_COUNTS, *_SETTINGS)
+
+
+def spec_of(name: str, c: CsmConfig) -> ModelSpec:
+    """What the engine has to know of a checkpoint. It has no voices but those that it hears."""
+    codes, codec = Field((c.num_codebooks,), "i8"), c.codec_config
+    return ModelSpec(
+        name=name,
+        family="csm",
+        sample_rate=codec.sampling_rate,
+        frame_rate_hz=codec.sampling_rate / codec.frame_samples,
+        voices=(),
+        frame={"codes": Field((c.num_codebooks,), "i2", c.vocab_size)},
+        state={"codes": codes, **_COUNTS, **_SETTINGS},
+        inputs={"text": _NUMBER, "codes": codes},
+        caches={
+            "backbone": CacheSpec(
+                c.num_hidden_layers, c.num_attention_heads, c.num_key_value_heads, c.head_size
+            )
+        },
+        accepts=frozenset(_ACCEPTS),
+        max_positions=c.max_position_embeddings,
+    )

@@ -1,0 +1,59 @@
+"""Sizes of a Llama 3, as transformers writes them. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LlamaSizes:
+    """Part of a config.json. Older files name rope_theta, rope_scaling; newer rope_parameters."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    max_position_embeddings: int
+    model_type: str = "llama"
+    hidden_act: str = "silu"
+    head_dim: int | None = None
+    rms_norm_eps: float = 1e-5
+    rope_theta: float | None = None
+    rope_scaling: Mapping[str, Any] | None = None
+    rope_parameters: Mapping[str, Any] = field(default_factory=dict)
+    tie_word_embeddings: bool = False
+    attention_bias: bool = False
+    mlp_bias: bool = False
+
+    @property
+    def head_size(self) -> int:
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    @property
+    def theta(self) -> float:
+        """Of the rotation; raises KeyError where no file names it."""
+        if self.rope_theta is not None:
+            return self.rope_theta
+        return float(self.rope_parameters["rope_theta"])
+
+    @property
+    def scaling(self) -> Mapping[str, Any]:
+        """Of the rotation, empty where there is none."""
+        found = self.rope_scaling or self.rope_parameters
+        plain = found.get("rope_type", found.get("type", "default")) == "default"
+        return {} if plain else found
+
+    def problems(self) -> list[str]:
+        """Kinds of it that are not served."""
+        found = []
+        if self.hidden_act != "silu" or self.attention_bias or self.mlp_bias:
+            found.append("other activations and biases are not served")
+        if self.rope_theta is None and "rope_theta" not in self.rope_parameters:
+            found.append("rope_theta is missing")
+        if self.scaling and self.scaling.get("rope_type", self.scaling.get("type")) != "llama3":
+            found.append(f"rope_scaling {dict(self.scaling)} is not served")
+        return found

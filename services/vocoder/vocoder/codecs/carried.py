@@ -1,0 +1,206 @@
+"""What a stream of a causal codec carries, and how it passes through the network.
+
+For Mimi and its like: quantized vectors, a transformer with a window, causal convolutions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.nn import (
+    CausalConv1d,
+    CausalUpsample1d,
+    DecoderConfig,
+    dense_attention,
+    tail_after,
+)
+
+_USAGE_FLOOR = 1e-5
+
+
+@dataclass(frozen=True)
+class State:
+    """State of a batch of streams; every tensor's first dimension is the batch.
+
+    position: [batch] int64, steps of the transformer so far.
+    keys, values: [batch, layers, window - 1, kv_heads, head_dim], of its last steps.
+    tails: [batch, channels, steps] each, inputs of the convolutions in their order.
+    """
+
+    position: Tensor
+    keys: Tensor
+    values: Tensor
+    tails: tuple[Tensor, ...]
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return (self.position, self.keys, self.values, *self.tails)
+
+    def named(self) -> dict[str, Tensor]:
+        """In the order of `tensors`."""
+        return {str(place): tensor for place, tensor in enumerate(self.tensors())}
+
+    @classmethod
+    def of(cls, tensors: list[Tensor]) -> State:
+        """The inverse of `tensors`."""
+        position, keys, values, *tails = tensors
+        return cls(position, keys, values, tuple(tails))
+
+    @property
+    def bytes_a_stream(self) -> int:
+        return sum(tensor[0].nbytes for tensor in self.tensors())
+
+
+def blank(
+    c: DecoderConfig,
+    window: int,
+    convolutions: Iterable[CausalConv1d | CausalUpsample1d],
+    batch: int,
+    like: Tensor,
+) -> State:
+    """Streams of which nothing was decoded yet, beside the weights `like`."""
+    shape = (batch, c.layers, window - 1, c.kv_heads, c.head_dim)
+    return State(
+        torch.zeros(batch, dtype=torch.int64, device=like.device),
+        like.new_zeros(shape),
+        like.new_zeros(shape),
+        tuple(like.new_zeros(batch, conv.in_channels, conv.tail_size) for conv in convolutions),
+    )
+
+
+def stack(states: list[State]) -> State:
+    """Streams side by side in one batch."""
+    columns = zip(*(state.tensors() for state in states), strict=True)
+    return State.of([torch.cat(column) for column in columns])
+
+
+def unstack(batch: State) -> list[State]:
+    """The inverse of `stack`, for streams of one each."""
+    columns = [tensor.split(1) for tensor in batch.tensors()]
+    return [State.of(list(row)) for row in zip(*columns, strict=True)]
+
+
+class Tails:
+    """Hands every convolution its old tail and keeps the new ones.
+
+    lengths: [batch] int64, real steps of the present input; grows with each upsampling.
+    """
+
+    def __init__(self, tails: tuple[Tensor, ...], lengths: Tensor) -> None:
+        self._old = iter(tails)
+        self._new: list[Tensor] = []
+        self._lengths = lengths
+
+    def through(self, convolution: CausalConv1d | CausalUpsample1d, x: Tensor) -> Tensor:
+        """[batch, inputs, steps] -> what the convolution makes of it behind its tail."""
+        x, tail = convolution.step(x, self._lengths, next(self._old))
+        self._new.append(tail)
+        if isinstance(convolution, CausalUpsample1d):
+            self._lengths = self._lengths * convolution.rate
+        return x
+
+    def done(self) -> tuple[Tensor, ...]:
+        return tuple(self._new)
+
+
+class Window:
+    """Sliding-window attention of all layers over carried keys and values and the new ones.
+
+    lengths: [batch] int64, real ones of the `steps` new steps.
+    """
+
+    def __init__(self, state: State, lengths: Tensor, steps: int) -> None:
+        self._state, self._lengths = state, lengths
+        self._size = state.keys.shape[2]
+        self._visible = _visible(state.position, self._size, steps)
+        self._keys: list[Tensor] = []
+        self._values: list[Tensor] = []
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """[batch, steps, heads, head_dim] each -> the same; layers come in order."""
+        k = torch.cat((self._state.keys[:, layer], k), 1)
+        v = torch.cat((self._state.values[:, layer], v), 1)
+        self._keys.append(self._tail(k))
+        self._values.append(self._tail(v))
+        return dense_attention(q, k, v, self._visible)
+
+    def done(self) -> tuple[Tensor, Tensor]:
+        """New keys and values of all layers."""
+        return torch.stack(self._keys, 1), torch.stack(self._values, 1)
+
+    def _tail(self, x: Tensor) -> Tensor:
+        kept = tail_after(x.flatten(2), self._lengths, self._size)
+        return kept.unflatten(2, x.shape[2:])
+
+
+def _visible(position: Tensor, size: int, steps: int) -> Tensor:
+    """[batch, steps, size + steps] bool: not later, not older than the window, not before 0."""
+    query = torch.arange(steps, device=position.device)[:, None]
+    key = torch.arange(size + steps, device=position.device) - size
+    near = (key <= query) & (query - key <= size)
+    return near & (position[:, None, None] + key >= 0)
+
+
+class Quantizer(nn.Module):
+    """Codes to vectors: codebook 0 and the others are summed and projected apart.
+
+    A codebook's entry is its running sum divided by its usage, as training left them.
+    """
+
+    tables: Tensor
+
+    def __init__(self, codebooks: int, size: int, inner: int, outer: int) -> None:
+        super().__init__()
+        self.size = size
+        self.sums = nn.Parameter(torch.empty(codebooks, size, inner))
+        self.usage = nn.Parameter(torch.empty(codebooks, size))
+        self.first = nn.Conv1d(inner, outer, 1, bias=False)
+        self.rest = nn.Conv1d(inner, outer, 1, bias=False)
+        self.register_buffer("tables", torch.empty(0), persistent=False)
+
+    def freeze(self) -> None:
+        """Divide once and for all; to be called when the parameters are loaded."""
+        divided = self.sums / self.usage.clamp(min=_USAGE_FLOOR)[..., None]
+        self.tables = divided.detach().flatten(0, 1)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        """[batch, frames, codebooks] int64 -> [batch, outer, frames]."""
+        offsets = torch.arange(codes.shape[-1], device=codes.device) * self.size
+        entries = self.tables[codes + offsets]
+        rest = entries[..., 1:, :].sum(-2).transpose(1, 2)
+        return self.first(entries[..., 0, :].transpose(1, 2)) + self.rest(rest)
+
+
+class Steps(Protocol):
+    """A network that decodes step by step."""
+
+    @property
+    def frame_samples(self) -> int: ...
+
+    def step(self, codes: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+        """Decode the next frames of a batch of streams.
+
+        codes: [batch, frames, codebooks] int64, right padded; lengths: [batch] int64, real frames.
+        Returns samples [batch, frames * frame_samples] in -1..1, valid up to
+        lengths * frame_samples, and the state behind them.
+        """
+
+
+def decode_together(
+    net: Steps, states: Sequence[State], codes: Sequence[Tensor]
+) -> tuple[list[Tensor], list[State]]:
+    """One step of several streams.
+
+    states: of one stream each; codes: [frames, codebooks] int64 each, of any lengths.
+    Returns the samples of each and its next state.
+    """
+    lengths = torch.tensor([len(part) for part in codes], device=states[0].position.device)
+    padded = torch.nn.utils.rnn.pad_sequence(list(codes), batch_first=True)
+    samples, after = net.step(padded, lengths, stack(list(states)))
+    counts = [len(part) * net.frame_samples for part in codes]
+    cut = [row[:count] for row, count in zip(samples, counts, strict=True)]
+    return cut, unstack(after)

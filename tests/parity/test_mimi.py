@@ -1,0 +1,96 @@
+"""Mimi's samples and codes are transformers', in one shot and in any pieces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from talker.models.csm.net import load_encoder
+from tests.parity.checkpoints import write_csm_checkpoint
+from tests.parity.conftest import goldens
+from tests.parity.csm_cases import FRAMES, codes, pcm
+from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.base import Samples, Work
+from vocoder.codecs.mimi.codec import Mimi
+
+REQUEST = SpeechRequest("r", "m", "", "text", seed=1)
+FRAME_SAMPLES = 1920
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("mimi") / "csm"
+    write_csm_checkpoint(found, "csm")
+    return found
+
+
+@pytest.fixture(scope="module")
+def codec(folder: Path) -> Mimi:
+    return Mimi.load("m", folder)
+
+
+def decoded(codec: Mimi, sizes: tuple[int, ...], begin: int = 0) -> Samples:
+    """Samples of the frames from `begin` on, of a stream that knows no earlier ones."""
+    stream, found, at = codec.open(REQUEST), [], begin
+    for size in (*sizes, FRAMES):
+        work = Work(stream, {"codes": codes()[at : at + size]}, final=at + size >= FRAMES)
+        found += codec.decode([work])
+        at = min(FRAMES, at + size)
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("sizes", [(), (1,) * FRAMES, (3, 1, 4), (7,), (2, 11, 1, 1)], ids=str)
+def test_any_pieces_give_the_references_samples(codec: Mimi, sizes: tuple[int, ...]) -> None:
+    wanted = goldens("mimi")["samples"]
+    assert 0.02 < wanted.std() < np.abs(wanted).max() < 1
+    found = decoded(codec, sizes)
+    assert found.shape == wanted.shape == (FRAMES * FRAME_SAMPLES,)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_streams_of_unequal_pieces_in_one_batch_do_not_touch(codec: Mimi) -> None:
+    streams = [codec.open(REQUEST) for _ in range(3)]
+    found: list[list[Samples]] = [[], [], []]
+    at = [0, 0, 0]
+    while min(at) < FRAMES:
+        sizes = [min(FRAMES - n, i + 1 if n else 5 - i) for i, n in enumerate(at)]
+        parts = zip(streams, at, sizes, strict=True)
+        works = [Work(s, {"codes": codes()[n : n + size]}, final=False) for s, n, size in parts]
+        for row, sound in zip(found, codec.decode(works), strict=True):
+            row.append(sound)
+        at = [n + size for n, size in zip(at, sizes, strict=True)]
+    for row in found:
+        np.testing.assert_allclose(np.concatenate(row), goldens("mimi")["samples"], atol=1e-5)
+
+
+def test_beyond_its_context_the_past_changes_no_sample_and_within_it_does(codec: Mimi) -> None:
+    whole, context = goldens("mimi")["samples"], codec.spec.context_frames
+    assert context is not None
+    first = FRAMES - 3
+    tail = decoded(codec, (), begin=first - context)[context * FRAME_SAMPLES :]
+    np.testing.assert_allclose(tail, whole[first * FRAME_SAMPLES :], atol=1e-6)
+    short = decoded(codec, (), begin=first - context // 3)[context // 3 * FRAME_SAMPLES :]
+    assert np.abs(short - whole[first * FRAME_SAMPLES :]).max() > 1e-4
+
+
+def test_ids_that_are_no_codes_are_read_as_the_last_code(codec: Mimi) -> None:
+    odd, plain = codes()[:4].copy(), codes()[:4].copy()
+    odd[1, 3], plain[1, 3] = 2050, 2047
+    one, other = (
+        codec.decode([Work(codec.open(REQUEST), {"codes": each}, final=True)])[0]
+        for each in (odd, plain)
+    )
+    np.testing.assert_array_equal(one, other)
+
+
+def test_a_recordings_codes_are_the_references(folder: Path) -> None:
+    heard = torch.from_numpy(pcm(2.1, 4) / np.float32(32_768))
+    wanted = goldens("mimi")["heard"]
+    encoder = load_encoder(folder, "cpu")
+    assert len(np.unique(wanted)) > 100
+    np.testing.assert_array_equal(encoder(heard).numpy(), wanted)
+    encoder.window = None
+    assert (encoder(heard).numpy() != wanted).any()  # it is longer than the window

@@ -1,0 +1,90 @@
+"""Turns, speakers and a family's own parameters, from a client's JSON to the talkers' job."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import SpeechRequest
+
+TEXT = "The tide is coming in."
+
+
+def tone(seconds: float) -> bytes:
+    """A WAV of 8 kHz, as a client may have recorded it."""
+    wave = (8000 * np.sin(np.arange(int(8000 * seconds)) / 5)).astype("<i2").tobytes()
+    head = b"RIFF" + (36 + len(wave)).to_bytes(4, "little") + b"WAVEfmt " + bytes([16, 0, 0, 0])
+    form = bytes([1, 0, 1, 0]) + (8000).to_bytes(4, "little") + (16000).to_bytes(4, "little")
+    return head + form + bytes([2, 0, 16, 0]) + b"data" + len(wave).to_bytes(4, "little") + wave
+
+
+# More than a message may have that is parsed at once: recordings are laid aside.
+SOUND = tone(8.0)
+ASKED: dict[str, Any] = {
+    "turns": [
+        {"speaker": 1, "text": "Is it high already?", "audio": base64.b64encode(SOUND).decode()},
+        {"text": "Not yet."},
+    ],
+    "speaker": 1,
+    "extra_params": {"min_p": 0.1},
+}
+
+
+async def require_told(request: SpeechRequest, stand: Any) -> None:
+    first, second = request.turns
+    assert (first.speaker, first.text) == (1, "Is it high already?")
+    assert (second.speaker, second.text, second.sound) == (0, "Not yet.", None)
+    assert (request.speaker, request.extra_params) == (1, {"min_p": 0.1})
+    stored = await stand.stage.bus.objects.get(subjects.PASSING_RECORDINGS, first.sound.audio)  # type: ignore[union-attr]
+    assert stored == SOUND
+
+
+async def test_a_post_tells_the_talkers_what_was_said_before(stand: Any) -> None:
+    body = {"input": TEXT, "response_format": "pcm", **ASKED}
+    response = await stand.http.post("/v1/audio/speech", json=body)
+    assert response.status_code == 200, response.text
+    await require_told(stand.stage.jobs[0].request, stand)
+
+
+async def test_a_session_tells_it_with_every_request_until_it_is_configured_again(
+    stand: Any, talk: Any
+) -> None:
+    async with stand.session(**ASKED) as socket:
+        for _ in range(2):
+            await talk.send(socket, "input.text", text=TEXT)
+            await talk.send(socket, "input.done")
+            await talk.until(socket, "audio.done")
+        await talk.send(socket, "session.config", speaker=0)
+        await talk.until(socket, "session.updated")
+        await talk.send(socket, "input.text", text=TEXT)
+        await talk.send(socket, "input.done")
+        await talk.until(socket, "audio.done")
+    *conversation, alone = (job.request for job in stand.stage.jobs)
+    for request in conversation:
+        await require_told(request, stand)
+    assert (alone.turns, alone.speaker, alone.extra_params) == ((), 0, {})
+
+
+async def test_what_does_not_fit_is_a_typed_error_with_its_place(stand: Any) -> None:
+    wrong: dict[str, dict[str, Any]] = {
+        "turns.0.audio": {"turns": [{"audio": "eA=="}]},
+        "turns.0.speaker": {"turns": [{"text": "x", "speaker": 99}]},
+        "extra_params.min_p": {"extra_params": {"min_p": 2}},
+        "extra_params.guidance": {"extra_params": {"guidance": 2}},
+    }
+    for param, fields in wrong.items():
+        response = await stand.http.post("/v1/audio/speech", json={"input": TEXT, **fields})
+        error = response.json()["error"]
+        assert (response.status_code, error["param"]) == (400, param), error
+    assert stand.stage.jobs == []
+
+
+async def test_models_list_their_parameters(stand: Any) -> None:
+    (model,) = (await stand.http.get("/v1/models")).json()["data"]
+    assert model["accepts"] == ["turns", "speaker"]
+    (parameter,) = model["extra_params"]
+    assert parameter["name"] == "min_p"
+    assert (parameter["least"], parameter["most"]) == (0.0, 1.0)

@@ -1,0 +1,79 @@
+"""Turns of a conversation on their way into a request: checked, stored, named by their place."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+
+import pytest
+
+from antiphon.stack import LocalStack
+from gateway.requests.turns import Turns
+from gateway.requests.voices import NewVoice, VoiceStore
+from gateway.requests.wishes import TurnWish
+from tests.unit.ttscommon.sound.test_recordings import wav
+from ttscommon.bus import Bus
+from ttscommon.wire import subjects
+from ttscommon.wire.errors import BadRequest, TextTooLong, UnknownVoice
+from ttscommon.wire.messages import MAX_TEXT_CHARS
+
+TONE = wav(1.5)
+SOUND = base64.b64encode(TONE).decode()
+
+
+@pytest.fixture
+async def turns(broker: LocalStack) -> AsyncIterator[Turns]:
+    bus = await Bus.connect(broker.bus, "turns")
+    await bus.ensure()
+    store = VoiceStore(bus, 3)
+    await store.add("acme", NewVoice("anna", wav(2.0), "I agree.", "what Anna said"))
+    yield Turns(store, "acme")
+    await bus.close()
+
+
+async def test_a_turn_sounds_like_its_recording_a_stored_voice_or_nothing(turns: Turns) -> None:
+    asked = (
+        TurnWish(0, "  Who is\nthere? ", audio=SOUND),
+        TurnWish(1, voice="anna"),
+        TurnWish(0, "Only words."),
+    )
+    first, second, third = await turns.of(asked)
+    assert (first.speaker, first.text) == (0, "Who is there?")
+    assert first.sound is not None
+    stored = turns._voices._bus.objects
+    assert await stored.get(subjects.PASSING_RECORDINGS, first.sound.audio) == TONE
+    assert (second.speaker, second.text) == (1, "what Anna said")
+    assert second.sound is not None
+    assert second.sound.kept
+    assert (third.text, third.sound) == ("Only words.", None)
+
+
+@pytest.mark.parametrize(
+    ("wish", "param", "message"),
+    [
+        (TurnWish(audio="eA=="), "turns.1.audio", "the recording is no WAV"),
+        (TurnWish(audio="http://x/y.wav"), "turns.1.audio", "not fetched"),
+        (TurnWish(audio=SOUND, text="x" * 900), "turns.1.text", "can be said in a recording"),
+        (TurnWish(text="..."), "turns.1.text", "nothing to say"),
+        (TurnWish(voice="hal"), "turns.1.voice", "no voice 'hal'"),
+    ],
+)
+async def test_a_turn_that_cannot_be_used_is_named(
+    turns: Turns, wish: TurnWish, param: str, message: str
+) -> None:
+    with pytest.raises(BadRequest, match=message) as refused:
+        await turns.of((TurnWish(text="fine"), wish))
+    assert refused.value.param == param
+
+
+async def test_another_tenants_voice_is_unknown_in_a_turn(turns: Turns) -> None:
+    with pytest.raises(UnknownVoice):
+        await Turns(turns._voices, "other").of((TurnWish(voice="anna"),))
+
+
+async def test_more_words_than_a_text_may_have_are_refused_before_anything_is_stored(
+    turns: Turns,
+) -> None:
+    half = "a" * (MAX_TEXT_CHARS // 2 + 1)
+    with pytest.raises(TextTooLong, match="leave out the oldest"):
+        await turns.of((TurnWish(text=half), TurnWish(text=half, audio=SOUND)))

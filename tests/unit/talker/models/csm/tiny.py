@@ -1,0 +1,32 @@
+"""A checkpoint small enough for the engine's conformance tests: three codebooks."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from talker.models.csm.config import Drawing
+from talker.models.csm.family import Csm
+from talker.models.csm.net import CsmNet, load_encoder, load_net
+from talker.models.csm.synthetic import write_checkpoint
+from talker.models.shared.tokenizer import TextTokenizer
+from ttscommon.engine.nn.mimi import MimiEncoder
+
+
+@cache
+def parts() -> tuple[CsmNet, MimiEncoder, TextTokenizer]:
+    """Networks and tokenizer."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder)
+        write_checkpoint(path, seed=8, codebooks=3, ending=1.9)
+        nets = load_net(path, "cpu", "float32"), load_encoder(path, "cpu")
+        return (*nets, TextTokenizer.load(path))
+
+
+def tiny(most_frames: int | None = None) -> Csm:
+    """most_frames: see Csm."""
+    torch.set_num_threads(1)
+    return Csm("m", *parts(), Drawing(), most_frames)
