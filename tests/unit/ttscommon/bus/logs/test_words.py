@@ -77,9 +77,9 @@ async def test_a_log_reader_asks_for_a_position_and_the_writer_answers_with_reco
         assert await anext(reader) == codes(0)
     await writer.release()
     await wire.until(lambda: bool(wire.of("answer to nack.codes.r")))
-    assert wire.of("nack.codes.r") == [word("0")]
+    assert wire.of("nack.codes.r")[0] == word("0")  # a slow machine may have it ask again
     # An array of the writer's epoch and its records: 92 01 91 (c4, the length) (the record).
-    assert wire.of("answer to nack.codes.r") == [f"920191c4{len(CHUNK) // 2:02x}{CHUNK}"]
+    assert wire.of("answer to nack.codes.r")[0] == f"920191c4{len(CHUNK) // 2:02x}{CHUNK}"
 
 
 async def test_a_successor_of_a_log_writer_asks_for_a_position_and_readers_offer_records(
@@ -130,7 +130,8 @@ async def test_an_audio_reader_asks_with_a_position_and_a_credit_and_gets_a_bare
         await writer.end(End("r", STEP, "ok"))
         await writer.close()
         await anext(reader)
-    assert set(wire.of("nack.audio.r")) == {word("0"), word("to 4000")}
+    await wire.until(lambda: bool(wire.of("answer to nack.audio.r")))
+    assert {word("0"), word("to 4000")} <= set(wire.of("nack.audio.r"))
     assert wire.of("answer to nack.audio.r") == [""]
 
 
