@@ -10,6 +10,7 @@ import numpy as np
 import pytest_asyncio
 
 from ttscommon.bus import AudioReader, Bus
+from ttscommon.bus.logs import offers
 from ttscommon.bus.logs.repair import ReaderTuning
 from ttscommon.wire.messages import AudioChunk, CodecChunk, End, Position, Tensor, encode
 from ttscommon.wire.subjects import AUDIO, CODES
@@ -73,29 +74,25 @@ async def test_a_log_reader_asks_for_a_position_and_the_writer_answers_with_reco
 ) -> None:
     writer = await bus.writer(CODES, "r", 1)
     await writer.put(codes(0))
+    await bus.logs.last(CODES, "r")  # the broker knows that it listens
     async with other.reader(CODES, "r") as reader:
         assert await anext(reader) == codes(0)
     await writer.release()
     await wire.until(lambda: bool(wire.of("answer to nack.codes.r")))
-    assert wire.of("nack.codes.r") == [word("0")]
+    assert wire.of("nack.codes.r")[0] == word("0")  # a slow machine may have it ask again
     # An array of the writer's epoch and its records: 92 01 91 (c4, the length) (the record).
-    assert wire.of("answer to nack.codes.r") == [f"920191c4{len(CHUNK) // 2:02x}{CHUNK}"]
+    assert wire.of("answer to nack.codes.r")[0] == f"920191c4{len(CHUNK) // 2:02x}{CHUNK}"
 
 
 async def test_a_successor_of_a_log_writer_asks_for_a_position_and_readers_offer_records(
     bus: Bus, other: Bus, wire: Wire
 ) -> None:
     async with other.reader(CODES, "r", fresh=True) as reader:
-        first = await bus.writer(CODES, "r", 1)
-        await first.put(codes(0))
+        await other.logs.last(CODES, "r")
+        await bus.link.send_raw(CODES.live("r"), encode(codes(0)))
         await anext(reader)
-        await first.put(codes(1))
-        await anext(reader)
-        await first.close()
-        second = await bus.writer(CODES, "r", 2)
-        await second.release()
-    await wire.until(lambda: bool(wire.of("answer to live.codes.r")))
-    assert word("2") in wire.of("live.codes.r")
+        assert await offers.ask(bus.link, CODES, "r", 1, 5.0) == []
+    assert word("1") in wire.of("live.codes.r")
     assert wire.of("answer to live.codes.r") == ["90"]
 
 
@@ -109,18 +106,16 @@ async def test_what_a_reader_offers_are_its_records(bus: Bus, other: Bus, wire: 
 
 
 async def test_live_records_say_how_far_the_log_is(bus: Bus, other: Bus, wire: Wire) -> None:
-    first = await bus.writer(CODES, "r", 1)
-    await first.put(codes(0))
-    await first.close()
-    second = await bus.writer(CODES, "r", 2)
-    await second.release()
-    await wire.until(lambda: {"C": "1"} in wire.headers)
+    writer = await bus.writer(CODES, "r", 2)  # its fence goes live
+    await wire.until(lambda: {"C": "0"} in wire.headers)
+    await writer.release()
 
 
 async def test_an_audio_reader_asks_with_a_position_and_a_credit_and_gets_a_bare_word(
     bus: Bus, other: Bus, wire: Wire
 ) -> None:
     writer = await bus.audio_writer("r", 1)
+    await bus.logs.last(AUDIO, "r")  # the broker knows that it listens
     samples = Tensor.of(np.arange(STEP).astype(np.int16))
     await writer.put(AudioChunk("r", 0, 16_000, samples))
     tuning = ReaderTuning(credit_bytes=8 * STEP)
@@ -130,7 +125,8 @@ async def test_an_audio_reader_asks_with_a_position_and_a_credit_and_gets_a_bare
         await writer.end(End("r", STEP, "ok"))
         await writer.close()
         await anext(reader)
-    assert set(wire.of("nack.audio.r")) == {word("0"), word("to 4000")}
+    await wire.until(lambda: bool(wire.of("answer to nack.audio.r")))
+    assert {word("0"), word("to 4000")} <= set(wire.of("nack.audio.r"))
     assert wire.of("answer to nack.audio.r") == [""]
 
 
