@@ -45,6 +45,7 @@ class GatewaySettings(ServiceSettings):
     max_body_bytes: int = Field(default=4 << 20, ge=1024)
     max_message_bytes: int = Field(default=256 << 10, ge=1024, le=1 << 20)
     max_voices: int = Field(default=100, ge=0)
+    max_lexicons: int = Field(default=20, ge=0)
     max_queued_requests: int = Field(default=16, ge=1)
     max_streams: int = Field(default=1000, ge=1)
     max_recording_bytes: int = Field(default=4 << 20, ge=1024, le=16 << 20)

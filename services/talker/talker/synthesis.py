@@ -67,7 +67,8 @@ def _open(
     request = spoken.request
     try:
         prepared = engine.family.prepare(request, reference)
-        units = list(prepared.read(unmarked(request.text, request.marks), final=True))
+        pieces = unmarked(request.text, request.marks, request.spans)
+        units = list(prepared.read(pieces, final=True))
     except AntiphonError as error:
         spoken.error = error
         return False

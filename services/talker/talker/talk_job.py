@@ -26,7 +26,15 @@ from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded
 from ttscommon.wire.fields import Arrays, concatenate
-from ttscommon.wire.messages import CodecChunk, End, Outcome, Spent, Tensor, TextPiece
+from ttscommon.wire.messages import (
+    CodecChunk,
+    End,
+    Outcome,
+    SpeechRequest,
+    Spent,
+    Tensor,
+    TextPiece,
+)
 from ttscommon.wire.pieces import Piece, unmarked
 
 _FREE_TIMEOUT_S: Final = 30.0
@@ -184,7 +192,7 @@ class TalkJob:
         """The request as the model sees it, the units of its text, and the first of them."""
         request = self._request
         prepared = self._engine.family.prepare(request, self._reference)
-        units = prepared.read(unmarked(request.text, request.marks), final=request.text_final)
+        units = prepared.read(_pieces(request), final=request.text_final)
         return prepared, units, _next(units)
 
     async def _first_chunk(self) -> None:
@@ -207,9 +215,7 @@ class TalkJob:
         """
         async with self._bus.reader(subjects.TEXT, self._key) as reader:
             while (record := await self._later(reader)) is not None:
-                await self._feed_all(
-                    prepared.read(unmarked(record.text, record.marks), final=False)
-                )
+                await self._feed_all(prepared.read(_pieces(record), final=False))
         nothing: Sequence[Piece] = ()
         await self._feed_all(prepared.read(nothing, final=True))
 
@@ -299,6 +305,10 @@ class TalkJob:
         if self._job.cancelled.is_set():
             elapsed_s = time.monotonic() - self._job.cancelled_s
             self._engine.metrics.cancel_latency.labels("talker").observe(elapsed_s)
+
+
+def _pieces(told: SpeechRequest | TextPiece) -> list[Piece]:
+    return unmarked(told.text, told.marks, told.spans)
 
 
 def _next(units: Iterator[Any]) -> Sequence[Any]:

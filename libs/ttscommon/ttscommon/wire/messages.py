@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ttscommon.wire.errors import MalformedMessage, UnsupportedVersion
-from ttscommon.wire.pieces import Mark
+from ttscommon.wire.pieces import Mark, Span, tail_of
 
 VERSION: Final = 1
 MAX_MESSAGE_BYTES: Final = 1 << 20
@@ -33,6 +33,7 @@ Temperature: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
 TopK: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=4096)]
 Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
 Marks: TypeAlias = Annotated[tuple[Mark, ...], msgspec.Meta(max_length=MAX_TEXT_CHARS)]
+Spans: TypeAlias = Annotated[tuple[Span, ...], msgspec.Meta(max_length=MAX_TEXT_CHARS)]
 
 
 @lru_cache(maxsize=64)
@@ -76,11 +77,18 @@ class Tensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WordTime(msgspec.Struct, frozen=True, array_like=True):
-    """A word as the user wrote it, in seconds from the start of the request's audio."""
+    """A word as the user wrote it, in seconds from the start of the request's audio.
+
+    spoken: the words that it was read as; empty where the model reads text itself. first, last: it
+    is the characters first .. last of the text that the client sent; -1 where that is not known.
+    """
 
     word: str
     start_s: float
     end_s: float
+    spoken: str = ""
+    first: int = -1
+    last: int = -1
 
 
 class Spent(msgspec.Struct, frozen=True, array_like=True):
@@ -133,7 +141,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     instructions: how to speak, in words. task_type: CustomVoice, VoiceDesign or Base, for a client
     that wants to be sure. whole_text: begin when all text is known (`non_streaming_mode`); None is
     the model's own way. again: another job of this request may have been begun before this one.
-    speed: what the model is to speak at by itself, within its `Model.speeds`. marks: see
+    speed: what the model is to speak at by itself, within its `Model.speeds`. marks, spans: see
     ttscommon.wire.pieces.
     lease_s: how long it may go on without word of a listener; 0 where the listener may come back.
     remake: its audio has its End, and is made again of its codes for a listener who lacks some.
@@ -159,11 +167,12 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     lease_s: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     again: bool = False
     remake: bool = False
+    spans: Spans = ()
     v: int = VERSION
 
     def without_text(self) -> SpeechRequest:
         """The same for a stage that reads no text."""
-        return msgspec.structs.replace(self, text="", marks=(), instructions="")
+        return msgspec.structs.replace(self, text="", marks=(), spans=(), instructions="")
 
     def again_now(self) -> SpeechRequest:
         """The same for a job that is queued once more."""
@@ -180,7 +189,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
 class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
     """Characters start .. start + len(text) of the text that followed the SpeechRequest's own.
 
-    marks: what is no plain text in it; see ttscommon.wire.pieces.
+    marks: what is no plain text in it; spans: where it comes from; see ttscommon.wire.pieces.
     """
 
     request_id: Identifier
@@ -188,6 +197,7 @@ class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
     text: Text
     marks: Marks = ()
     epoch: Count = 1
+    spans: Spans = ()
     v: int = VERSION
 
     @property
@@ -197,7 +207,9 @@ class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
     def tail(self, start: int) -> TextPiece:
         cut = start - self.start
         marks = tuple(Mark(m.at - cut, m.piece) for m in self.marks if m.at >= cut)
-        return msgspec.structs.replace(self, start=start, text=self.text[cut:], marks=marks)
+        spans = tail_of(self.spans, cut)
+        text = self.text[cut:]
+        return msgspec.structs.replace(self, start=start, text=text, marks=marks, spans=spans)
 
 
 class CodecChunk(msgspec.Struct, frozen=True, tag="codec_chunk", tag_field="t"):

@@ -17,6 +17,8 @@ from ttscommon.wire.replicas import Model, Voice
 
 # Without them a text is spoken in another way; without any of the others, as somebody else.
 _DROPPABLE: Final = ("instructions", "language", "non_streaming_mode")
+# The one is told by its own fields; lexicons are read here.
+_NOT_ASKED: Final = ("sampling", "lexicons")
 _SLICE_CHARS: Final = 1 << 16  # whole groups of four
 
 
@@ -32,10 +34,11 @@ class Wishes:
     ref_text: str | None = None
     x_vector_only_mode: bool | None = None
     sampling: Sampling = field(default_factory=Sampling)
+    lexicons: tuple[str, ...] = ()
 
     def named(self) -> Iterator[str]:
-        """The fields that the client set to anything."""
-        for name in (one.name for one in fields(self) if one.name != "sampling"):
+        """The fields that the client set to anything, of those that a model has to obey."""
+        for name in (one.name for one in fields(self) if one.name not in _NOT_ASKED):
             if getattr(self, name) not in (None, "", False):
                 yield name
         yield from msgspec.to_builtins(self.sampling)

@@ -14,7 +14,7 @@ PIECES: list[Piece] = [
 
 
 def test_pieces_travel_as_text_with_marks_and_back() -> None:
-    text, marks = marked(PIECES)
+    text, marks, _ = marked(PIECES)
     assert text == "The tide is  in."
     assert unmarked(text, marks) == PIECES
 
@@ -30,7 +30,7 @@ def test_marks_that_do_not_fit_their_text_are_left_out() -> None:
 
 
 def test_the_tail_of_a_text_piece_keeps_its_marks() -> None:
-    text, marks = marked(PIECES)
+    text, marks, _ = marked(PIECES)
     piece = TextPiece("request1", 10, text, marks)
     tail = piece.tail(18)
     assert unmarked(tail.text, tail.marks) == PIECES[2:]

@@ -107,12 +107,9 @@ class _Speaking(VendorSession):
     def _frame(self, voiced: Voiced, piece: Piece) -> dict[str, Any] | None:
         if not piece.data and not piece.words:
             return None
-        alignment = voiced.alignment.milliseconds(piece.words)
+        alignments = voiced.alignment.fields(piece.words, ("alignment", "normalizedAlignment"))
         audio = base64.b64encode(piece.data).decode() if piece.data else None
-        return {
-            "audio": audio, "isFinal": None, "alignment": alignment,
-            "normalizedAlignment": alignment,
-        }  # fmt: skip
+        return {"audio": audio, "isFinal": None, **alignments}
 
 
 class StreamInput(_Speaking):

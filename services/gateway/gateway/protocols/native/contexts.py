@@ -31,7 +31,9 @@ from gateway.protocols.native.messages import (
     write,
 )
 from gateway.protocols.shared.utterance import Rest, Utterance
+from gateway.protocols.shared.words import timed
 from gateway.requests import GatewayContext, SpeechSpec
+from gateway.requests.dropped import dropped
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import WordTime
 
@@ -140,7 +142,9 @@ class Contexts:
         most = self._context.settings.max_contexts
         if len(self._speaking) >= most:
             raise TooManyContexts(f"at most {most} contexts may be open")
-        utterance = Utterance(self._context, spec, AudioFormat(), self._outbox, self, rest)
+        utterance = Utterance(
+            self._context, spec, AudioFormat(), self._outbox, self, rest, silence_s=None
+        )
         named = Named(name, utterance, count())
         self._by_name[name] = self._speaking[utterance] = named
         self._empty.clear()
@@ -176,6 +180,7 @@ class Contexts:
             samples=utterance.samples,
             duration_s=round(utterance.duration_s, 6),
             played_s=round(played_s, 6),
+            ignored=dropped(utterance.spec, utterance.text),
         )
 
 
@@ -199,8 +204,6 @@ def _timed(word: WordTime) -> dict[str, Any]:
     """A word's times, and where each of its characters begins (evenly spread)."""
     step_s = (word.end_s - word.start_s) / max(1, len(word.word))
     return {
-        "word": word.word,
-        "start_s": round(word.start_s, 4),
-        "end_s": round(word.end_s, 4),
+        **timed(word),
         "characters_s": [round(word.start_s + i * step_s, 4) for i in range(len(word.word))],
     }

@@ -8,6 +8,7 @@ from typing import Final
 
 from gateway.audio import Outbox, Piece, pieces
 from gateway.protocols.native.state import SessionRequest, Totals
+from gateway.protocols.shared.words import timed
 from gateway.requests import Speech
 from ttscommon.wire.errors import NothingToSay
 
@@ -52,10 +53,7 @@ class _Delivery:
         self._start()
         if piece.words:
             self._totals.words += len(piece.words)
-            words = [
-                {"word": w.word, "start_s": round(w.start_s, 4), "end_s": round(w.end_s, 4)}
-                for w in piece.words
-            ]
+            words = [timed(word) for word in piece.words]
             self._tell("audio.words", request_id=self._request.request_id, words=words)
         for start in range(0, len(piece.data), _MAX_FRAME_BYTES):
             data = piece.data[start : start + _MAX_FRAME_BYTES]

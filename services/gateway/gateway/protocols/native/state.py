@@ -8,6 +8,7 @@ from enum import Enum, auto
 from typing import Any, TypeAlias
 
 from gateway.requests import GatewayContext, IncrementalText, Speech, SpeechSpec, new_request_id
+from gateway.requests.dropped import dropped
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class Speaking:
         """The fields of `audio.done`."""
         speech, account = self.speech, self.speech.account
         told_s = self.totals.played_s
+        text = getattr(self.request, "text", None)
         played_s = speech.played_s() if told_s is None else min(told_s, self.totals.duration_s)
         return {
             "outcome": outcome,
@@ -127,6 +129,7 @@ class Speaking:
             "min_slack_s": _rounded(account.min_slack_s if account else None),
             "played_s": round(played_s, 6),
             "words": self.totals.words,
+            "ignored": [] if text is None else dropped(self.request.spec, text),
         }
 
 

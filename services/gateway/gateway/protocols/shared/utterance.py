@@ -11,6 +11,7 @@ import structlog
 
 from gateway.audio import AudioFormat, Outbox, Piece, encoder_for, pieces
 from gateway.audio.encoders import cost_ms
+from gateway.audio.silence import SILENCE_S, silence
 from gateway.errors import SynthesisFailed
 from gateway.requests import GatewayContext, Speech, SpeechSpec, new_request_id
 from ttscommon.process.tasks import stop
@@ -43,8 +44,9 @@ class Frames(Protocol):
 class Utterance:
     """Text goes in by `text`; audio comes out of `outbox` in the protocol's frames.
 
-    A text without anything to say ends well, with no audio. With `rest` the text was sent over
-    another connection.
+    A text without anything to say ends well, with `silence_s` of silence, because clients take an
+    end without audio for a failure and try again; None: it is refused. With `rest` the text was
+    sent over another connection.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Utterance:
         outbox: Outbox,
         frames: Frames,
         rest: Rest | None = None,
+        silence_s: float | None = SILENCE_S,
     ) -> None:
         self.spec = spec
         self.text = context.text()
@@ -62,6 +65,7 @@ class Utterance:
         self.request_id = rest.request_id if rest else new_request_id()
         self._audio = audio
         self._outbox = outbox
+        self._silence_s = silence_s
         self._frames = frames
         self._speech = self._source(context, rest)
         self._task: asyncio.Task[None] | None = None
@@ -125,8 +129,8 @@ class Utterance:
             return
         try:
             await self._speak()
-        except NothingToSay:
-            self._frames.over(self, None)
+        except NothingToSay as error:
+            await self._say_nothing(error)
         except AntiphonError as error:
             self._outbox.drop_audio(self)
             self._frames.over(self, error)
@@ -147,6 +151,24 @@ class Utterance:
                     await self._outbox.put_audio(message, partial(self._left, unsent), self)
                     unsent = 0
             await self._outbox.flush()
+
+    async def _say_nothing(self, error: NothingToSay) -> None:
+        """A text that was sent, and holds nothing that has a sound."""
+        if self._silence_s is None:
+            self._frames.over(self, error)
+            return
+        if self.text.characters and not self.samples:
+            rate = self.spec.sample_rate
+            for piece in silence(self._audio, rate, self._silence_s):
+                if message := self._frames.audio(self, piece):
+                    await self._outbox.put_audio(
+                        message, partial(self._hushed, piece.samples), self
+                    )
+            await self._outbox.flush()
+        self._frames.over(self, None)
+
+    async def _hushed(self, samples: int) -> None:
+        self.samples += samples
 
     async def _left(self, samples: int) -> None:
         if samples:

@@ -142,7 +142,7 @@ def test_words_are_timed_by_units() -> None:
     assert tokens == [(0, 0), (1, 2), (3, 3), (3, 4), (4, 4), (5, 5)]
     assert progress.pointers == [0, 1, 3, 3, 4, 5, 6]
     assert progress.held == [0, 0, 0, 2, 1, 0, 0]
-    assert list(progress.words()) == [("a", 2, 4), ("b", 7, 10)]
+    assert list(progress.words()) == [(words[0], 2, 4), (words[1], 7, 10)]
     assert progress.over
 
 
