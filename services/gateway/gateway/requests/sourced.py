@@ -69,12 +69,14 @@ def _shifted(raw: str, begins: list[_Begin]) -> Iterator[_Begin]:
     at, shift, index = 0, 0, 0
     for found in _RUN.finditer(raw):
         start, end = found.span()
-        while index < len(begins) and begins[index].at < end:
-            begin = begins[index]
-            yield _Begin(max(at, begin.at - start + at), begin.source, begin.rate)
-            index, shift = index + 1, max(at, begin.at - start + at) - begin.at
+        length = len(normalized(found[0]))
         if index and at - start != shift:
             held = begins[index - 1]
             yield _Begin(at, held.source_at(start), held.rate)
             shift = at - start
-        at += len(normalized(found[0]))
+        while index < len(begins) and begins[index].at < end:
+            begin = begins[index]
+            moved = at + min(length, len(normalized(raw[start : begin.at])))
+            yield _Begin(moved, begin.source, begin.rate)
+            index, shift = index + 1, moved - begin.at
+        at += length

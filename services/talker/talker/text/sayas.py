@@ -100,7 +100,7 @@ def _telephone(text: str, form: str, read: Read) -> list[str] | None:
     """Digits in the groups that are written."""
     del form, read
     words = ["plus"] if text.startswith("+") else []
-    for group in re.findall(r"\d+|(?:ext|x)\b", text.lower())[:_LONGEST_SPELLED]:
+    for group in re.findall(r"\d+|(?:ext|x)", text.lower())[:_LONGEST_SPELLED]:
         if group.isdigit():
             words += [*numbers.digits(group), PAUSE_MARK]
         else:
