@@ -166,7 +166,9 @@ class WyomingSession:
         tenant = self._context.settings.wyoming_tenant or ANONYMOUS
         spec = await self._context.spec(tenant, voice=voice, names="any")
         frames = _Frames(self, spec.sample_rate, streamed=streamed)
-        utterance = Utterance(self._context, spec, AudioFormat(), self._outbox, frames)
+        utterance = Utterance(
+            self._context, spec, AudioFormat(), self._outbox, frames, silence_s=0.0
+        )
         self._speaking.add(utterance)
         self._last = asyncio.create_task(self._after(self._last, utterance))
         return utterance

@@ -215,7 +215,7 @@ def _phones(found: _Found, text: str, first: Text) -> Phones:
     ending = ("'s" if entry.alias else _ending(entry)) if found.owned else ""
     placed = (first.source, first.rate)
     if entry.alias:
-        return Phones(written, "", "ipa", True, entry.alias + ending, "", "", *placed)
+        return Phones(written, "", "model", True, entry.alias + ending, "", "", *placed)
     return Phones(written, entry.phones + ending, entry.alphabet, True, "", "", "", *placed)
 
 

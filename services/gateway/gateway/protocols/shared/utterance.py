@@ -157,7 +157,7 @@ class Utterance:
         if self._silence_s is None:
             self._frames.over(self, error)
             return
-        if self.text.characters and not self.samples:
+        if self._silence_s and self.text.characters and not self.samples:
             rate = self.spec.sample_rate
             for piece in silence(self._audio, rate, self._silence_s):
                 if message := self._frames.audio(self, piece):
