@@ -43,6 +43,8 @@ class _Places:
 
     def placed(self, word: Word, base: int) -> Word:
         """A word of an utterance that begins at `base`, as the client knows it."""
+        if word.first < 0:
+            return word
         first = self._places[self._index(base + word.first)]
         last = self._places[self._index(base + word.last - 1)]
         if first.source < 0 or last.source < 0:

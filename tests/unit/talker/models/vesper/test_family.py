@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,29 @@ def test_a_boundary_ends_an_utterance_wherever_it_stands(model: Vesper) -> None:
         ["one", "two"],
         ["three", "four"],
     ]
+
+
+def test_a_words_own_rate_is_told_at_its_tokens_alone(model: Vesper) -> None:
+    utterance = Letters().phones("one two")
+    slower = replace(utterance, words=(utterance.words[0]._replace(rate=0.8), utterance.words[1]))
+    (plain,), (told,) = model._tell(utterance, 1.0), model._tell(slower, 1.0)
+    (calm,) = model._tell(utterance, 0.8)
+    word = plain.words[0]
+    inside = np.zeros(len(plain.at), bool)
+    inside[word.start : word.end] = True
+    np.testing.assert_array_equal(told.at[~inside], plain.at[~inside])
+    np.testing.assert_allclose(told.at[inside], calm.at[inside], rtol=1e-6)
+    assert (told.at[inside] != plain.at[inside]).any()
+    np.testing.assert_array_equal(told.begin, plain.begin)
+
+
+def test_a_words_own_rate_stays_within_the_voices_speeds(model: Vesper) -> None:
+    utterance = Letters().phones("one two")
+    words = tuple(word._replace(rate=0.1) for word in utterance.words)
+    (slowest,) = model._tell(replace(utterance, words=words), 1.0)
+    words = tuple(word._replace(rate=0.7) for word in utterance.words)
+    (least,) = model._tell(replace(utterance, words=words), 1.0)
+    np.testing.assert_array_equal(slowest.at, least.at)
 
 
 def test_words_are_timed_by_units() -> None:
