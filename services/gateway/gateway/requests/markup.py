@@ -40,6 +40,8 @@ _OPEN: Final = re.compile(
     r"|<(?:<[^<>]*>?|[A-Za-z/!?][^<>]*)?$|\\(?:\{(?:[^\\]|\\(?!\}))*)?$"
 )
 _NAME: Final = re.compile(r"</?([A-Za-z][\w:.-]{0,31})", re.ASCII)
+# What may stand in a header.
+_PLAIN: Final = re.compile(r"[a-z0-9:-]{1,32}", re.ASCII)
 _ATTRIBUTE: Final = re.compile(r"""\b([a-z-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>=/]+))""")
 # The phones of English voices are those of CMU's dictionary.
 _ALPHABETS: Final[dict[str, Alphabet]] = {"ipa": "ipa", "cmu-arpabet": "model", "x-sampa": "ipa"}
@@ -139,7 +141,7 @@ class MarkupReader:
             return self._read_as(word, source, alias=alias) if alias else self._word(word, source)
         kind = "characters" if name == "spell" else given.get("interpret-as", "").strip().lower()
         if kind not in KINDS:
-            self._note(self._dropped, f"say-as {kind}".strip())
+            self._note(self._dropped, f"say-as {kind}" if _PLAIN.fullmatch(kind) else "say-as")
             return self._word(word, source)
         self._note(self._used, f"say-as {kind}")
         return self._read_as(word, source, kind=kind, form=given.get("format", ""))

@@ -179,6 +179,9 @@ def test_every_kind_is_passed_on(kind: str) -> None:
         ('<emphasis level="huge">a</emphasis>', ["markup:emphasis"]),
         ('<say-as interpret-as="runes">a</say-as>', ["markup:say-as runes"]),
         ('<phoneme alphabet="kana" ph="a">a</phoneme>', ["markup:phoneme"]),
+        ("<say-as interpret-as='a\r\nx-y: z'>a</say-as>", ["markup:say-as"]),
+        ("<say-as interpret-as='日付'>a</say-as>", ["markup:say-as"]),
+        ("<日付/><a\r\nb='c'/>", ["markup:a"]),
         ("1 < 2", []),
     ],
 )

@@ -116,7 +116,7 @@ class Speaking:
         """The fields of `audio.done`."""
         speech, account = self.speech, self.speech.account
         told_s = self.totals.played_s
-        text = getattr(self.request, "text", None)
+        text = self.request.text if isinstance(self.request, SubmittedRequest) else None
         played_s = speech.played_s() if told_s is None else min(told_s, self.totals.duration_s)
         return {
             "outcome": outcome,
