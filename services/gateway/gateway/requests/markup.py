@@ -156,7 +156,7 @@ class MarkupReader:
         phones = to_ipa(phones) if named == "x-sampa" else phones
         return self._spoken(word, phones, source, alphabet)
 
-    def _read_as(self, word: str, source: int, **how: str) -> list[Piece]:
+    def _read_as(self, word: str, source: int, **how: Any) -> list[Piece]:
         if not (word := word.strip()):
             return []
         placed: dict[str, Any] = {"source": source, "rate": self._tempo.rate}

@@ -40,7 +40,8 @@ class Tempo:
             return [], []
         if name == "emphasis":
             rate = _LEVELS.get(attributes.get("level", "moderate"))
-            followed, unfollowed = (["emphasis"], []) if rate else ([], ["emphasis"])
+            followed = ["emphasis"] if rate else []
+            unfollowed = [] if rate else ["emphasis"]
         else:
             rate = rate_of(attributes["rate"]) if "rate" in attributes else None
             followed = ["prosody rate"] if rate else []

@@ -117,7 +117,13 @@ def test_a_word_whose_place_is_unknown_has_none(frontend: EnglishFrontend) -> No
 
 def test_a_given_word_stands_where_it_was_written(frontend: EnglishFrontend) -> None:
     spoken_as = Phones("WHO", "", optional=True, alias="world health", source=20)
-    pieces = [Text("The ", 0), spoken_as, Text(", too.", 29), Pause(0.1), Text("Yes", 50)]
+    pieces: list[Piece] = [
+        Text("The ", 0),
+        spoken_as,
+        Text(", too.", 29),
+        Pause(0.1),
+        Text("Yes", 50),
+    ]
     assert _timed(frontend, *pieces) == [
         ("The", "the", 0, 3),
         ("WHO,", "world health", 20, 23),

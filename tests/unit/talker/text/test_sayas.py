@@ -2,16 +2,16 @@
 
 import pytest
 
-from talker.text.frontend import EnglishFrontend
+from talker.text.frontend import EnglishFrontend, Utterance
 from talker.text.reader import Reader
 from talker.text.sayas import _KINDS, say_as
-from ttscommon.wire.pieces import KINDS, Phones, Text
+from ttscommon.wire.pieces import KINDS, Phones, Piece, Text
 
 
 def _said(frontend: EnglishFrontend, text: str, kind: str, form: str = "") -> str:
     pieces = [Phones(text, "", optional=True, kind=kind, form=form)]
     (found,) = Reader(frontend.phones).read(pieces, final=True)
-    assert hasattr(found, "words")
+    assert isinstance(found, Utterance)
     return found.words[0].spoken
 
 
@@ -86,12 +86,12 @@ def test_no_text_is_too_strange(kind: str, text: str) -> None:
 
 
 def test_a_substitute_is_read_and_its_word_is_shown(frontend: EnglishFrontend) -> None:
-    pieces = [
+    pieces: list[Piece] = [
         Text("The "),
         Phones("WHO", "", optional=True, alias="World Health Org."),
         Text(", 2"),
     ]
     (found,) = Reader(frontend.phones).read(pieces, final=True)
-    assert hasattr(found, "words")
+    assert isinstance(found, Utterance)
     assert [word.text for word in found.words] == ["The", "WHO,", "2"]
     assert found.words[1].spoken.startswith("world health")
