@@ -71,6 +71,8 @@ class MarkupReader:
 
     def feed(self, text: str, *, final: bool = False) -> list[Piece]:
         text, position = self._held + text, 0
+        if "<" not in text and "\\" not in text:
+            return self._take_plain(text)
         pieces: list[Piece] = []
         end = len(text) if final else _open(text, 0)
         while (found := _next(text, position)) is not None:
@@ -84,6 +86,13 @@ class MarkupReader:
         self._held = text[end:]
         pieces += self._plain(text, position, end)
         self.position += end
+        return pieces
+
+    def _take_plain(self, text: str) -> list[Piece]:
+        """Text without a character that markup begins with."""
+        self._held = ""
+        pieces = self._plain(text, 0, len(text))
+        self.position += len(text)
         return pieces
 
     def dropped(self, *, phones: bool, pace: bool) -> list[str]:
