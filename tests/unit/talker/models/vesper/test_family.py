@@ -140,7 +140,7 @@ def test_a_words_own_rate_is_told_at_its_tokens_alone(model: Vesper) -> None:
     (plain,), (told,) = model._tell(utterance, 1.0), model._tell(slower, 1.0)
     (calm,) = model._tell(utterance, 0.8)
     word = plain.words[0]
-    inside = np.zeros(len(plain.at), bool)
+    inside: np.ndarray[Any, Any] = np.zeros(len(plain.at), bool)
     inside[word.start : word.end] = True
     np.testing.assert_array_equal(told.at[~inside], plain.at[~inside])
     np.testing.assert_allclose(told.at[inside], calm.at[inside], rtol=1e-6)
