@@ -74,6 +74,24 @@ class VoiceExists(BadRequest):
     code = "voice_exists"
 
 
+class LexiconExists(BadRequest):
+    """The caller has a lexicon of this name."""
+
+    code = "lexicon_exists"
+
+
+class UnknownLexicon(BadRequest):
+    """The caller has no lexicon of this name."""
+
+    code = "unknown_lexicon"
+
+
+class InvalidLexicon(BadRequest):
+    """What was sent is no lexicon, or one beyond the limits."""
+
+    code = "invalid_lexicon"
+
+
 class QuotaExceeded(BadRequest):
     """The caller keeps as much as it may."""
 
@@ -218,6 +236,9 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "text_too_long": Edge(400, _INVALID),
         "unknown_voice": Edge(400, _INVALID),
         "voice_exists": Edge(409, _INVALID),
+        "lexicon_exists": Edge(409, _INVALID),
+        "unknown_lexicon": Edge(404, _INVALID),
+        "invalid_lexicon": Edge(400, _INVALID),
         "quota_exceeded": Edge(403, _INVALID),
         "unknown_model": Edge(404, _INVALID),
         "invalid_api_key": Edge(401, _INVALID, 1008),

@@ -31,6 +31,8 @@ class GatewaySettings(ServiceSettings):
     """Largest text message on a socket that brings no recording."""
     max_voices: int = Field(default=100, ge=0)
     """Voices made of recordings that a key may keep."""
+    max_lexicons: int = Field(default=20, ge=0)
+    """Lexicons that a key may keep."""
     max_queued_requests: int = Field(default=16, ge=1)
     """Requests that may wait on one socket behind the one that is spoken."""
     max_streams: int = Field(default=1000, ge=1)

@@ -70,7 +70,8 @@ def _open(engine: Engine, spoken: Spoken, restored: Arrays | None, derived: Deri
     try:
         check(engine.spec, request)
         prepared = engine.family.prepare(request, *derived)
-        units = list(prepared.read(unmarked(request.text, request.marks), final=True))
+        pieces = unmarked(request.text, request.marks, request.spans)
+        units = list(prepared.read(pieces, final=True))
     except AntiphonError as error:
         spoken.error = error
         return False

@@ -145,7 +145,9 @@ class TalkJob:
         request = self._request
         check(self._engine.spec, request)
         prepared = self._engine.family.prepare(request, *self._derived)
-        units = prepared.read(unmarked(request.text, request.marks), final=request.text_final)
+        units = prepared.read(
+            unmarked(request.text, request.marks, request.spans), final=request.text_final
+        )
         return prepared, units, next_unit(units)
 
     async def _write(self, events: asyncio.Queue[Event]) -> End:

@@ -91,7 +91,7 @@ class TextFeed:
         async with self._bus.reader(subjects.TEXT, self._key) as reader:
             while (record := await self._later(reader)) is not None:
                 await self._feed_all(
-                    prepared.read(unmarked(record.text, record.marks), final=False)
+                    prepared.read(unmarked(record.text, record.marks, record.spans), final=False)
                 )
         nothing: Sequence[Piece] = ()
         await self._feed_all(prepared.read(nothing, final=True))

@@ -88,7 +88,8 @@ class Performance:
     async def say(self, text: str, word: bool = False) -> None:
         pcm = sound_of(text, self.job.request.seed)
         start = self.writer.position
-        words = (WordTime(text, start / RATE, (start + len(pcm)) / RATE),) if word else ()
+        times = start / RATE, (start + len(pcm)) / RATE
+        words = (WordTime(text, *times, text.lower(), 0, len(text)),) if word else ()
         spent = () if start else (Spent("talker", 0.002, 0.001), Spent("vocoder", 0.001, 0.001))
         chunk = AudioChunk(self.job.request_id, start, RATE, Tensor.of(pcm), words, spent)
         self.said.append(pcm)

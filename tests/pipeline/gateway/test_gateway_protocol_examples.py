@@ -57,5 +57,8 @@ async def test_the_http_examples_work(stand: Any) -> None:
     (documented,) = examples("error")
     refused = await stand.http.post("/v1/audio/speech", json={**body, "voice": "hal"})
     assert shape(refused.json()) == shape(documented)
+    (lexicon,) = examples("lexicon")
+    made = await stand.http.post("/v1/audio/lexicons", json=lexicon)
+    assert made.json()["entry_count"] == 3
     (voices,) = examples("voices")
     assert shape((await stand.http.get("/v1/audio/voices")).json()) == shape(voices)

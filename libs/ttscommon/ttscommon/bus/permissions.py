@@ -18,6 +18,7 @@ from ttscommon.wire.subjects import (
     CODES,
     DERIVED,
     LEASES,
+    LEXICONS,
     LOGS,
     PASSING_DERIVED,
     PASSING_RECORDINGS,
@@ -40,9 +41,11 @@ ROLES: Final[tuple[Role, ...]] = ("gateway", TALKER.name, VOCODER.name, "setup",
 
 # What was derived of recordings, by talkers and for all replicas.
 _DERIVED: Final = (DERIVED, PASSING_DERIVED)
-_BUCKETS: Final = (REPLICAS, LEASES, TOMBSTONES, VOICES, *_DERIVED)
+_BUCKETS: Final = (REPLICAS, LEASES, TOMBSTONES, VOICES, LEXICONS, *_DERIVED)
 _STORES: Final = (RECORDINGS, PASSING_RECORDINGS)
 _QUEUES: Final = tuple(stage.stream for stage in STAGES.values())
+# Gateways ask their leaders for records.
+_ASKED: Final = (LEASES, VOICES, LEXICONS)
 # What gateways tell each other.
 _TOLD: Final = ("ctl.gateways.*", "ctl.gone.*")
 _DISCONNECTS: Final = "$SYS.ACCOUNT.*.DISCONNECT"
@@ -125,11 +128,11 @@ def _gateway(names: _Names) -> tuple[list[str], list[str]]:
         *names.subjects("job.*.*.*", *_written(TEXT), *_read(AUDIO), "ctl.*.*"),
         names.key(LEASES, ">"),
         names.key(TOMBSTONES, "*"),
-        *(names.key(bucket, ">") for bucket in (VOICES, *_DERIVED)),
+        *(names.key(bucket, ">") for bucket in (VOICES, LEXICONS, *_DERIVED)),
         *(f"$O.{names.prefix}-{store}.>" for store in _STORES),
         *_api("STREAM.PURGE", [*logs, *map(names.bucket, (LEASES, TOMBSTONES)), *names.stores]),
         *_api("STREAM.INFO", names.all),
-        *_api("STREAM.MSG.GET", [*logs, *map(names.bucket, (LEASES, VOICES)), *names.stores]),
+        *_api("STREAM.MSG.GET", [*logs, *map(names.bucket, _ASKED), *names.stores]),
         *_api("STREAM.MSG.DELETE", queues),
         *_direct([*queues, *logs, *map(names.bucket, _BUCKETS), *names.stores]),
         *_api("CONSUMER.INFO", [f"{queue}.*" for queue in queues]),

@@ -6,18 +6,25 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from ttscommon.wire.pieces import Mark
-from ttscommon.wire.requests import Marks, SpeechRequest
+from ttscommon.wire.pieces import Mark, tail_of
+from ttscommon.wire.requests import Marks, Spans, SpeechRequest
 from ttscommon.wire.tensors import Tensor
 from ttscommon.wire.values import MAX_MARK_BYTES, VERSION, Count, Identifier, Text
 
 
 class WordTime(msgspec.Struct, frozen=True, array_like=True):
-    """A word as the user wrote it, in seconds from the start of the request's audio."""
+    """A word as the user wrote it, in seconds from the start of the request's audio.
+
+    spoken: the words that it was read as; empty where the model reads text itself. first, last: it
+    is the characters first .. last of the text that the client sent; -1 where that is not known.
+    """
 
     word: str
     start_s: float
     end_s: float
+    spoken: str = ""
+    first: int = -1
+    last: int = -1
 
 
 class Spent(msgspec.Struct, frozen=True, array_like=True):
@@ -35,7 +42,7 @@ class Spent(msgspec.Struct, frozen=True, array_like=True):
 class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
     """Characters start .. start + len(text) of the text that followed the SpeechRequest's own.
 
-    marks: what is no plain text in it; see ttscommon.wire.pieces.
+    marks: what is no plain text in it; spans: where it comes from; see ttscommon.wire.pieces.
     """
 
     request_id: Identifier
@@ -43,6 +50,7 @@ class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
     text: Text
     marks: Marks = ()
     epoch: Count = 1
+    spans: Spans = ()
     v: int = VERSION
 
     @property
@@ -52,7 +60,9 @@ class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
     def tail(self, start: int) -> TextPiece:
         cut = start - self.start
         marks = tuple(Mark(m.at - cut, m.piece) for m in self.marks if m.at >= cut)
-        return msgspec.structs.replace(self, start=start, text=self.text[cut:], marks=marks)
+        spans = tail_of(self.spans, cut)
+        text = self.text[cut:]
+        return msgspec.structs.replace(self, start=start, text=text, marks=marks, spans=spans)
 
 
 class CodecChunk(msgspec.Struct, frozen=True, tag="codec_chunk", tag_field="t"):

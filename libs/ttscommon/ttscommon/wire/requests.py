@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from ttscommon.wire.parameters import Value
-from ttscommon.wire.pieces import Mark
+from ttscommon.wire.pieces import Mark, Span
 from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Count, Identifier, Text
 
 MAX_TURNS: Final = 16
@@ -17,6 +17,7 @@ Temperature: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
 TopK: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=4096)]
 Share: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
 Marks: TypeAlias = Annotated[tuple[Mark, ...], msgspec.Meta(max_length=MAX_TEXT_CHARS)]
+Spans: TypeAlias = Annotated[tuple[Span, ...], msgspec.Meta(max_length=MAX_TEXT_CHARS)]
 Speaker: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=MAX_SPEAKERS)]
 ExtraParams: TypeAlias = Annotated[dict[str, Value], msgspec.Meta(max_length=16)]
 
@@ -78,7 +79,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     instructions: how to speak, in words. task_type: CustomVoice, VoiceDesign or Base, for a client
     that wants to be sure. whole_text: begin when all text is known (`non_streaming_mode`); None is
     the model's own way. again: another job of this request may have been begun before this one.
-    speed: what the model is to speak at by itself, within its `Model.speeds`. marks: see
+    speed: what the model is to speak at by itself, within its `Model.speeds`. marks, spans: see
     ttscommon.wire.pieces.
     lease_s: how long it may go on without word of a listener; 0 where the listener may come back.
     remake: its audio has its End, and is made again of its codes for a listener who lacks some.
@@ -107,11 +108,12 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     lease_s: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     again: bool = False
     remake: bool = False
+    spans: Spans = ()
     v: int = VERSION
 
     def without_text(self) -> SpeechRequest:
         """The same for a stage that reads no text."""
-        return msgspec.structs.replace(self, text="", marks=(), instructions="", turns=())
+        return msgspec.structs.replace(self, text="", marks=(), spans=(), instructions="", turns=())
 
     def again_now(self) -> SpeechRequest:
         """The same for a job that is queued once more."""

@@ -50,6 +50,8 @@ TOMBSTONES: Final = "tombstones"
 # those, each beside a twin for recordings that came with a single request.
 VOICES: Final = "voices"
 DERIVED: Final = "derived"
+# How clients want words to be read.
+LEXICONS: Final = "lexicons"
 PASSING_DERIVED: Final = "derived_passing"
 RECORDINGS: Final = "recordings"
 PASSING_RECORDINGS: Final = "recordings_passing"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from gateway.audio.encoders import Encoder, RawPcm
 from gateway.audio.resample import Pcm, resampler
 from gateway.audio.stretch import Stretch
@@ -94,7 +96,9 @@ class ClientPipe:
         if self._stretch is None or not words:
             return words
         speed = self._speed
-        return tuple(WordTime(w.word, w.start_s / speed, w.end_s / speed) for w in words)
+        return tuple(
+            replace(word, start_s=word.start_s / speed, end_s=word.end_s / speed) for word in words
+        )
 
 
 async def pieces(

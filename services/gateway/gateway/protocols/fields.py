@@ -61,6 +61,7 @@ class LenientMessage(BaseModel):
 Temperature: TypeAlias = Annotated[float, Field(ge=0.0, le=2.0)]
 TopK: TypeAlias = Annotated[int, Field(ge=0, le=4096)]
 Share: TypeAlias = Annotated[float, Field(gt=0.0, le=1.0)]
+_MOST_LEXICONS: Final = 4
 _SAMPLING: Final = Sampling.__struct_fields__
 
 
@@ -112,6 +113,7 @@ class WishFields(BaseModel):
     subtalker_temperature: Temperature | None = None
     subtalker_top_k: TopK | None = None
     subtalker_top_p: Share | None = None
+    lexicons: Annotated[tuple[Name, ...], Field(max_length=_MOST_LEXICONS)] | None = None
 
     @property
     def wishes(self) -> Wishes:
@@ -128,4 +130,5 @@ class WishFields(BaseModel):
             self.speaker,
             self.extra_params,
             Sampling(**{name: getattr(self, name) for name in _SAMPLING}),
+            self.lexicons or (),
         )

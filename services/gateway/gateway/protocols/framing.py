@@ -15,12 +15,14 @@ class Framing(ABC):
     """One utterance's messages: over HTTP parts of a body, elsewhere frames or events.
 
     `media_type`: of a body in this framing; empty if it is that of its audio. `blames`: the field
-    that a text without a sound is an error of; None where it is a good end. `drops`: what has not
-    left is not sent once the utterance has failed.
+    that a text without a sound is an error of; None where it is a good end, with `silence_s` of
+    silence, because some clients take an end without audio for a failure and try again. `drops`:
+    what has not left is not sent once the utterance has failed.
     """
 
     media_type: ClassVar[str] = ""
     blames: str | None = None
+    silence_s: float = 0.0
     drops: ClassVar[bool] = True
 
     def parts(self, piece: Piece) -> Iterable[Piece]:
@@ -43,8 +45,9 @@ class Framing(ABC):
 class Plain(Framing):
     """Audio and nothing else."""
 
-    def __init__(self, blames: str | None = None) -> None:
+    def __init__(self, blames: str | None = None, silence_s: float = 0.0) -> None:
         self.blames = blames
+        self.silence_s = silence_s
 
     def audio(self, speech: Speech, piece: Piece) -> bytes:
         return piece.data

@@ -13,6 +13,7 @@ import structlog
 
 from gateway.audio import AudioFormat, encoder_for, pieces
 from gateway.audio.encoders import cost_ms
+from gateway.audio.silence import silence
 from gateway.errors import SynthesisFailed
 from gateway.protocols.framing import Framing
 from gateway.requests import IncrementalText, Speech
@@ -119,12 +120,25 @@ class Utterance(Generic[F]):
             await self.deliver()
         except NothingToSay as error:
             failed = error if self.framing.blames else None
+            await self._be_silent()
         except AntiphonError as error:
             failed = error
         except Exception as error:
             log_.error("utterance.fault", request_id=self.request_id, exc_info=error)
             failed = SynthesisFailed("internal error")
         over(self, failed)
+
+    async def _be_silent(self) -> None:
+        """For a text that was sent, and holds nothing that has a sound."""
+        if self.framing.blames or not self.framing.silence_s:
+            return
+        if not self.text.characters or self.speech.delivery.samples:
+            return
+        rate = self.speech.sample_rate
+        for piece in silence(self._audio, rate, self.framing.silence_s):
+            if message := self.framing.audio(self.speech, piece):
+                await self._sink.put_audio(message, _unheard, self)
+        await self._sink.flush()
 
     def _require_sound(self) -> None:
         blamed = self.framing.blames
@@ -134,6 +148,10 @@ class Utterance(Generic[F]):
     async def _left(self, samples: int) -> None:
         if samples:  # the end of a format may be made of nothing new
             await self.speech.handed(samples)
+
+
+async def _unheard() -> None:
+    """No listener waits for silence: it is in no account."""
 
 
 class Playlist(Generic[F]):

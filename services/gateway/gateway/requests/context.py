@@ -12,6 +12,7 @@ from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT, Aliases
 from gateway.requests.catalogue import Catalogue
 from gateway.requests.incremental import IncrementalText
+from gateway.requests.lexicons import LexiconStore
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import Speech
@@ -68,7 +69,7 @@ class GatewayContext:
         ("aliases"), or any, which then means the default ("any"). lenient: wishes that can be
         dropped are, where the model does not obey them; see Wishes. attaching: the request runs
         already, so that only its sound matters. Raises UnknownModel, UnknownVoice, Unavailable,
-        Unsupported, and BadRequest for a recording.
+        Unsupported, UnknownLexicon, and BadRequest for a recording.
         """
         naming = None if names == "own" else partial(self.names, lenient=names == "any")
         found, spoken = await self.catalogue.resolve(model, voice, naming)
@@ -97,12 +98,18 @@ class GatewayContext:
             reference,
             turns,
             retired.warning(voice, spoken.id),
+            () if attaching else await self.lexicons.named(tenant, wishes.lexicons),
         )
 
     @property
     def voices(self) -> VoiceStore:
         """What clients made of recordings."""
         return VoiceStore(self.services.bus, self.settings.max_voices)
+
+    @property
+    def lexicons(self) -> LexiconStore:
+        """How clients want words to be read."""
+        return LexiconStore(self.services.bus, self.settings.max_lexicons)
 
     async def _reference(
         self, tenant: str, model: Model, voice: Voice, wishes: Wishes

@@ -10,10 +10,12 @@ from typing import Self
 
 from msgspec.structs import replace
 
+from gateway.requests.lexicon import Lookup
 from gateway.requests.markup import MarkupReader
-from gateway.requests.text import TextCleaner, speakable, too_long
+from gateway.requests.sourced import SourcedCleaner
+from gateway.requests.text import TextCleaner, speakable, too_long, unread_scripts
 from ttscommon.wire.errors import AntiphonError, NothingToSay
-from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones, Piece, Text, marked
+from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones, Piece, Span, Text, marked
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class Head:
     text: str
     final: bool
     marks: tuple[Mark, ...] = ()
+    spans: tuple[Span, ...] = ()
 
 
 class IncrementalText:
@@ -41,7 +44,9 @@ class IncrementalText:
         self._max_chars = max_chars
         self._chars = 0
         self._markup = MarkupReader()
-        self._cleaner = TextCleaner()
+        self._cleaner = SourcedCleaner()
+        self._lookup: Lookup | None = None
+        self._scripts: dict[str, None] = {}
         self._pieces: list[Piece] = []
         self._begun = False
         self._head_taken = False
@@ -71,9 +76,21 @@ class IncrementalText:
         """That came so far."""
         return self._chars
 
+    def dropped(self, *, phones: bool, pace: bool, scripts: bool) -> list[str]:
+        """What of the text so far is not spoken, or not as it asks for: `text:SCRIPT` where the
+        model knows English alone (`scripts`), `markup:NAME` (see MarkupReader).
+        """
+        unread = [f"text:{script}" for script in self._scripts] if scripts else []
+        return [*unread, *self._markup.dropped(phones=phones, pace=pace)]
+
+    def look_up(self, lookup: Lookup) -> None:
+        """Read words as lexicons say; call before any text is taken."""
+        self._lookup = lookup
+
     def add(self, text: str) -> None:
         """Take some text; raises TextTooLong, which also ends the request."""
         self._count(len(text))
+        self._scripts.update(dict.fromkeys(unread_scripts(text)))
         self._take(self._markup.feed(text))
         self._touch()
 
@@ -87,7 +104,9 @@ class IncrementalText:
     def phones(self, word: Phones) -> None:
         """A word and how it is pronounced."""
         self._count(len(word.text) + 2)
-        self._take([*self._markup.feed("", final=True), word])
+        self._take(self._markup.feed("", final=True))
+        self._take([replace(word, source=self._markup.position)])
+        self._markup.position += len(word.text)
         self._touch()
 
     def pause(self, seconds: float) -> None:
@@ -101,7 +120,7 @@ class IncrementalText:
         if self.complete:
             return
         self._take(self._markup.feed("", final=True))
-        self._accept(self._cleaner.feed("", final=True))
+        self._settle()
         self.complete = True
         self._touch()
 
@@ -120,20 +139,24 @@ class IncrementalText:
         if self.complete and not self.speakable:
             raise NothingToSay("there is nothing to say in the text", param="text")
         self._head_taken = True
-        head = self._taken()
-        return Head(head.text, self.complete, head.marks)
+        head = marked(self._certain())
+        return Head(head.text, self.complete, head.marks, head.spans)
 
     async def next(self) -> Marked | None:
         """What has come since the last call, as one piece; None at the end."""
-        while not self._pieces:
+        while not (self._pieces and (pieces := self._certain())):
             if self.complete:
-                return None
+                pieces = self._certain()
+                return marked(pieces) if pieces else None
             await self._change()
-        return self._taken()
-
-    def _taken(self) -> Marked:
-        pieces, self._pieces = self._pieces, []
         return marked(pieces)
+
+    def _certain(self) -> list[Piece]:
+        """What waits, but for words that may be the beginning of a lexicon's entry."""
+        pieces, self._pieces = self._pieces, []
+        if self._lookup is None:
+            return pieces
+        return self._lookup.feed(pieces, final=self.complete)
 
     async def _linger(self, coalesce_s: float) -> None:
         try:
@@ -159,18 +182,25 @@ class IncrementalText:
     def _take(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
             if isinstance(piece, Text):
-                self._accept(self._cleaner.feed(piece.text))
+                self._accept(self._cleaner.feed(piece))
                 continue
-            self._accept(self._cleaner.feed("", final=True))
+            self._settle()
             self._begun = self._begun or isinstance(piece, Phones)
             self._pieces.append(_clean(piece) if isinstance(piece, Phones) else piece)
 
-    def _accept(self, cleaned: str) -> None:
+    def _settle(self) -> None:
+        """What was held back is certain now."""
+        self._accept(self._cleaner.feed(final=True))
+
+    def _accept(self, cleaned: list[Text]) -> None:
         """Take clean text; white space in front of everything is no text."""
-        cleaned = cleaned if self._begun else cleaned.lstrip()
-        if cleaned:
+        for one in cleaned:
+            text = one.text if self._begun else one.text.lstrip()
+            if not text:
+                continue
             self._begun = True
-            self._pieces.append(Text(cleaned))
+            source = one.source + len(one.text) - len(text) if one.source >= 0 else -1
+            self._pieces.append(Text(text, source, one.rate))
 
     def _touch(self) -> None:
         self.touched_s = time.monotonic()
@@ -178,5 +208,7 @@ class IncrementalText:
 
 
 def _clean(word: Phones) -> Phones:
-    text, phones = (TextCleaner().feed(each, final=True) for each in (word.text, word.phones))
-    return replace(word, text=text.strip(), phones=phones)
+    text, phones, alias = (
+        TextCleaner().feed(each, final=True) for each in (word.text, word.phones, word.alias)
+    )
+    return replace(word, text=text.strip(), phones=phones, alias=alias)

@@ -1,4 +1,4 @@
-"""Markup in a text: pauses and phones are understood, the rest is dropped and never read aloud.
+"""Markup in a text: what can be followed is, the rest is dropped and never read aloud.
 
 Clients put tags into text when they are told to: SSML's and its vendors' relatives
 (`<break time="1s"/>`, `<phoneme alphabet="ipa" ph="laɪv">live</phoneme>`, `<emotion value="x"/>`),
@@ -14,54 +14,188 @@ from typing import Any, Final
 
 import msgspec
 
-from ttscommon.wire.pieces import Alphabet, Pause, Phones, Piece, Text
+from gateway.requests.tempo import Tempo
+from gateway.requests.xsampa import to_ipa
+from ttscommon.wire.pieces import KINDS, Alphabet, Boundary, Pause, Phones, Piece, Text
 
 _LONGEST: Final = 300
 _LONGEST_PAUSE_S: Final = 10.0
 _MOST_PHONES: Final = 200
+_MOST_DROPPED: Final = 20
 
-_PHONEME: Final = re.compile(r"<phoneme\s([^<>]*[^<>/])>([^<>]*)</phoneme\s*>")
+# Elements whose content stands for something else; the content holds no tags.
+_ELEMENTS: Final = "phoneme|say-as|sub|spell"
+_ELEMENT: Final = re.compile(
+    rf"<(?P<element>{_ELEMENTS})(?:\s(?P<attributes>[^<>]*[^<>/]))?>"
+    r"(?P<content>[^<>]*)</(?P=element)\s*>"
+)
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>|<[!?][^<>]*>")
 _PHONES: Final = re.compile(r"<<[^<>]*>>")
 _WORD: Final = re.compile(r"\\\{(.*?)\\\}")
-_FOUND: Final = re.compile("|".join(p.pattern for p in (_PHONEME, _PHONES, _TAG, _WORD)))
+_LESSER: Final = re.compile("|".join(p.pattern for p in (_PHONES, _TAG, _WORD)))
+_FOUND: Final = re.compile("|".join(p.pattern for p in (_ELEMENT, _LESSER)))
 # What the end of a text may be the beginning of.
 _OPEN: Final = re.compile(
-    r"<phoneme\s[^<>]*[^<>/]>[^<>]*(?:<(?:/[^<>]*)?)?$"
+    rf"<(?:{_ELEMENTS})(?:\s[^<>]*[^<>/])?>[^<>]*(?:<(?:/[^<>]*)?)?$"
     r"|<(?:<[^<>]*>?|[A-Za-z/!?][^<>]*)?$|\\(?:\{(?:[^\\]|\\(?!\}))*)?$"
 )
-_PH: Final = re.compile(r"""\bph\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-_ALPHABET: Final = re.compile(r"""\balphabet\s*=\s*["']?\s*([a-z-]+)""")
+_NAME: Final = re.compile(r"</?([A-Za-z][\w:.-]{0,31})", re.ASCII)
+# What may stand in a header.
+_PLAIN: Final = re.compile(r"[a-z0-9:-]{1,32}", re.ASCII)
+_ATTRIBUTE: Final = re.compile(r"""\b([a-z-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>=/]+))""")
 # The phones of English voices are those of CMU's dictionary.
-_ALPHABETS: Final[dict[str, Alphabet]] = {"ipa": "ipa", "cmu-arpabet": "model"}
+_ALPHABETS: Final[dict[str, Alphabet]] = {"ipa": "ipa", "cmu-arpabet": "model", "x-sampa": "ipa"}
 _TIME: Final = re.compile(r"""\btime\s*=\s*["']?\s*([0-9.]+)\s*(ms|s)\b""")
 _STRENGTHS: Final = {"x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.7, "x-strong": 1.0}
 _STRENGTH: Final = re.compile(r"""\bstrength\s*=\s*["']?([a-z-]+)""")
+# They say nothing that is not done anyway, or are done where they close.
+_SILENT: Final = frozenset({"speak", "p", "s", "w", "token", "break", *_ELEMENTS.split("|")})
+_SENTENCE_ENDS: Final = frozenset({"p", "s"})
+_PACES: Final = frozenset({"prosody", "emphasis"})
+_PHONETIC: Final = frozenset({"phoneme", "say-as"})
 
 
 class MarkupReader:
     """Text piece by piece -> pieces; the result does not depend on where it was cut.
 
     What may still become a tag is held back, for `_LONGEST` characters at most: a tag has an end.
+    `position`: where the next character that is read stands in the text as the client sent it.
     """
 
     def __init__(self) -> None:
+        self.position = 0
         self._held = ""
+        self._tempo = Tempo()
+        self._used: dict[str, None] = {}
+        self._dropped: dict[str, None] = {}
 
     def feed(self, text: str, *, final: bool = False) -> list[Piece]:
         text, position = self._held + text, 0
+        if "<" not in text and "\\" not in text:
+            return self._take_plain(text)
         pieces: list[Piece] = []
         end = len(text) if final else _open(text, 0)
-        for found in _FOUND.finditer(text):
+        while (found := _next(text, position)) is not None:
             if found.start() >= end:
                 break
-            pieces += _plain(text[position : found.start()])
-            pieces += _understood(found[0])
+            pieces += self._plain(text, position, found.start())
+            pieces += self._understood(found)
             position = found.end()
             if position > end:  # what looked like the beginning of a tag was inside of one
                 end = _open(text, position)
         self._held = text[end:]
-        return [*pieces, *_plain(text[position:end])]
+        pieces += self._plain(text, position, end)
+        self.position += end
+        return pieces
+
+    def _take_plain(self, text: str) -> list[Piece]:
+        """Text without a character that markup begins with."""
+        self._held = ""
+        pieces = self._plain(text, 0, len(text))
+        self.position += len(text)
+        return pieces
+
+    def dropped(self, *, phones: bool, pace: bool) -> list[str]:
+        """Markup so far that a model does not follow, as `markup:NAME`.
+
+        phones: whether it speaks given phones and kinds. pace: whether its pace can change.
+        """
+        unable = {*(() if phones else _PHONETIC), *(() if pace else _PACES)}
+        used = [name for name in self._used if name.partition(" ")[0] in unable]
+        return [f"markup:{name}" for name in dict.fromkeys((*self._dropped, *used))]
+
+    def _plain(self, text: str, start: int, end: int) -> list[Piece]:
+        if start >= end:
+            return []
+        return [Text(text[start:end], self.position + start, self._tempo.rate)]
+
+    def _understood(self, found: re.Match[str]) -> list[Piece]:
+        """What a tag means here: a pause, the word it is about, or nothing."""
+        markup, groups = found[0], found.groupdict()
+        if groups.get("element"):
+            content = self.position + found.start("content")
+            return self._element(found["element"], found["attributes"] or "", found, content)
+        if markup.startswith("<<"):
+            return self._spoken("", markup[2:-2].replace("|", ""), -1)
+        if markup.startswith("\\{"):
+            return self._spoken(*_spelled(markup[2:-2]), self.position + found.start())
+        return self._tag(markup)
+
+    def _tag(self, tag: str) -> list[Piece]:
+        name = found[1].lower() if (found := _NAME.match(tag)) else ""
+        closing = tag.startswith("</")
+        if name == "break" and not closing:
+            seconds = min(_break_s(tag), _LONGEST_PAUSE_S)
+            return [Pause(seconds)] if seconds > 0 else []
+        if name in _SENTENCE_ENDS and closing:
+            return [Boundary()]
+        if name in _PACES:
+            followed, unfollowed = self._tempo.take(name, tag, _attributes(tag))
+            self._note(self._used, *followed)
+            self._note(self._dropped, *unfollowed)
+        elif name and name not in _SILENT and not closing:
+            self._note(self._dropped, name)
+        return []
+
+    def _element(
+        self, name: str, attributes: str, found: re.Match[str], source: int
+    ) -> list[Piece]:
+        """A word that stands for something else; where that cannot be done, the word."""
+        given, word = _attributes(attributes), html.unescape(found["content"])
+        if name == "phoneme":
+            self._note(self._used, name)
+            return self._phoneme(given, word, source)
+        if name == "sub":
+            alias = given.get("alias", "").strip()
+            return self._read_as(word, source, alias=alias) if alias else self._word(word, source)
+        kind = "characters" if name == "spell" else given.get("interpret-as", "").strip().lower()
+        if kind not in KINDS:
+            self._note(self._dropped, f"say-as {kind}" if _PLAIN.fullmatch(kind) else "say-as")
+            return self._word(word, source)
+        self._note(self._used, f"say-as {kind}")
+        return self._read_as(word, source, kind=kind, form=given.get("format", ""))
+
+    def _phoneme(self, given: dict[str, str], word: str, source: int) -> list[Piece]:
+        """SSML's: without an alphabet it is IPA."""
+        named = given.get("alphabet", "ipa").strip().lower()
+        alphabet, phones = _ALPHABETS.get(named), given.get("ph", "")
+        if alphabet is None:
+            self._note(self._dropped, "phoneme")
+            return self._word(word, source)
+        phones = to_ipa(phones) if named == "x-sampa" else phones
+        return self._spoken(word, phones, source, alphabet)
+
+    def _read_as(self, word: str, source: int, **how: Any) -> list[Piece]:
+        if not (word := word.strip()):
+            return []
+        placed: dict[str, Any] = {"source": source, "rate": self._tempo.rate}
+        return [Phones(word, "", optional=True, **how, **placed)]
+
+    def _spoken(
+        self, word: str, phones: str, source: int, alphabet: Alphabet = "ipa"
+    ) -> list[Piece]:
+        """A word with phones; a model that cannot say them reads the word."""
+        if not phones.strip() or len(phones) > _MOST_PHONES:
+            return self._word(word, source)
+        placed: dict[str, Any] = {"source": source, "rate": self._tempo.rate}
+        return [Phones(word.strip(), phones, alphabet, optional=True, **placed)]
+
+    def _word(self, word: str, source: int) -> list[Piece]:
+        return [Text(word, source, self._tempo.rate)] if word else []
+
+    @staticmethod
+    def _note(names: dict[str, None], *more: str) -> None:
+        for name in more:
+            if len(names) < _MOST_DROPPED:
+                names[name[:64]] = None
+
+
+def _next(text: str, start: int) -> re.Match[str] | None:
+    """The next markup; of an element that is too long to be waited for, its first tag."""
+    found = _FOUND.search(text, start)
+    if found is None or len(found[0]) <= _LONGEST or not found.groupdict().get("element"):
+        return found
+    return _LESSER.search(text, found.start())
 
 
 def _open(text: str, start: int) -> int:
@@ -71,38 +205,8 @@ def _open(text: str, start: int) -> int:
     return len(text) - held if held <= _LONGEST else len(text)
 
 
-def _plain(text: str) -> list[Piece]:
-    return [Text(text)] if text else []
-
-
-def _understood(markup: str) -> list[Piece]:
-    """What a tag means here: a pause, the word it is about, or nothing."""
-    if markup.startswith("<break"):
-        seconds = min(_break_s(markup), _LONGEST_PAUSE_S)
-        return [Pause(seconds)] if seconds > 0 else []
-    if found := _PHONEME.fullmatch(markup):
-        return _phoneme(found[1], html.unescape(found[2]))
-    if markup.startswith("<<"):
-        return _spoken("", markup[2:-2].replace("|", ""))
-    if markup.startswith("\\{"):
-        return _spoken(*_spelled(markup[2:-2]))
-    return []
-
-
-def _phoneme(attributes: str, word: str) -> list[Piece]:
-    """SSML's: without an alphabet it is IPA."""
-    ph, named = _PH.search(attributes), _ALPHABET.search(attributes)
-    alphabet = _ALPHABETS.get(named[1]) if named else "ipa"
-    if ph is None or alphabet is None:
-        return _plain(word)
-    return _spoken(word, html.unescape(ph[1] or ph[2] or ""), alphabet)
-
-
-def _spoken(word: str, phones: str, alphabet: Alphabet = "ipa") -> list[Piece]:
-    """A word with phones; a model that cannot say them reads the word."""
-    if not phones.strip() or len(phones) > _MOST_PHONES:
-        return _plain(word)
-    return [Phones(word.strip(), phones, alphabet, optional=True)]
+def _attributes(tag: str) -> dict[str, str]:
+    return {name: html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(tag)}
 
 
 def _break_s(tag: str) -> float:

@@ -13,13 +13,14 @@ import structlog
 from gateway.admission import Applicant, Grant
 from gateway.errors import NotFound
 from gateway.requests.incremental import IncrementalText
+from gateway.requests.lexicon import Lexicon, Lookup
 from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.logstore import Stored
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece, Turn
-from ttscommon.wire.pieces import Mark
+from ttscommon.wire.pieces import Mark, Span
 from ttscommon.wire.replicas import Model, Voice
 from ttscommon.wire.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER
 
@@ -37,7 +38,7 @@ class SpeechSpec:
     `sample_rate` (Hz) is what the client hears, `model.sample_rate` what the model makes. The
     model speaks at `speed` as far as it can by itself; the rest is `stretch`. `wishes` are those
     that the model obeys, `ignored` the names of those that were dropped. `warning`:
-    what the client is to be told about the voice.
+    what the client is to be told about the voice. `lexicons`: how its words are read.
     """
 
     model: Model
@@ -53,6 +54,7 @@ class SpeechSpec:
     reference: Reference | None = None
     turns: tuple[Turn, ...] = ()
     warning: str = ""
+    lexicons: tuple[Lexicon, ...] = ()
 
     @property
     def model_speed(self) -> float:
@@ -121,12 +123,16 @@ class Submit:
         self._given = text
         self._job_text = ""
         self._job_marks: tuple[Mark, ...] = ()
+        self._job_spans: tuple[Span, ...] = ()
         self._lease_s = 0.0 if spec.resumable else lease_s
+        if spec.lexicons and isinstance(text, IncrementalText):
+            text.look_up(Lookup(spec.lexicons))
 
     async def prepare(self, coalesce_s: float) -> Applicant:
         if isinstance(self._given, IncrementalText):
             head = await self._given.head(coalesce_s)
             self._job_text, self._job_marks = head.text, head.marks
+            self._job_spans = head.spans
             self.text = None if head.final else self._given
         else:
             self._job_text = self._given
@@ -153,6 +159,7 @@ class Submit:
             text=self._job_text,
             text_final=self.text is None,
             marks=self._job_marks,
+            spans=self._job_spans,
             language=spec.language or spec.voice.language,
             sampling=spec.wishes.sampling,
             instructions=spec.wishes.instructions or "",
@@ -184,7 +191,9 @@ class Submit:
         try:
             while (written := await text.next()) is not None:
                 grant.text(len(written.text))
-                await writer.put(TextPiece(self.request_id, writer.position, *written))
+                said, marks, spans = written
+                piece = TextPiece(self.request_id, writer.position, said, marks, spans=spans)
+                await writer.put(piece)
             await writer.end(End(self.request_id, writer.position, "ok"))
             await writer.close()
         finally:

@@ -42,7 +42,7 @@ def clean(text: str, max_chars: int) -> str:
     """The whole of a request's text; raises TextTooLong or NothingToSay."""
     if len(text) > max_chars:
         raise too_long(len(text), max_chars)
-    cleaned = _normalize(text).strip()
+    cleaned = normalized(text).strip()
     if not speakable(cleaned):
         raise NothingToSay("there is nothing to say in the text", param="input")
     return cleaned
@@ -57,7 +57,8 @@ def unread_scripts(text: str) -> list[str]:
     """Writing in `text` that an English voice leaves out, by name, in order of appearance."""
     if text.isascii():
         return []
-    found = (_SCRIPTS.get(unicodedata.name(char, "").partition(" ")[0]) for char in text)
+    characters = dict.fromkeys(text)
+    found = (_SCRIPTS.get(unicodedata.name(one, "").partition(" ")[0]) for one in characters)
     return [*dict.fromkeys(filter(None, found))]
 
 
@@ -76,12 +77,17 @@ class TextCleaner:
     def __init__(self) -> None:
         self._held = ""
 
+    @property
+    def held(self) -> str:
+        """What came and is not certain yet."""
+        return self._held
+
     def feed(self, piece: str, *, final: bool = False) -> str:
         """Take a piece; returns the cleaned text that is certain now."""
         text = self._held + piece
         cut = len(text) if final else _certain(text)
         self._held = text[cut:]
-        return _normalize(text[:cut])
+        return normalized(text[:cut])
 
 
 def _certain(text: str) -> int:
@@ -102,7 +108,8 @@ def _joins(char: str) -> bool:
     return not _keep(char)
 
 
-def _normalize(text: str) -> str:
+def normalized(text: str) -> str:
+    """NFC, with plain spaces, and without what has neither sound nor shape."""
     if text.isascii() and text.isprintable():
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")

@@ -7,7 +7,6 @@ gateways and talkers read both; what talkers derive of a recording goes when the
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 import secrets
 import time
@@ -18,20 +17,17 @@ import msgspec
 import structlog
 
 from gateway.errors import QuotaExceeded, VoiceExists
+from gateway.requests.quota import older, owner_of
 from ttscommon.bus import Bus
 from ttscommon.cluster.references import References, recording_key
 from ttscommon.sound.recordings import MOST_S, BadRecording, NoDecoder, read_recording
 from ttscommon.wire import subjects
-from ttscommon.wire.errors import AntiphonError, BadRequest, BusUnavailable, UnknownVoice
+from ttscommon.wire.errors import AntiphonError, BadRequest, UnknownVoice
 from ttscommon.wire.messages import Reference
 
-_OWNER_CHARACTERS: Final = 16
 # Twice as fast as anybody speaks, in any script.
 _MOST_CHARS_A_SECOND: Final = 40
 _LEAST_CHARS: Final = 40
-# A replica of the broker has a new record within milliseconds.
-_SEEN_S: Final = 5.0
-_LOOK_S: Final = 0.02
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 log_ = structlog.get_logger(__name__)
@@ -108,21 +104,10 @@ class VoiceStore:
         revision = await self._bus.kv.replace(subjects.VOICES, key, record, 0)
         if revision is None:
             raise VoiceExists(f"there is a voice '{voice.name}' already", param="name")
-        if await self._before(tenant, key, revision) >= self._quota:
+        pattern = f"{owner_of(tenant)}.>"
+        if await older(self._bus, subjects.VOICES, pattern, key, revision) >= self._quota:
             await self._bus.kv.delete(subjects.VOICES, key, revision)
             raise self._full()
-
-    async def _before(self, tenant: str, key: str, revision: int) -> int:
-        """How many records of the tenant are older. Any replica may answer, and lag behind."""
-        until_s = time.monotonic() + _SEEN_S
-        while time.monotonic() < until_s:
-            entries = await self._bus.kv.entries(subjects.VOICES, f"{_owner(tenant)}.>")
-            latest = {entry.key: entry for entry in entries}
-            if key in latest and latest[key].revision >= revision:
-                return sum(e.value is not None and e.revision < revision for e in latest.values())
-            await asyncio.sleep(_LOOK_S)
-        await self._bus.kv.delete(subjects.VOICES, key, revision)
-        raise BusUnavailable("the broker does not show the voice that it stored")
 
     async def _require_room(self, tenant: str) -> None:
         """Raises QuotaExceeded before a recording is stored in vain."""
@@ -134,7 +119,7 @@ class VoiceStore:
 
     async def of(self, tenant: str) -> list[StoredVoice]:
         """A tenant's voices, by name; raises BusUnavailable."""
-        records = await self._bus.kv.all(subjects.VOICES, f"{_owner(tenant)}.")
+        records = await self._bus.kv.all(subjects.VOICES, f"{owner_of(tenant)}.")
         return [_parsed(record) for _, record in sorted(records.items())]
 
     async def get(self, tenant: str, name: str) -> StoredVoice:
@@ -188,14 +173,10 @@ def _unknown(name: str) -> UnknownVoice:
     return UnknownVoice(f"there is no voice '{name}'", param="voice")
 
 
-def _owner(tenant: str) -> str:
-    return hashlib.sha256(tenant.encode()).hexdigest()[:_OWNER_CHARACTERS]
-
-
 def _key(tenant: str, name: str) -> str:
     if not _NAME.fullmatch(name):
         raise _unknown(name[:64])
-    return f"{_owner(tenant)}.{name}"
+    return f"{owner_of(tenant)}.{name}"
 
 
 def _parsed(record: bytes) -> StoredVoice:

@@ -19,6 +19,8 @@ from ttscommon.wire.replicas import Model, Voice
 
 # Without them a text is spoken in another way; without any of the others, as somebody else.
 _DROPPABLE: Final = ("instructions", "language", "non_streaming_mode")
+# The one is told by its own fields; lexicons are read here.
+_NOT_ASKED: Final = ("sampling", "lexicons", FIELD)
 _SLICE_CHARS: Final = 1 << 16  # whole groups of four
 # What to change, where leaving the field out is not all that can be said.
 _INSTEAD: Final = {
@@ -54,10 +56,11 @@ class Wishes:
     speaker: int = 0
     extra_params: Mapping[str, Value] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
+    lexicons: tuple[str, ...] = ()
 
     def named(self) -> Iterator[str]:
-        """The fields that the client set to anything, but for `extra_params`."""
-        for name in (one.name for one in fields(self) if one.name not in ("sampling", FIELD)):
+        """The fields that the client set to anything, of those that a model has to obey."""
+        for name in (one.name for one in fields(self) if one.name not in _NOT_ASKED):
             if getattr(self, name):
                 yield name
         yield from msgspec.to_builtins(self.sampling)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from talker.text import ipa, postlexical
 from talker.text.lexicon import Lexicon
 from talker.text.normalize import PAUSE_MARK, Normalizer
+from talker.text.sayas import say_as
 from talker.text.symbols import PAUSE, SYMBOL_IDS, Phone
 from ttscommon.wire.errors import BadRequest, NothingToSay
 from ttscommon.wire.pieces import Phones
@@ -23,11 +24,20 @@ _MARK = re.compile(r"\s*([?!.;:,—])(?![0-9])")
 
 
 class Word(NamedTuple):
-    """A word as written, punctuation included; its phones are `phones[start:end]`."""
+    """A word as written, punctuation included; its phones are `phones[start:end]`.
+
+    spoken: the words that it is read as. It is the characters first .. last of its utterance's
+    text; behind the reader of the text that the client sent, -1 where that is not known. rate: how
+    many times as fast as the request it is spoken.
+    """
 
     text: str
     start: int
     end: int
+    spoken: str = ""
+    first: int = -1
+    last: int = -1
+    rate: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +55,19 @@ class Utterance:
 
 
 class Given(NamedTuple):
-    """A word as written, and its phones as somebody else gave them."""
+    """A word as written, and its phones or what is read in its place; see ttscommon's Phones."""
 
     text: str
-    phones: tuple[str, ...]
+    phones: tuple[str, ...] = ()
+    alias: str = ""
+    kind: str = ""
+    form: str = ""
 
     @classmethod
     def parse(cls, piece: Phones) -> "Given":
         """Phones as "t ah0 m ey1 t ow0", in any case, or in IPA; raises BadRequest for others."""
+        if not piece.phones and (piece.alias or piece.kind):
+            return cls(piece.text, (), piece.alias, piece.kind, piece.form)
         if piece.alphabet == "ipa":
             phones = ipa.phones_of(piece.phones)
         else:
@@ -65,6 +80,12 @@ class Given(NamedTuple):
 def marker(index: int) -> str:
     """What stands in the text for the given word `index`, below MOST_GIVEN."""
     return chr(0xE000 + index)
+
+
+def _trimmed(words: Sequence[str]) -> list[str]:
+    """Without breaks at its ends: those belong to what stands around it."""
+    kept = [index for index, word in enumerate(words) if word != PAUSE_MARK]
+    return list(words[kept[0] : kept[-1] + 1]) if kept else []
 
 
 def _symbol(phone: str) -> str:
@@ -98,25 +119,34 @@ class EnglishFrontend:
         builder = _Builder(self._lexicon)
         start = 0
         for match in PRIVATE.finditer(utterance):
-            self._read(utterance[start : match.start()], builder, british)
+            self._read(utterance[start : match.start()], start, builder, british)
             start = match.end()
             if (index := ord(match[0]) - 0xE000) < len(given):
                 mark = _MARK.match(utterance, start)
-                builder.say_given(given[index], mark[1] if mark else "")
+                words = self._words_of(given[index], british)
+                builder.say_given(given[index], words, mark[1] if mark else "", match.start())
                 start = mark.end() if mark else start
-        self._read(utterance[start:], builder, british)
+        self._read(utterance[start:], start, builder, british)
         return builder.build()
 
-    def _read(self, text: str, builder: "_Builder", british: bool) -> None:
+    def _read(self, text: str, base: int, builder: "_Builder", british: bool) -> None:
+        """base: where `text` begins in its utterance."""
         for written in self._normalizer.words(text, british):
-            for word in written.spoken:
-                if word == PAUSE_MARK:
-                    builder.pause(PAUSE_MARK)
-                else:
-                    builder.say(word, written.text)
-            builder.close_word()
+            builder.say_all(written.spoken, written.text, base + written.start, base + written.end)
             if written.pause:
                 builder.pause(written.mark)
+
+    def _words_of(self, given: Given, british: bool) -> Sequence[str]:
+        """What is said for a given word: one word where its phones are known."""
+        if given.phones:
+            return (given.text.lower(),)
+
+        def read(text: str) -> list[str]:
+            found = self._normalizer.words(text, british)
+            return [word for one in found for word in (*one.spoken, *((",",) if one.mark else ()))]
+
+        said = say_as(given.text, given.kind, given.form, read) if given.kind else None
+        return _trimmed(said or read(given.alias) or read(given.text))
 
 
 class _Builder:
@@ -128,25 +158,30 @@ class _Builder:
         self._owners: list[int] = []
         self._breaks: dict[int, str] = {}
         self._texts: list[str] = []
+        self._places: list[tuple[int, int]] = []
         self._given: dict[int, tuple[str, ...]] = {}
         self._open = False
 
-    def say(self, word: str, text: str) -> None:
-        if not self._open:
-            self._texts.append(text)
-            self._open = True
-        self._spoken.append(word)
-        self._owners.append(len(self._texts) - 1)
+    def say_all(self, words: Sequence[str], text: str, first: int, last: int) -> None:
+        """The words that characters first .. last are read as, short breaks among them."""
+        for word in words:
+            if word == PAUSE_MARK:
+                self.pause(PAUSE_MARK)
+                continue
+            if not self._open:
+                self._texts.append(text)
+                self._places.append((first, last))
+                self._open = True
+            self._spoken.append(word)
+            self._owners.append(len(self._texts) - 1)
+        self._open = False
 
-    def say_given(self, word: Given, mark: str) -> None:
-        self._given[len(self._spoken)] = word.phones
-        self.say(word.text.lower(), word.text and word.text + mark)
-        self.close_word()
+    def say_given(self, given: Given, words: Sequence[str], mark: str, at: int) -> None:
+        if given.phones:
+            self._given[len(self._spoken)] = given.phones
+        self.say_all(words, given.text and given.text + mark, at, at + 1)
         if mark:
             self.pause(mark)
-
-    def close_word(self) -> None:
-        self._open = False
 
     def pause(self, mark: str) -> None:
         self._breaks[len(self._spoken)] = mark
@@ -169,8 +204,21 @@ class _Builder:
                 phones.append(_PAUSE)
                 marks.append(self._breaks.get(end, ""))
             start = end
-        words = tuple(Word(self._texts[owner], *span) for owner, span in spans.items())
+        spoken = self._spoken_forms()
+        words = tuple(
+            Word(self._texts[owner], *span, spoken[owner], *self._places[owner])
+            for owner, span in spans.items()
+        )
         return Utterance(tuple(phones), words, tuple(marks))
+
+    def _spoken_forms(self) -> list[str]:
+        """What each written word is read as, in words."""
+        forms = [""] * len(self._texts)
+        for owner, word in zip(self._owners, self._spoken, strict=True):
+            gap = "" if word.startswith("'") or not forms[owner] else " "
+            # The lexicon marks the letter "_a" and readings that a word's own spelling decided.
+            forms[owner] += gap + word.removeprefix("_")
+        return forms
 
     def _phrase(self, start: int, end: int) -> list[tuple[str, ...]]:
         phones = [

@@ -43,9 +43,13 @@ class Heteronym(NamedTuple):
     noun: str = ""
 
 
-def _stress(noun: str, verb: str) -> Heteronym:
-    """A noun and a verb that differ in stress or in their last sound."""
-    return Heteronym({"noun": noun, "verb": verb}, verb="verb", noun="noun")
+def _stress(noun: str, verb: str, nouns: str = "") -> Heteronym:
+    """A noun and a verb that differ in stress or in their last sound.
+
+    nouns: words before it, beside determiners, that call for the noun.
+    """
+    before = {"noun": collection(nouns)} if nouns else {}
+    return Heteronym({"noun": noun, "verb": verb}, before=before, verb="verb", noun="noun")
 
 
 HETERONYMS: Mapping[str, Heteronym] = {
@@ -58,6 +62,7 @@ HETERONYMS: Mapping[str, Heteronym] = {
                 "loud line music band clef voice baritone solo treble boost amp double"
             ),
         },
+        after={"music": collection("down up")},
     ),
     "dove": Heteronym(
         {"dived": "d ow1 v", "bird": "d ah1 v"},
@@ -66,7 +71,25 @@ HETERONYMS: Mapping[str, Heteronym] = {
     ),
     "desert": _stress("d eh1 z er0 t", "d ax0 z er1 t"),
     "object": _stress("aa1 b jh ax0 k t", "ax0 b jh eh1 k t"),
-    "produce": _stress("p r ow1 d uw2 s", "p r ax0 d uw1 s"),
+    "produce": _stress(
+        "p r ow1 d uw2 s", "p r ax0 d uw1 s", "local organic seasonal fresh farm garden sell sells"
+    ),
+    "suspect": _stress(
+        "s ah1 s p eh2 k t", "s ax0 s p eh1 k t", "main prime chief only murder another likely"
+    ),
+    "row": Heteronym(
+        {"line": "r ow1", "quarrel": "r aw1"},
+        before={"quarrel": collection("furious blazing heated almighty terrible unholy")},
+    ),
+    "does": Heteronym(
+        {"deer": "d ow1 z", "verb": "d ah1 z"},
+        before={"deer": collection("the two three four several these those and")},
+        after={"verb": collection("not it he she this that the one anyone it's")},
+    ),
+    "appropriate": Heteronym(
+        {"adjective": "ax0 p r ow1 p r iy0 ax0 t", "verb": "ax0 p r ow1 p r iy0 ey2 t"},
+        before={"verb": collection("to they we will would can could must should i you who")},
+    ),
     "excuse": _stress("ih0 k s k y uw1 s", "ih0 k s k y uw1 z"),
     "house": _stress("hh aw1 s", "hh aw1 z"),
     "rebel": _stress("r eh1 b ex0 l", "r ax0 b eh1 l"),
@@ -94,7 +117,10 @@ HETERONYMS: Mapping[str, Heteronym] = {
         near={
             "adjective": collection("broadcast concert stream streamed streaming performed show")
         },
-        before={"verb": _PEOPLE | _MODALS},
+        before={
+            "verb": _PEOPLE | _MODALS,
+            "adjective": collection("plays played playing perform performs sing sings sang"),
+        },
     ),
     "minute": Heteronym(
         {"time": "m ih1 n ax0 t", "small": "m ay0 n uw1 t"},
@@ -104,7 +130,7 @@ HETERONYMS: Mapping[str, Heteronym] = {
         },
         after={
             "small": collection(
-                "traces details detail amount amounts differences particles quantities"
+                "traces details detail amount amounts differences particles quantities crack cracks"
             ),
             "time": collection("ago later or of"),
         },
@@ -173,7 +199,9 @@ HETERONYMS: Mapping[str, Heteronym] = {
     "content": Heteronym(
         {"happy": "k ax0 n t eh1 n t", "matter": "k aa1 n t eh0 n t"},
         before={
-            "happy": collection("quite felt feel am is are was were be very so perfectly not"),
+            "happy": collection(
+                "quite felt feel am is are was were be very so perfectly not seem seems seemed look"
+            ),
             "matter": _DETERMINERS | collection("video web publish create digital"),
         },
     ),

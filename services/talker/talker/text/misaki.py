@@ -106,7 +106,8 @@ def tokens_of(utterance: Utterance) -> Tokens:
         ids += [TOKENS[symbol] for symbol in symbols_of(phone.symbol)]
         ends[phone.word] = len(ids)
     words = tuple(
-        Word(word.text, starts[index], ends[index]) for index, word in enumerate(utterance.words)
+        word._replace(start=starts[index], end=ends[index])
+        for index, word in enumerate(utterance.words)
     )
     return Tokens((*ids, SILENCE), words)
 
@@ -129,7 +130,7 @@ def _part(tokens: Tokens, start: int, end: int) -> Tokens:
     """Tokens start .. end, and the words that begin there."""
     shift = start - 1
     words = tuple(
-        Word(word.text, word.start - shift, min(word.end, end) - shift)
+        word._replace(start=word.start - shift, end=min(word.end, end) - shift)
         for word in tokens.words
         if start <= word.start < end
     )

@@ -17,6 +17,7 @@ _TELLING_MARKS = "?!.;:"
 _DASH = "—"
 _DASHES = re.compile(r"-+")
 _PARTS = re.compile(r"([,;:!?()\[\]{}\"<>|]+|\.{2,}|--+|(?<=[a-z])\.(?=[A-Z][a-z]))")
+_TOKEN = re.compile(r"\S+")
 _SHOUTED_SHARE = 0.6
 _SHOUTED_LETTERS = 8
 
@@ -26,12 +27,15 @@ class Written:
     """A word as written, how it is said, and whether a phrase ends with it.
 
     `spoken` holds words of the lexicon and PAUSE_MARK; it is never empty. `mark` is the
-    punctuation that ends the phrase: one of `? ! . ; : , —`, "" where none does.
+    punctuation that ends the phrase: one of `? ! . ; : , —`, "" where none does. It is the
+    characters start .. end of its text.
     """
 
     text: str
     spoken: tuple[str, ...]
     mark: str
+    start: int
+    end: int
 
     @property
     def pause(self) -> bool:
@@ -61,7 +65,8 @@ class Normalizer:
 
         Never raises; takes time linear in the length of the text.
         """
-        tokens = text.split()
+        places = [match.span() for match in _TOKEN.finditer(text)]
+        tokens = [text[start:end] for start, end in places]
         found = atoms(tokens, day_first=british)
         shouting = _is_shouted(found)
         groups: list[_Group] = []
@@ -78,7 +83,7 @@ class Normalizer:
                 words = [*self._expanded(atom.said)]
                 group.spoken += numbers.british(words) if british and atom.numeric else words
                 group.mark = ""
-        return list(_written(tokens, groups))
+        return list(_written(tokens, places, groups))
 
     def _bare(self, found: Sequence[Atom], index: int, shouting: bool, group: _Group) -> None:
         atom = found[index]
@@ -120,7 +125,9 @@ def _is_shouted(found: Sequence[Atom]) -> bool:
     return words > 1 and letters >= _SHOUTED_LETTERS and capitals > _SHOUTED_SHARE * letters
 
 
-def _written(tokens: Sequence[str], groups: Sequence[_Group]) -> Iterator[Written]:
+def _written(
+    tokens: Sequence[str], places: Sequence[tuple[int, int]], groups: Sequence[_Group]
+) -> Iterator[Written]:
     """Groups with something to say; a mark standing alone breaks the phrase before it."""
     for index, group in enumerate(groups):
         if all(word == PAUSE_MARK for word in group.spoken):
@@ -128,7 +135,8 @@ def _written(tokens: Sequence[str], groups: Sequence[_Group]) -> Iterator[Writte
         following = groups[index + 1] if index + 1 < len(groups) else None
         lone = following.mark if following is not None and not following.spoken else ""
         text = " ".join(tokens[group.first : group.last + 1])
-        yield Written(text, tuple(group.spoken), group.mark or lone)
+        start, end = places[group.first][0], places[group.last][1]
+        yield Written(text, tuple(group.spoken), group.mark or lone, start, end)
 
 
 def _mark(tail: str) -> str:

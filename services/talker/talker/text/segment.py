@@ -6,6 +6,7 @@ therefore finds the same utterances.
 """
 
 import re
+from typing import NamedTuple
 
 from sentencex import segment
 
@@ -35,6 +36,13 @@ _JOINTS = collection(
 )
 
 
+class Cut(NamedTuple):
+    """An utterance, and where it begins in all that was fed."""
+
+    text: str
+    start: int
+
+
 class Segmenter:
     """Utterances of one request, in order.
 
@@ -47,6 +55,7 @@ class Segmenter:
     def __init__(self) -> None:
         self._text = ""
         self._start = 0
+        self._origin = 0  # of self._text in all that was fed
         self._words: list[tuple[int, int]] = []
         self._scanned = 0
         self._first = True
@@ -57,10 +66,15 @@ class Segmenter:
 
         With `final` the rest is returned as well; feeding more raises ValueError.
         """
+        return [cut.text for cut in self.cuts(text, final)]
+
+    def cuts(self, text: str, final: bool = False) -> list[Cut]:
+        """`feed`, with the place of each utterance."""
         if self._finished:
             raise ValueError("the text has already ended")
         self._finished = final
         self._text = self._text[self._start :] + text
+        self._origin += self._start
         self._words = [(a - self._start, b - self._start) for a, b in self._words]
         self._scanned -= self._start
         self._start = 0
@@ -79,11 +93,12 @@ class Segmenter:
             utterances.append(self._take(len(self._words)))
         return utterances
 
-    def flush(self) -> list[str]:
+    def flush(self) -> list[Cut]:
         """The utterances of what was fed so far, as if the text ended here; more may follow."""
         self._finished = False
-        utterances = self.feed("", final=True)
+        utterances = self.cuts("", final=True)
         self._finished = False
+        self._origin += len(self._text)
         self._text, self._words, self._start, self._scanned = "", [], 0, 0
         return utterances
 
@@ -169,8 +184,9 @@ class Segmenter:
                 return count
         return max(1, sum(weight <= _PLAIN_CUT for weight in weights) - 1)
 
-    def _take(self, count: int) -> str:
-        utterance = self._text[self._words[0][0] : self._words[count - 1][1]]
+    def _take(self, count: int) -> Cut:
+        start = self._words[0][0]
+        utterance = Cut(self._text[start : self._words[count - 1][1]], self._origin + start)
         self._start = self._words[count - 1][1]
         del self._words[:count]
         self._first = False

@@ -1,15 +1,29 @@
 """Headers that say what became of a client's request."""
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.protocols.shared.context import chosen_headers
-from gateway.requests import SpeechSpec
+from gateway.requests import IncrementalText, SpeechSpec
+from gateway.requests.lexicon import Entry, Lexicon
 from ttscommon.wire.replicas import Model, Voice
 
 
 def _spec(family: str, ignored: tuple[str, ...] = ()) -> SpeechSpec:
     model = Model("default", family, 24_000, 20.0)
     return SpeechSpec(model, Voice("v", "V", "en-US"), 24_000, ignored=ignored)
+
+
+def _text(text: str) -> IncrementalText:
+    return IncrementalText.whole(text, 1000)
+
+
+def test_a_lexicon_with_phones_is_told_of_where_a_model_knows_none() -> None:
+    lexicon = Lexicon([Entry("tide", phones="taɪd")])
+    for family, header in (("vesper", None), ("qwen3_tts", "lexicons:phoneme")):
+        spec = replace(_spec(family), lexicons=(lexicon,))
+        assert chosen_headers(spec, _text("Hello")).get("x-ignored") == header
 
 
 @pytest.mark.parametrize(
@@ -19,9 +33,13 @@ def _spec(family: str, ignored: tuple[str, ...] = ()) -> SpeechSpec:
         ("vesper", ("instructions",), "Hello", "instructions"),
         ("vesper", ("instructions",), "Hello 你好", "instructions, text:Han"),
         ("qwen3_tts", (), "Hello 你好", None),
+        ("vesper", (), "Hello <voice name='x'>you</voice>", "markup:voice"),
+        ("qwen3_tts", (), "Hello <phoneme ph='a'>you</phoneme>", "markup:phoneme"),
+        ("vesper", (), "Hello <phoneme ph='a'>you</phoneme>", None),
+        ("vesper", (), "<emphasis>Hello</emphasis>", "markup:emphasis"),
     ],
 )
 def test_what_is_left_out_is_named(
     family: str, ignored: tuple[str, ...], text: str, header: str | None
 ) -> None:
-    assert chosen_headers(_spec(family, ignored), text).get("x-ignored") == header
+    assert chosen_headers(_spec(family, ignored), _text(text)).get("x-ignored") == header

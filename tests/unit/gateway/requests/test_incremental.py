@@ -8,7 +8,7 @@ import pytest
 
 from gateway.requests.incremental import Head, IncrementalText
 from ttscommon.wire.errors import NothingToSay, TextTooLong
-from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones
+from ttscommon.wire.pieces import Boundary, Mark, Marked, Pause, Phones, Span
 
 
 async def rest(text: IncrementalText) -> list[str]:
@@ -23,17 +23,17 @@ async def test_a_text_that_is_complete_is_all_head() -> None:
     text.add("The tide ")
     text.add("is in.")
     text.finish()
-    assert await text.head(0.0) == Head("The tide is in.", final=True)
+    assert await text.head(0.0) == Head("The tide is in.", final=True, spans=(Span(0, 0),))
     assert await rest(text) == []
 
 
 async def test_what_comes_behind_the_head_follows_piece_by_piece() -> None:
     text = IncrementalText(100)
     text.add("The tide ")
-    assert await text.head(0.0) == Head("The tide ", final=False)
+    assert await text.head(0.0) == Head("The tide ", final=False, spans=(Span(0, 0),))
     text.add("is ")
     text.add("in.")
-    assert await text.next() == Marked("is in.")
+    assert await text.next() == Marked("is in.", spans=(Span(0, 9),))
     text.finish()
     assert await rest(text) == []
 
@@ -54,7 +54,7 @@ async def test_an_end_that_comes_at_once_saves_the_text_log() -> None:
     waiting = asyncio.create_task(text.head(10.0))
     await asyncio.sleep(0)
     text.finish()
-    assert await waiting == Head("Hello.", final=True)
+    assert await waiting == Head("Hello.", final=True, spans=(Span(0, 0),))
 
 
 async def test_a_text_without_a_speakable_character_is_refused() -> None:
@@ -90,7 +90,9 @@ async def test_boundaries_phones_and_pauses_come_where_they_were_put() -> None:
 
 async def test_markup_is_not_text() -> None:
     text = IncrementalText.whole('Wait.<break time="1s"/> <emotion value="sad"/>Go.', 100)
-    assert await text.head(0.0) == Head("Wait.  Go.", True, (Mark(5, Pause(1.0)),))
+    assert await text.head(0.0) == Head(
+        "Wait.  Go.", True, (Mark(5, Pause(1.0)),), (Span(0, 0), Span(6, 23), Span(7, 46))
+    )
 
 
 def test_a_whole_text_of_markup_has_nothing_to_say() -> None:

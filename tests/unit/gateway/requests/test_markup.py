@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.requests.markup import MarkupReader
-from ttscommon.wire.pieces import Pause, Phones, Piece, Text
+from ttscommon.wire.pieces import KINDS, Boundary, Pause, Phones, Piece, Text
 
 
 def ipa(word: str, phones: str) -> Phones:
     return Phones(word, phones, "ipa", optional=True)
+
+
+def said_as(word: str, kind: str, form: str = "") -> Phones:
+    return Phones(word, "", optional=True, kind=kind, form=form)
 
 
 def read(*parts: str) -> list[Piece]:
@@ -20,11 +25,16 @@ def read(*parts: str) -> list[Piece]:
     return joined([*pieces, *reader.feed("", final=True)])
 
 
+def unplaced(piece: Piece) -> Piece:
+    return replace(piece, source=-1) if isinstance(piece, Text | Phones) else piece
+
+
 def joined(pieces: list[Piece]) -> list[Piece]:
     found: list[Piece] = []
-    for piece in pieces:
-        if isinstance(piece, Text) and found and isinstance(found[-1], Text):
-            found[-1] = Text(found[-1].text + piece.text)
+    for piece in map(unplaced, pieces):
+        last = found[-1] if found else None
+        if isinstance(piece, Text) and isinstance(last, Text) and piece.rate == last.rate:
+            found[-1] = Text(last.text + piece.text, rate=last.rate)
         else:
             found.append(piece)
     return found
@@ -48,12 +58,40 @@ def joined(pieces: list[Piece]) -> list[Piece]:
             "<phoneme alphabet='cmu-arpabet' ph='T AY1 D'>tide</phoneme>",
             [Phones("tide", "T AY1 D", "model", optional=True)],
         ),
-        ('<phoneme alphabet="x-sampa" ph="taId">tide</phoneme> in', [Text("tide in")]),
+        (
+            '<phoneme alphabet="x-sampa" ph="taId">tide</phoneme> in',
+            [ipa("tide", "taɪd"), Text(" in")],
+        ),
+        ('<phoneme alphabet="x-sampa" ph="ta£d">tide</phoneme> in', [Text("tide in")]),
+        ('<phoneme alphabet="kana" ph="taId">tide</phoneme> in', [Text("tide in")]),
         ('<phoneme alphabet="ipa">tide</phoneme> in', [Text("tide in")]),
         ('<phoneme ph="taɪd">tide <break/>in', [Text("tide "), Pause(0.4), Text("in")]),
         ('<phoneme ph="taɪd"/>in', [Text("in")]),
         ('<emotion value="sad" /><speed ratio="1.2"/>Hello', [Text("Hello")]),
-        ("<speak><spell>AB</spell></speak>", [Text("AB")]),
+        ("<speak><spell>AB</spell></speak>", [said_as("AB", "characters")]),
+        (
+            'on <say-as interpret-as="date" format="dmy">3/4</say-as>',
+            [Text("on "), said_as("3/4", "date", "dmy")],
+        ),
+        ("<say-as interpret-as='runes'>AB</say-as> C", [Text("AB C")]),
+        (
+            '<sub alias="A &amp; B">A&amp;B</sub>!',
+            [Phones("A&B", "", optional=True, alias="A & B"), Text("!")],
+        ),
+        ("H<sub>2</sub>O", [Text("H2O")]),
+        ("<p>One</p><s>two</s>", [Text("One"), Boundary(), Text("two"), Boundary()]),
+        (
+            '<prosody rate="slow">a <emphasis level="strong">b</emphasis></prosody> c',
+            [Text("a ", rate=0.75), Text("b", rate=0.5625), Text(" c")],
+        ),
+        (
+            '<prosody rate="+20%"><sub alias="x">y</sub>',
+            [Phones("y", "", optional=True, alias="x", rate=1.2)],
+        ),
+        (
+            '<prosody rate="many">a</prosody></prosody><emphasis>b',
+            [Text("a"), Text("b", rate=0.87)],
+        ),
         ("say <<m|ˈ|ɛ|t>> now", [Text("say "), ipa("", "mˈɛt"), Text(" now")]),
         ("say <<>> now", [Text("say  now")]),
         ('\\{"word": "live", "pronounce": "laɪv"\\} show', [ipa("live", "laɪv"), Text(" show")]),
@@ -96,7 +134,78 @@ def test_where_the_text_was_cut_changes_nothing(parts: list[str]) -> None:
     assert read(*parts) == read("".join(parts))
 
 
+SCRAPS_OF_SSML = st.sampled_from(
+    [
+        '<say-as interpret-as="date">', "</say-as>", '<sub alias="a">', "</sub>", "1/2", "</p>",
+        '<prosody rate="80%">', "</prosody>", "<emphasis>", "</emphasis>", "<spell>", " ",
+    ]
+)  # fmt: skip
+
+
+@given(st.lists(SCRAPS_OF_SSML, max_size=8).map("".join), st.data())
+def test_no_cut_changes_what_ssml_means(text: str, data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=6).map(sorted))
+    ends = [*cuts, len(text)]
+    parts = [text[start:end] for start, end in zip([0, *cuts], ends, strict=True)]
+    assert read(*parts) == read(text)
+
+
+@given(st.text(alphabet="<>ab é/\\{}", max_size=40), st.integers(0, 40))
+def test_every_character_keeps_its_place(text: str, cut: int) -> None:
+    reader = MarkupReader()
+    pieces = [*reader.feed(text[:cut]), *reader.feed(text[cut:], final=True)]
+    for piece in pieces:
+        if isinstance(piece, Text):
+            assert text[piece.source : piece.source + len(piece.text)] == piece.text
+    assert reader.position == len(text)
+
+
+def test_an_element_is_waited_for_no_longer_than_a_tag() -> None:
+    long = '<sub alias="x">' + "a" * 400 + "</sub>b"
+    assert read(long) == read(*long) == [Text("a" * 400 + "b")]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_is_passed_on(kind: str) -> None:
+    assert read(f'<say-as interpret-as="{kind}">12</say-as>') == [said_as("12", kind)]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('<voice name="x">a</voice><break/><p>b</p>', ["markup:voice"]),
+        ('<prosody pitch="high" rate="slow">a</prosody>', ["markup:prosody pitch"]),
+        ('<prosody rate="many">a</prosody>', ["markup:prosody rate"]),
+        ('<emphasis level="huge">a</emphasis>', ["markup:emphasis"]),
+        ('<say-as interpret-as="runes">a</say-as>', ["markup:say-as runes"]),
+        ('<phoneme alphabet="kana" ph="a">a</phoneme>', ["markup:phoneme"]),
+        ("<say-as interpret-as='a\r\nx-y: z'>a</say-as>", ["markup:say-as"]),
+        ("<say-as interpret-as='日付'>a</say-as>", ["markup:say-as"]),
+        ("<日付/><a\r\nb='c'/>", ["markup:a"]),
+        ("1 < 2", []),
+    ],
+)
+def test_what_is_not_followed_is_told(text: str, told: list[str]) -> None:
+    reader = MarkupReader()
+    reader.feed(text, final=True)
+    assert reader.dropped(phones=True, pace=True) == told
+
+
+def test_a_model_without_phones_or_pace_is_told_of_too() -> None:
+    reader = MarkupReader()
+    text = '<prosody rate="slow"><say-as interpret-as="time">1:30</say-as></prosody>'
+    reader.feed(text + "<sub alias='b'>a</sub>", final=True)
+    assert reader.dropped(phones=True, pace=True) == []
+    assert reader.dropped(phones=False, pace=False) == ["markup:prosody rate", "markup:say-as time"]
+
+
+def test_few_names_are_kept_of_what_is_dropped() -> None:
+    reader = MarkupReader()
+    reader.feed("".join(f"<x{number}/>" for number in range(100)), final=True)
+    assert len(reader.dropped(phones=True, pace=True)) == 20
+
+
 def test_a_tag_without_an_end_is_not_waited_for() -> None:
     reader = MarkupReader()
     assert reader.feed("<a ") == []
-    assert reader.feed("b" * 400) == [Text("<a " + "b" * 400)]
+    assert reader.feed("b" * 400) == [Text("<a " + "b" * 400, 0)]

@@ -23,7 +23,11 @@ def test_phones_run_from_pause_to_pause(frontend: EnglishFrontend) -> None:
 
 def test_words_know_their_phones(frontend: EnglishFrontend) -> None:
     utterance = frontend.phones("Two cats, 25!")
-    assert utterance.words == (Word("Two", 1, 3), Word("cats,", 3, 7), Word("25!", 8, 17))
+    assert utterance.words == (
+        Word("Two", 1, 3, "two", 0, 3),
+        Word("cats,", 3, 7, "cats", 4, 9),
+        Word("25!", 8, 17, "twenty five", 10, 13),
+    )
     for index, word in enumerate(utterance.words):
         assert {phone.word for phone in utterance.phones[word.start : word.end]} == {index}
 

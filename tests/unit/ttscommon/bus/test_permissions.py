@@ -114,3 +114,17 @@ def test_the_brokers_configuration_names_every_user_and_no_password() -> None:
     for role in (*ROLES, "system"):
         assert f"user: {role}, password: ${role.upper()}_PASSWORD" in text
     assert text.count('deny: ">"') == 1  # the system user publishes nothing
+
+
+def test_gateways_alone_keep_lexicons_and_backups_hold_them() -> None:
+    stream, key = "KV_antiphon-lexicons", "$KV.antiphon-lexicons.owner.name.entries"
+    may = rights("gateway").publish
+    assert allows(may, key)
+    for read in (f"DIRECT.GET.{stream}", f"DIRECT.GET.{stream}.{key}", f"STREAM.MSG.GET.{stream}"):
+        assert allows(may, f"$JS.API.{read}")
+    for role in WORKERS:
+        assert not allows(rights(role).publish, key)
+        assert not allows(rights(role).publish, f"$JS.API.DIRECT.GET.{stream}")
+    assert allows(rights("setup").publish, f"$JS.API.STREAM.CREATE.{stream}")
+    assert allows(rights("setup").publish, f"$JS.API.STREAM.RESTORE.{stream}")
+    assert allows(rights("backup").publish, f"$JS.API.STREAM.SNAPSHOT.{stream}")

@@ -1,7 +1,19 @@
 from __future__ import annotations
 
+import msgspec
+
 from ttscommon.wire.messages import TextPiece, decode, encode
-from ttscommon.wire.pieces import Boundary, Mark, Pause, Phones, Piece, Text, marked, unmarked
+from ttscommon.wire.pieces import (
+    Boundary,
+    Mark,
+    Pause,
+    Phones,
+    Piece,
+    Span,
+    Text,
+    marked,
+    unmarked,
+)
 
 PIECES: list[Piece] = [
     Text("The "),
@@ -14,7 +26,7 @@ PIECES: list[Piece] = [
 
 
 def test_pieces_travel_as_text_with_marks_and_back() -> None:
-    text, marks = marked(PIECES)
+    text, marks, _ = marked(PIECES)
     assert text == "The tide is  in."
     assert unmarked(text, marks) == PIECES
 
@@ -30,8 +42,41 @@ def test_marks_that_do_not_fit_their_text_are_left_out() -> None:
 
 
 def test_the_tail_of_a_text_piece_keeps_its_marks() -> None:
-    text, marks = marked(PIECES)
+    text, marks, _ = marked(PIECES)
     piece = TextPiece("request1", 10, text, marks)
     tail = piece.tail(18)
     assert unmarked(tail.text, tail.marks) == PIECES[2:]
     assert decode(encode(piece)) == piece
+
+
+PLACED: list[Piece] = [
+    Text("The ", 0),
+    Phones("tide", "", optional=True, alias="sea", source=30, rate=0.5),
+    Pause(0.5),
+    Text("is ", 50, 0.5),
+    Text("in.", 53),
+]
+
+
+def test_places_and_rates_travel_beside_the_text() -> None:
+    text, marks, spans = marked(PLACED)
+    assert spans == (Span(0, 0), Span(4, 30, 0.5), Span(9, 50, 0.5), Span(12, 53))
+    assert unmarked(text, marks, spans) == PLACED
+
+
+def test_texts_that_follow_each_other_need_one_span() -> None:
+    assert marked([Text("one ", 7), Text("two", 11)]).spans == (Span(0, 7),)
+    assert marked([Text("one "), Text("two")]).spans == ()
+
+
+def test_the_tail_of_a_text_piece_keeps_its_places() -> None:
+    piece = TextPiece("request1", 10, *marked(PLACED)[:2], spans=marked(PLACED).spans)
+    tail = piece.tail(20)
+    assert unmarked(tail.text, tail.marks, tail.spans) == [Text("s ", 51, 0.5), Text("in.", 53)]
+    assert decode(encode(piece)) == piece
+
+
+def test_an_older_talker_reads_the_word_of_what_it_does_not_know() -> None:
+    """It knows four fields of a word with phones; without phones it reads the word."""
+    mark = marked([Phones("WHO", "", optional=True, alias="x", source=3)]).marks[0]
+    assert msgspec.to_builtins(mark)[1].keys() == {"type", "text", "phones", "optional", "alias"}

@@ -69,9 +69,7 @@ async def speak(request: Request, context: Context) -> Response:
     spec = await spec_of(context, tenant, wish)
     spoken = context.speak(spec, text, request.state.request_id)
     audio = wish.output_format.audio
-    return SpeechResponse(
-        context.settings, spoken, audio, headers=chosen_headers(spec, wish.transcript)
-    )
+    return SpeechResponse(context.settings, spoken, audio, headers=chosen_headers(spec, text))
 
 
 @router.post("/tts/sse", response_class=Response)
@@ -86,7 +84,7 @@ async def stream(request: Request, context: Context) -> Response:
     audio = AudioFormat(wish.output_format.audio.codec)
     events = Events(wish.context_id or request_id, timed=wish.add_timestamps)
     return SpeechResponse(
-        context.settings, spoken, audio, events, headers=chosen_headers(spec, wish.transcript)
+        context.settings, spoken, audio, events, headers=chosen_headers(spec, text)
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from starlette.websockets import WebSocket
 
 from gateway.audio import Piece
+from gateway.audio.silence import SILENCE_S
 from gateway.protocols.cartesia.fields import (
     Speak,
     error_shape,
@@ -27,6 +28,8 @@ from ttscommon.wire.errors import AntiphonError, BadRequest
 
 class Chunks(Framing):
     """A context's audio and word times, as its first message wants them. `flushes`: so far."""
+
+    silence_s = SILENCE_S
 
     def __init__(
         self, name: str, tell: Callable[[JsonObject], None], error_id: str, *, timed: bool

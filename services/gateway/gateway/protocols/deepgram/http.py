@@ -32,7 +32,7 @@ async def speak(request: Request, context: Context) -> Response:
     spec = await spec_of(context, tenant, query, query.rate_hz(_ENCODING))
     spoken = context.speak(spec, text, request.state.request_id)
     headers = {
-        **chosen_headers(spec, body.text),
+        **chosen_headers(spec, text),
         "dg-request-id": request.state.request_id,
         "dg-model-name": query.model,
         "dg-char-count": str(len(body.text)),

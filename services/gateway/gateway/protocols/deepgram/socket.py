@@ -8,6 +8,7 @@ from starlette.websockets import WebSocket
 
 from gateway import errors
 from gateway.audio import AudioFormat
+from gateway.audio.silence import SILENCE_S
 from gateway.errors import TooManyContexts, Unsupported
 from gateway.protocols.deepgram.fields import Query, error_shape, parse_query, spec_of
 from gateway.protocols.framing import Plain
@@ -83,7 +84,7 @@ class DeepgramSession(JsonSession[Plain]):
         if self._typed is None:
             if len(self._turns) >= self.settings.max_queued_requests:
                 raise TooManyContexts("too many turns wait already")
-            self._typed = self.begin(self._spec, Plain(), self._audio)
+            self._typed = self.begin(self._spec, Plain(silence_s=SILENCE_S), self._audio)
             if self._turns.add(self._typed):
                 self.start(self._typed)
         return self._typed

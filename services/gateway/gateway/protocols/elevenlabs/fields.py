@@ -93,30 +93,50 @@ class Alignment:
         self._relative = relative
         self._end_s = 0.0
 
-    def seconds(self, words: tuple[WordTime, ...]) -> tuple[list[str], list[float], list[float]]:
-        """Characters, their starts and their ends."""
-        base_s = self._end_s if self._relative else 0.0
+    def seconds(
+        self, words: tuple[WordTime, ...], *, spoken: bool = False
+    ) -> tuple[list[str], list[float], list[float]]:
+        """Characters, as written or as `spoken`, their starts and their ends."""
+        base_s = self._base_s
         chars: list[str] = []
         starts: list[float] = []
         ends: list[float] = []
         for word in words:
-            step_s = (word.end_s - word.start_s) / max(1, len(word.word))
-            for index, char in enumerate(word.word):
+            text = word.spoken or word.word if spoken else word.word
+            step_s = (word.end_s - word.start_s) / max(1, len(text))
+            for index, char in enumerate(text):
                 chars.append(char)
                 starts.append(word.start_s + index * step_s - base_s)
                 ends.append(word.start_s + (index + 1) * step_s - base_s)
             chars.append(" ")
             starts.append(word.end_s - base_s)
             ends.append(word.end_s - base_s)
-        if words:
-            self._end_s = words[-1].end_s
         return chars, starts, ends
 
-    def milliseconds(self, words: tuple[WordTime, ...]) -> dict[str, Any] | None:
-        """The object of the sockets; None without words."""
+    def fields(self, words: tuple[WordTime, ...], names: tuple[str, str]) -> dict[str, Any]:
+        """What the sockets call `names`: the text as it is written, and as it is spoken."""
+        found = [self._milliseconds(words, spoken=spoken) for spoken in (False, True)]
+        self._go_on(words)
+        return dict(zip(names, found, strict=True))
+
+    def of_http(self, words: tuple[WordTime, ...]) -> dict[str, Any]:
+        """The two objects of `with-timestamps`; None without words."""
+        found = [self._http(words, spoken=spoken) for spoken in (False, True)]
+        self._go_on(words)
+        return dict(zip(("alignment", "normalized_alignment"), found, strict=True))
+
+    @property
+    def _base_s(self) -> float:
+        return self._end_s if self._relative else 0.0
+
+    def _go_on(self, words: tuple[WordTime, ...]) -> None:
+        if words:
+            self._end_s = words[-1].end_s
+
+    def _milliseconds(self, words: tuple[WordTime, ...], *, spoken: bool) -> dict[str, Any] | None:
         if not words:
             return None
-        chars, starts, ends = self.seconds(words)
+        chars, starts, ends = self.seconds(words, spoken=spoken)
         return {
             "chars": chars,
             "charStartTimesMs": [round(1000 * s) for s in starts],
@@ -125,11 +145,10 @@ class Alignment:
             ],
         }
 
-    def of_http(self, words: tuple[WordTime, ...]) -> dict[str, Any] | None:
-        """The object of `with-timestamps`; None without words."""
+    def _http(self, words: tuple[WordTime, ...], *, spoken: bool) -> dict[str, Any] | None:
         if not words:
             return None
-        chars, starts, ends = self.seconds(words)
+        chars, starts, ends = self.seconds(words, spoken=spoken)
         return {
             "characters": chars,
             "character_start_times_seconds": [round(s, 4) for s in starts],

@@ -68,19 +68,16 @@ class TimedWhole(Framing):
         return self._encoded(data[:whole])
 
     def end(self, speech: Speech) -> bytes:
-        alignment = msgspec.json.encode(Alignment(relative=False).of_http(tuple(self._words)))
-        times = b'","alignment":' + alignment + b',"normalized_alignment":' + alignment + b"}"
-        return self._encoded(self._rest) + times
+        times = msgspec.json.encode(Alignment(relative=False).of_http(tuple(self._words)))
+        return self._encoded(self._rest) + b'",' + times[1:]
 
     def _encoded(self, data: bytes) -> bytes:
         head, self._head = self._head, b""
         return head + base64.b64encode(data)
 
 
-def _timed(audio: str, alignment: dict[str, Any] | None) -> bytes:
-    return msgspec.json.encode(
-        {"audio_base64": audio, "alignment": alignment, "normalized_alignment": alignment}
-    )
+def _timed(audio: str, alignments: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({"audio_base64": audio, **alignments})
 
 
 @router.post("/v1/text-to-speech/{voice_id}", response_class=Response)
@@ -130,7 +127,7 @@ async def _speak(
         names="any",
     )
     spoken = context.speak(spec, text, request.state.request_id)
-    headers = {**chosen_headers(spec, body.text), "x-trace-id": request.state.request_id}
+    headers = {**chosen_headers(spec, text), "x-trace-id": request.state.request_id}
     return SpeechResponse(
         context.settings, spoken, audio, framing, streamed=streamed, headers=headers
     )

@@ -11,6 +11,7 @@ from starlette.websockets import WebSocket
 
 from gateway import errors
 from gateway.audio import AudioFormat, Piece
+from gateway.audio.silence import SILENCE_S
 from gateway.errors import InvalidApiKey
 from gateway.protocols.elevenlabs.fields import (
     Alignment,
@@ -37,6 +38,8 @@ _TRUE: Final = frozenset({"true", "1"})
 class Timed(Framing):
     """A text's audio, and the times of its characters. `about`: what names it, first of all."""
 
+    silence_s = SILENCE_S
+
     def __init__(self, *, relative: bool, about: Mapping[str, str] = MappingProxyType({})) -> None:
         self._alignment = Alignment(relative=relative)
         self._about = about
@@ -44,12 +47,9 @@ class Timed(Framing):
     def audio(self, speech: Speech, piece: Piece) -> str:
         if not piece.data and not piece.words:
             return ""
-        alignment = self._alignment.milliseconds(piece.words)
+        alignments = self._alignment.fields(piece.words, ("alignment", "normalizedAlignment"))
         audio = base64.b64encode(piece.data).decode() if piece.data else None
-        return encode(
-            {**self._about, "audio": audio, "isFinal": None, "alignment": alignment,
-             "normalizedAlignment": alignment}
-        )  # fmt: skip
+        return encode({**self._about, "audio": audio, "isFinal": None, **alignments})
 
     def end(self, speech: Speech) -> str:
         if self._about:

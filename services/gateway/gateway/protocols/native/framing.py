@@ -13,8 +13,10 @@ from gateway import errors
 from gateway.audio import Piece
 from gateway.protocols.framing import Framing
 from gateway.protocols.native.messages import control, error_message
+from gateway.protocols.shared.words import timed
 from gateway.protocols.utterance import Rest
-from gateway.requests import Speech
+from gateway.requests import IncrementalText, Speech
+from gateway.requests.dropped import dropped
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import WordTime
 
@@ -27,7 +29,10 @@ class NativeFraming(Framing):
     """What both have in common: a start, the times of words, and a report at the end."""
 
     def __init__(self, tell: Callable[[str], None], rest: Rest | None = None) -> None:
-        """`tell` queues a message that does not wait for room."""
+        """`tell` queues a message that does not wait for room. `text`: what is spoken, as long as
+        it comes over this connection.
+        """
+        self.text: IncrementalText | None = None
         self._tell = tell
         self._rest = rest
 
@@ -72,10 +77,11 @@ class NativeFraming(Framing):
             **self.report(speech),
             played_s=round(played_s, 6),
             **self.counts(),
+            ignored=[] if self.text is None else dropped(speech.spec, self.text),
         )
 
     def counts(self) -> dict[str, Any]:
-        """What `audio.done` says at its end."""
+        """What `audio.done` counts besides samples."""
         return {}
 
     def failed(self, speech: Speech, error: AntiphonError) -> str:
@@ -107,7 +113,7 @@ class OwnFraming(NativeFraming):
             self.start(speech)
         if piece.words:
             self._words += len(piece.words)
-            self._say("audio.words", speech, words=[_timed(word) for word in piece.words])
+            self._say("audio.words", speech, words=[timed(word) for word in piece.words])
         return piece.data
 
     def failed(self, speech: Speech, error: AntiphonError) -> str:
@@ -133,6 +139,8 @@ class OwnFraming(NativeFraming):
 class ContextFraming(NativeFraming):
     """A context's: its messages carry its name and a running number, and audio is base64."""
 
+    blames = "text"
+
     def __init__(
         self, tell: Callable[[str], None], context_id: str, rest: Rest | None = None
     ) -> None:
@@ -149,7 +157,7 @@ class ContextFraming(NativeFraming):
 
     def audio(self, speech: Speech, piece: Piece) -> str:
         if piece.words:
-            words = [{**_timed(word), **_characters(word)} for word in piece.words]
+            words = [{**timed(word), **_characters(word)} for word in piece.words]
             self._say("audio.words", speech, words=words)
         if not piece.data:
             return ""
@@ -163,14 +171,6 @@ class ContextFraming(NativeFraming):
 def _part(piece: Piece, start: int) -> Piece:
     data = piece.data[start : start + _MAX_FRAME_BYTES]
     return Piece(data, len(data) // _BYTES_PER_SAMPLE, piece.words)
-
-
-def _timed(word: WordTime) -> dict[str, Any]:
-    return {
-        "word": word.word,
-        "start_s": round(word.start_s, 4),
-        "end_s": round(word.end_s, 4),
-    }
 
 
 def _characters(word: WordTime) -> dict[str, Any]:

@@ -205,7 +205,9 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         """A request of the session's own, which is spoken when those before have ended."""
         if len(self._own) > self.settings.max_queued_requests:
             raise WrongOrder("too many requests wait already; this one is ignored")
-        utterance = self.begin(spec, OwnFraming(self.outbox.put, rest), rest=rest)
+        framing = OwnFraming(self.outbox.put, rest)
+        utterance = self.begin(spec, framing, rest=rest)
+        framing.text = None if rest else utterance.text
         self._requests += 1
         if self._own.add(utterance):
             self._turn(utterance)
@@ -215,6 +217,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         self.require_room()
         framing = ContextFraming(self.outbox.put, name, rest)
         utterance = self.begin(spec, framing, name=name, rest=rest)
+        framing.text = None if rest else utterance.text
         framing.start(utterance.speech)
         self.start(utterance)
         return utterance

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from gateway.errors import NotFound
 from gateway.protocols import elevenlabs
 from gateway.protocols.fields import SampleRate, Speed
-from gateway.protocols.openai import lists, voices
+from gateway.protocols.openai import lexicons, lists, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
 from gateway.protocols.openai.events import SpeechEvents
 from gateway.protocols.openai.lists import model_card
@@ -23,6 +23,7 @@ from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
 router = APIRouter()
 router.include_router(lists.router)
 router.include_router(voices.router)
+router.include_router(lexicons.router)
 
 _REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
@@ -54,7 +55,7 @@ async def speech(request: Request, context: Context) -> Response:
         audio,
         events,
         streamed=streamed,
-        headers=chosen_headers(spec, body.input),
+        headers=chosen_headers(spec, text),
     )
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, TypeAlias
 
 from fastapi import Depends
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
 from gateway.errors import MessageTooBig, WrongContentType
 from gateway.protocols.shared.sifter import Gathering, Json
-from gateway.requests import GatewayContext, SpeechSpec
-from gateway.requests.text import unread_scripts
+from gateway.requests import GatewayContext, IncrementalText, SpeechSpec
+from gateway.requests.dropped import dropped
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import BadRequest
-
-# Families whose frontend reads the scripts of Europe and leaves out all others.
-_READS_ENGLISH_ALONE: Final = frozenset({"vesper"})
 
 
 def context_of(connection: HTTPConnection) -> GatewayContext:
@@ -61,10 +58,8 @@ def _is_json(content_type: str) -> bool:
     )
 
 
-def chosen_headers(spec: SpeechSpec, text: str) -> dict[str, str]:
+def chosen_headers(spec: SpeechSpec, text: IncrementalText) -> dict[str, str]:
     """What a client's names came to, and which of its wishes and parts of its text are dropped."""
-    dropped = [*spec.ignored]
-    if spec.model.family in _READS_ENGLISH_ALONE:
-        dropped += [f"text:{script}" for script in unread_scripts(text)]
-    ignored = {"x-ignored": ", ".join(dropped)} if dropped else {}
+    found = dropped(spec, text)
+    ignored = {"x-ignored": ", ".join(found)} if found else {}
     return {"x-model": spec.model.name, "x-voice": spec.voice.id, **ignored}

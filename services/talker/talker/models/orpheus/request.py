@@ -101,7 +101,7 @@ class OrpheusPrepared(Prepared):
 def _written(piece: Piece) -> str:
     if isinstance(piece, Boundary | Pause):
         return " "
-    return piece.written if isinstance(piece, Phones) else piece.text
+    return piece.read if isinstance(piece, Phones) else piece.text
 
 
 def check(request: SpeechRequest, voices: Sequence[str]) -> None:

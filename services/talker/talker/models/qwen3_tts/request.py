@@ -145,7 +145,7 @@ class Qwen3Prepared(Prepared):
 def _written(piece: Piece) -> str:
     if isinstance(piece, Boundary | Pause):
         return " "
-    return piece.written if isinstance(piece, Phones) else piece.text
+    return piece.read if isinstance(piece, Phones) else piece.text
 
 
 class Reader:

@@ -203,10 +203,22 @@ class Vesper(TalkerModel):
         contexts = token_contexts(net, ids, net.prosody(ids))[0]
         return Told(
             net.embed_begin(paced).numpy(),
-            (contexts + paced).numpy(),
+            (contexts + self._paces_of(tokens, pace, paced)).numpy(),
             net.text(ids)[0].numpy(),
             tokens.words,
         )
+
+    def _paces_of(self, tokens: Tokens, pace: float, paced: Tensor) -> Tensor:
+        """The embedded pace of an utterance, or of each of its tokens where words differ."""
+        if all(word.rate == 1.0 for word in tokens.words):
+            return paced
+        slowest, fastest = self.spec.speeds
+        paces = torch.full((len(tokens.ids),), pace)
+        for word in tokens.words:
+            # A preset's own pace may lie beyond the speeds already.
+            least, most = min(pace, slowest), max(pace, fastest)
+            paces[word.start : word.end] = min(max(pace * word.rate, least), most)
+        return self._reading.embed_pace(paces)
 
 
 def _tolerance(voice: VoiceFolder, leniency: Leniency) -> Tolerance:

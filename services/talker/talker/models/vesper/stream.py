@@ -125,13 +125,13 @@ class Progress:
         self.held.append(0 if second else 1 if first else held + UNITS_PER_FRAME)
         return pointer, min(pointer + first, self.tokens - 1)
 
-    def words(self) -> Iterator[tuple[str, int, int]]:
-        """Words that have ended since the last call: text, first unit, unit behind the last."""
+    def words(self) -> Iterator[tuple[Word, int, int]]:
+        """Words that have ended since the last call: each, its first unit, and the one behind."""
         words = self.unit.told.words
         while self.next_word < len(words) and words[self.next_word].end < len(self.starts):
             word = words[self.next_word]
             if word.text:  # phones may come without a word
-                yield word.text, self.starts[word.start], self.starts[word.end]
+                yield word, self.starts[word.start], self.starts[word.end]
             self.next_word += 1
 
     def inputs(self, start: int, end: int, bos: int) -> dict[str, Array]:
@@ -352,7 +352,8 @@ class VesperStream(TalkerStream):
         tokens = progress.move(code, move)
         for word, start, end in progress.words():
             times = (began + start) * self._unit_s, (began + end) * self._unit_s
-            self._words.append((self._frame, WordTime(word, *times)))
+            told = WordTime(word.text, *times, word.spoken, word.first, word.last)
+            self._words.append((self._frame, told))
         self._frame += 1
         if progress.over:
             self._progress = None

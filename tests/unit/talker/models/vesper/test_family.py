@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,29 @@ def test_a_boundary_ends_an_utterance_wherever_it_stands(model: Vesper) -> None:
     ]
 
 
+def test_a_words_own_rate_is_told_at_its_tokens_alone(model: Vesper) -> None:
+    utterance = Letters().phones("one two")
+    slower = replace(utterance, words=(utterance.words[0]._replace(rate=0.8), utterance.words[1]))
+    (plain,), (told,) = model._tell(utterance, 1.0), model._tell(slower, 1.0)
+    (calm,) = model._tell(utterance, 0.8)
+    word = plain.words[0]
+    inside: np.ndarray[Any, Any] = np.zeros(len(plain.at), bool)
+    inside[word.start : word.end] = True
+    np.testing.assert_array_equal(told.at[~inside], plain.at[~inside])
+    np.testing.assert_allclose(told.at[inside], calm.at[inside], rtol=1e-6)
+    assert (told.at[inside] != plain.at[inside]).any()
+    np.testing.assert_array_equal(told.begin, plain.begin)
+
+
+def test_a_words_own_rate_stays_within_the_voices_speeds(model: Vesper) -> None:
+    utterance = Letters().phones("one two")
+    words = tuple(word._replace(rate=0.1) for word in utterance.words)
+    (slowest,) = model._tell(replace(utterance, words=words), 1.0)
+    words = tuple(word._replace(rate=0.7) for word in utterance.words)
+    (least,) = model._tell(replace(utterance, words=words), 1.0)
+    np.testing.assert_array_equal(slowest.at, least.at)
+
+
 def test_words_are_timed_by_units() -> None:
     words = (Word("a", 1, 3), Word("b", 4, 5))
     told = Told(np.zeros(2), np.zeros((6, 2)), np.zeros((6, 1)), words)
@@ -142,7 +166,7 @@ def test_words_are_timed_by_units() -> None:
     assert tokens == [(0, 0), (1, 2), (3, 3), (3, 4), (4, 4), (5, 5)]
     assert progress.pointers == [0, 1, 3, 3, 4, 5, 6]
     assert progress.held == [0, 0, 0, 2, 1, 0, 0]
-    assert list(progress.words()) == [("a", 2, 4), ("b", 7, 10)]
+    assert list(progress.words()) == [(words[0], 2, 4), (words[1], 7, 10)]
     assert progress.over
 
 

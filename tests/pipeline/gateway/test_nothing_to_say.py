@@ -1,0 +1,82 @@
+"""Texts that hold nothing with a sound: silence for vendors' clients, an error for our own."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+from websockets.asyncio.client import connect
+
+NOTHING = "🎉 ..."
+SILENCE = 0.2
+
+
+async def messages(socket: Any, last: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while not (found and last(found[-1])):
+        data = await socket.recv()
+        found.append({"pcm": data} if isinstance(data, bytes) else json.loads(data))
+    return found
+
+
+async def test_elevenlabs_clients_hear_a_short_silence(stand: Any) -> None:
+    base = stand.url.replace("http", "ws")
+    query = "output_format=pcm_16000"
+    async with connect(f"{base}/v1/text-to-speech/anyone/stream-input?{query}") as socket:
+        for text in (" ", NOTHING, ""):
+            await socket.send(json.dumps({"text": text}))
+        found = await messages(socket, lambda message: message.get("isFinal"))
+    audio = b"".join(base64.b64decode(m["audio"]) for m in found if m.get("audio"))
+    assert audio == bytes(2 * int(SILENCE * 16_000))
+
+
+async def test_cartesia_clients_hear_a_short_silence(stand: Any) -> None:
+    wish = {"context_id": "a", "transcript": NOTHING, "model_id": "sonic",
+            "output_format": {"container": "raw", "sample_rate": 8000}}  # fmt: skip
+    async with connect(stand.url.replace("http", "ws") + "/tts/websocket") as socket:
+        await socket.send(json.dumps(wish))
+        found = await messages(socket, lambda message: message.get("done"))
+    assert [message["type"] for message in found] == ["chunk", "done"]
+    assert base64.b64decode(found[0]["data"]) == bytes(2 * int(SILENCE * 8000))
+
+
+async def test_deepgram_clients_hear_a_short_silence(stand: Any) -> None:
+    async with connect(stand.url.replace("http", "ws") + "/v1/speak?sample_rate=8000") as socket:
+        await socket.send(json.dumps({"type": "Speak", "text": NOTHING}))
+        await socket.send(json.dumps({"type": "Flush"}))
+        found = await messages(socket, lambda message: message.get("type") == "Flushed")
+    assert b"".join(m.get("pcm", b"") for m in found) == bytes(2 * int(SILENCE * 8000))
+
+
+async def test_what_a_model_finds_nothing_in_is_silent_too(stand: Any) -> None:
+    async def refuse(performance: Any) -> None:
+        await performance.end("error", "nothing_to_say", "nothing can be spoken")
+
+    stand.stage.script = refuse
+    async with connect(stand.url.replace("http", "ws") + "/v1/speak?sample_rate=8000") as socket:
+        await socket.send(json.dumps({"type": "Speak", "text": "你好"}))
+        await socket.send(json.dumps({"type": "Flush"}))
+        found = await messages(socket, lambda message: message.get("type") == "Flushed")
+    assert b"".join(m.get("pcm", b"") for m in found) == bytes(2 * int(SILENCE * 8000))
+
+
+async def test_our_own_contexts_are_refused(stand: Any, talk: Any) -> None:
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", context_id="a", text=NOTHING)
+        await talk.send(socket, "input.done", context_id="a")
+        found = await talk.until(socket, "error", "audio.done")
+    assert found[-1]["error"]["code"] == "nothing_to_say"
+
+
+async def test_what_was_dropped_is_told_at_the_end(stand: Any, talk: Any) -> None:
+    async with stand.session() as socket:
+        await talk.send(socket, "input.text", text="Hi <voice name='x'>you</voice> <empha")
+        await talk.send(socket, "input.text", text="sis>there</emphasis>.")
+        await talk.send(socket, "input.done")
+        done = (await talk.until(socket, "audio.done"))[-1]
+        assert done["ignored"] == ["markup:voice", "markup:emphasis"]
+        await talk.send(socket, "input.text", context_id="a", text="Hi <audio src='x'/>you.")
+        await talk.send(socket, "input.done", context_id="a")
+        done = (await talk.until(socket, "audio.done"))[-1]
+        assert done["ignored"] == ["markup:audio"]
