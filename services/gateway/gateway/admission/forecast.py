@@ -17,7 +17,7 @@ _VOCODER_STEPS: Final = 2
 _HOPS_S: Final = 0.006
 # From so many times as long on, work beside other programs is planned with less of the time: what
 # an engine does not measure, the way from stage to stage, is slowed as well, and shares vary.
-_SLOWED: Final = 2.0
+_SLOWED: Final = 4.0
 _LEAST_SHARE: Final = 0.5
 # This share of a KV cache takes a stream of unknown length.
 _SPARE: Final = 0.25
