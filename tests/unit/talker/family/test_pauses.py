@@ -27,7 +27,6 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "qwen3-tts, whole texts": partial(qwen3, streaming=False),
     "orpheus": orpheus,
     "qwen3-tts on a device": partial(on_a_device, qwen3),
-    "orpheus on a device": partial(on_a_device, orpheus),
 }
 ONE, TWO, THREE = "One small step.", "Then another!", "The end"
 PAUSED: Sequence[Piece] = (
