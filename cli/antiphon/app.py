@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from antiphon import bus, client, keys, sinks
+from antiphon import bus, client, convert, keys, sinks
 from antiphon import models as models_command
 from antiphon import say as say_command
 from antiphon import up as up_command
@@ -61,6 +61,7 @@ class LogLevel(StrEnum):
 
 app.add_typer(bus.app, name="bus")
 app.add_typer(keys.app, name="keys")
+app.command("convert")(convert.command)
 
 
 @app.callback()
