@@ -100,6 +100,7 @@ class VocodeJob:
         self._spent: tuple[Spent, ...] = ()
         self._first_codes_s = 0.0
         self._codes_end: End | None = None
+        self._conditions: Arrays | None = None
         self._fed = 0
 
     async def run(self, start: Position | None) -> None:
@@ -139,7 +140,7 @@ class VocodeJob:
         try:
             with self._router.listening(job.request_id) as events:
                 resume = Resume(start.start, begun.frame, begun.mark)
-                self._engine.open(job.request, resume, prefix)
+                self._engine.open(job.request, resume, prefix, self._conditions)
                 # What is made again is new to the listener, whenever the request began.
                 if job.playback_start_s is not None and self._writer.remaking is None:
                     job.on_playback(job.playback_start_s)
@@ -247,12 +248,15 @@ class VocodeJob:
         return self._end("error", "internal", "the codes stopped coming")
 
     async def _prefix(self) -> Arrays | None:
-        """Frames of the request's reference, if its voice is cloned from one."""
+        """Frames of the request's reference, if its voice is cloned from one. What the codec is
+        told of it beside frames is kept.
+        """
         reference = self._job.request.reference
         arrays = None
         if reference is not None and reference.derived:
             async with asyncio.timeout(_REFERENCE_TIMEOUT_S):
                 arrays = await References(self._bus).derived(reference)
+        self._conditions = self._engine.conditions(self._job.request, arrays)
         return self._engine.prefix(self._job.request, arrays)
 
     async def _outcome(

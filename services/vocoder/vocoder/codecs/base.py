@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ttscommon.engine.inflight import LaunchPath
+from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Arrays, Field, checked, empty, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Model, Voice
@@ -38,6 +39,9 @@ class CodecSpec:
     """What the engine and the cluster need to know of a loaded codec.
 
     frame: the fields of a frame that it reads, ids or floats.
+
+    conditions: what it is told of a request's reference beside frames, once for a stream: arrays of
+    any number of rows, such as a speaker's vector or the mel frames of a prompt.
 
     `lag_samples` are held back by the decoder (an overlap not yet complete, a lookahead) until the
     final frame is known: after n frames, n * samples_per_frame - lag_samples have come out.
@@ -60,6 +64,7 @@ class CodecSpec:
     settle_samples: int = 0
     tolerance: int = 0
     voices: tuple[Voice, ...] = ()
+    conditions: Mapping[str, Field] = MappingProxyType({})
 
     def __post_init__(self) -> None:
         if min(self.sample_rate, self.samples_per_frame) < 1 or not self.frame:
@@ -145,6 +150,26 @@ class Codec(ABC):
         """
         del request, reference
         return None
+
+    def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        """What of the request's reference `tell` gets; None for a codec that needs no conditions.
+
+        A successor is told the same. Raises BadRequest where there is no reference, and
+        MalformedMessage where it is another family's.
+        """
+        if not self.spec.conditions:
+            return None
+        if reference is None:
+            raise BadRequest("this codec needs the recording of a voice", param="ref_audio")
+        missing = self.spec.conditions.keys() - reference.keys()
+        if missing:
+            raise MalformedMessage(f"a reference without {', '.join(sorted(missing))}")
+        fields = self.spec.conditions.items()
+        return {name: field.checked(name, reference[name]) for name, field in fields}
+
+    def tell(self, state: State, conditions: Arrays) -> None:
+        """Give a state its conditions, after `open` and before its first work."""
+        del state, conditions
 
     @abstractmethod
     def launch(self, batch: Sequence[Work]) -> Any:
