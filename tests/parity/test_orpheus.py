@@ -110,7 +110,9 @@ class Run:
         prepared = self.engine.family.prepare(request(case, case.name))
         units = list(prepared.read([Text(case.text)], final=True))
         self.codes[case.name] = [] if restored is None else [restored]
-        logged = None if restored is None else {"codes": restored}
+        logged: dict[str, Any] | None = None
+        if restored is not None:
+            logged = {"codes": restored, "passage": np.zeros(len(restored), np.int32)}
         self.engine.open(prepared, logged, units, final=True)
 
     def step(self, *, evict: bool = False) -> None:

@@ -69,7 +69,7 @@ async def test_a_session_tells_it_with_every_request_until_it_is_configured_agai
 
 
 async def test_what_does_not_fit_is_a_typed_error_with_its_place(stand: Any) -> None:
-    wrong = {
+    wrong: dict[str, dict[str, Any]] = {
         "turns.0.audio": {"turns": [{"audio": "eA=="}]},
         "turns.0.speaker": {"turns": [{"text": "x", "speaker": 99}]},
         "extra_params.min_p": {"extra_params": {"min_p": 2}},

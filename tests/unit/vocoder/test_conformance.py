@@ -198,7 +198,8 @@ def test_conditions_are_heard_and_a_reference_without_them_is_refused() -> None:
     assert conditions is not None
     codec.tell(told, conditions)
     works = [Work(state, sequence(codec), final=True) for state in (told, untold)]
-    assert not np.array_equal(*codec.decode(works))
+    one, other = codec.decode(works)
+    assert not np.array_equal(one, other)
     with pytest.raises(BadRequest, match="needs the recording of a voice"):
         codec.conditions(request("a"))
     for damaged in ({"codes": DERIVED["speaker"]}, {"speaker": DERIVED["speaker"][0]}):
