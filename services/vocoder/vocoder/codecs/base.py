@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -64,7 +64,7 @@ class CodecSpec:
     settle_samples: int = 0
     tolerance: int = 0
     voices: tuple[Voice, ...] = ()
-    conditions: Mapping[str, Field] = MappingProxyType({})
+    conditions: Mapping[str, Field] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if min(self.sample_rate, self.samples_per_frame) < 1 or not self.frame:
@@ -164,8 +164,8 @@ class Codec(ABC):
         missing = self.spec.conditions.keys() - reference.keys()
         if missing:
             raise MalformedMessage(f"a reference without {', '.join(sorted(missing))}")
-        fields = self.spec.conditions.items()
-        return {name: field.checked(name, reference[name]) for name, field in fields}
+        wanted = self.spec.conditions.items()
+        return {name: one.checked(name, reference[name]) for name, one in wanted}
 
     def tell(self, state: State, conditions: Arrays) -> None:
         """Give a state its conditions, after `open` and before its first work."""
