@@ -11,7 +11,7 @@
 # make bench              load against a running stack: URL=, ARGS=
 # make voice BUDGET=120   train the default voice, in minutes of one core
 # make voice-eval         measure it; make voice-page: listen to it
-# make goldens            run the official packages; our networks are held to their results
+# make goldens            run the official packages; our networks are held to their results: FAMILY=
 # make lock               write requirements*.txt anew
 # make clean
 #
@@ -118,10 +118,8 @@ voice-page: $(VENV)/.training
 	$(BIN)/python -m voicetrain.vesper page $(ARGS)
 
 goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed
-	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints
-	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens
-	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)).orpheus $(GOLDENS)/checkpoints tests/parity/goldens
-	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)).snac $(GOLDENS)/checkpoints/snac tests/parity/goldens
+	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints $(FAMILY)
+	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens $(FAMILY)
 
 lock: $(VENV)/.serving
 	$(BIN)/python -m tools.lock

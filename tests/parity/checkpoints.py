@@ -1,9 +1,13 @@
-"""Write the checkpoints of the comparison: python -m tests.parity.checkpoints FOLDER."""
+"""Write the checkpoints of the comparison: python -m tests.parity.checkpoints FOLDER [FAMILY ...].
+
+A family adds what writes its synthetic checkpoints, and its line.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Final
 
 from talker.models.orpheus.synthetic import write_checkpoint as write_orpheus
 from talker.models.qwen3_tts.synthetic import write_checkpoint
@@ -20,19 +24,32 @@ from ttscommon.engine.checkpoint import dump_json
 from vocoder.codecs.snac.synthetic import write_codec
 
 
-def main() -> None:
-    """All of cases.CHECKPOINTS and Orpheus's, each in a folder of its name, and configs."""
-    folder = Path(sys.argv[1])
+def _qwen3_tts(folder: Path) -> None:
     for name, options in CHECKPOINTS.items():
         write_checkpoint(folder / name, "tiny", **options)
-    for ending in {case.ending for case in CASES}:
-        write_orpheus(folder / f"orpheus-{ending:g}", seed=ORPHEUS_SEED, ending=ending)
-    write_codec(folder / "snac", seed=SNAC_SEED)
-    (folder / "configs").mkdir(exist_ok=True)
+    (folder / "configs").mkdir(parents=True, exist_ok=True)
     for name, (size, kind) in PUBLISHED.items():
         config = model_config(size, kind, PUBLISHED_TEXT_VOCABULARY)
         dump_json(folder / "configs" / f"{name}.json", config)
     dump_json(folder / "configs" / "codec.json", codec_config("1.7b"))
+
+
+def _orpheus(folder: Path) -> None:
+    for ending in {case.ending for case in CASES}:
+        write_orpheus(folder / f"orpheus-{ending:g}", seed=ORPHEUS_SEED, ending=ending)
+
+
+def _snac(folder: Path) -> None:
+    write_codec(folder / "snac", seed=SNAC_SEED)
+
+
+FAMILIES: Final = {"qwen3_tts": _qwen3_tts, "orpheus": _orpheus, "snac": _snac}
+
+
+def main() -> None:
+    """All families, or those that are named."""
+    for family in sys.argv[2:] or FAMILIES:
+        FAMILIES[family](Path(sys.argv[1]))
 
 
 if __name__ == "__main__":
