@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from talker.models.orpheus.synthetic import PUBLISHED_HEADS
 from talker.models.orpheus.synthetic import write_checkpoint as write_orpheus
 from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.models.qwen3_tts.synthetic.sizes import (
@@ -35,8 +36,9 @@ def _qwen3_tts(folder: Path) -> None:
 
 
 def _orpheus(folder: Path) -> None:
-    for ending in {case.ending for case in CASES}:
-        write_orpheus(folder / f"orpheus-{ending:g}", seed=ORPHEUS_SEED, ending=ending)
+    for case in {case.folder: case for case in CASES}.values():
+        heads = PUBLISHED_HEADS if case.published_heads else {}
+        write_orpheus(folder / case.folder, seed=ORPHEUS_SEED, ending=case.ending, heads=heads)
 
 
 def _snac(folder: Path) -> None:
