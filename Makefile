@@ -11,7 +11,7 @@
 # make bench              load against a running stack: URL=, ARGS=
 # make voice BUDGET=120   train the default voice, in minutes of one core
 # make voice-eval         measure it; make voice-page: listen to it
-# make goldens            run the official packages; our networks are held to their results
+# make goldens            run the official packages; our networks are held to their results: FAMILY=
 # make lock               write requirements*.txt anew
 # make clean
 #
@@ -120,12 +120,11 @@ voice-eval: $(VENV)/.training
 voice-page: $(VENV)/.training
 	$(BIN)/python -m voicetrain.vesper page $(ARGS)
 
+# CSM's reference needs a newer transformers than the others.
 goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed $(GOLDENS)/transformers/.installed
-	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints
-	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens
-	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)).orpheus $(GOLDENS)/checkpoints tests/parity/goldens
-	$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)).snac $(GOLDENS)/checkpoints/snac tests/parity/goldens
-	$(GOLDENS)/transformers/bin/python -m $(subst /,.,$(OFFICIAL)).csm $(GOLDENS)/checkpoints tests/parity/goldens
+	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints $(FAMILY)
+	$(if $(filter-out csm,$(or $(FAMILY),all)),$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens $(filter-out csm,$(FAMILY)))
+	$(if $(filter csm,$(or $(FAMILY),csm)),$(GOLDENS)/transformers/bin/python -m $(subst /,.,$(OFFICIAL)).csm $(GOLDENS)/checkpoints tests/parity/goldens)
 
 lock: $(VENV)/.serving
 	$(BIN)/python -m tools.lock

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from antiphon import bus, doctor, keys, listen
+from antiphon import bus, convert, doctor, keys, listen
 from antiphon import up as up_command
 from antiphon.environment import UnknownSetting, settings_in
 from antiphon.stack import StackConfig
@@ -61,6 +61,7 @@ app.command()(listen.say)
 app.command()(listen.voices)
 app.command()(listen.models)
 app.command()(doctor.doctor)
+app.command("convert")(convert.command)
 
 
 def _show_version(wanted: bool) -> None:

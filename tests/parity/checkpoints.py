@@ -1,13 +1,18 @@
-"""Write the checkpoints of the comparison: python -m tests.parity.checkpoints FOLDER."""
+"""Write the checkpoints of the comparison: python -m tests.parity.checkpoints FOLDER [FAMILY ...].
+
+A family adds what writes its synthetic checkpoints, and its line.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Final
 
-from talker.models.csm.synthetic import PUBLISHED as PUBLISHED_HEADS
+from talker.models.csm.synthetic import PUBLISHED as CSM_HEADS
 from talker.models.csm.synthetic import SMALL
 from talker.models.csm.synthetic import write_checkpoint as write_csm
+from talker.models.orpheus.synthetic import PUBLISHED_HEADS
 from talker.models.orpheus.synthetic import write_checkpoint as write_orpheus
 from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.models.qwen3_tts.synthetic.sizes import (
@@ -25,29 +30,45 @@ from vocoder.codecs.mimi.synthetic import add_decoder
 from vocoder.codecs.snac.synthetic import write_codec
 
 
-def write_csm_checkpoint(folder: Path, name: str) -> None:
-    """One of csm_cases.CHECKPOINTS, codec included."""
-    seed, published, ending = CSM[name]
-    heads = PUBLISHED_HEADS if published else SMALL
-    write_csm(folder, seed=seed, heads=heads, ending=ending)
-    add_decoder(folder, seed=seed)
-
-
-def main() -> None:
-    """All of cases.CHECKPOINTS and others', each in a folder of its name, and configs."""
-    folder = Path(sys.argv[1])
+def _qwen3_tts(folder: Path) -> None:
     for name, options in CHECKPOINTS.items():
         write_checkpoint(folder / name, "tiny", **options)
-    for ending in {case.ending for case in CASES}:
-        write_orpheus(folder / f"orpheus-{ending:g}", seed=ORPHEUS_SEED, ending=ending)
-    write_codec(folder / "snac", seed=SNAC_SEED)
-    for name in CSM:
-        write_csm_checkpoint(folder / name, name)
-    (folder / "configs").mkdir(exist_ok=True)
+    (folder / "configs").mkdir(parents=True, exist_ok=True)
     for name, (size, kind) in PUBLISHED.items():
         config = model_config(size, kind, PUBLISHED_TEXT_VOCABULARY)
         dump_json(folder / "configs" / f"{name}.json", config)
     dump_json(folder / "configs" / "codec.json", codec_config("1.7b"))
+
+
+def _orpheus(folder: Path) -> None:
+    for case in {case.folder: case for case in CASES}.values():
+        heads = PUBLISHED_HEADS if case.published_heads else {}
+        write_orpheus(folder / case.folder, seed=ORPHEUS_SEED, ending=case.ending, heads=heads)
+
+
+def _snac(folder: Path) -> None:
+    write_codec(folder / "snac", seed=SNAC_SEED)
+
+
+def write_csm_checkpoint(folder: Path, name: str) -> None:
+    """One of csm_cases.CHECKPOINTS, codec included."""
+    seed, published, ending = CSM[name]
+    write_csm(folder, seed=seed, heads=CSM_HEADS if published else SMALL, ending=ending)
+    add_decoder(folder, seed=seed)
+
+
+def _csm(folder: Path) -> None:
+    for name in CSM:
+        write_csm_checkpoint(folder / name, name)
+
+
+FAMILIES: Final = {"qwen3_tts": _qwen3_tts, "orpheus": _orpheus, "snac": _snac, "csm": _csm}
+
+
+def main() -> None:
+    """All families, or those that are named."""
+    for family in sys.argv[2:] or FAMILIES:
+        FAMILIES[family](Path(sys.argv[1]))
 
 
 if __name__ == "__main__":

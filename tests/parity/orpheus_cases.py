@@ -23,12 +23,19 @@ class Case:
     penalty: float = 1.0
     tokens: int = 84
     ending: float = 1.0
+    published_heads: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Of its checkpoint."""
+        return f"orpheus-{self.ending:g}{'-published-heads' * self.published_heads}"
 
 
 CASES: Final = (
     Case("greedy"),
     Case("greedy with a penalty", voice="leo", penalty=1.3),
     Case("the package's settings", temperature=0.6, top_p=0.8, penalty=1.3),
+    Case("published head counts", temperature=0.6, penalty=1.3, published_heads=True),
     Case("hot", voice="zoe", text="Odd.", seed=5, temperature=1.2, top_k=50, penalty=1.1),
     Case("ended by the model", seed=7, temperature=1.0, penalty=1.1, ending=12.0, tokens=1200),
 )

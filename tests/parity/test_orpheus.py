@@ -23,7 +23,7 @@ from talker.models.orpheus.config import CODES, END_SPEECH
 from talker.models.orpheus.net import load_net
 from talker.models.orpheus.request import prompt_ids
 from talker.models.orpheus.stream import ids_of
-from talker.models.orpheus.synthetic import write_checkpoint
+from talker.models.orpheus.synthetic import PUBLISHED_HEADS, write_checkpoint
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.sampling import Noise
 from tests.parity.conftest import GOLDENS
@@ -60,13 +60,13 @@ def _golden_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[float, orpheus.Orpheus]:
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, orpheus.Orpheus]:
     folder = tmp_path_factory.mktemp("orpheus")
     found = {}
-    for ending in {case.ending for case in CASES}:
-        path = folder / str(ending)
-        write_checkpoint(path, seed=SEED, ending=ending, shard_bytes=1_000_000)
-        found[ending] = orpheus.Orpheus.load("m", path, device="cpu", dtype="float32")
+    for case in {case.folder: case for case in CASES}.values():
+        path, heads = folder / case.folder, PUBLISHED_HEADS if case.published_heads else {}
+        write_checkpoint(path, seed=SEED, ending=case.ending, shard_bytes=1_000_000, heads=heads)
+        found[case.folder] = orpheus.Orpheus.load("m", path, device="cpu", dtype="float32")
     return found
 
 
@@ -110,7 +110,9 @@ class Run:
         prepared = self.engine.family.prepare(request(case, case.name))
         units = list(prepared.read([Text(case.text)], final=True))
         self.codes[case.name] = [] if restored is None else [restored]
-        logged = None if restored is None else {"codes": restored}
+        logged: dict[str, Any] | None = None
+        if restored is not None:
+            logged = {"codes": restored, "passage": np.zeros(len(restored), np.int32)}
         self.engine.open(prepared, logged, units, final=True)
 
     def step(self, *, evict: bool = False) -> None:
@@ -131,19 +133,19 @@ class Run:
 
 @every_case
 def test_alone_it_says_what_the_reference_says(
-    checkpoints: dict[float, orpheus.Orpheus], case: Case
+    checkpoints: dict[str, orpheus.Orpheus], case: Case
 ) -> None:
-    run = Run(checkpoints[case.ending])
+    run = Run(checkpoints[case.folder])
     run.open(case)
     run.finish()
     np.testing.assert_array_equal(run.said(case), wanted(case))
 
 
 def test_joined_in_mid_flight_and_evicted_each_says_the_same(
-    checkpoints: dict[float, orpheus.Orpheus],
+    checkpoints: dict[str, orpheus.Orpheus],
 ) -> None:
-    cases = [case for case in CASES if case.ending == 1.0]
-    run = Run(checkpoints[1.0])
+    cases = [case for case in CASES if case.folder == CASES[0].folder]
+    run = Run(checkpoints[CASES[0].folder])
     for number, case in enumerate(cases):
         run.open(case)
         for step in range(5 * number + 3):
@@ -155,17 +157,17 @@ def test_joined_in_mid_flight_and_evicted_each_says_the_same(
 
 @every_case
 def test_resumed_at_any_frame_it_goes_on_with_the_same(
-    checkpoints: dict[float, orpheus.Orpheus], case: Case
+    checkpoints: dict[str, orpheus.Orpheus], case: Case
 ) -> None:
     whole = wanted(case)
     for at in range(1, len(whole), 3):
-        run = Run(checkpoints[case.ending])
+        run = Run(checkpoints[case.folder])
         run.open(case, whole[:at])
         run.finish()
         np.testing.assert_array_equal(run.said(case), whole)
 
 
-def test_the_model_ends_its_own_speech(checkpoints: dict[float, orpheus.Orpheus]) -> None:
+def test_the_model_ends_its_own_speech(checkpoints: dict[str, orpheus.Orpheus]) -> None:
     (case,) = [case for case in CASES if case.ending != 1.0]
     assert WANTED[case.name]["ids"][-1] == END_SPEECH
     assert len(wanted(case)) * 7 < case.tokens

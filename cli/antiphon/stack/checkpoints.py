@@ -62,11 +62,14 @@ def codec_folder(talker: Path, given: str = "") -> Path:
 
 
 def named(given: str) -> tuple[str, str]:
-    """The name, and where the checkpoint is, of `NAME=PATH_OR_HUB_NAME`; raises CheckpointError."""
+    """The name, and where the checkpoint is, of `NAME=PATH_OR_HUB_NAME`; raises CheckpointError.
+
+    A hub name may be pinned: `ORG/NAME@REVISION`.
+    """
     name, equals, where = given.partition("=")
     if not equals or not where or not _NAME.fullmatch(name) or name in _RESERVED:
         raise CheckpointError(
-            f"{given!r} is no NAME=PATH_OR_HUB_NAME; a name has letters, digits, - and _"
+            f"{given!r} is no NAME=PATH_OR_HUB_NAME[@REVISION]; a name has letters, digits, - and _"
         )
     return name, where
 

@@ -49,7 +49,10 @@ Outcome = End | Position | Late | Unwanted
 
 
 class Decoding:
-    """Feeds the engine codes, and writes their sound. Leaves no slot behind, whatever happens."""
+    """Feeds the engine codes, and writes their sound. Leaves no slot behind, whatever happens.
+
+    `conditions`: what the codec is told beside frames.
+    """
 
     def __init__(
         self,
@@ -58,12 +61,14 @@ class Decoding:
         job: Job,
         writer: AudioWriter,
         codes: Codes,
+        conditions: Arrays | None = None,
     ) -> None:
         self._stage = stage
         self._engine = engine
         self._job = job
         self._writer = writer
         self._codes = codes
+        self._conditions = conditions
         self._words = Words()
         self._spent: tuple[Spent, ...] = ()
         self._first_codes_s = 0.0
@@ -79,7 +84,7 @@ class Decoding:
         try:
             with self._stage.listening() as events:
                 resume = Resume(start.start, begun.frame, begun.mark)
-                self._engine.open(self._job.request, resume, prefix)
+                self._engine.open(self._job.request, resume, prefix, self._conditions)
                 # What is made again is new to the listener, whenever the request began.
                 if self._writer.remaking is None:
                     self._stage.tell_playback()

@@ -54,6 +54,7 @@ class VocodeJob:
         again = job.request.for_remaking()
         self._stage = StageJob(subjects.VOCODER, engine, router, job, writer, again)
         self._codes = Codes(bus, job, codes_timeout_s)
+        self._conditions: Arrays | None = None
 
     async def run(self, start: Position | None) -> None:
         """Decode everything from `start` on, or from where a listener turns up, and write the End.
@@ -74,7 +75,9 @@ class VocodeJob:
         await self._writer.end(end)
 
     async def _decode(self, start: Position | None, prefix: Arrays | None) -> End:
-        decoding = Decoding(self._stage, self._engine, self._job, self._writer, self._codes)
+        decoding = Decoding(
+            self._stage, self._engine, self._job, self._writer, self._codes, self._conditions
+        )
         found = start or await self._aside(self._unheard(prefix))
         while not isinstance(found, End):
             match await decoding.run(found, prefix):
@@ -140,10 +143,13 @@ class VocodeJob:
         return self._stage.end("error", "internal", "the codes stopped coming")
 
     async def _prefix(self) -> Arrays | None:
-        """Frames of the request's reference, if its voice is cloned from one."""
+        """Frames of the request's reference, if its voice is cloned from one. What the codec is
+        told of it beside frames is kept.
+        """
         reference = self._job.request.reference
         arrays = None
         if reference is not None and reference.derived:
             async with asyncio.timeout(_REFERENCE_TIMEOUT_S):
                 arrays = await References(self._bus).derived(reference)
+        self._conditions = self._engine.conditions(self._job.request, arrays)
         return self._engine.prefix(self._job.request, arrays)

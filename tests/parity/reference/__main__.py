@@ -1,36 +1,27 @@
-"""Write all goldens: python -m tests.parity.reference CHECKPOINTS GOLDENS."""
+"""Write goldens: python -m tests.parity.reference CHECKPOINTS GOLDENS [FAMILY ...].
+
+Runs in the references' own environment. A family is a module here with `write`, and its line.
+"""
 
 from __future__ import annotations
 
-import json
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-import numpy as np
-
-from tests.parity.reference import codec, keys, library, talker
+FAMILIES: Final = ("qwen3_tts", "orpheus", "snac")
 
 
 def main() -> None:
-    """Run every part."""
+    """All families, or those that are named."""
     checkpoints, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    arrays = {
-        "talker": talker.goldens(checkpoints),
-        "encoders": talker.encoders(checkpoints),
-        "codec": codec.goldens(checkpoints),
-        "library": library.goldens(),
-    }
-    for name, content in arrays.items():
-        np.savez_compressed(folder / f"{name}.npz", **content)
-    _write(folder / "tokens.json", talker.tokens(checkpoints))
-    _write(folder / "keys.json", keys.goldens(keys.read(checkpoints / "configs")))
+    for family in sys.argv[3:] or FAMILIES:
+        if family not in FAMILIES:
+            raise SystemExit(f"there are no goldens of {family!r}; known: {', '.join(FAMILIES)}")
+        import_module(f"tests.parity.reference.{family}").write(checkpoints, folder)
     total = sum(path.stat().st_size for path in folder.iterdir())
     print(f"{folder}: {total / 1e6:.2f} MB")
-
-
-def _write(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=True) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Goldens of Orpheus: python -m tests.parity.reference.orpheus CHECKPOINTS GOLDENS.
+"""Goldens of Orpheus.
 
 transformers' Llama with its own penalty, temperature, top-k and top-p; the allowed ids of each step
 are a logits processor, and draws take the goldens' noise.
@@ -7,7 +7,6 @@ are a logits processor, and draws take the goldens' noise.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,14 +90,9 @@ def generated(folder: Path, case: Case) -> dict[str, list[int]]:
     return {"prompt": ids, "ids": found[0, len(ids) :].tolist()}
 
 
-def main() -> None:
+def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
     torch.set_num_threads(1)
-    checkpoints, goldens = Path(sys.argv[1]), Path(sys.argv[2])
-    found = {c.name: generated(checkpoints / f"orpheus-{c.ending:g}", c) for c in CASES}
+    found = {c.name: generated(checkpoints / c.folder, c) for c in CASES}
     (goldens / "orpheus.json").write_text(json.dumps(found) + "\n", "utf-8")
     print({name: len(case["ids"]) for name, case in found.items()})
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,10 @@
-"""Goldens of SNAC: python -m tests.parity.reference.snac CODEC GOLDENS.
+"""Goldens of SNAC.
 
 The published package with the weights of a synthetic codec; its noise is replaced by ours to give.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,10 @@ from tests.parity.snac_material import SEED, codes, noise
 LEVELS = ((0,), (1, 4), (2, 3, 5, 6))
 
 
-def main() -> None:
+def write(checkpoints: Path, goldens: Path) -> None:
     """Decode the material in one shot."""
     torch.set_num_threads(1)
-    folder, goldens = Path(sys.argv[1]), Path(sys.argv[2])
+    folder = checkpoints / "snac"
     model = SNAC.from_config(folder / "config.json").eval()
     missing, surplus = model.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
     assert not surplus
@@ -44,7 +43,3 @@ def main() -> None:
         torch.randn = plain
     np.savez_compressed(goldens / "snac.npz", samples=samples.numpy())
     print(samples.shape, float(samples.abs().max()), float(samples.std()))
-
-
-if __name__ == "__main__":
-    main()

@@ -20,7 +20,7 @@ from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import concatenate, rows
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, Samples, Work
@@ -32,6 +32,8 @@ from vocoder.engine.stream import Event, Failed, Finished, Piece, Resume, first_
 from vocoder.pcm import to_pcm
 
 FRAMES = 90
+# What a talker derived of a recording.
+DERIVED = {"speaker": np.array([[20.0, 3.0]], np.float32)}
 PIECES = (1, 1, 2, 3, 12, 16, 1, 5, 16, 9, 1, 16, 7)
 
 
@@ -71,8 +73,15 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "fake with a lookahead": partial(fake, lookahead_frames=3),
     "fake on a grid": partial(fake, grid=5),
     "fake with a reference": partial(fake, reference_frames=11),
+    "fake with conditions": partial(fake, conditioned=True),
     "fake with all of it, a step behind": partial(
-        fake, float_frames=True, lookahead_frames=2, grid=3, reference_frames=4, depth=1
+        fake,
+        float_frames=True,
+        lookahead_frames=2,
+        grid=3,
+        reference_frames=4,
+        depth=1,
+        conditioned=True,
     ),
 }
 every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
@@ -119,7 +128,7 @@ def speak(codec: Codec, behind: Piece | None = None, skip: int = 0) -> tuple[Hea
     engine.listen(heard)
     resume = Resume(skip, behind.frame, behind.mark) if behind else Resume()
     prefix = engine.prefix(request("a"))
-    engine.open(request("a"), resume, prefix)
+    engine.open(request("a"), resume, prefix, engine.conditions(request("a"), DERIVED))
     begin = start = first_frame(codec.spec, resume.frame, prefix)
     for size in (*PIECES, FRAMES):
         stop = min(start + size, FRAMES)
@@ -148,7 +157,9 @@ def near(codec: Codec, one: Pcm, other: Pcm) -> bool:
 def test_one_shot_and_pieces_give_the_same(family: Callable[[], Codec]) -> None:
     codec = family()
     state = codec.open(request("a"))
-    prefix = codec.prefix(request("a"))
+    prefix, conditions = codec.prefix(request("a")), codec.conditions(request("a"), DERIVED)
+    if conditions is not None:
+        codec.tell(state, conditions)
     frames = sequence(codec) if prefix is None else concatenate([prefix, sequence(codec)])
     (samples,) = codec.decode([Work(state, frames, final=True)])
     before = 0 if prefix is None else rows(prefix)
@@ -187,6 +198,22 @@ def test_a_successor_of_a_successor_is_as_good(family: Callable[[], Codec]) -> N
         position += len(piece.pcm)
         rest, _ = speak(codec, piece, position)
         assert near(codec, rest.pcm, whole.pcm[position:])
+
+
+def test_conditions_are_heard_and_a_reference_without_them_is_refused() -> None:
+    codec = fake(conditioned=True)
+    (told, untold) = (codec.open(request("a")) for _ in range(2))
+    conditions = codec.conditions(request("a"), DERIVED)
+    assert conditions is not None
+    codec.tell(told, conditions)
+    works = [Work(state, sequence(codec), final=True) for state in (told, untold)]
+    one, other = codec.decode(works)
+    assert not np.array_equal(one, other)
+    with pytest.raises(BadRequest, match="needs the recording of a voice"):
+        codec.conditions(request("a"))
+    for damaged in ({"codes": DERIVED["speaker"]}, {"speaker": DERIVED["speaker"][0]}):
+        with pytest.raises(MalformedMessage):
+            codec.conditions(request("a"), damaged)
 
 
 def test_a_mark_of_another_family_fails_that_stream_alone() -> None:

@@ -8,26 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from ttscommon.engine.hub import PICKLES, TENSORS, CheckpointError, HubName, download, refusal
 from ttscommon.engine.voice import sha256_of
-from ttscommon.wire.errors import VoiceError
 
 T = TypeVar("T")
-
-TENSORS: Final = ".safetensors"
-_PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
-_HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_WANTED: Final = ("*.json", "*.txt", f"*{TENSORS}")
-
-
-class CheckpointError(VoiceError):
-    """A checkpoint is missing, incomplete, damaged, or of a kind that is not served."""
 
 
 def read_json(path: Path, form: type[T]) -> T:
@@ -56,12 +46,9 @@ def tensor_files(folder: Path, stem: str = "") -> list[Path]:
     whole = folder / f"{stem}{TENSORS}"
     if whole.exists():
         return [whole]
-    pickles = sorted(path.name for path in folder.glob("*") if path.suffix in _PICKLES)
+    pickles = sorted(path.name for path in folder.glob("*") if path.suffix in PICKLES)
     if pickles:
-        raise CheckpointError(
-            f"{folder / pickles[0]} is a pickle, which can execute code when it is loaded:"
-            " convert it to safetensors"
-        )
+        raise CheckpointError(refusal(str(folder / pickles[0]), str(folder)))
     raise CheckpointError(f"{folder} has neither {whole.name} nor {index.name}")
 
 
@@ -90,17 +77,21 @@ def _shards(index: Path) -> list[Path]:
     return [index.parent / name for name in names]
 
 
-def find_checkpoint(name: str, revision: str | None = None) -> Path:
+def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
     """The folder of a checkpoint: `name` itself if it is one, else a download from the hub.
 
-    revision: a commit, branch or tag of a hub name. Raises CheckpointError.
+    name: `ORG/NAME` or `ORG/NAME@REVISION` on the hub. pickles: see `download`. Raises
+    CheckpointError.
     """
     folder = Path(name)
     if folder.is_dir():
         return folder
-    if not _HUB_NAME.fullmatch(name):
-        raise CheckpointError(f"{name} is neither a folder nor a hub name such as Qwen/NAME")
-    return _downloaded(name, revision)
+    hub = HubName.parse(name)
+    if hub is None:
+        raise CheckpointError(
+            f"{name} is neither a folder nor a hub name such as Qwen/NAME or Qwen/NAME@REVISION"
+        )
+    return download(hub, pickles=pickles)
 
 
 def codec_digest(folder: Path) -> str:
@@ -117,28 +108,18 @@ def codec_digest(folder: Path) -> str:
     return hashed.hexdigest()
 
 
-def _downloaded(name: str, revision: str | None) -> Path:
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise CheckpointError(
-            f"{name} is no folder, and hub names need the extra antiphon-talker[checkpoints]"
-        ) from error
-    try:
-        found = huggingface_hub.snapshot_download(
-            name, revision=revision, allow_patterns=[*_WANTED, *(f"*/{p}" for p in _WANTED)]
-        )
-    except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
-        raise CheckpointError(
-            f"{name} cannot be downloaded: {_first_line(error)}; give the path of a folder instead"
-        ) from error
-    return Path(found)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
 def dump_json(path: Path, content: object) -> None:
     """Write JSON as checkpoints have it."""
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+__all__ = [
+    "PICKLES",
+    "TENSORS",
+    "CheckpointError",
+    "codec_digest",
+    "dump_json",
+    "find_checkpoint",
+    "read_json",
+    "tensor_files",
+]

@@ -12,7 +12,6 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
 
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.shared.sifter import Json
@@ -80,9 +79,9 @@ class TurnFields(BaseModel):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.audio is not None and self.voice is not None:
-            raise PydanticCustomError("turn", "a turn has audio or a voice, not both")
+            raise ValueError("a turn has audio or a voice, not both")
         if not (self.text.strip() or self.audio or self.voice):
-            raise PydanticCustomError("turn", "a turn needs text, audio or a voice")
+            raise ValueError("a turn needs text, audio or a voice")
         return self
 
     @property

@@ -16,7 +16,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ttscommon.engine.inflight import LaunchPath
+from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Arrays, Field, checked, empty, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Model, Voice
@@ -38,6 +39,9 @@ class CodecSpec:
     """What the engine and the cluster need to know of a loaded codec.
 
     frame: the fields of a frame that it reads, ids or floats.
+
+    conditions: what it is told of a request's reference beside frames, once for a stream: arrays of
+    any number of rows, such as a speaker's vector or the mel frames of a prompt.
 
     `lag_samples` are held back by the decoder (an overlap not yet complete, a lookahead) until the
     final frame is known: after n frames, n * samples_per_frame - lag_samples have come out.
@@ -60,6 +64,7 @@ class CodecSpec:
     settle_samples: int = 0
     tolerance: int = 0
     voices: tuple[Voice, ...] = ()
+    conditions: Mapping[str, Field] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if min(self.sample_rate, self.samples_per_frame) < 1 or not self.frame:
@@ -149,6 +154,26 @@ class Codec(ABC):
         """
         del request, reference
         return None
+
+    def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        """What of the request's reference `tell` gets; None for a codec that needs no conditions.
+
+        A successor is told the same. Raises BadRequest where there is no reference, and
+        MalformedMessage where it is another family's.
+        """
+        if not self.spec.conditions:
+            return None
+        if reference is None:
+            raise BadRequest("this codec needs the recording of a voice", param="ref_audio")
+        missing = self.spec.conditions.keys() - reference.keys()
+        if missing:
+            raise MalformedMessage(f"a reference without {', '.join(sorted(missing))}")
+        wanted = self.spec.conditions.items()
+        return {name: one.checked(name, reference[name]) for name, one in wanted}
+
+    def tell(self, state: State, conditions: Arrays) -> None:
+        """Give a state its conditions, after `open` and before its first work."""
+        del state, conditions
 
     def go_on_from(self, state: State, prefix: Arrays) -> None:  # noqa: B027
         """The stream's reference, for a codec that begins anew behind silences."""

@@ -51,13 +51,15 @@ class Manner:
 
     float_frames: a frame is floats, not ids (mel, latents). lookahead_frames: so many more are held
     back. grid: pieces end at multiples of so many frames, but for the last. reference_frames: so
-    many frames of a reference come first, unheard. voices: preset ones. depth: see Codec.
+    many frames of a reference come first, unheard. conditioned: a reference's vector is heard too.
+    voices: preset ones. depth: see Codec.
     """
 
     float_frames: bool = False
     lookahead_frames: int = 0
     grid: int = 1
     reference_frames: int = 0
+    conditioned: bool = False
     voices: bool = True
     depth: int = 0
 
@@ -111,6 +113,7 @@ class FakeCodec(Codec):
             context_frames=1 + manner.lookahead_frames,
             voices=_VOICES if manner.voices else (),
             grid=manner.grid,
+            conditions={"speaker": Field((2,), "f4")} if manner.conditioned else {},
         )
         self.depth = manner.depth
         shapes = ((1, 1), (1, 2), (1, 16), (4, 8), (16, 2))
@@ -134,6 +137,9 @@ class FakeCodec(Codec):
         held_back = frame * _FRAME - self.spec.samples(frame, final=False)
         state.held_back = np.zeros(held_back, np.float32)
         return state
+
+    def tell(self, state: _State, conditions: Arrays) -> None:
+        state.hertz += float(conditions["speaker"][0].sum())
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         del reference

@@ -28,16 +28,17 @@ _LEAD_FRAMES: Final = 25
 class _Stream:
     """One stream, and the codec's state for what was said since the last silence.
 
-    frame: the next one. lead: frames of a reference to begin anew with; due_lead: those to decode
-    before the next frame. fed: the state has decoded something. over: a silence followed. skip:
-    samples that the state gives next and that are not heard. held: samples that were made and are
-    not due yet, as of the last launch collected.
+    frame: the next one. conditions: what each state is told. lead: frames of a reference to begin
+    anew with; due_lead: those to decode before the next frame. fed: the state has decoded
+    something. over: a silence followed. skip: samples that the state gives next and that are not
+    heard. held: samples that were made and are not due yet, as of the last launch collected.
     """
 
     request: SpeechRequest
     inner: State
     frame: int
     held: Samples
+    conditions: Arrays | None = None
     lead: Arrays | None = None
     due_lead: Arrays | None = None
     fed: bool = False
@@ -78,6 +79,13 @@ class Silences(Codec):
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         return self._codec.prefix(request, reference)
+
+    def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        return self._codec.conditions(request, reference)
+
+    def tell(self, state: _Stream, conditions: Arrays) -> None:
+        state.conditions = conditions
+        self._codec.tell(state.inner, conditions)
 
     def go_on_from(self, state: _Stream, prefix: Arrays) -> None:
         count = rows(prefix)
@@ -128,6 +136,8 @@ class Silences(Codec):
         stream.inner = None
         first = stream.frame - (0 if stream.lead is None else rows(stream.lead))
         stream.inner = self._codec.open(stream.request, first)
+        if stream.conditions is not None:
+            self._codec.tell(stream.inner, stream.conditions)
         stream.due_lead, stream.fed, stream.over = stream.lead, False, False
         heard = stream.frame * self.spec.samples_per_frame
         stream.skip = heard - self.spec.samples(first, final=False)

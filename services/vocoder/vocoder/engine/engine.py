@@ -107,17 +107,22 @@ class Engine(Runtime[Stream, Piece]):
         """What `open` needs of the request's reference, from what was derived of it."""
         return self._codec.prefix(request, reference)
 
+    def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        """What `open` needs of it besides; see Codec.conditions."""
+        return self._codec.conditions(request, reference)
+
     def open(
         self,
         request: SpeechRequest,
         resume: Resume = _FROM_THE_START,
         prefix: Arrays | None = None,
+        conditions: Arrays | None = None,
     ) -> None:
         """Begin a stream; it is then fed from `first_frame` on. Errors arrive as Failed.
 
         Raises Stopped.
         """
-        make = partial(self._stream, request, resume, prefix)
+        make = partial(self._stream, request, resume, prefix, conditions)
         if not self._put(lambda: self._admit(request.request_id, make)):
             raise Stopped("the engine has stopped")
 
@@ -129,9 +134,17 @@ class Engine(Runtime[Stream, Piece]):
         """No frame follows: decode what waits, and what is held back."""
         self._put(lambda: self._with(key, self._ended))
 
-    def _stream(self, request: SpeechRequest, resume: Resume, prefix: Arrays | None) -> Stream:
+    def _stream(
+        self,
+        request: SpeechRequest,
+        resume: Resume,
+        prefix: Arrays | None,
+        conditions: Arrays | None,
+    ) -> Stream:
         stream = Stream(request, self.spec, None, self._clock(), resume, prefix)
         stream.state = self._codec.open(request, stream.begin)
+        if conditions is not None:
+            self._codec.tell(stream.state, conditions)
         self._open_states += 1
         if prefix is not None:
             self._codec.go_on_from(stream.state, prefix)

@@ -79,7 +79,7 @@ def test_pickles_are_refused_unread(tmp_path: Path, name: str) -> None:
             return Path.touch, (trap,)
 
     (tmp_path / name).write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(CheckpointError, match="convert it to safetensors"):
+    with pytest.raises(CheckpointError, match="antiphon convert"):
         tensor_files(tmp_path)
     assert not trap.exists()
 
@@ -109,8 +109,9 @@ def test_a_hub_name_is_downloaded_by_the_hubs_own_client(
         asked.update(name=name, **arguments)
         return str(tmp_path)
 
+    (tmp_path / "model.safetensors").touch()
     monkeypatch.setattr(hub, "snapshot_download", download)
-    assert find_checkpoint("Qwen/Some-Model", "abc") == tmp_path
+    assert find_checkpoint("Qwen/Some-Model@abc") == tmp_path
     assert asked["name"] == "Qwen/Some-Model"
     assert asked["revision"] == "abc"
     assert not any("bin" in str(p) or "*.py" in str(p) for p in asked["allow_patterns"])

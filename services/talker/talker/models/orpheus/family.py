@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from talker.family.base import CacheSpec, ModelSpec, Prepared
+from talker.family.passages import REPLAY
 from talker.models.orpheus.config import (
     CODES,
     END_SPEECH,
@@ -24,12 +25,12 @@ from talker.models.orpheus.config import (
     LlamaConfig,
 )
 from talker.models.orpheus.net import OrpheusNet, load_net
-from talker.models.orpheus.request import VOICES, OrpheusPrepared, check
+from talker.models.orpheus.request import PARAMETERS, VOICES, OrpheusPrepared, check
 from talker.models.orpheus.stream import CHOICES, OrpheusStream
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.runners.computation import Attend, Out, Prompts, Rows, State
 from talker.runners.model import TalkerModel
-from talker.sampling import Noise, Rules, Settings, draw_ids
+from talker.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
@@ -39,7 +40,10 @@ FRAME_SAMPLES: Final = 2048
 _NUMBER: Final = Field((), "i8")
 _REAL: Final = Field((), "f4")
 _MOVING: Final = ("step", "drawn", "over", "codes", "seed")
-_SETTINGS: Final = {**dict.fromkeys(("temperature", "top_p", "penalty"), _REAL), "top_k": _NUMBER}
+_SETTINGS: Final = {
+    **dict.fromkeys(("temperature", "top_p", "penalty", "min_p"), _REAL),
+    "top_k": _NUMBER,
+}
 _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
@@ -148,7 +152,8 @@ class Orpheus(TalkerModel):
         rules = Rules(seen.bool(), old["penalty"], (slot == 0).long(), self._never, CODES, 1)
         settings = Settings(old["temperature"], old["top_k"], old["top_p"])
         noise = Noise(old["seed"], old["step"])
-        return draw_ids(logits.gather(1, columns), noise, 0, settings, rules)
+        found = without_unlikely(logits.gather(1, columns), settings, rules, old["min_p"])
+        return draw_ids(found, noise, 0, settings, rules)
 
     @staticmethod
     def _remember(seen: Tensor, slots: Tensor, choices: Tensor, told: Tensor) -> None:
@@ -165,7 +170,9 @@ def spec_of(name: str, c: LlamaConfig, voices: Sequence[str]) -> ModelSpec:
         sample_rate=SAMPLE_RATE,
         frame_rate_hz=SAMPLE_RATE / FRAME_SAMPLES,
         voices=tuple(Voice(id, id.title(), "en") for id in voices),
-        frame={"codes": Field((SLOTS,), "i2", CODES)},
+        frame=OrpheusStream.frame,
+        replay=REPLAY,
+        parameters=PARAMETERS,
         state={**slots, **counts, **_SETTINGS},
         inputs={"id": _NUMBER},
         caches={

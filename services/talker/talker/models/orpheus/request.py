@@ -17,8 +17,10 @@ from talker.models.orpheus.config import (
     SLOTS,
 )
 from talker.models.shared.tokenizer import TextTokenizer
+from talker.text.passages import Passages
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
-from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece
 
 N = TypeVar("N", int, float)
@@ -26,6 +28,14 @@ N = TypeVar("N", int, float)
 # Of the English fine-tune.
 VOICES: Final = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 _TEXT_SHARE: Final = 4
+# About 40 s of speech; the model was trained on sequences of 97 s, and most of it on far fewer.
+PASSAGE_TOKENS: Final = 160
+_ENDLESS: Final = 1 << 40
+PARAMETERS: Final = (
+    Parameter(
+        "min_p", "number", 0.0, "Ids less likely than this share of the likeliest are out.", 0, 1
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -36,15 +46,17 @@ class Drawing:
     top_k: int = 0
     top_p: float = 0.8
     penalty: float = 1.3
+    min_p: float = 0.0
 
     @classmethod
-    def of(cls, asked: Sampling) -> Drawing:
-        plain = cls()
+    def of(cls, request: SpeechRequest) -> Drawing:
+        plain, asked = cls(), request.sampling
         return cls(
             _or(asked.temperature, plain.temperature),
             _or(asked.top_k, plain.top_k),
             _or(asked.top_p, plain.top_p),
             _or(asked.repetition_penalty, plain.penalty),
+            float(completed(PARAMETERS, request.extra_params)["min_p"]),
         )
 
 
@@ -53,10 +65,14 @@ def _or(asked: N | None, default: N) -> N:
 
 
 class Prompt(NamedTuple):
-    """A whole text's positions, and how many frames may follow them."""
+    """A passage's positions, and how many frames may follow them."""
 
     ids: tuple[int, ...]
     frames: int
+
+    @property
+    def length(self) -> int:
+        return len(self.ids)
 
 
 def prompt_ids(tokenizer: TextTokenizer, voice: str, text: str) -> tuple[int, ...]:
@@ -67,32 +83,37 @@ def prompt_ids(tokenizer: TextTokenizer, voice: str, text: str) -> tuple[int, ..
 
 
 class OrpheusPrepared(Prepared):
-    """A request whose text is read when it is complete: the model needs all of it at once."""
+    """A request whose text is read passage by passage: the model needs all of one at once."""
 
     def __init__(
         self, request: SpeechRequest, tokenizer: TextTokenizer, positions: int, most_tokens: int
     ) -> None:
         """positions: of prompt and speech. most_tokens: of speech, unless the request says less."""
-        self.request, self.drawing = request, Drawing.of(request.sampling)
+        self.request, self.drawing = request, Drawing.of(request)
         self._tokenizer, self._positions = tokenizer, positions
-        self._most = min(most_tokens, request.sampling.max_new_tokens or most_tokens)
-        self._text: list[str] = []
+        asked = request.sampling.max_new_tokens
+        self._most = min(most_tokens, asked or most_tokens)
+        self.most_frames = max(1, asked // SLOTS) if asked else _ENDLESS
+        self._passages = Passages(lambda text: len(tokenizer.ids(text)), PASSAGE_TOKENS)
+        self._spoken = False
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Prompt]:
-        """The prompt, once `final`; raises TextTooLong, NothingToSay."""
-        self._text += [_written(piece) for piece in pieces]
-        if not final:
-            return
-        text = "".join(self._text).strip()
-        if not any(c.isalnum() for c in text):
+        """A prompt for each passage that is certain; raises TextTooLong, NothingToSay."""
+        for text in self._passages.feed("".join(map(_written, pieces)), final=final):
+            if any(c.isalnum() for c in text):
+                self._spoken = True
+                yield self._prompt(text)
+        if final and not self._spoken:
             raise NothingToSay("the text holds nothing that can be spoken", param="input")
+
+    def _prompt(self, text: str) -> Prompt:
         ids = prompt_ids(self._tokenizer, self.request.voice, text)
         if len(ids) > (most := self._positions // _TEXT_SHARE):
             raise TextTooLong(
-                f"the text has {len(ids)} tokens, the model can speak {most} at once: split it",
+                f"a sentence has {len(ids)} tokens, the model can speak {most} at once: split it",
                 param="input",
             )
-        yield Prompt(ids, self._frames(len(ids)))
+        return Prompt(ids, self._frames(len(ids)))
 
     def _frames(self, before: int) -> int:
         return max(1, min(self._most, self._positions - before) // SLOTS)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import torch
@@ -52,13 +54,25 @@ TINY: Final[dict[str, Any]] = {
     "torch_dtype": "float32",
 }
 
+PUBLISHED_HEADS: Final = MappingProxyType(
+    {"num_attention_heads": 24, "num_key_value_heads": 8, "head_dim": 128}
+)
+
 
 def write_checkpoint(
-    folder: Path, *, seed: int = 0, ending: float = 1.0, shard_bytes: int = _SHARD_BYTES
+    folder: Path,
+    *,
+    seed: int = 0,
+    ending: float = 1.0,
+    shard_bytes: int = _SHARD_BYTES,
+    heads: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Write a whole talker. ending: how loudly the end of speech speaks among the logits."""
+    """Write a whole talker. ending: how loudly the end of speech speaks among the logits.
+
+    heads: in place of TINY's, such as PUBLISHED_HEADS.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    dump_json(folder / "config.json", TINY)
+    dump_json(folder / "config.json", TINY | dict(heads))
     write_tokenizer(folder)
     with torch.device("meta"):
         net = OrpheusNet(load_config(folder))

@@ -10,12 +10,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from talker.engine.engine import Engine
 from talker.models.orpheus.config import END_SPEECH, FIRST_AUDIO, load_config
 from talker.models.orpheus.net import load_net
+from talker.models.orpheus.request import PASSAGE_TOKENS, Prompt
 from talker.models.orpheus.synthetic import write_checkpoint
 from talker.models.shared.tokenizer import TextTokenizer
+from talker.synthesis import synthesise
 from tests.unit.talker.models.orpheus.tiny import tiny
 from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
@@ -58,7 +62,64 @@ def test_what_cannot_be_spoken_is_refused() -> None:
     with pytest.raises(NothingToSay):
         list(tiny().prepare(request()).read([Text("... !")], final=True))
     with pytest.raises(TextTooLong, match="2048"):
-        list(tiny().prepare(request()).read([Text("odd " * 2048)], final=True))
+        list(tiny().prepare(request()).read([Text(("\U0001d49c" * 39 + " ") * 40)], final=True))
+
+
+def test_a_long_text_is_spoken_in_passages_of_whole_sentences_however_it_came() -> None:
+    text = "It's the end of the world, and you're singing to the user. " * 20
+    whole = list(tiny().prepare(request()).read([Text(text)], final=True))
+    assert len(whole) > 2
+    assert all(len(prompt.ids) <= PASSAGE_TOKENS + 8 for prompt in whole)
+    prepared = tiny().prepare(request())
+    pieces: list[Prompt] = []
+    for at in range(0, len(text), 37):
+        pieces += prepared.read([Text(text[at : at + 37])], final=False)
+    assert 0 < len(pieces) < len(whole)
+    assert [*pieces, *prepared.read([], final=True)] == whole
+
+
+def test_each_passage_says_what_it_says_alone_also_when_resumed() -> None:
+    sentence = "It's the end of the world, and you're singing to the user. "
+    asked = request(text=sentence * 12, sampling=Sampling(temperature=0.0))
+    first, second, *_ = tiny().prepare(asked).read([Text(asked.text)], final=True)
+    assert first == second
+    (whole,) = spoken([asked])
+    assert whole["passage"].tolist()[:24] == [0] * 12 + [1] * 12
+    passage = asked.text[: len(sentence) * _times(sentence, first) - 1]
+    (alone,) = spoken([request(text=passage, sampling=asked.sampling)])
+    for at in (0, 12):
+        assert whole["codes"][at : at + 12].tolist() == alone["codes"].tolist()
+    for at in (1, 11, 12, 17):
+        restored = {name: array[:at] for name, array in whole.items()}
+        (rest,) = spoken([asked], {"r": restored})
+        assert rest["codes"].tolist() == whole["codes"][at:].tolist()
+
+
+def _times(sentence: str, prompt: Prompt) -> int:
+    """How many of a sentence make a prompt."""
+    for count in range(1, 20):
+        (one, *_) = tiny().prepare(request()).read([Text(sentence * count)], final=True)
+        if one == prompt:
+            return count
+    raise AssertionError("no passage is so long")
+
+
+def spoken(requests: list[SpeechRequest], restored: Any = None) -> list[Any]:
+    engine = Engine(tiny(), slots=2, blocks=400, metrics=Metrics())
+    return [one.arrays for one in synthesise(engine, requests, restored)]
+
+
+def test_min_p_leaves_out_what_is_unlikely_and_is_a_parameter_of_the_model() -> None:
+    assert [parameter.name for parameter in tiny().spec.parameters] == ["min_p"]
+    hot = Sampling(temperature=2.0)
+    texts = {"text": "Odd.", "seed": 5, "sampling": hot}
+    (plain,), (picky,), (greedy,) = (
+        spoken([request(**texts)]),
+        spoken([request(**texts, extra_params={"min_p": 1.0})]),
+        spoken([request(**texts | {"sampling": Sampling(temperature=0.0)})]),
+    )
+    assert picky["codes"].tolist() == greedy["codes"].tolist()
+    assert plain["codes"].tolist() != greedy["codes"].tolist()
 
 
 def test_control_tokens_in_a_text_are_text(tmp_path: Path) -> None:

@@ -1,0 +1,158 @@
+"""Pickled checkpoints, converted once to safetensors: services read nothing else. No torch here.
+
+A pickle is opened in a process of its own, by torch's reader for weights alone, which executes
+nothing. The process has limits on memory, time and the size of what it writes, and none of this
+environment's secrets: a file that was made to harm a reader ends that process, with a reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ttscommon.engine.checkpoint import PICKLES, TENSORS, CheckpointError, dump_json, read_json
+
+_INDEX: Final = ".index.json"
+_STEMS: Final = ("pytorch_model", "model")
+_COPIED: Final = ("*.json", "*.txt")
+_KEPT: Final = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
+_GIB: Final = 1 << 30
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Of a conversion. memory_bytes: beyond three times the largest file. seconds: for a file."""
+
+    memory_bytes: int = 4 * _GIB
+    seconds: float = 600.0
+    most_bytes: int = 50 * _GIB
+
+
+def convert(
+    folder: Path, *, file: str = "", into: Path | None = None, limits: Limits = Limits()
+) -> list[Path]:
+    """Write a checkpoint's tensors as safetensors, beside its pickles or `into` another folder.
+
+    file: which pickle, where there are several. Another folder gets the JSON and text files too.
+    Returns the files that were written. Raises CheckpointError, and then has written none.
+    """
+    pickles = _pickles(folder, file)
+    target = folder if into is None else into
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target, prefix=".converting-") as scratch:
+        made = [(source, Path(scratch) / name) for source, name in pickles]
+        _convert_all(made, limits)
+        if into is not None:
+            _copy_others(folder, into)
+        found = [path.replace(target / path.name) for _, path in made]
+    if len(found) > 1:
+        found.append(_write_index(target, found))
+    return found
+
+
+def _pickles(folder: Path, file: str) -> list[tuple[Path, str]]:
+    """The pickles to convert, and what each is to be called; raises CheckpointError."""
+    if file:
+        return [(_inside(folder, file), f"model{TENSORS}")]
+    for stem in _STEMS:
+        for suffix in PICKLES:
+            index = folder / f"{stem}{suffix}{_INDEX}"
+            if index.exists():
+                return _shards(index)
+            if (whole := folder / f"{stem}{suffix}").exists():
+                return [(whole, f"model{TENSORS}")]
+    found = sorted(path for path in folder.glob("*") if path.suffix in PICKLES)
+    if len(found) == 1:
+        return [(found[0], f"model{TENSORS}")]
+    if not found:
+        raise CheckpointError(f"{folder} has no pickle: there is nothing to convert")
+    names = ", ".join(path.name for path in found)
+    raise CheckpointError(f"{folder} has several pickles: choose one with --file ({names})")
+
+
+def _inside(folder: Path, name: str) -> Path:
+    path = folder / name
+    if Path(name).name != name or path.suffix not in PICKLES or not path.is_file():
+        raise CheckpointError(f"{path} is no pickle in {folder}")
+    return path
+
+
+def _shards(index: Path) -> list[tuple[Path, str]]:
+    weights = read_json(index, dict[str, object]).get("weight_map")
+    if not isinstance(weights, dict) or not weights:
+        raise CheckpointError(f"{index} has no weight_map")
+    found = []
+    for name in sorted({str(name) for name in weights.values()}):
+        path = _inside(index.parent, name)
+        stem = path.stem.removeprefix("pytorch_")
+        found.append((path, f"{stem}{TENSORS}"))
+    return found
+
+
+def _convert_all(files: Sequence[tuple[Path, Path]], limits: Limits) -> None:
+    """Raises CheckpointError for the first that cannot be converted."""
+    largest = max(source.stat().st_size for source, _ in files)
+    if largest > limits.most_bytes:
+        raise CheckpointError(f"a pickle has {largest} bytes: at most {limits.most_bytes} are read")
+    memory = limits.memory_bytes + 3 * largest
+    # What is written is no larger than what was read, but for the names in the header.
+    given = [str(memory), str(2 * largest + (1 << 20)), *(str(p) for pair in files for p in pair)]
+    module = "ttscommon.engine.conversion.child"
+    said = _said([sys.executable, "-m", module, *given], limits.seconds * len(files))
+    if not said.get("ok"):
+        source = said.get("source", files[0][0])
+        raise CheckpointError(f"{source} cannot be converted: {said.get('error')}")
+
+
+def _said(command: Sequence[str], seconds: float) -> dict[str, object]:
+    """The last line that the process wrote, as JSON; what ended it otherwise."""
+    environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    try:
+        done = subprocess.run(
+            command, env=environ, capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"it took longer than {seconds:g} s"}
+    try:
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        return {"error": f"its limits ended the process that read it ({done.returncode})"}
+    return found if isinstance(found, dict) else {}
+
+
+def _copy_others(folder: Path, into: Path) -> None:
+    for pattern in _COPIED:
+        for path in folder.glob(pattern):
+            if not path.name.endswith(_INDEX):
+                shutil.copyfile(path, into / path.name)
+
+
+def _write_index(folder: Path, files: Sequence[Path]) -> Path:
+    weights, total = {}, 0
+    for path in files:
+        for name, entry in _header(path).items():
+            weights[name] = path.name
+            first, last = entry["data_offsets"]
+            total += last - first
+    index = folder / f"model{TENSORS}{_INDEX}"
+    dump_json(index, {"metadata": {"total_size": total}, "weight_map": weights})
+    return index
+
+
+def _header(path: Path) -> dict[str, dict[str, tuple[int, int]]]:
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    header.pop("__metadata__", None)
+    return dict(header)
+
+
+__all__ = ["Limits", "convert"]

@@ -1,0 +1,157 @@
+"""Checkpoints from the Hugging Face hub: pinned, resumed, and checked before anything reads them.
+
+The hub's client shows progress and goes on with a download that was cut off. What it keeps is named
+by its hash, which is compared here once for each file, so that a damaged one is never loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ttscommon.wire.errors import VoiceError
+
+TENSORS: Final = ".safetensors"
+PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_REVISION: Final = re.compile(r"[\w./-]{1,200}")
+_WANTED: Final = ("*.json", "*.txt", f"*{TENSORS}")
+_CHECKED: Final = ".checked.json"
+_SHA256_DIGITS: Final = 64
+_SHA1_DIGITS: Final = 40
+
+
+class CheckpointError(VoiceError):
+    """A checkpoint is missing, incomplete, damaged, or of a kind that is not served."""
+
+
+class HubName(NamedTuple):
+    """A place on the hub. revision: a commit, branch or tag; None is the newest."""
+
+    name: str
+    revision: str | None = None
+
+    @classmethod
+    def parse(cls, given: str) -> HubName | None:
+        """`ORG/NAME` or `ORG/NAME@REVISION`; None for what is neither."""
+        name, at, revision = given.partition("@")
+        if not _NAME.fullmatch(name) or (at and not _REVISION.fullmatch(revision)):
+            return None
+        return cls(name, revision or None)
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.revision}" if self.revision else self.name
+
+
+def download(hub: HubName, *, pickles: bool = False) -> Path:
+    """The folder of a checkpoint, downloaded where it is not there yet, and checked.
+
+    pickles: take them too, for a conversion. Raises CheckpointError, which for a checkpoint of
+    pickles alone names the command that converts it.
+    """
+    suffixes = [*_WANTED, *(f"*{suffix}" for suffix in PICKLES)] if pickles else list(_WANTED)
+    with _failures(hub) as huggingface_hub:
+        found = huggingface_hub.snapshot_download(
+            hub.name,
+            revision=hub.revision,
+            allow_patterns=[*suffixes, *(f"*/{suffix}" for suffix in suffixes)],
+        )
+    folder = Path(found)
+    check(folder)
+    if not pickles and not any(folder.rglob(f"*{TENSORS}")):
+        _refuse_pickles(hub)
+    return folder
+
+
+@contextmanager
+def _failures(hub: HubName) -> Iterator[Any]:
+    """The hub's client, whose errors become ours."""
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise CheckpointError(
+            f"{hub} is no folder, and hub names need the extra antiphon-talker[checkpoints]"
+        ) from error
+    try:
+        yield huggingface_hub
+    except (OSError, ValueError, huggingface_hub.errors.HfHubHTTPError) as error:
+        raise CheckpointError(
+            f"{hub} cannot be downloaded: {_first_line(error)}; give the path of a folder instead"
+        ) from error
+
+
+def _refuse_pickles(hub: HubName) -> None:
+    """Raises CheckpointError where the hub has tensors in pickles alone."""
+    with _failures(hub) as huggingface_hub:
+        names = huggingface_hub.list_repo_files(hub.name, revision=hub.revision)
+    found = sorted(name for name in names if name.endswith(PICKLES))
+    if found:
+        raise CheckpointError(refusal(f"{hub} has {found[0]}, which", str(hub)))
+
+
+def refusal(what: str, where: str) -> str:
+    """Why a pickle is not read, and what to do."""
+    return (
+        f"{what} is a pickle and can execute code when it is loaded: convert it once, with"
+        f" `antiphon convert {where}`"
+    )
+
+
+def check(folder: Path) -> None:
+    """Compare files that the hub's client downloaded with the hashes that name them.
+
+    Raises CheckpointError, and removes the file, so that the next start downloads it again. A file
+    that was compared and has not changed since is not read again.
+    """
+    known = _known(folder)
+    found: dict[str, tuple[str, int, int]] = {}
+    for path in sorted(folder.rglob("*")):
+        if not path.is_symlink() or not path.is_file():
+            continue  # not the hub's: converted here, or a copy without names
+        name, stat = str(path.relative_to(folder)), path.stat()
+        entry = (path.resolve().name, stat.st_size, stat.st_mtime_ns)
+        if known.get(name) != entry:
+            _compare(path, entry[0])
+        found[name] = entry
+    if found != known:
+        with suppress(OSError):  # a read-only cache is checked at each start
+            (folder / _CHECKED).write_bytes(msgspec.json.encode(found))
+
+
+def _known(folder: Path) -> dict[str, tuple[str, int, int]]:
+    try:
+        return msgspec.json.decode(
+            (folder / _CHECKED).read_bytes(), type=dict[str, tuple[str, int, int]]
+        )
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def _compare(path: Path, name: str) -> None:
+    if len(name) == _SHA256_DIGITS:
+        hashed = hashlib.sha256()
+    elif len(name) == _SHA1_DIGITS:  # as git names a file
+        hashed = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    else:
+        return
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            hashed.update(block)
+    if hashed.hexdigest() != name:
+        blob = path.resolve()
+        path.unlink()
+        blob.unlink()
+        raise CheckpointError(
+            f"{path} is not what the hub has: it was damaged on its way or on this disk, and is"
+            " removed; start again to download it"
+        )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,162 @@
+"""Checkpoints and recordings that are broken, one table for every family.
+
+A family adds its line to MAKERS: how its synthetic checkpoint is written, what loads it, and one of
+its tensors.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from safetensors.torch import load_file, save_file
+
+from talker.models import load as load_talker
+from talker.models.orpheus.synthetic import write_checkpoint as write_orpheus
+from talker.models.qwen3_tts.synthetic import write_checkpoint as write_qwen3
+from tests.unit.ttscommon.sound.test_recordings import wav
+from vocoder.codecs import load as load_codec
+from vocoder.codecs.snac.synthetic import write_codec
+
+TENSORS: Final = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Maker:
+    """write: a whole checkpoint into a folder. load: raises CheckpointError. tensor: one of its
+    names. number: a number in its config.json.
+    """
+
+    write: Callable[[Path], object]
+    load: Callable[[str, Path], object]
+    tensor: str
+    number: str
+
+
+def _qwen3(folder: Path) -> None:
+    write_qwen3(folder, "tiny", kind="base")
+
+
+MAKERS: Final[Mapping[str, Maker]] = {
+    "Qwen3-TTS": Maker(_qwen3, load_talker, "talker.codec_head.weight", "tts_bos_token_id"),
+    "Orpheus": Maker(write_orpheus, load_talker, "model.norm.weight", "hidden_size"),
+    "SNAC": Maker(
+        write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
+    ),
+}
+
+
+def _missing(folder: Path, maker: Maker) -> None:
+    del maker
+    (folder / TENSORS).unlink()
+
+
+def _truncated(folder: Path, maker: Maker) -> None:
+    del maker
+    data = (folder / TENSORS).read_bytes()
+    (folder / TENSORS).unlink()
+    (folder / TENSORS).write_bytes(data[: len(data) // 2])
+
+
+def _retold(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    tensors = load_file(folder / TENSORS)
+    change(tensors)
+    (folder / TENSORS).unlink()
+    save_file(tensors, folder / TENSORS)
+
+
+def _left_out(folder: Path, maker: Maker) -> None:
+    _retold(folder, lambda tensors: tensors.pop(maker.tensor))
+
+
+def _misshaped(folder: Path, maker: Maker) -> None:
+    def change(tensors: dict[str, Any]) -> None:
+        tensors[maker.tensor] = tensors[maker.tensor][1:].clone()
+
+    _retold(folder, change)
+
+
+def _not_finite(folder: Path, maker: Maker) -> None:
+    def change(tensors: dict[str, Any]) -> None:
+        tensors[maker.tensor].view(-1)[0] = float("nan")
+
+    _retold(folder, change)
+
+
+def _config(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    content = json.loads(path.read_text("utf-8")) | changes
+    path.unlink()
+    path.write_text(json.dumps(content), "utf-8")
+
+
+def _mistyped(folder: Path, maker: Maker) -> None:
+    _config(folder, **{maker.number: "many"})
+
+
+def _foreign(folder: Path, maker: Maker) -> None:
+    del maker
+    (folder / "config.json").unlink()
+    (folder / "config.json").write_text('{"model_type": "bert"}', "utf-8")
+
+
+def _pickled(folder: Path, maker: Maker) -> None:
+    _missing(folder, maker)
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({}))
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """What is done to a checkpoint, and what its refusal says."""
+
+    do: Callable[[Path, Maker], None]
+    said: str
+
+
+BREAKAGES: Final[Mapping[str, Breakage]] = {
+    "missing": Breakage(_missing, "has neither model.safetensors nor"),
+    "truncated": Breakage(_truncated, "truncated or damaged"),
+    "a tensor left out": Breakage(_left_out, "lacks"),
+    "mis-shaped": Breakage(_misshaped, "but config.json"),
+    "not finite": Breakage(_not_finite, "no finite numbers"),
+    "mistyped": Breakage(_mistyped, "is not as expected"),
+    "foreign": Breakage(_foreign, "known"),
+    "pickled": Breakage(_pickled, "antiphon convert"),
+}
+
+
+def stereo() -> bytes:
+    """Two seconds at 8 kHz, two channels."""
+    wave = (8000 * np.sin(np.arange(32_000) / 9)).astype("<i2").tobytes()
+    head = b"RIFF" + (36 + len(wave)).to_bytes(4, "little") + b"WAVEfmt \x10\0\0\0\1\0\2\0"
+    form = (8000).to_bytes(4, "little") + (32_000).to_bytes(4, "little") + b"\4\0\x10\0"
+    return head + form + b"data" + len(wave).to_bytes(4, "little") + wave
+
+
+def lying(field: bytes, behind: int, value: int) -> bytes:
+    """A header in which the number so far behind `field` is another."""
+    data = bytearray(wav(2.0))
+    at = data.index(field) + behind
+    data[at : at + 4] = value.to_bytes(4, "little")
+    return bytes(data)
+
+
+# What is said of each; nothing where it can be used.
+RECORDINGS: Final[Mapping[str, tuple[Callable[[], bytes], str]]] = {
+    "empty": (lambda: b"", "is empty"),
+    "ten minutes": (lambda: wav(600.0)[: 9 << 20], "longer than 30 s|is damaged|over 10 MB"),
+    "8 kHz stereo": (stereo, ""),
+    "no audio": (lambda: b"<html>" * 100, "is no WAV"),
+    "a header that lies of its rate": (
+        partial(lying, b"fmt ", 12, 4_000_000_000),
+        "sample rate is|is no WAV",
+    ),
+    # Programs that write as they record leave any length there: what is there counts.
+    "a header that lies of its length": (partial(lying, b"data", 4, 4_000_000_000), ""),
+}

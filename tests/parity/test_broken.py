@@ -1,0 +1,68 @@
+"""A broken checkpoint or recording is named, whatever its family, and harms nothing else."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from talker.models.qwen3_tts.family import Qwen3Tts
+from tests.parity.broken import BREAKAGES, MAKERS, RECORDINGS
+from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.sound.recordings import BadRecording
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A good checkpoint of each family."""
+    folder = tmp_path_factory.mktemp("whole")
+    for family, maker in MAKERS.items():
+        maker.write(folder / family)
+    return {family: folder / family for family in MAKERS}
+
+
+def copied(source: Path, target: Path) -> Path:
+    """Links, each of which a breakage replaces."""
+    for path in source.rglob("*"):
+        place = target / path.relative_to(source)
+        if path.is_file():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.link(path, place)
+    return target
+
+
+@pytest.mark.parametrize("family", MAKERS)
+@pytest.mark.parametrize("breakage", BREAKAGES)
+def test_a_broken_checkpoint_is_named(
+    family: str, breakage: str, whole: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = copied(whole[family], tmp_path / "broken")
+    BREAKAGES[breakage].do(folder, MAKERS[family])
+    with pytest.raises(CheckpointError, match=BREAKAGES[breakage].said) as refused:
+        MAKERS[family].load("m", folder)
+    assert str(folder) in str(refused.value)
+
+
+@pytest.mark.parametrize("family", MAKERS)
+def test_a_whole_one_loads_after_all_of_them(family: str, whole: dict[str, Path]) -> None:
+    assert MAKERS[family].load("m", whole[family])
+
+
+@cache
+def cloning(folder: Path) -> Qwen3Tts:
+    return Qwen3Tts.load("m", folder)
+
+
+@pytest.mark.parametrize("recording", RECORDINGS)
+def test_a_broken_recording_is_named_by_a_family_that_clones(
+    recording: str, whole: dict[str, Path]
+) -> None:
+    make, said = RECORDINGS[recording]
+    family = cloning(whole["Qwen3-TTS"])
+    if not said:
+        assert family.derive(make())
+        return
+    with pytest.raises(BadRecording, match=said):
+        family.derive(make())
