@@ -286,7 +286,7 @@ def test_the_broker_accepts_its_configuration(name: str, tmp_path: Path) -> None
 def test_a_gpu_engine_takes_the_cuda_image_and_a_gpu() -> None:
     found = pods(render(example("one-gpu")))["antiphon-vesper-talker"]["spec"]
     container = found["containers"][0]
-    assert container["image"].endswith("/antiphon-talker:0.1.0-cuda")
+    assert container["image"].endswith("/antiphon-talker:0.2.0-cuda")
     assert container["resources"]["limits"]["nvidia.com/gpu.shared"] == 1
     assert found["runtimeClassName"] == "nvidia"
 

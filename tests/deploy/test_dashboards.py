@@ -43,7 +43,7 @@ def recorded(rules: dict[str, Any]) -> dict[str, set[str]]:
     found = {}
     for rule in each_rule(rules):
         if "record" in rule:
-            [grouped] = set(re.findall(r"by \(([^)]*)\)", rule["expr"]))
+            grouped = re.findall(r"by \(([^)]*)\)", rule["expr"])[0]
             found[rule["record"]] = {label.strip() for label in grouped.split(",")}
     return found
 

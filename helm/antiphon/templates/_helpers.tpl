@@ -352,3 +352,39 @@ annotations:
 {{- if lt (include "antiphon.bytes" $memory | int64) $needed -}}{{- fail (printf "gateway.resources.limits.memory is %s: %d streams to slow listeners need %d Mi; raise it, or lower gateway.settings.max_streams" $memory $streams (div $needed 1048576)) -}}{{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* At most twice as many in a minute: workers need time to load before they show. */}}
+{{- define "antiphon.scalingBehavior" -}}
+scaleUp:
+  stabilizationWindowSeconds: 0
+  selectPolicy: Max
+  policies:
+    - {type: Percent, value: 100, periodSeconds: 60}
+    - {type: Pods, value: 2, periodSeconds: 60}
+scaleDown: {stabilizationWindowSeconds: 300}
+{{- end -}}
+
+{{/* Whether an engine scales on recorded series. */}}
+{{- define "antiphon.scales" -}}
+{{- range (include "antiphon.engines" . | fromJson).all -}}
+{{- if .config.autoscaling.kind }}yes{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Until the stage behind is new: arguments root, service (who waits). See decision 0098. */}}
+{{- define "antiphon.order" -}}
+- name: order
+  image: {{ include "antiphon.image" (dict "root" .root "name" "antiphon-gateway") }}
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  command: [python, -m, ttscommon.bus, follow, {{ .service }}, --patience, {{ .root.Values.upgrade.patienceSeconds | quote }}]
+  env:
+    {{- include "antiphon.environment" (dict "root" .root "service" .service "settings" dict) | nindent 4 }}
+  resources:
+    requests: {cpu: 50m, memory: 64Mi}
+    limits: {memory: 256Mi}
+  securityContext:
+    {{- include "antiphon.containerSecurity" .root | nindent 4 }}
+  volumeMounts:
+    - {name: tmp, mountPath: /tmp}
+    {{- include "antiphon.busMounts" . | nindent 4 }}
+{{- end -}}

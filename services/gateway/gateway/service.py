@@ -13,6 +13,7 @@ from typing import Final, cast
 import structlog
 import uvicorn
 
+from gateway.admission.capacity import export_capacity
 from gateway.app import Gateway, create_gateway
 from gateway.connections import (
     Budget,
@@ -59,6 +60,8 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
         metrics.bus_up.labels().set_function(lambda: bus.connected)
         metrics.leases.labels().set_function(lambda: reaper.held)
         service.watch(_LOOP)
+        catalogue = gateway.context.catalogue
+        catalogue.refreshed = export_capacity(metrics, catalogue.views, settings.utilisation)
         http = asyncio.create_task(http_server.serve(sockets=[listener]), name="http")
         duties = [
             http,

@@ -16,6 +16,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.settings import StageSettings
 from ttscommon.process.tasks import stop
+from ttscommon.process.version import VERSION
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.replicas import Model, Replica
@@ -143,6 +144,7 @@ def _instrument(
     metrics.slots.labels(stage.name).set(settings.slots)
     # A counter that appears with its first event has not increased, for Prometheus.
     metrics.recoveries.labels(stage.name)
+    metrics.steady_from_zero(stage.name)
     metrics.queue_jobs.labels(stage.name).set_function(lambda: worker.queued)
     if stage.parked_per_slot:
         metrics.parked.labels(stage.name).set_function(lambda: worker.parked)
@@ -151,7 +153,7 @@ def _instrument(
 async def _tell_of_loading(connecting: asyncio.Task[Bus], stage: Stage, model: str) -> None:
     """Have the cluster know what will be served soon, until it is cancelled."""
     bus = await asyncio.shield(connecting)
-    replica = Replica(bus.worker_id, stage.name, (), slots=0, free=0, loading=model)
+    replica = Replica(bus.worker_id, stage.name, (), slots=0, free=0, loading=model, version=VERSION)
     while True:
         try:
             await bus.kv.put(subjects.REPLICAS, f"{stage.name}.{bus.worker_id}", replica.encode())
@@ -187,4 +189,5 @@ def _report(
         kv_free=kv_free,
         kv_positions=kv_positions,
         draining=service.stopping.is_set(),
+        version=VERSION,
     )

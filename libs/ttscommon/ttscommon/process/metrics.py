@@ -5,6 +5,7 @@ Which labels they carry, and how many series that makes: docs/decisions/0008.
 
 from __future__ import annotations
 
+import math
 from typing import Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -30,6 +31,7 @@ _YES_NO: Final = ("true", "false")
 # what a listener has in hand says something about load behind them.
 _OPENING_S: Final = 1.0
 _TIGHT_S: Final = 0.2
+_IN_HAND: Final = ("ample", "tight", "none")
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
@@ -45,6 +47,10 @@ class Family(Generic[M]):
         """The series with `values` for the labels that differ."""
         every = (*values, *self._common)
         return self._metric.labels(*every) if every else self._metric
+
+    def remove(self, *values: str) -> None:
+        """Export the series with `values` no longer; raises KeyError if there is none."""
+        self._metric.remove(*values, *self._common)
 
 
 class TenantLabels:
@@ -63,6 +69,12 @@ class TenantLabels:
                 return _OTHERS
             self._known.add(tenant)
         return tenant
+
+
+def _in_hand(slack_s: float) -> str:
+    if slack_s <= 0:
+        return "none"
+    return "tight" if slack_s < _TIGHT_S else "ample"
 
 
 class Metrics:
@@ -86,6 +98,12 @@ class Metrics:
             ("stage", *self._of_listeners[:1]),
             _SLACK_S,
         )
+        self.steady = self._counter(
+            "tts_steady_chunks",
+            "Chunks behind a stream's first second, by what its listener had in hand: 0.2 s or "
+            "more (ample), less (tight), or none. A stage counts those it got in good time.",
+            ("in_hand", "stage", *self._of_listeners[:1]),
+        )
         self.active = self._gauge(
             "tts_active_streams", "Streams in work.", ("stage", *self._of_listeners)
         )
@@ -95,6 +113,23 @@ class Metrics:
         build = self._gauge("tts_build_info", "1; the label says which version.", ("version",))
         build.labels(VERSION).set(1)
         self._declare()
+
+    def chunk(
+        self, stage: str, slack_s: float, before_s: float, *model: str, given_s: float = math.inf
+    ) -> None:
+        """A chunk left when the listener had `slack_s` in hand, `before_s` behind its first one.
+
+        `given_s`: what was in hand when the stage got what the chunk is made of. A chunk that was
+        late by then says nothing about the stage.
+        """
+        self.slack.labels(stage, *model).observe(slack_s)
+        if before_s >= _OPENING_S and given_s >= _TIGHT_S:
+            self.steady.labels(_in_hand(slack_s), stage, *model).inc()
+
+    def steady_from_zero(self, stage: str, *model: str) -> None:
+        """Export the counts of `chunk` before there is anything to count."""
+        for in_hand in _IN_HAND:
+            self.steady.labels(in_hand, stage, *model)
 
     @property
     def _of_listeners(self) -> tuple[str, ...]:
@@ -191,15 +226,8 @@ class GatewayMetrics(Metrics):
                 self.refused.labels(reason, *labels)
             for counter in (self.underrun, self.characters, self.audio):
                 counter.labels(*labels)
-            for yes_no in _YES_NO:
-                self.steady.labels(yes_no, model)
+            self.steady_from_zero("gateway", model)
         return labels
-
-    def sent(self, model: str, slack_s: float, before_s: float) -> None:
-        """A chunk left when the listener had `slack_s` in hand, `before_s` behind its first one."""
-        self.slack.labels("gateway", model).observe(slack_s)
-        if before_s >= _OPENING_S:
-            self.steady.labels(str(slack_s < _TIGHT_S).lower(), model).inc()
 
     @property
     def _of_listeners(self) -> tuple[str, ...]:
@@ -210,11 +238,6 @@ class GatewayMetrics(Metrics):
             "tts_stream_chunks",
             "Audio chunks sent, by whether each came in time for playback.",
             ("viable", "model", "tenant"),
-        )
-        self.steady = self._counter(
-            "tts_steady_chunks",
-            "Chunks behind a stream's first second, by whether less than 0.2 s was in hand.",
-            ("tight", "model"),
         )
         self.streams = self._counter(
             "tts_streams",
@@ -240,6 +263,11 @@ class GatewayMetrics(Metrics):
         )
         self.refused = self._counter(
             "tts_refused", "Requests refused at once, by reason.", ("reason", "model", "tenant")
+        )
+        self.capacity = self._gauge(
+            "tts_capacity_streams",
+            "Streams that a stage's workers keep up with: their slots, or less where steps are slow.",
+            ("stage", "model"),
         )
         self.leases = self._gauge(
             "tts_leases", "Jobs held by workers, as the elected gateway knows them."

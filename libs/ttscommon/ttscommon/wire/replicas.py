@@ -43,6 +43,7 @@ class Replica(msgspec.Struct, frozen=True):
     frame_s: seconds a frame costs a vocoder in its best batches; 0 before anything was measured.
     kv_free, kv_positions: of a talker's KV cache; both 0 where the model has none.
     loading: the model that it cannot serve yet, because its weights are being loaded.
+    version: of Antiphon; empty before 0.2.0.
     """
 
     worker_id: str
@@ -58,6 +59,7 @@ class Replica(msgspec.Struct, frozen=True):
     kv_positions: int = 0
     draining: bool = False
     loading: str = ""
+    version: str = ""
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)

@@ -138,6 +138,12 @@ class Catalogue:
         self.snapshot = Snapshot()
         self.own: Counter[str] = Counter()
         self._others: dict[str, deque[int]] = {}
+        # Called after each refresh.
+        self.refreshed: Callable[[], None] = lambda: None
+
+    def views(self) -> list[tuple[str, View]]:
+        """What `capacity` says of every model that has a talker."""
+        return [(model, self.capacity(model)) for model in self.snapshot.models()]
 
     def capacity(self, model: str) -> View:
         """The replicas of `model`, and the streams they hold: our own and our peers' now, and those
@@ -254,6 +260,7 @@ class Catalogue:
             reports = self._others.setdefault(model, deque(maxlen=self._tuning.reports))
             known = self.own[model] + self._peers.streams(model)
             reports.append(max(0, self.snapshot.busy(model) - known))
+        self.refreshed()
 
     def _living(self, entries: Iterable[Entry]) -> Iterable[Replica]:
         """The reports of workers that were not found dead after they wrote them."""

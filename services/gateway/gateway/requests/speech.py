@@ -222,7 +222,7 @@ class Speech:
         metrics.chunks.labels(str(arrival.viable).lower(), *self._listener).inc()
         metrics.audio.labels(*self._listener).inc(samples / self.sample_rate)
         if arrival.slack_s is not None:
-            metrics.sent(self.spec.model.name, arrival.slack_s, before_s)
+            metrics.chunk("gateway", arrival.slack_s, before_s, self.spec.model.name)
         if arrival.underrun_s > 0:
             metrics.underrun.labels(*self._listener).inc(arrival.underrun_s)
         overdue = now - self.reported_s >= self._services.tuning.report_every_s
