@@ -138,8 +138,7 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     keys = KeyRing.load(settings.keys_file)
     if settings.wyoming_tenant is not None:
         keys.require(settings.wyoming_tenant, "ANTIPHON_WYOMING_TENANT")
-    for tenant in keys.tenants:
-        metrics.listener(settings.default_model, tenant)
+    metrics.expect(settings.default_model, keys.tenants)
     admission = Admission(settings, catalogue, metrics, keys, peers=peers)
     retention = Retention(bus, settings.keep_logs_s)
     tokens, listeners = ResumeTokens.of(settings), Listeners(bus, heard=retention.forget)

@@ -58,6 +58,7 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
         service.ready_when("bus", lambda: bus.connected)
         service.ready_when("store", lambda: bus.link.store.problem is None)
         metrics.bus_up.labels().set_function(lambda: bus.connected)
+        metrics.store_up.labels().set_function(lambda: bus.link.store.problem is None)
         metrics.leases.labels().set_function(lambda: reaper.held)
         service.watch(_LOOP)
         catalogue = gateway.context.catalogue

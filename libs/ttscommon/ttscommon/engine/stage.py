@@ -108,6 +108,7 @@ async def run_stage(
     service.ready_when("bus", lambda: bus.connected)
     service.ready_when("store", lambda: bus.link.store.problem is None)
     metrics.bus_up.labels().set_function(lambda: bus.connected)
+    metrics.store_up.labels().set_function(lambda: bus.link.store.problem is None)
     watching = asyncio.create_task(StoreWatch(bus.link).run(), name="store")
     try:
         await bus.verify()

@@ -6,6 +6,8 @@ Which labels they carry, and how many series that makes: docs/decisions/0008.
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable, Collection
 from typing import Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -24,6 +26,8 @@ _RTF: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 2.0)
 
 MOST_TENANTS: Final = 100
 _OTHERS: Final = "other"
+# Longer than any request.
+_SILENT_S: Final = 3600.0
 _OUTCOMES: Final = ("ok", "cancelled", "error", "detached")
 _REASONS: Final = ("overloaded", "unavailable")
 _YES_NO: Final = ("true", "false")
@@ -52,23 +56,34 @@ class Family(Generic[M]):
         """Export the series with `values` no longer; raises KeyError if there is none."""
         self._metric.remove(*values, *self._common)
 
+    def forget(self, **labels: str) -> None:
+        """Export no series that carries these labels any more."""
+        if labels.keys() <= set(self._metric._labelnames):
+            self._metric.remove_by_labels(labels)
+
 
 class TenantLabels:
-    """Names for the label `tenant`: those of the first `most` tenants seen, then one for the rest.
+    """Names for the label `tenant`: those of `most` tenants that speak, then one for the rest.
 
-    Keys can be many, and every one of them would make series that live as long as the process.
+    Keys can be many, and each makes series. One that was silent for an hour gives its name to the
+    next that speaks.
     """
 
-    def __init__(self, most: int = MOST_TENANTS) -> None:
+    def __init__(self, most: int = MOST_TENANTS, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
-        self._known: set[str] = set()
+        self._clock = clock
+        self._seen_s: dict[str, float] = {}
 
-    def of(self, tenant: str) -> str:
-        if tenant not in self._known:
-            if len(self._known) >= self._most:
-                return _OTHERS
-            self._known.add(tenant)
-        return tenant
+    def of(self, tenant: str) -> tuple[str, str | None]:
+        """The name of `tenant`, and the tenant that lost its own for it, if any."""
+        lost = None
+        if tenant not in self._seen_s and len(self._seen_s) >= self._most:
+            lost = min(self._seen_s, key=self._seen_s.__getitem__)
+            if self._clock() - self._seen_s[lost] < _SILENT_S:
+                return _OTHERS, None
+            del self._seen_s[lost]
+        self._seen_s[tenant] = self._clock()
+        return tenant, lost
 
 
 def _in_hand(slack_s: float) -> str:
@@ -108,6 +123,9 @@ class Metrics:
             "tts_active_streams", "Streams in work.", ("stage", *self._of_listeners)
         )
         self.bus_up = self._gauge("tts_bus_up", "Whether the broker is connected (1 or 0).")
+        self.store_up = self._gauge(
+            "tts_store_up", "Whether the broker stores what it is told to (1 or 0)."
+        )
         # Memory, processor time, open files, and since when it runs.
         ProcessCollector(registry=self.registry)
         build = self._gauge("tts_build_info", "1; the label says which version.", ("version",))
@@ -205,8 +223,11 @@ class Metrics:
 class GatewayMetrics(Metrics):
     """The metrics of a gateway: what listeners of each model and tenant hear."""
 
-    def __init__(self, most_tenants: int = MOST_TENANTS) -> None:
-        self._tenants = TenantLabels(most_tenants)
+    def __init__(
+        self, most_tenants: int = MOST_TENANTS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most_tenants = most_tenants
+        self._tenants = TenantLabels(most_tenants, clock)
         self._seen: set[tuple[str, str]] = set()
         super().__init__()
 
@@ -215,7 +236,10 @@ class GatewayMetrics(Metrics):
 
         A counter that appears with its first event has not increased, for Prometheus.
         """
-        labels = (model, self._tenants.of(tenant))
+        name, lost = self._tenants.of(tenant)
+        if lost is not None:
+            self._forget(lost)
+        labels = (model, name)
         if labels not in self._seen:
             self._seen.add(labels)
             for yes_no in _YES_NO:
@@ -228,6 +252,18 @@ class GatewayMetrics(Metrics):
                 counter.labels(*labels)
             self.steady_from_zero("gateway", model)
         return labels
+
+    def expect(self, model: str, tenants: Collection[str]) -> None:
+        """Count these from 0 at once. Where they are too many, those that speak have names."""
+        if len(tenants) <= self._most_tenants:
+            for tenant in tenants:
+                self.listener(model, tenant)
+
+    def _forget(self, tenant: str) -> None:
+        self._seen = {labels for labels in self._seen if labels[1] != tenant}
+        for family in vars(self).values():
+            if isinstance(family, Family):
+                family.forget(tenant=tenant)
 
     @property
     def _of_listeners(self) -> tuple[str, ...]:

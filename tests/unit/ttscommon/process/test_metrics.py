@@ -32,9 +32,30 @@ def test_a_process_exports_only_what_it_counts() -> None:
 
 def test_tenants_beyond_the_limit_share_one_name() -> None:
     tenants = TenantLabels(most=2)
-    assert [tenants.of(name) for name in ("a", "b", "c", "a", "d")] == [
+    assert [tenants.of(name)[0] for name in ("a", "b", "c", "a", "d")] == [
         "a", "b", "other", "a", "other",
     ]  # fmt: skip
+
+
+def test_a_tenant_that_is_silent_for_an_hour_gives_its_name_and_series_up() -> None:
+    now = [0.0]
+    metrics = GatewayMetrics(most_tenants=2, clock=lambda: now[0])
+    for tenant in ("a", "b"):
+        metrics.listener("vesper", tenant)
+    now[0] = 3000.0
+    metrics.listener("vesper", "b")
+    assert metrics.listener("vesper", "c") == ("vesper", "other")
+    now[0] = 3700.0
+    assert metrics.listener("vesper", "c") == ("vesper", "c")
+    value = metrics.registry.get_sample_value
+    for tenant, there in (("a", None), ("b", 0), ("c", 0)):
+        assert value("tts_characters_total", {"model": "vesper", "tenant": tenant}) == there
+
+
+def test_names_go_to_tenants_that_speak_not_to_the_first_of_a_long_file() -> None:
+    metrics = GatewayMetrics(most_tenants=2)
+    metrics.expect("vesper", ["a", "b", "c"])
+    assert metrics.listener("vesper", "c") == ("vesper", "c")
 
 
 def test_two_processes_share_no_counts() -> None:
