@@ -6,9 +6,10 @@ The old code is taken from git and runs on this environment's packages. `make te
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,9 @@ from tests.chaos.stack import ChaosStack, chaos_stack
 from tests.deploy.chart import ROOT
 from tests.deploy.engine import ASKED, asked
 from ttscommon.bus import Bus
-from ttscommon.bus.order import FOLLOWS
+from ttscommon.process.version import VERSION
+from ttscommon.wire import subjects
+from ttscommon.wire.replicas import Replica
 
 ROOTS: Final = ("libs/ttscommon", "services/gateway", "services/talker", "services/vocoder")
 # As the chart orders them.
@@ -29,6 +32,7 @@ ORDER: Final = ("vocoder", "talker", "gateway")
 LISTENERS: Final = 6
 _PACKAGE: Final = "libs/ttscommon/pyproject.toml"
 _GRACE_S: Final = 40.0
+_NUMBERS: Final = itertools.count(100)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +64,7 @@ async def exchange(stack: ChaosStack, stage: str, environ: Mapping[str, str]) ->
     """As a rolling update does: one process after another, each ready before the old one leaves."""
     for name in stack.names(stage):
         old = stack.children[name]
-        fresh = f"{name}-{'old' if 'libs' in environ['PYTHONPATH'] else 'new'}{old.starts}"
+        fresh = f"{stage}-{next(_NUMBERS)}"
         program = replace(old._program, name=fresh, environ={**old._program.environ, **environ})
         child = Child(program, stack._on_line, stack.config.restarts)
         stack._spawn(child)
@@ -72,6 +76,14 @@ async def exchange(stack: ChaosStack, stage: str, environ: Mapping[str, str]) ->
 async def speaking(stack: ChaosStack, over: asyncio.Event, heard: list[Heard], seed: int) -> None:
     while not over.is_set():
         heard.append(await listen(stack.url, seed))
+
+
+async def reported(bus: Bus) -> AsyncIterator[str]:
+    """What living workers say of their version; those of 0.1.0 say nothing."""
+    newest = {entry.key: entry.value for entry in await bus.kv.entries(subjects.REPLICAS)}
+    for value in newest.values():
+        if value is not None and not (replica := Replica.decode(value)).draining:
+            yield replica.version
 
 
 async def originals(stack: ChaosStack, bus: Bus) -> dict[int, Original]:
@@ -106,6 +118,8 @@ async def test_listeners_hear_everything_while_a_release_comes_and_goes(
             for stage in order:
                 await exchange(stack, stage, code)
                 counts[f"{label} {stage}"] = len(heard)
+            versions = {v async for v in reported(bus)}
+            assert versions == ({VERSION} if code is new else {""}), (label, versions)
         over.set()
         await asyncio.gather(*load)
         verdict = await judge(bus, heard, expected)
@@ -114,4 +128,3 @@ async def test_listeners_hear_everything_while_a_release_comes_and_goes(
     print("\n".join(lines[-50:]))
     assert verdict.clean, verdict.notes
     assert verdict.streams >= 3 * LISTENERS
-    assert [FOLLOWS["gateway"], FOLLOWS["talker"]] == ["talker", "vocoder"]

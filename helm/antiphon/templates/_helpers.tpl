@@ -126,6 +126,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
   value: {{ . }}
 {{- end }}
 {{- end }}
+# Traces name the pod.
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: OTEL_RESOURCE_ATTRIBUTES
+  value: k8s.pod.name=$(POD_NAME),k8s.namespace.name={{ .root.Release.Namespace }}
 - name: ANTIPHON_DRAIN_S
   value: {{ $values.drainSeconds | quote }}
 {{- range $name, $value := .settings }}

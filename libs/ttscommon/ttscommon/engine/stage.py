@@ -154,7 +154,9 @@ def _instrument(
 async def _tell_of_loading(connecting: asyncio.Task[Bus], stage: Stage, model: str) -> None:
     """Have the cluster know what will be served soon, until it is cancelled."""
     bus = await asyncio.shield(connecting)
-    replica = Replica(bus.worker_id, stage.name, (), slots=0, free=0, loading=model, version=VERSION)
+    replica = Replica(
+        bus.worker_id, stage.name, (), slots=0, free=0, loading=model, version=VERSION
+    )
     while True:
         try:
             await bus.kv.put(subjects.REPLICAS, f"{stage.name}.{bus.worker_id}", replica.encode())

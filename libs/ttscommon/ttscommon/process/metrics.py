@@ -69,7 +69,9 @@ class TenantLabels:
     next that speaks.
     """
 
-    def __init__(self, most: int = MOST_TENANTS, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, most: int = MOST_TENANTS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._most = most
         self._clock = clock
         self._seen_s: dict[str, float] = {}

@@ -11,7 +11,9 @@ from ttscommon.wire.replicas import Replica
 Views = Callable[[], Iterable[tuple[str, View]]]
 
 
-def export_capacity(metrics: GatewayMetrics, views: Views, utilisation: float) -> Callable[[], None]:
+def export_capacity(
+    metrics: GatewayMetrics, views: Views, utilisation: float
+) -> Callable[[], None]:
     """What to call now and then, so that `tts_capacity_streams` says what `views` are worth."""
     shown: set[tuple[str, str]] = set()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.admission.capacity import export_capacity
 from gateway.admission.forecast import View, realtime_streams
-from tests.unit.gateway.admission.test_forecast import talker, vocoder, view
+from tests.unit.gateway.admission.test_forecast import talker, view, vocoder
 from ttscommon.process.metrics import GatewayMetrics
 
 
