@@ -312,6 +312,15 @@ cluster {
   # A member that hangs swallows what is meant for all: direct reads, and live chunks.
   ping_interval: "1s"
   ping_max: 3
+  {{- if .Values.nats.routes.tlsSecret }}
+  tls {
+    cert_file: /etc/nats-routes/tls.crt
+    key_file: /etc/nats-routes/tls.key
+    ca_file: /etc/nats-routes/ca.crt
+    verify: true
+    timeout: 5
+  }
+  {{- end }}
 }
 {{- end }}
 include accounts.conf
@@ -336,6 +345,13 @@ annotations:
 {{- range (include "antiphon.engines" . | fromJson).all -}}
 {{- $name := printf "%s-%s-%s" (include "antiphon.fullname" $root) .model.name .stage -}}
 {{- if gt (len $name) 63 -}}{{- fail (printf "'%s' is longer than 63 characters: shorten the release's or the model's name" $name) -}}{{- end -}}
+{{- $limit := get (default dict .config.resources.limits) "memory" -}}
+{{- $cache := default 0 .config.settings.kv_bytes | int64 -}}
+{{- /* On a CPU the KV cache lies in the pod's memory, beside weights and the process. */ -}}
+{{- if and $limit $cache (eq (int .config.gpu.count) 0) -}}
+{{- $needed := add 805306368 $cache -}}
+{{- if lt (include "antiphon.bytes" $limit | int64) $needed -}}{{- fail (printf "%s: resources.limits.memory is %s: settings.kv_bytes and the process need %d Mi" $name $limit (div $needed 1048576)) -}}{{- end -}}
+{{- end -}}
 {{- with .config.autoscaling -}}
 {{- if and .kind (gt (int .minReplicas) (int .maxReplicas)) -}}{{- fail (printf "%s: autoscaling.minReplicas is more than maxReplicas" $name) -}}{{- end -}}
 {{- end -}}

@@ -304,7 +304,7 @@ class GatewayMetrics(Metrics):
         )
         self.capacity = self._gauge(
             "tts_capacity_streams",
-            "Streams that a stage's workers keep up with: their slots, or less where steps are slow.",
+            "Streams that a stage's workers keep up with: slots, or less where steps are slow.",
             ("stage", "model"),
         )
         self.leases = self._gauge(
