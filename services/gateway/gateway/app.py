@@ -29,6 +29,7 @@ from gateway.protocols.shared.shapes import shape_of
 from gateway.requests import (
     Aliases,
     Catalogue,
+    CatalogueTuning,
     GatewayContext,
     Listeners,
     RequestServices,
@@ -134,7 +135,8 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     Raises KeysError, AliasesError.
     """
     peers = Peers()
-    catalogue = Catalogue(bus, settings.default_model, peers=peers)
+    tuning = CatalogueTuning(hold_s=settings.hold_s)
+    catalogue = Catalogue(bus, settings.default_model, tuning, peers)
     keys = KeyRing.load(settings.keys_file)
     if settings.wyoming_tenant is not None:
         keys.require(settings.wyoming_tenant, "ANTIPHON_WYOMING_TENANT")

@@ -72,6 +72,8 @@ class GatewaySettings(ServiceSettings):
     previous_resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)
 
     first_audio_timeout_s: float = Field(default=15.0, gt=0)
+    # How long a request waits for a worker where none can speak it yet: 0 refuses at once.
+    hold_s: float = Field(default=0.0, ge=0, le=600)
     stall_timeout_s: float = Field(default=30.0, gt=0)
     input_timeout_s: float = Field(default=60.0, gt=0)
     max_text_s: float = Field(default=900.0, gt=0)

@@ -37,11 +37,13 @@ class CatalogueTuning:
     """`poll_s`: replicas report as often, so polling more often shows nothing new.
     `again_s`: the least time between two refreshes that a doubtful question asks for.
     `reports`: what so many reports in a row say of other gateways' streams is believed.
+    `hold_s`: how long a request waits for a worker that can speak it, where there is none.
     """
 
     poll_s: float = 0.4
     again_s: float = 0.2
     reports: int = 6
+    hold_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -200,9 +202,18 @@ class Catalogue:
     ) -> tuple[Model, Voice]:
         """What a client's names mean; refreshes before it says no. `naming` translates them first.
 
-        Raises UnknownModel, UnknownVoice or Unavailable.
+        Waits for a worker as long as the tuning says. Raises UnknownModel, UnknownVoice or
+        Unavailable.
         """
-        return await self._certain(lambda: self._resolve(model, voice, naming))
+        until_s = time.monotonic() + self._tuning.hold_s
+        while True:
+            try:
+                return await self._certain(lambda: self._resolve(model, voice, naming))
+            except Unavailable:
+                left_s = until_s - time.monotonic()
+                if left_s <= 0:
+                    raise
+            await asyncio.sleep(min(left_s, self._tuning.poll_s))
 
     async def model(self, name: str) -> Model:
         """What `name` means; refreshes before it says no. Raises UnknownModel or Unavailable."""

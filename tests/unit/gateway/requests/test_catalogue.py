@@ -8,7 +8,7 @@ import pytest
 
 from gateway.admission.peers import GatewayUse, Peers
 from gateway.errors import Loading, Unavailable
-from gateway.requests.catalogue import Catalogue, Snapshot, voice_of
+from gateway.requests.catalogue import Catalogue, CatalogueTuning, Snapshot, voice_of
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import UnknownModel, UnknownVoice
@@ -170,3 +170,26 @@ async def test_streams_of_other_gateways_count_at_once_and_once(broker: Any) -> 
         assert catalogue.capacity("a").busy == 7
     finally:
         await bus.close()
+
+
+async def test_a_request_is_held_while_a_worker_comes(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a", CatalogueTuning(again_s=0.01, poll_s=0.02, hold_s=30))
+    asking = asyncio.create_task(catalogue.resolve("a", "awb"))
+    for found in (replica("talker", "a"), replica("vocoder", "a")):
+        done, _ = await asyncio.wait((asking,), timeout=0.2)
+        assert not done
+        await bus.kv.put(subjects.REPLICAS, found.stage, found.encode())
+    model, _ = await asyncio.wait_for(asking, 20)
+    assert model.name == "a"
+    await bus.close()
+
+
+async def test_a_request_is_held_for_a_set_time_only(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a", CatalogueTuning(again_s=0.01, poll_s=0.02, hold_s=0.3))
+    with pytest.raises(Unavailable):
+        await asyncio.wait_for(catalogue.resolve("a", "awb"), 20)
+    await bus.close()
