@@ -31,10 +31,10 @@ def exported() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {"up": {"service"}}
     for family in GatewayMetrics().registry.collect():  # those of the process declare no names
         found.update({sample.name: set(sample.labels) for sample in family.samples})
-    for metrics in (Metrics("vesper"), GatewayMetrics(), BrokerMetrics()):
-        for collector in list(metrics.registry._collector_to_names):
+    for one in (Metrics("vesper").registry, GatewayMetrics().registry, BrokerMetrics().registry):
+        for collector in list(one._collector_to_names):
             labels = set(getattr(collector, "_labelnames", ()))
-            for name in metrics.registry._collector_to_names[collector]:
+            for name in one._collector_to_names[collector]:
                 found.setdefault(name, set()).update(labels)
     return found
 

@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from antiphon.stack.child import Child
+from antiphon.stack.local import ServiceProgram
 from tests.chaos.listener import Heard, Original, judge, listen, logged_codes
 from tests.chaos.stack import ChaosStack, chaos_stack
 from tests.deploy.chart import ROOT
@@ -65,7 +66,9 @@ async def exchange(stack: ChaosStack, stage: str, environ: Mapping[str, str]) ->
     for name in stack.names(stage):
         old = stack.children[name]
         fresh = f"{stage}-{next(_NUMBERS)}"
-        program = replace(old._program, name=fresh, environ={**old._program.environ, **environ})
+        was = old._program
+        assert isinstance(was, ServiceProgram)
+        program = replace(was, name=fresh, environ={**was.environ, **environ})
         child = Child(program, stack._on_line, stack.config.restarts)
         stack._spawn(child)
         await asyncio.wait_for(child.ready.wait(), 60)
