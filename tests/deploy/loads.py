@@ -26,7 +26,7 @@ from antiphon.stack import LocalStack, StackConfig
 from antiphon_bench.config import Poisson, RunConfig, Target, TextSet
 from antiphon_bench.run import run
 
-FOLDER: Final = Path(__file__).parent / "loads"
+FOLDER: Final = Path(__file__).parent / "recordings"
 WORKERS: Final = 3
 SCRAPE_S: Final = 5.0
 SCRAPES: Final = 16

@@ -7,6 +7,7 @@ from typing import Any
 
 from ttscommon.bus import Bus
 from ttscommon.bus.order import follow
+from ttscommon.bus.permissions import Role, permissions
 from ttscommon.process.version import VERSION
 from ttscommon.wire import subjects
 from ttscommon.wire.replicas import Replica
@@ -42,8 +43,7 @@ async def test_an_upgrade_that_is_stuck_holds_a_stage_up_for_a_set_time(
 
 
 async def test_the_rights_of_each_follower_are_enough(broker: Any, bus: Bus) -> None:
-    from ttscommon.bus.permissions import permissions
-
-    for role in ("talker", "gateway"):
-        rights = permissions(role, "antiphon", ["vesper"]).publish  # type: ignore[arg-type]
+    followers: tuple[Role, ...] = ("talker", "gateway")
+    for role in followers:
+        rights = permissions(role, "antiphon", ["vesper"]).publish
         assert any("DIRECT.GET" in right and "KV_antiphon-replicas" in right for right in rights)
