@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
@@ -94,7 +94,7 @@ def config(folder: Path) -> StackConfig:
 @asynccontextmanager
 async def under(load: Load, stack: LocalStack, folder: Path) -> AsyncIterator[None]:
     """The block sees the load."""
-    duties = []
+    duties: list[asyncio.Task[Any]] = []
     if load.rate:
         bench = RunConfig(
             target=Target(url=stack.url, protocol="ws"),
@@ -112,7 +112,8 @@ async def under(load: Load, stack: LocalStack, folder: Path) -> AsyncIterator[No
     finally:
         if load.slow:
             duties.pop().cancel()
-            os.kill(stack.children[load.slow].pid, signal.SIGCONT)
+            if (pid := stack.children[load.slow].pid) is not None:
+                os.kill(pid, signal.SIGCONT)
         await asyncio.gather(*duties)
 
 
