@@ -87,9 +87,10 @@ FROM build AS inventory
 COPY --from=service / /image
 RUN mkdir /inventory \
  && /build/bin/syft scan dir:/image --quiet -o cyclonedx-json=/inventory/sbom.cdx.json \
- && /build/bin/pip-licenses --python /opt/antiphon/bin/python --with-urls --order license \
-      --format plain --output-file /inventory/LICENSES.txt \
-      --partial-match --fail-on "GPL;General Public License" --ignore-packages lameenc soxr
+ && list="/build/bin/pip-licenses --python /opt/antiphon/bin/python --with-urls --order license" \
+ && $list --partial-match --fail-on "GPL;General Public License" --ignore-packages lameenc soxr \
+      > /dev/null \
+ && $list --format plain --output-file /inventory/LICENSES.txt
 
 FROM base AS voices
 COPY voices /voices

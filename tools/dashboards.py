@@ -13,7 +13,8 @@ _WIDTH: Final = 24
 _HEIGHT: Final = 8
 
 # What the variables at the top of a dashboard choose.
-_MODEL: Final = 'model=~"$model"'
+_NAMESPACE: Final = 'namespace=~"$namespace"'
+_MODEL: Final = f'{_NAMESPACE}, model=~"$model"'
 _LISTENER: Final = f'{_MODEL}, tenant=~"$tenant"'
 _IN_TIME: Final = f'viable="true", {_LISTENER}'
 _GATEWAY: Final = f'stage="gateway", {_LISTENER}'
@@ -63,7 +64,7 @@ def _rate(metric: str, selector: str, by: str) -> str:
 LISTENERS: Final = Dashboard(
     "antiphon-listeners",
     "Antiphon: what listeners hear",
-    {"model": "tts_active_streams", "tenant": "tts_active_streams"},
+    {"namespace": "tts_bus_up", "model": "tts_active_streams", "tenant": "tts_active_streams"},
     (
         Panel(
             "Time to first sound",
@@ -127,7 +128,7 @@ LISTENERS: Final = Dashboard(
 STAGES: Final = Dashboard(
     "antiphon-stages",
     "Antiphon: stages",
-    {"model": "tts_slots", "stage": "tts_slots"},
+    {"namespace": "tts_bus_up", "model": "tts_slots", "stage": "tts_slots"},
     (
         Panel(
             "Busy slots",
@@ -138,6 +139,12 @@ STAGES: Final = Dashboard(
                     f"sum by (model, stage) (tts_slots{{{_STAGE}}})"
                 )
             },
+        ),
+        Panel(
+            "Demand: streams, waiting and refused, over what workers keep up with",
+            "percentunit",
+            {"{{model}} {{stage}}": f"antiphon_demand_ratio{{{_STAGE}}}"},
+            help="What autoscaling follows. 100 %: full.",
         ),
         Panel(
             "Jobs that wait for a slot",
@@ -260,7 +267,7 @@ STAGES: Final = Dashboard(
 RECOVERY: Final = Dashboard(
     "antiphon-recovery",
     "Antiphon: recovery",
-    {"model": "tts_slots"},
+    {"namespace": "tts_bus_up", "model": "tts_slots"},
     (
         Panel(
             "Takeovers",
@@ -276,13 +283,17 @@ RECOVERY: Final = Dashboard(
             "s",
             {"{{model}}": _rate("tts_underrun_seconds_total", _MODEL, "model")},
         ),
-        Panel("Leases", "short", {"held": "max(tts_leases)"}),
+        Panel("Leases", "short", {"held": f"max(tts_leases{{{_NAMESPACE}}})"}),
         Panel(
             "Processes connected to the broker",
             "short",
-            {"{{service}}": "sum by (service) (tts_bus_up)"},
+            {"{{service}}": f"sum by (service) (tts_bus_up{{{_NAMESPACE}}})"},
         ),
-        Panel("Processes up", "short", {"{{service}}": 'sum by (service) (up{service!=""})'}),
+        Panel(
+            "Processes up",
+            "short",
+            {"{{service}}": f'sum by (service) (up{{service!="", {_NAMESPACE}}})'},
+        ),
         Panel(
             "Cancel to slot free",
             "s",
@@ -292,6 +303,33 @@ RECOVERY: Final = Dashboard(
             "Requests detached or failed",
             "reqps",
             {"{{outcome}}": _rate("tts_streams_total", _BAD_ENDS, "outcome")},
+            12,
+        ),
+        Panel(
+            "The broker's disk",
+            "percentunit",
+            {
+                "{{instance}} streams": (
+                    f'max by (instance) (tts_broker_storage_bytes{{state="used", {_NAMESPACE}}}) / '
+                    f'max by (instance) (tts_broker_storage_bytes{{state="limit", {_NAMESPACE}}})'
+                ),
+                "{{instance}} volume": (
+                    "1 - "
+                    f'max by (instance) (tts_broker_disk_bytes{{state="free", {_NAMESPACE}}}) / '
+                    f'max by (instance) (tts_broker_disk_bytes{{state="size", {_NAMESPACE}}})'
+                ),
+            },
+            12,
+        ),
+        Panel(
+            "Streams of the broker, of what they may hold",
+            "percentunit",
+            {
+                "{{stream}}": (
+                    f'max by (stream) (tts_broker_stream_bytes{{state="used", {_NAMESPACE}}}) / '
+                    f'max by (stream) (tts_broker_stream_bytes{{state="limit", {_NAMESPACE}}})'
+                )
+            },
             12,
         ),
         Panel(

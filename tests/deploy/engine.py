@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import subprocess
@@ -92,8 +93,10 @@ class ComposeStack:
 def host_address() -> str:
     """The address of this machine, as containers reach it."""
     networks = json.loads(docker("network", "inspect", "bridge"))
-    address: str = networks[0]["IPAM"]["Config"][0]["Gateway"]
-    return address
+    own = networks[0]["IPAM"]["Config"][0]
+    # Engines before 23 name a gateway only where one was asked for: it is the first address.
+    first = next(ipaddress.ip_network(own["Subnet"]).hosts())
+    return str(own.get("Gateway", first))
 
 
 def docker(*arguments: str) -> str:

@@ -46,7 +46,13 @@ OF_DRAFTS: Final = [
     "Antiphon: stages: Frames that a step gains a stream",
     "Antiphon: stages: Streams' steps by the frames that they try",
 ]
+# What the exporter beside a broker of the chart tells.
+OF_BROKERS: Final = [
+    "Antiphon: recovery: The broker's disk",
+    "Antiphon: recovery: Streams of the broker, of what they may hold",
+]
 _VARIABLES: Final = {
+    "$namespace": ".*",
     "$model": ".*",
     "$tenant": ".*",
     "$stage": ".*",

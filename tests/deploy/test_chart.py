@@ -286,7 +286,7 @@ def test_the_broker_accepts_its_configuration(name: str, tmp_path: Path) -> None
 def test_a_gpu_engine_takes_the_cuda_image_and_a_gpu() -> None:
     found = pods(render(example("one-gpu")))["antiphon-vesper-talker"]["spec"]
     container = found["containers"][0]
-    assert container["image"].endswith("/antiphon-talker:0.1.0-cuda")
+    assert container["image"].endswith("/antiphon-talker:0.2.0-cuda")
     assert container["resources"]["limits"]["nvidia.com/gpu.shared"] == 1
     assert found["runtimeClassName"] == "nvidia"
 
@@ -507,3 +507,85 @@ def test_nginx_takes_bodies_as_large_as_a_recording() -> None:
 )
 def test_the_notes_say_where_to_listen_and_what_is_weak(values: dict[str, Any], said: str) -> None:
     assert said in templates(values)["antiphon/templates/NOTES.txt"]
+
+
+def test_new_pods_wait_for_the_stage_behind_them() -> None:
+    found = pods(render({"upgrade": {"patienceSeconds": 60}}))
+    waiting = {
+        name: [
+            one["command"][-3:]
+            for one in pod["spec"].get("initContainers", ())
+            if one["name"] == "order"
+        ]
+        for name, pod in found.items()
+    }
+    assert waiting["antiphon-vesper-talker"] == [["talker", "--patience", "60"]]
+    assert waiting["antiphon-gateway"] == [["gateway", "--patience", "60"]]
+    assert waiting["antiphon-vesper-vocoder"] == waiting["antiphon-nats"] == []
+    unordered = pods(render({"upgrade": {"ordered": False}}))
+    assert "initContainers" not in unordered["antiphon-gateway"]["spec"]
+
+
+def test_argo_cd_keeps_the_same_order() -> None:
+    objects = render({})
+
+    def wave(kind: str, name: str) -> int:
+        return int(
+            named(objects, kind, name)["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"]
+        )
+
+    [setup] = of_kind(objects, "Job")
+    order = [
+        wave("StatefulSet", "antiphon-nats"),
+        wave("Job", setup["metadata"]["name"]),
+        wave("Deployment", "antiphon-vesper-vocoder"),
+        wave("Deployment", "antiphon-vesper-talker"),
+        wave("Deployment", "antiphon-gateway"),
+    ]
+    assert order == sorted(set(order))
+    early = [wave(kind, "antiphon-nats") for kind in ("ConfigMap", "Service", "NetworkPolicy")]
+    assert set(early) == {order[0]}
+
+
+def test_routes_between_brokers_may_be_encrypted(tmp_path: Path) -> None:
+    objects = render({"nats": {"replicas": 3, "routes": {"tlsSecret": "routes"}}})
+    assert (
+        "ca_file: /etc/nats-routes/ca.crt"
+        in named(objects, "ConfigMap", "antiphon-nats")["data"]["nats.conf"]
+    )
+    spec = pods(objects)["antiphon-nats"]["spec"]
+    assert {"name": "routes", "secret": {"secretName": "routes", "defaultMode": 0o440}} in spec[
+        "volumes"
+    ]
+
+
+def test_a_talkers_memory_has_to_hold_its_cache() -> None:
+    settings = {"settings": {"kv_bytes": 2 << 30}}
+    with pytest.raises(HelmError, match="kv_bytes and the process need 2816 Mi"):
+        render({"talker": settings})
+    render({"talker": {**settings, "resources": {"limits": {"memory": "3Gi"}}}})
+    render({"talker": {**settings, "gpu": {"count": 1}}})
+
+
+def test_a_container_beside_each_broker_exports_its_metrics() -> None:
+    objects = render({"monitoring": {"podMonitor": {"enabled": True}}})
+    exporter = pods(objects)["antiphon-nats"]["spec"]["containers"][1]
+    assert exporter["command"][:4] == ["python", "-m", "ttscommon.bus", "export"]
+    assert exporter["ports"] == [{"name": "admin", "containerPort": 7777}]
+    [monitor] = of_kind(objects, "PodMonitor")
+    assert "nats" in monitor["spec"]["selector"]["matchExpressions"][0]["values"]
+    assert (
+        len(pods(render({"nats": {"exporter": False}}))["antiphon-nats"]["spec"]["containers"]) == 1
+    )
+
+
+def test_traces_and_alerts_name_the_pod() -> None:
+    objects = render({"monitoring": {"podMonitor": {"enabled": True}}})
+    talker = environment(pods(objects)["antiphon-vesper-talker"], SECRETS)
+    assert talker["OTEL_RESOURCE_ATTRIBUTES"].startswith("k8s.pod.name=$(POD_NAME)")
+    [monitor] = of_kind(objects, "PodMonitor")
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["relabelings"][1] == {
+        "sourceLabels": ["__meta_kubernetes_pod_name"],
+        "targetLabel": "instance",
+    }

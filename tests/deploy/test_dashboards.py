@@ -15,6 +15,7 @@ import yaml
 
 from tests.deploy.chart import CHART, ROOT, example, of_kind, render
 from tools.dashboards import DASHBOARDS, FOLDER, grafana
+from ttscommon.bus.export import BrokerMetrics
 from ttscommon.process.metrics import GatewayMetrics, Metrics
 
 ALERTS: Final = CHART / "alerts/antiphon.yaml"
@@ -30,10 +31,10 @@ def exported() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {"up": {"service"}}
     for family in GatewayMetrics().registry.collect():  # those of the process declare no names
         found.update({sample.name: set(sample.labels) for sample in family.samples})
-    for metrics in (Metrics("vesper"), GatewayMetrics()):
-        for collector in list(metrics.registry._collector_to_names):
+    for one in (Metrics("vesper").registry, GatewayMetrics().registry, BrokerMetrics().registry):
+        for collector in list(one._collector_to_names):
             labels = set(getattr(collector, "_labelnames", ()))
-            for name in metrics.registry._collector_to_names[collector]:
+            for name in one._collector_to_names[collector]:
                 found.setdefault(name, set()).update(labels)
     return found
 
@@ -43,7 +44,7 @@ def recorded(rules: dict[str, Any]) -> dict[str, set[str]]:
     found = {}
     for rule in each_rule(rules):
         if "record" in rule:
-            [grouped] = set(re.findall(r"by \(([^)]*)\)", rule["expr"]))
+            grouped = re.findall(r"by \(([^)]*)\)", rule["expr"])[0]
             found[rule["record"]] = {label.strip() for label in grouped.split(",")}
     return found
 
@@ -100,6 +101,25 @@ def test_every_query_asks_for_what_the_services_export(place: str) -> None:
 def test_the_charts_dashboards_are_those_of_the_tables(dashboard: Any) -> None:
     path = FOLDER / f"{dashboard.uid.removeprefix('antiphon-')}.json"
     assert json.loads(path.read_text()) == grafana(dashboard)
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda one: one.uid)
+def test_every_panel_shows_the_chosen_namespace(dashboard: Any) -> None:
+    assert next(iter(dashboard.variables)) == "namespace"
+    for panel in dashboard.panels:
+        for query in panel.queries.values():
+            for _, labels in used(query):
+                assert "namespace" in labels, panel.title
+
+
+def test_the_charts_runbook_links_open_where_the_runbooks_are() -> None:
+    base = "https://git.example.com/speech/docs/operations.md"
+    values = {"monitoring": {"prometheusRule": {"enabled": True, "runbooks": base}}}
+    [rules] = of_kind(render(values), "PrometheusRule")
+    found = [rule for group in rules["spec"]["groups"] for rule in group["rules"]]
+    links = [rule["annotations"]["runbook_url"] for rule in found if "alert" in rule]
+    assert links
+    assert all(link.startswith(f"{base}#antiphon") for link in links)
 
 
 def test_every_alert_has_a_runbook() -> None:

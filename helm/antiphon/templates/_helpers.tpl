@@ -126,6 +126,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
   value: {{ . }}
 {{- end }}
 {{- end }}
+# Traces name the pod.
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: OTEL_RESOURCE_ATTRIBUTES
+  value: k8s.pod.name=$(POD_NAME),k8s.namespace.name={{ .root.Release.Namespace }}
 - name: ANTIPHON_DRAIN_S
   value: {{ $values.drainSeconds | quote }}
 {{- range $name, $value := .settings }}
@@ -307,6 +312,15 @@ cluster {
   # A member that hangs swallows what is meant for all: direct reads, and live chunks.
   ping_interval: "1s"
   ping_max: 3
+  {{- if .Values.nats.routes.tlsSecret }}
+  tls {
+    cert_file: /etc/nats-routes/tls.crt
+    key_file: /etc/nats-routes/tls.key
+    ca_file: /etc/nats-routes/ca.crt
+    verify: true
+    timeout: 5
+  }
+  {{- end }}
 }
 {{- end }}
 include accounts.conf
@@ -331,6 +345,13 @@ annotations:
 {{- range (include "antiphon.engines" . | fromJson).all -}}
 {{- $name := printf "%s-%s-%s" (include "antiphon.fullname" $root) .model.name .stage -}}
 {{- if gt (len $name) 63 -}}{{- fail (printf "'%s' is longer than 63 characters: shorten the release's or the model's name" $name) -}}{{- end -}}
+{{- $limit := get (default dict .config.resources.limits) "memory" -}}
+{{- $cache := default 0 .config.settings.kv_bytes | int64 -}}
+{{- /* On a CPU the KV cache lies in the pod's memory, beside weights and the process. */ -}}
+{{- if and $limit $cache (eq (int .config.gpu.count) 0) -}}
+{{- $needed := add 805306368 $cache -}}
+{{- if lt (include "antiphon.bytes" $limit | int64) $needed -}}{{- fail (printf "%s: resources.limits.memory is %s: settings.kv_bytes and the process need %d Mi" $name $limit (div $needed 1048576)) -}}{{- end -}}
+{{- end -}}
 {{- with .config.autoscaling -}}
 {{- if and .kind (gt (int .minReplicas) (int .maxReplicas)) -}}{{- fail (printf "%s: autoscaling.minReplicas is more than maxReplicas" $name) -}}{{- end -}}
 {{- end -}}
@@ -351,4 +372,40 @@ annotations:
 {{- $needed := add 268435456 (mul $streams 2621440) -}}
 {{- if lt (include "antiphon.bytes" $memory | int64) $needed -}}{{- fail (printf "gateway.resources.limits.memory is %s: %d streams to slow listeners need %d Mi; raise it, or lower gateway.settings.max_streams" $memory $streams (div $needed 1048576)) -}}{{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* At most twice as many in a minute: workers need time to load before they show. */}}
+{{- define "antiphon.scalingBehavior" -}}
+scaleUp:
+  stabilizationWindowSeconds: 0
+  selectPolicy: Max
+  policies:
+    - {type: Percent, value: 100, periodSeconds: 60}
+    - {type: Pods, value: 2, periodSeconds: 60}
+scaleDown: {stabilizationWindowSeconds: 300}
+{{- end -}}
+
+{{/* Whether an engine scales on recorded series. */}}
+{{- define "antiphon.scales" -}}
+{{- range (include "antiphon.engines" . | fromJson).all -}}
+{{- if .config.autoscaling.kind }}yes{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Until the stage behind is new: arguments root, service (who waits). See decision 0098. */}}
+{{- define "antiphon.order" -}}
+- name: order
+  image: {{ include "antiphon.image" (dict "root" .root "name" "antiphon-gateway") }}
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  command: [python, -m, ttscommon.bus, follow, {{ .service }}, --patience, {{ .root.Values.upgrade.patienceSeconds | quote }}]
+  env:
+    {{- include "antiphon.environment" (dict "root" .root "service" .service "settings" dict) | nindent 4 }}
+  resources:
+    requests: {cpu: 50m, memory: 64Mi}
+    limits: {memory: 256Mi}
+  securityContext:
+    {{- include "antiphon.containerSecurity" .root | nindent 4 }}
+  volumeMounts:
+    - {name: tmp, mountPath: /tmp}
+    {{- include "antiphon.busMounts" . | nindent 4 }}
 {{- end -}}

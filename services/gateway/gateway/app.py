@@ -16,6 +16,7 @@ from gateway.protocols import cartesia, deepgram, elevenlabs, openai, playground
 from gateway.requests import (
     Aliases,
     Catalogue,
+    CatalogueTuning,
     GatewayContext,
     Listeners,
     RequestServices,
@@ -87,12 +88,12 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     Raises KeysError, AliasesError.
     """
     peers = Peers()
-    catalogue = Catalogue(bus, settings.default_model, peers=peers)
+    tuning = CatalogueTuning(hold_s=settings.hold_s)
+    catalogue = Catalogue(bus, settings.default_model, tuning, peers)
     keys = KeyRing.load(settings.keys_file)
     if settings.wyoming_tenant is not None:
         keys.require(settings.wyoming_tenant, "ANTIPHON_WYOMING_TENANT")
-    for tenant in keys.tenants:
-        metrics.listener(settings.default_model, tenant)
+    metrics.expect(settings.default_model, keys.tenants)
     admission = Admission(settings, catalogue, metrics, keys, peers=peers)
     retention = Retention(bus, settings.keep_logs_s)
     tokens, listeners = ResumeTokens.of(settings), Listeners(bus, heard=retention.forget)

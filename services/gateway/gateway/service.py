@@ -13,6 +13,7 @@ from typing import Final, cast
 import structlog
 import uvicorn
 
+from gateway.admission.capacity import export_capacity
 from gateway.app import Gateway, create_gateway
 from gateway.connections import (
     Budget,
@@ -57,8 +58,11 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
         service.ready_when("bus", lambda: bus.connected)
         service.ready_when("store", lambda: bus.link.store.problem is None)
         metrics.bus_up.labels().set_function(lambda: bus.connected)
+        metrics.store_up.labels().set_function(lambda: bus.link.store.problem is None)
         metrics.leases.labels().set_function(lambda: reaper.held)
         service.watch(_LOOP)
+        catalogue = gateway.context.catalogue
+        catalogue.refreshed = export_capacity(metrics, catalogue.views, settings.utilisation)
         http = asyncio.create_task(http_server.serve(sockets=[listener]), name="http")
         duties = [
             http,

@@ -94,6 +94,10 @@ class GatewaySettings(ServiceSettings):
     """A request without sound by then ends with `timeout`, or with `overloaded` (429) if no worker
     had a slot for it.
     """
+    hold_s: float = Field(default=0.0, ge=0, le=600)
+    """How long a request waits where no worker can speak it yet, because the first one starts or
+    loads its weights; 0 refuses at once (503).
+    """
     stall_timeout_s: float = Field(default=30.0, gt=0)
     """A request that falls silent for so long ends with `timeout`."""
     input_timeout_s: float = Field(default=60.0, gt=0)

@@ -1,7 +1,8 @@
 """Prepare a broker for a deployment: `python -m ttscommon.bus create | migrate | check | ...`.
 
 The same as `antiphon bus`, for images that hold a service and no more. `issue` makes the passwords
-of a deployment on one machine, `store` says whether a broker may start with what it kept.
+of a deployment on one machine, `store` says whether a broker may start with what it kept, `follow`
+keeps the order of an upgrade, `export` serves a broker's metrics.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from ttscommon.bus.backup import back_up, restore
+from ttscommon.bus.export import export
 from ttscommon.bus.identities import issue
+from ttscommon.bus.order import FOLLOWS, follow
 from ttscommon.bus.preparation import ACTIONS, prepare
 from ttscommon.bus.store import check_store
 from ttscommon.process.settings import BusSettings, ServiceSettings, SettingsError
@@ -53,6 +56,13 @@ def _parser() -> argparse.ArgumentParser:
     restoring = actions.add_parser("restore")
     restoring.add_argument("folder", type=Path, help="a backup, or a folder of them: the newest")
     restoring.add_argument("--replace", action="store_true", help="also remove what is there")
+    following = actions.add_parser("follow")
+    following.add_argument("role", choices=sorted(FOLLOWS), help="who waits for the stage behind")
+    following.add_argument("--patience", type=float, default=600.0, help="seconds, at most")
+    exporting = actions.add_parser("export")
+    exporting.add_argument("--monitor", default="http://127.0.0.1:8222", help="the broker's port")
+    exporting.add_argument("--store", type=Path, help="the broker's store_dir")
+    exporting.add_argument("--port", type=int, default=7777, help="where metrics are served")
     store = actions.add_parser("store")
     store.add_argument("folder", type=Path, help="the broker's store_dir")
     store.add_argument("--brokers", type=int, required=True, help="how many the cluster has")
@@ -67,6 +77,10 @@ def _done(options: argparse.Namespace, bus: BusSettings) -> str:
         return asyncio.run(back_up(bus, options.folder, options.keep))
     if options.action == "restore":
         return asyncio.run(restore(bus, options.folder, replace=options.replace))
+    if options.action == "export":
+        asyncio.run(export(options.monitor, options.store, options.port))
+    if options.action == "follow":
+        return asyncio.run(follow(bus, options.role, options.patience))
     if options.action == "store":
         return check_store(options.folder, options.brokers)
     made = issue(options.folder, bus.prefix, options.model)

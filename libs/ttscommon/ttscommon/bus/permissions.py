@@ -158,7 +158,7 @@ def _worker(names: _Names, stage: Stage, models: Sequence[str]) -> tuple[list[st
         *_api("STREAM.MSG.GET", [names.stream(stage.writes.stream)]),
         *_api("STREAM.PURGE", [names.bucket(LEASES)]),
         *_direct([names.stream(log.stream) for log in (stage.writes, reads)]),
-        *_direct(map(names.bucket, (LEASES, TOMBSTONES, *_DERIVED))),
+        *_direct(map(names.bucket, (REPLICAS, LEASES, TOMBSTONES, *_DERIVED))),
         *_derivation(names, stage),
         *_api("CONSUMER.INFO", made),
         *_api("CONSUMER.CREATE", [f"{one}.>" for one in made]),

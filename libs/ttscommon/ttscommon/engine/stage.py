@@ -16,6 +16,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.settings import StageSettings
 from ttscommon.process.tasks import stop
+from ttscommon.process.version import VERSION
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.replicas import Model, Replica
@@ -109,6 +110,7 @@ async def run_stage(
     service.ready_when("bus", lambda: bus.connected)
     service.ready_when("store", lambda: bus.link.store.problem is None)
     metrics.bus_up.labels().set_function(lambda: bus.connected)
+    metrics.store_up.labels().set_function(lambda: bus.link.store.problem is None)
     watching = asyncio.create_task(StoreWatch(bus.link).run(), name="store")
     try:
         await bus.verify()
@@ -145,6 +147,7 @@ def _instrument(
     metrics.slots.labels(stage.name).set(settings.slots)
     # A counter that appears with its first event has not increased, for Prometheus.
     metrics.recoveries.labels(stage.name)
+    metrics.steady_from_zero(stage.name)
     metrics.queue_jobs.labels(stage.name).set_function(lambda: worker.queued)
     if stage.parked_per_slot:
         metrics.parked.labels(stage.name).set_function(lambda: worker.parked)
@@ -153,7 +156,9 @@ def _instrument(
 async def _tell_of_loading(connecting: asyncio.Task[Bus], stage: Stage, model: str) -> None:
     """Have the cluster know what will be served soon, until it is cancelled."""
     bus = await asyncio.shield(connecting)
-    replica = Replica(bus.worker_id, stage.name, (), slots=0, free=0, loading=model)
+    replica = Replica(
+        bus.worker_id, stage.name, (), slots=0, free=0, loading=model, version=VERSION
+    )
     while True:
         try:
             await bus.kv.put(subjects.REPLICAS, f"{stage.name}.{bus.worker_id}", replica.encode())
@@ -191,4 +196,5 @@ def _report(
         draining=service.stopping.is_set(),
         # A fake engine sleeps, which no other program slows.
         slowed=1.0 if settings.engine == "fake" else engine.slowed,
+        version=VERSION,
     )

@@ -5,6 +5,9 @@ Which labels they carry, and how many series that makes: docs/decisions/0008.
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable, Collection
 from typing import Final, Generic, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -23,6 +26,8 @@ _RTF: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 2.0)
 
 MOST_TENANTS: Final = 100
 _OTHERS: Final = "other"
+# Longer than any request.
+_SILENT_S: Final = 3600.0
 _OUTCOMES: Final = ("ok", "cancelled", "error", "detached")
 _REASONS: Final = ("overloaded", "unavailable")
 _YES_NO: Final = ("true", "false")
@@ -30,6 +35,7 @@ _YES_NO: Final = ("true", "false")
 # what a listener has in hand says something about load behind them.
 _OPENING_S: Final = 1.0
 _TIGHT_S: Final = 0.2
+_IN_HAND: Final = ("ample", "tight", "none")
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
@@ -46,23 +52,46 @@ class Family(Generic[M]):
         every = (*values, *self._common)
         return self._metric.labels(*every) if every else self._metric
 
+    def remove(self, *values: str) -> None:
+        """Export the series with `values` no longer; raises KeyError if there is none."""
+        self._metric.remove(*values, *self._common)
+
+    def forget(self, **labels: str) -> None:
+        """Export no series that carries these labels any more."""
+        if labels.keys() <= set(self._metric._labelnames):
+            self._metric.remove_by_labels(labels)
+
 
 class TenantLabels:
-    """Names for the label `tenant`: those of the first `most` tenants seen, then one for the rest.
+    """Names for the label `tenant`: those of `most` tenants that speak, then one for the rest.
 
-    Keys can be many, and every one of them would make series that live as long as the process.
+    Keys can be many, and each makes series. One that was silent for an hour gives its name to the
+    next that speaks.
     """
 
-    def __init__(self, most: int = MOST_TENANTS) -> None:
+    def __init__(
+        self, most: int = MOST_TENANTS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._most = most
-        self._known: set[str] = set()
+        self._clock = clock
+        self._seen_s: dict[str, float] = {}
 
-    def of(self, tenant: str) -> str:
-        if tenant not in self._known:
-            if len(self._known) >= self._most:
-                return _OTHERS
-            self._known.add(tenant)
-        return tenant
+    def of(self, tenant: str) -> tuple[str, str | None]:
+        """The name of `tenant`, and the tenant that lost its own for it, if any."""
+        lost = None
+        if tenant not in self._seen_s and len(self._seen_s) >= self._most:
+            lost = min(self._seen_s, key=self._seen_s.__getitem__)
+            if self._clock() - self._seen_s[lost] < _SILENT_S:
+                return _OTHERS, None
+            del self._seen_s[lost]
+        self._seen_s[tenant] = self._clock()
+        return tenant, lost
+
+
+def _in_hand(slack_s: float) -> str:
+    if slack_s <= 0:
+        return "none"
+    return "tight" if slack_s < _TIGHT_S else "ample"
 
 
 class Metrics:
@@ -86,15 +115,41 @@ class Metrics:
             ("stage", *self._of_listeners[:1]),
             _SLACK_S,
         )
+        self.steady = self._counter(
+            "tts_steady_chunks",
+            "Chunks behind a stream's first second, by what its listener had in hand: 0.2 s or "
+            "more (ample), less (tight), or none. A stage counts those it got in good time.",
+            ("in_hand", "stage", *self._of_listeners[:1]),
+        )
         self.active = self._gauge(
             "tts_active_streams", "Streams in work.", ("stage", *self._of_listeners)
         )
         self.bus_up = self._gauge("tts_bus_up", "Whether the broker is connected (1 or 0).")
+        self.store_up = self._gauge(
+            "tts_store_up", "Whether the broker stores what it is told to (1 or 0)."
+        )
         # Memory, processor time, open files, and since when it runs.
         ProcessCollector(registry=self.registry)
         build = self._gauge("tts_build_info", "1; the label says which version.", ("version",))
         build.labels(VERSION).set(1)
         self._declare()
+
+    def chunk(
+        self, stage: str, slack_s: float, before_s: float, *model: str, given_s: float = math.inf
+    ) -> None:
+        """A chunk left when the listener had `slack_s` in hand, `before_s` behind its first one.
+
+        `given_s`: what was in hand when the stage got what the chunk is made of. A chunk that was
+        late by then says nothing about the stage.
+        """
+        self.slack.labels(stage, *model).observe(slack_s)
+        if before_s >= _OPENING_S and given_s >= _TIGHT_S:
+            self.steady.labels(_in_hand(slack_s), stage, *model).inc()
+
+    def steady_from_zero(self, stage: str, *model: str) -> None:
+        """Export the counts of `chunk` before there is anything to count."""
+        for in_hand in _IN_HAND:
+            self.steady.labels(in_hand, stage, *model)
 
     @property
     def _of_listeners(self) -> tuple[str, ...]:
@@ -170,8 +225,11 @@ class Metrics:
 class GatewayMetrics(Metrics):
     """The metrics of a gateway: what listeners of each model and tenant hear."""
 
-    def __init__(self, most_tenants: int = MOST_TENANTS) -> None:
-        self._tenants = TenantLabels(most_tenants)
+    def __init__(
+        self, most_tenants: int = MOST_TENANTS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most_tenants = most_tenants
+        self._tenants = TenantLabels(most_tenants, clock)
         self._seen: set[tuple[str, str]] = set()
         super().__init__()
 
@@ -180,7 +238,10 @@ class GatewayMetrics(Metrics):
 
         A counter that appears with its first event has not increased, for Prometheus.
         """
-        labels = (model, self._tenants.of(tenant))
+        name, lost = self._tenants.of(tenant)
+        if lost is not None:
+            self._forget(lost)
+        labels = (model, name)
         if labels not in self._seen:
             self._seen.add(labels)
             for yes_no in _YES_NO:
@@ -191,15 +252,20 @@ class GatewayMetrics(Metrics):
                 self.refused.labels(reason, *labels)
             for counter in (self.underrun, self.characters, self.audio):
                 counter.labels(*labels)
-            for yes_no in _YES_NO:
-                self.steady.labels(yes_no, model)
+            self.steady_from_zero("gateway", model)
         return labels
 
-    def sent(self, model: str, slack_s: float, before_s: float) -> None:
-        """A chunk left when the listener had `slack_s` in hand, `before_s` behind its first one."""
-        self.slack.labels("gateway", model).observe(slack_s)
-        if before_s >= _OPENING_S:
-            self.steady.labels(str(slack_s < _TIGHT_S).lower(), model).inc()
+    def expect(self, model: str, tenants: Collection[str]) -> None:
+        """Count these from 0 at once. Where they are too many, those that speak have names."""
+        if len(tenants) <= self._most_tenants:
+            for tenant in tenants:
+                self.listener(model, tenant)
+
+    def _forget(self, tenant: str) -> None:
+        self._seen = {labels for labels in self._seen if labels[1] != tenant}
+        for family in vars(self).values():
+            if isinstance(family, Family):
+                family.forget(tenant=tenant)
 
     @property
     def _of_listeners(self) -> tuple[str, ...]:
@@ -210,11 +276,6 @@ class GatewayMetrics(Metrics):
             "tts_stream_chunks",
             "Audio chunks sent, by whether each came in time for playback.",
             ("viable", "model", "tenant"),
-        )
-        self.steady = self._counter(
-            "tts_steady_chunks",
-            "Chunks behind a stream's first second, by whether less than 0.2 s was in hand.",
-            ("tight", "model"),
         )
         self.streams = self._counter(
             "tts_streams",
@@ -240,6 +301,11 @@ class GatewayMetrics(Metrics):
         )
         self.refused = self._counter(
             "tts_refused", "Requests refused at once, by reason.", ("reason", "model", "tenant")
+        )
+        self.capacity = self._gauge(
+            "tts_capacity_streams",
+            "Streams that a stage's workers keep up with: slots, or less where steps are slow.",
+            ("stage", "model"),
         )
         self.leases = self._gauge(
             "tts_leases", "Jobs held by workers, as the elected gateway knows them."

@@ -45,6 +45,7 @@ class Replica(msgspec.Struct, frozen=True):
     kv_free, kv_positions: of a talker's KV cache; both 0 where the model has none.
     loading: the model that it cannot serve yet, because its weights are being loaded. slowed: how
     many times as long its work takes because of other programs; `step_s` and `frame_s` include it.
+    version: of Antiphon; empty before 0.2.0.
     """
 
     worker_id: str
@@ -61,6 +62,7 @@ class Replica(msgspec.Struct, frozen=True):
     draining: bool = False
     loading: str = ""
     slowed: float = 1.0
+    version: str = ""
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)

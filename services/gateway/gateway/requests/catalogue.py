@@ -39,12 +39,14 @@ class CatalogueTuning:
     `reports`: what so many reports in a row say of other gateways' streams is believed.
     `missing_s`: how long a worker stays whose report is not found. A broker that was stopped for
     longer than reports live has none when it wakes, until it has caught up.
+    `hold_s`: how long a request waits for a worker that can speak it, where there is none.
     """
 
     poll_s: float = 0.4
     again_s: float = 0.2
     reports: int = 6
     missing_s: float = 3.0
+    hold_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,12 @@ class Catalogue:
         self.snapshot = Snapshot()
         self.own: Counter[str] = Counter()
         self._others: dict[str, deque[int]] = {}
+        # Called after each refresh.
+        self.refreshed: Callable[[], None] = lambda: None
+
+    def views(self) -> list[tuple[str, View]]:
+        """What `capacity` says of every model that has a talker."""
+        return [(model, self.capacity(model)) for model in self.snapshot.models()]
 
     def capacity(self, model: str) -> View:
         """The replicas of `model`, and the streams they hold: our own and our peers' now, and those
@@ -206,9 +214,18 @@ class Catalogue:
     ) -> tuple[Model, Voice]:
         """What a client's names mean; refreshes before it says no. `naming` translates them first.
 
-        Raises UnknownModel, UnknownVoice or Unavailable.
+        Waits for a worker as long as the tuning says. Raises UnknownModel, UnknownVoice or
+        Unavailable.
         """
-        return await self._certain(lambda: self._resolve(model, voice, naming))
+        until_s = time.monotonic() + self._tuning.hold_s
+        while True:
+            try:
+                return await self._certain(lambda: self._resolve(model, voice, naming))
+            except Unavailable:
+                left_s = until_s - time.monotonic()
+                if left_s <= 0:
+                    raise
+            await asyncio.sleep(min(left_s, self._tuning.poll_s))
 
     async def model(self, name: str) -> Model:
         """What `name` means; refreshes before it says no. Raises UnknownModel or Unavailable."""
@@ -266,6 +283,7 @@ class Catalogue:
             reports = self._others.setdefault(model, deque(maxlen=self._tuning.reports))
             known = self.own[model] + self._peers.streams(model)
             reports.append(max(0, self.snapshot.busy(model) - known))
+        self.refreshed()
 
     def _living(self, entries: Iterable[Entry]) -> Iterable[Replica]:
         """The reports of workers that were not found dead after they wrote them."""

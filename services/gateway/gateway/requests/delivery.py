@@ -102,7 +102,7 @@ class Delivery:
         metrics.chunks.labels(str(arrival.viable).lower(), *self._listener).inc()
         metrics.audio.labels(*self._listener).inc(samples / spec.sample_rate)
         if arrival.slack_s is not None:
-            metrics.sent(spec.model.name, arrival.slack_s, before_s)
+            metrics.chunk("gateway", arrival.slack_s, before_s, spec.model.name)
         if arrival.underrun_s > 0:
             metrics.underrun.labels(*self._listener).inc(arrival.underrun_s)
 

@@ -121,7 +121,7 @@ class Engine(Runtime[Stream, ChunkReady]):
 
     def feed(self, key: str, units: Sequence[Any], *, final: bool) -> None:
         """Later text of a stream, as `Prepared.read` gives it."""
-        self._put(lambda: self._with(key, lambda stream: stream.feed(units, final=final)))
+        self._put(lambda: self._with(key, lambda stream: self._feed(stream, units, final)))
 
     def acknowledge(self, key: str) -> None:
         """A ChunkReady was taken over by the bus; a stream far ahead of that pauses."""
@@ -142,6 +142,11 @@ class Engine(Runtime[Stream, ChunkReady]):
 
         if not self._put(parked):
             then(False)
+
+    def _feed(self, stream: Stream, units: Sequence[Any], final: bool) -> None:
+        if stream.waits_for_text:
+            stream.fed_s = self._clock()
+        stream.feed(units, final=final)
 
     def _stream(
         self, prepared: Prepared, restored: Arrays | None, units: Sequence[Any], final: bool
@@ -283,8 +288,7 @@ class Engine(Runtime[Stream, ChunkReady]):
                 chunk = ChunkReady(cut(arrays, at, at + count), words, stream.prefill)
                 self._emit(stream.key, chunk)
                 at += count
-                slack_s = stream.slack_at(now)
-                self._gauges.chunk(stream.sent(count, now), now - stream.arrived_s, slack_s)
+                self._gauges.chunk(stream, count, now)
 
     def _render(self, taken: Sequence[tuple[Stream, Arrays, Any]]) -> Arrays:
         raw = concatenate([raw for _, raw, _ in taken])

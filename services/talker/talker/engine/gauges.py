@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, get_args
 
+from talker.engine.stream import Stream
 from talker.family.streams import Plan
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
@@ -45,12 +46,14 @@ class Gauges:
     def evicted(self) -> None:
         self._of.evictions.labels().inc()
 
-    def chunk(self, first: bool, since_s: float, slack_s: float) -> None:
-        """Sent so long after its stream came, when the listener had so much left to play."""
-        if first:
-            self._of.ttfp.labels(STAGE).observe(since_s)
+    def chunk(self, stream: Stream, count: int, now: float) -> None:
+        """The stream's next `count` frames were sent."""
+        slack_s, before_s = stream.slack_at(now), stream.sent_frames / stream.frame_rate_hz
+        if stream.sent(count, now):
+            self._of.ttfp.labels(STAGE).observe(now - stream.arrived_s)
         else:
-            self._of.slack.labels(STAGE).observe(slack_s)
+            given_s = slack_s + now - stream.fed_s
+            self._of.chunk(STAGE, slack_s, before_s, given_s=given_s)
 
     def room(self, streams: int, blocks: tuple[int, int]) -> None:
         """Open streams; free blocks and all blocks."""

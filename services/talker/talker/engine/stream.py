@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -43,7 +44,8 @@ class Stream:
     gain more than a frame, and what follows it is not known yet. `rest`: what is left of a prompt
     that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s` are of
     the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its first
-    prompt was computed. `lacking`: frames that its first chunk still lacks, 0 once it was sent.
+    prompt was computed. `fed_s`: when text last came that it waited for. `lacking`: frames that its
+    first chunk still lacks, 0 once it was sent.
     """
 
     request: SpeechRequest
@@ -70,6 +72,7 @@ class Stream:
     sent_chunks: int = 0
     last_frames: int = 0
     lacking: int = 0
+    fed_s: float = -math.inf
     credit: int = UNACKNOWLEDGED_CHUNKS
     key: str = field(init=False)
     priority: int = field(init=False)

@@ -128,11 +128,16 @@ class Engine(Runtime[Stream, Piece]):
 
     def feed(self, key: str, frames: Arrays) -> None:
         """The stream's next frames, an array by field."""
-        self._put(lambda: self._with(key, lambda stream: stream.feed(frames)))
+        self._put(lambda: self._with(key, lambda stream: self._feed(stream, frames)))
 
     def finish(self, key: str) -> None:
         """No frame follows: decode what waits, and what is held back."""
         self._put(lambda: self._with(key, self._ended))
+
+    def _feed(self, stream: Stream, frames: Arrays) -> None:
+        if not stream.has_frames:
+            stream.fed_s = self._clock()
+        stream.feed(frames)
 
     def _stream(
         self,
@@ -224,13 +229,14 @@ class Engine(Runtime[Stream, Piece]):
             self.on_step(took_s, [stream.key for stream, _ in batch])
 
     def _send(self, stream: Stream, work: Work, decoded: Decoded, now: float) -> None:
-        first, deadline_s = not stream.sent, stream.deadline_s
+        first, deadline_s, before_s = not stream.sent, stream.deadline_s, stream.position_s
         pcm = stream.collect(work, decoded, now)
         if len(pcm):
             if first and not stream.resume.skip:
                 self.metrics.ttfp.labels(_STAGE).observe(now - stream.opened_s)
             elif not first:
-                self.metrics.slack.labels(_STAGE).observe(deadline_s - now)
+                slack_s, given_s = deadline_s - now, deadline_s - stream.fed_s
+                self.metrics.chunk(_STAGE, slack_s, before_s, given_s=given_s)
         if len(pcm := stream.gather(pcm, now)):
             self._emit(stream.key, stream.piece(pcm))
         if work.final:

@@ -6,6 +6,7 @@ not heard. Samples are counted as the listener does, from the request's own firs
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
@@ -75,7 +76,8 @@ class _Kept(NamedTuple):
 class Stream:
     """A request inside the engine, fed from `first_frame` on.
 
-    prefix: the frames of its reference, if it has one.
+    prefix: the frames of its reference, if it has one. `fed_s`: when frames last came while none
+    waited.
     """
 
     request: SpeechRequest
@@ -87,6 +89,7 @@ class Stream:
     slot: int = -1
     ended: bool = False
     ready_since_s: float | None = None
+    fed_s: float = -math.inf
     sent: bool = False
     _waiting: deque[_Kept] = field(default_factory=deque)
     _frames_waiting: int = 0
@@ -128,6 +131,11 @@ class Stream:
         return self._takeable > 0
 
     @property
+    def has_frames(self) -> bool:
+        """Frames wait to be taken."""
+        return self._frames_waiting > 0
+
+    @property
     def empty(self) -> bool:
         """It ended without a single frame."""
         return self.ended and not self._frames_waiting and self._frames_taken <= self._before
@@ -144,6 +152,11 @@ class Stream:
             return self.opened_s
         sent = max(self._position, self.resume.skip) - self._samples_gathered
         return self._playback_start_s + sent / self.spec.sample_rate
+
+    @property
+    def position_s(self) -> float:
+        """How much of the request was made."""
+        return self._position / self.spec.sample_rate
 
     def playback(self, start_s: float) -> None:
         """Playback of the request's first sample was, or would have been, at `start_s`."""

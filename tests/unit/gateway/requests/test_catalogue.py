@@ -207,3 +207,26 @@ async def reported(bus: Bus, found: Replica) -> str:
     key = f"{found.stage}.{found.worker_id}"
     await bus.kv.put(subjects.REPLICAS, key, found.encode())
     return key
+
+
+async def test_a_request_is_held_while_a_worker_comes(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a", CatalogueTuning(again_s=0.01, poll_s=0.02, hold_s=30))
+    asking = asyncio.create_task(catalogue.resolve("a", "awb"))
+    for found in (replica("talker", "a"), replica("vocoder", "a")):
+        done, _ = await asyncio.wait((asking,), timeout=0.2)
+        assert not done
+        await bus.kv.put(subjects.REPLICAS, found.stage, found.encode())
+    model, _ = await asyncio.wait_for(asking, 20)
+    assert model.name == "a"
+    await bus.close()
+
+
+async def test_a_request_is_held_for_a_set_time_only(broker: Any) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "a", CatalogueTuning(again_s=0.01, poll_s=0.02, hold_s=0.3))
+    with pytest.raises(Unavailable):
+        await asyncio.wait_for(catalogue.resolve("a", "awb"), 20)
+    await bus.close()

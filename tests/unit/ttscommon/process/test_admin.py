@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from ttscommon.process.admin import AdminServer, Health
+from ttscommon.process.metrics import GatewayMetrics
 
 
 class Probes:
@@ -92,3 +93,19 @@ async def test_prometheus_gets_open_metrics_if_it_asks_for_them(client: httpx.As
     assert response.text.endswith("# EOF\n")
     plain = await client.get("/metrics")
     assert plain.headers["content-type"].startswith("text/plain")
+
+
+async def test_the_event_loop_turns_while_a_large_page_is_written() -> None:
+    metrics = GatewayMetrics(most_tenants=1000)
+    metrics.expect("vesper", [f"tenant-{n}" for n in range(1000)])
+    server = AdminServer(lambda: Probes.live, lambda: Probes.ready)
+    server.registry = metrics.registry
+    port = await server.start("127.0.0.1", 0)
+    scrape = asyncio.create_task(raw(port, b"GET /metrics HTTP/1.1\r\n\r\n"))
+    turns = 0
+    while not scrape.done():
+        turns += 1
+        await asyncio.sleep(0.001)
+    await server.close()
+    assert (await scrape).count(b"tts_characters_total") > 1000
+    assert turns > 30

@@ -1,0 +1,237 @@
+"""Incidents, each caused: what its page in docs/operations.md tells to look at shows it.
+
+`make test-deploy` runs them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+import nats
+import pytest
+import trustme
+from nats.errors import Error as NatsError
+from nats.js.api import StreamConfig
+
+from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.broker import find_server
+from tests.chaos.listener import listen
+from tests.chaos.poisoned_talker import POISON
+from tests.chaos.stack import chaos_stack
+from tests.deploy.engine import ASKED, asked
+from tests.deploy.test_dashboards import RUNBOOKS
+from tests.pipeline.test_metrics import Exported
+from ttscommon.bus import Bus
+from ttscommon.bus.export import BrokerMetrics, look
+from ttscommon.process.settings import BusSettings
+from ttscommon.wire.errors import AntiphonError
+
+STREAM: Final = "antiphon-CODES"
+_PATIENCE_S: Final = 60.0
+
+
+@pytest.fixture(autouse=True)
+def wanted() -> None:
+    if not asked():
+        pytest.skip(f"run by `make test-deploy`, which sets {ASKED}")
+
+
+def page(section: str) -> str:
+    """A section of the runbooks."""
+    text = RUNBOOKS.read_text()
+    return text.split(f"### {section}\n", 1)[1].split("\n## ", 1)[0].split("\n### ", 1)[0]
+
+
+class Server:
+    """nats-server with a monitoring port."""
+
+    def __init__(self, folder: Path, configuration: str = "", tls: str = "") -> None:
+        folder.mkdir(parents=True)
+        self.folder = folder
+        path = folder / "nats.conf"
+        path.write_text(
+            f'server_name: {folder.name}\nlisten: "127.0.0.1:-1"\nhttp: "127.0.0.1:-1"\n'
+            f"ports_file_dir: {json.dumps(str(folder))}\n"
+            f"jetstream {{ store_dir: {json.dumps(str(folder))}\n max_file_store: 2MB }}\n"
+            f"{configuration}{tls}"
+        )
+        command = [find_server(), "--config", str(path)]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    async def ports(self) -> dict[str, int]:
+        path = self.folder / f"nats-server_{self.process.pid}.ports"
+        async with asyncio.timeout(_PATIENCE_S):
+            while True:
+                try:
+                    found = json.loads(path.read_text())
+                except (OSError, ValueError):
+                    await asyncio.sleep(0.02)
+                else:
+                    return {name: urlsplit(urls[0]).port or 0 for name, urls in found.items()}
+
+    async def shown(self, metrics: BrokerMetrics) -> None:
+        await look(metrics, f"http://127.0.0.1:{(await self.ports())['monitoring']}", self.folder)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[list[Server]]:
+    routes = free_ports(3)
+    urls = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
+    servers = [
+        Server(
+            tmp_path / f"broker-{n}",
+            f'cluster {{ name: c, listen: "127.0.0.1:{port}", routes: [{urls}] }}\n',
+        )
+        for n, port in enumerate(routes)
+    ]
+    yield servers
+    for server in servers:
+        server.end()
+
+
+def free_ports(count: int) -> list[int]:
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until the coroutine function `holds` says so."""
+    async with asyncio.timeout(_PATIENCE_S):
+        while not await holds():
+            await asyncio.sleep(0.2)
+
+
+async def test_broker_disk_names_the_stream_that_fills_it(tmp_path: Path) -> None:
+    server, metrics = Server(tmp_path / "broker"), BrokerMetrics()
+    try:
+        client = await nats.connect(f"nats://127.0.0.1:{(await server.ports())['nats']}")
+        jetstream = client.jetstream()
+        await jetstream.add_stream(StreamConfig(name=STREAM, subjects=["codes"]))
+        with contextlib.suppress(NatsError):  # until it is full
+            for _ in range(100):
+                await jetstream.publish("codes", b"x" * 100_000)
+        await client.close()
+        await server.shown(metrics)
+    finally:
+        server.end()
+    value = metrics.registry.get_sample_value
+    used = value("tts_broker_storage_bytes", {"state": "used"}) or 0
+    assert used > 0.85 * (value("tts_broker_storage_bytes", {"state": "limit"}) or 0) > 0
+    assert value("tts_broker_stream_bytes", {"stream": STREAM, "state": "used"}) == used
+    assert "tts_broker_disk_bytes" in page("AntiphonBrokerDisk")
+
+
+async def test_a_lost_quorum_shows_as_streams_without_a_leader(cluster: Sequence[Server]) -> None:
+    urls = [f"nats://127.0.0.1:{(await one.ports())['nats']}" for one in cluster]
+    client = await nats.connect(urls[0])
+    config = StreamConfig(name=STREAM, subjects=["codes"], num_replicas=3, max_bytes=100_000)
+
+    async def made() -> bool:
+        try:
+            await client.jetstream().add_stream(config)
+        except NatsError:
+            return False
+        return True
+
+    await until(made)
+    metrics = BrokerMetrics()
+
+    async def led(expected: float) -> bool:
+        await cluster[0].shown(metrics)
+        value = metrics.registry.get_sample_value("tts_broker_leader", {"stream": STREAM})
+        return value == expected
+
+    await until(lambda: led(1))
+    for other in cluster[1:]:
+        other.end()
+    await until(lambda: led(0))
+    await client.close()
+    assert "no leader" in page("AntiphonQuorumLost")
+
+
+async def test_an_expired_certificate_is_named_by_who_meets_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    authority = trustme.CA()
+    past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    issued = authority.issue_cert("127.0.0.1", not_after=past)
+    for name, blob in (("ca", authority.cert_pem), ("key", issued.private_key_pem)):
+        blob.write_to_path(str(tmp_path / f"{name}.pem"))
+    (tmp_path / "cert.pem").write_bytes(b"".join(b.bytes() for b in issued.cert_chain_pems))
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    server = Server(tmp_path / "broker", tls=f'tls {{ cert_file: "{cert}", key_file: "{key}" }}\n')
+    try:
+        url = f"tls://127.0.0.1:{(await server.ports())['nats']}"
+        settings = BusSettings(urls=(url,), tls_ca=tmp_path / "ca.pem")
+        said = ""
+        try:
+            async with asyncio.timeout(5):
+                await Bus.connect(settings, "gateway")
+        except (TimeoutError, AntiphonError) as error:
+            said = str(error)
+    finally:
+        server.end()
+    captured = capfd.readouterr()
+    assert "certificate has expired" in said + captured.out + captured.err
+    assert "certificate has expired" in page("AntiphonBusDown")
+
+
+async def scraped(stack: LocalStack, name: str) -> Exported:
+    port = stack.children[name].ports["admin"]
+    async with httpx.AsyncClient() as client:
+        return Exported((await client.get(f"http://127.0.0.1:{port}/metrics")).text)
+
+
+async def test_a_gateway_that_is_killed_for_its_memory_has_started_anew(tmp_path: Path) -> None:
+    async with LocalStack(StackConfig(port=0, engine="fake", store=tmp_path)) as stack:
+        before = await scraped(stack, "gateway")
+        assert before("process_resident_memory_bytes") > 0
+        gateway = stack.children["gateway"]
+        starts = gateway.starts
+        assert gateway.pid is not None
+        os.kill(gateway.pid, signal.SIGKILL)  # as the kernel does
+
+        async def again() -> bool:
+            return gateway.starts > starts and gateway.ready.is_set()
+
+        await until(again)
+        after = await scraped(stack, "gateway")
+    started = "process_start_time_seconds"
+    assert after(started) > before(started)
+    assert "OOMKilled" in page("AntiphonGatewayRestarted")
+
+
+async def test_a_poisoned_request_is_named_with_its_tenant(tmp_path: Path) -> None:
+    lines: list[str] = []
+    stack = chaos_stack(tmp_path, lambda name, line: lines.append(line), poisonous=True)
+    async with stack:
+        heard = await listen(stack.url, 7, POISON)
+    assert heard.outcome != "ok"
+    events = [json.loads(line) for line in lines if line.startswith("{")]
+    [poison] = [one for one in events if one["event"] == "job.poison"]
+    [ended] = [one for one in events if one["event"] == "request.ended"]
+    assert poison["request_id"] == ended["request_id"]
+    assert {"tenant", "model", "voice"} <= ended.keys()
+    for event in ("job.isolated", "job.poison", "request.ended"):
+        assert event in page("A poisoned request")
