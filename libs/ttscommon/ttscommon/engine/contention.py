@@ -53,15 +53,8 @@ class Contention:
     @property
     def factor(self) -> float:
         """Lately, 1 or more; 1 again when the thread has not worked for a while."""
-        return self._after(self._clock() - self._at_s)
-
-    @property
-    def held(self) -> float:
-        """The same for those who plan ahead: what was measured stands for a second."""
-        return self._after(self._clock() - self._at_s - _HOLD_S)
-
-    def _after(self, age_s: float) -> float:
-        decay = math.exp2(-max(0.0, age_s) / _HALF_LIFE_S)
+        age_s = max(0.0, self._clock() - self._at_s - _HOLD_S)
+        decay = math.exp2(-age_s / _HALF_LIFE_S)
         ran_s, waited_s = self._ran_s * decay, self._waited_s * decay
         return (ran_s + waited_s + _PRIOR_S) / (ran_s + _PRIOR_S)
 
@@ -85,7 +78,7 @@ class Contention:
         """
         self._read = self._read or Schedstat()
         due = self._clock() - self._at_s >= _PROBE_EVERY_S
-        probing = probe and due and self.held >= _PROBED
+        probing = probe and due and self.factor >= _PROBED
         self._before = self._read()
         if probing:
             self._spend(_PROBE_S)

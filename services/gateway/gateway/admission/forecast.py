@@ -15,10 +15,6 @@ from ttscommon.wire.replicas import Replica
 _TALKER_STEPS: Final = 4
 _VOCODER_STEPS: Final = 2
 _HOPS_S: Final = 0.006
-# From so many times as long on, work beside other programs is planned with less of the time: what
-# an engine does not measure, the way from stage to stage, is slowed as well, and shares vary.
-_SLOWED: Final = 4.0
-_LEAST_SHARE: Final = 0.5
 # This share of a KV cache takes a stream of unknown length.
 _SPARE: Final = 0.25
 
@@ -106,8 +102,7 @@ def realtime_streams(replica: Replica, frame_rate_hz: float, utilisation: float)
     faster. It takes none while other programs have what it needs.
     """
     period_s = utilisation / frame_rate_hz
-    share = max(_LEAST_SHARE, min(1.0, _SLOWED / replica.slowed))
-    streams = _kept_up(replica, share * period_s)
+    streams = _kept_up(replica, period_s)
     if streams >= 1:
         return min(replica.slots, streams)
     return 0 if _kept_up(replica, period_s * replica.slowed) >= 1 else 1

@@ -86,7 +86,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         """Seconds of a round by streams, prompts and rendering included: see Pace. As long as it
         takes just now, beside whatever else the machine does.
         """
-        factor = self._contention.held
+        factor = self._contention.factor
         return {streams: factor * seconds for streams, seconds in self._pace.round_s.items()}
 
     frame_seconds: float = 0.0  # nothing comes on top of a round
@@ -94,7 +94,7 @@ class Engine(Runtime[Stream, ChunkReady]):
     @property
     def slowed(self) -> float:
         """How many times as long work takes just now as without other programs."""
-        return self._contention.held
+        return self._contention.factor
 
     @property
     def kv_positions(self) -> tuple[int, int]:

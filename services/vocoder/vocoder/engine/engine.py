@@ -81,7 +81,7 @@ class Engine(Runtime[Stream, Piece]):
         by_streams: dict[int, list[float]] = {}
         for (streams, _), seconds in self.step_table.items():
             by_streams.setdefault(streams, []).append(seconds)
-        factor = self._contention.held
+        factor = self._contention.factor
         return {streams: factor * median(times) for streams, times in by_streams.items()}
 
     @property
@@ -91,12 +91,12 @@ class Engine(Runtime[Stream, Piece]):
         """
         table = self.step_table
         best = min((s / (n * max(1, frames)) for (n, frames), s in table.items()), default=0.0)
-        return self._contention.held * best
+        return self._contention.factor * best
 
     @property
     def slowed(self) -> float:
         """How many times as long work takes just now as without other programs."""
-        return self._contention.held
+        return self._contention.factor
 
     @property
     def kv_positions(self) -> tuple[int, int]:

@@ -148,12 +148,3 @@ def test_a_vocoder_that_others_slow_takes_no_stream_that_it_cannot_keep_up_with(
     slowed = vocoder(frame_s=0.05, slowed=100.0)
     assert realtime_streams(slowed, 25.0, 0.85) == 0
     assert forecast(View((talker(),), (slowed, vocoder()), 0, 25.0), 2.0, 0.85).room > 0
-
-
-@pytest.mark.parametrize(("slowed", "share"), [(3.9, 1.0), (6.0, 2.0 / 3.0), (20.0, 0.5)])
-def test_beside_other_programs_less_of_the_time_is_planned_with(
-    slowed: float, share: float
-) -> None:
-    alone = realtime_streams(vocoder(slots=1000), 25.0, 0.8)
-    beside = realtime_streams(vocoder(slots=1000, slowed=slowed), 25.0, 0.8)
-    assert beside == pytest.approx(share * alone, abs=1)
