@@ -1,5 +1,5 @@
 // The API key: asked for when the server wants one, kept in this tab alone.
-import { $, complain } from "./dom.js";
+import { $, complain, show } from "./dom.js";
 
 const KEPT = "antiphon.key";
 const SUBPROTOCOL = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
@@ -45,10 +45,12 @@ function failed(body, status) {
 }
 
 export function refused(message) {
-  const says = held ? `This API key is refused: ${message}.` : "This server speaks for those with an API key. Enter yours.";
+  const says = held ? `This API key is refused: ${message}.` : "This server needs an API key.";
   $("gate-says").textContent = says;
   $("key").setAttribute("aria-invalid", String(Boolean(held)));
   $("gate").hidden = false;
+  $("forget").hidden = !held;
+  show(held ? "key refused" : "key missing");
   $("go").disabled = $("preview").disabled = true;
 }
 

@@ -1,6 +1,6 @@
 // The page: what can be chosen, and what happens on it.
 import * as access from "./access.js";
-import { $, complain, fill, now } from "./dom.js";
+import { $, complain, fill, now, show } from "./dom.js";
 import * as recorder from "./recorder.js";
 import * as snippets from "./snippets.js";
 import { disconnect } from "./socket.js";
@@ -27,14 +27,19 @@ async function discover(wanted) {
     const ready = await access.admitted();
     await discoverModels();
     await discoverVoices(wanted);
-    if (!now.run) $("go").disabled = $("preview").disabled = !ready;
+    if (!now.run) allow(ready);
     complain("");
   } catch (error) {
     complain(error.message);
-    $("go").disabled = true;
+    $("go").disabled = $("preview").disabled = true;
     again = setTimeout(() => discover(), 1500);
   }
   snippets.hint();
+}
+
+function allow(ready) {
+  $("go").disabled = $("preview").disabled = !ready;
+  if (ready) show("ready");
 }
 
 async function discoverModels() {
@@ -47,8 +52,9 @@ async function discoverModels() {
 }
 
 function adapt(model) {
-  $("language-of").hidden = !model.languages.length;
-  fill($("language"), [["", "as the voice"], ...model.languages.map((name) => [name, name])], $("language").value);
+  const offered = model.accepts.includes("language") ? model.languages : [];
+  $("language-of").hidden = !offered.length;
+  fill($("language"), [["", "as the voice"], ...offered.map((name) => [name, name])], $("language").value);
   recorder.offer(model);
 }
 

@@ -15,9 +15,10 @@ export function connect(ears) {
   return new Promise((resolve, reject) => {
     const opened = socket = openSocket("/v1/audio/speech/stream");
     socket.binaryType = "arraybuffer";
-    socket.onopen = resolve;
+    let answered = false;
+    socket.onopen = () => { answered = true; resolve(); };
     socket.onerror = () => unanswered().then(reject);
-    socket.onclose = () => { if (socket === opened) socket = null; broken(ears); };
+    socket.onclose = () => { if (socket === opened) socket = null; if (answered) broken(ears); };
     socket.onmessage = ({ data }) => typeof data === "string" ? ears.told(JSON.parse(data)) : ears.heard(data);
   });
 }
@@ -29,7 +30,7 @@ async function unanswered() {
 }
 
 function broken(ears) {
-  if (!now.run || !now.run.id) return;
+  if (!now.run) return;
   now.run.refused(new Error("the connection broke"));
   lost(ears);
 }
