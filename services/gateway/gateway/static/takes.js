@@ -55,8 +55,14 @@ function timeline(take, scale) {
 }
 
 function axis(scale) {
-  const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => element("span", { textContent: `${Math.round(part * scale * 1000)}${part === 1 ? " ms" : ""}` }));
+  const marks = [0, 0.25, 0.5, 0.75, 1].map((part) => mark(part, `${Math.round(part * scale * 1000)}${part === 1 ? " ms" : ""}`));
   return element("div", { className: "axis", ariaHidden: "true" }, ...marks);
+}
+
+function mark(part, textContent) {
+  const made = element("span", { textContent });
+  made.style.left = `${100 * part}%`;
+  return made;
 }
 
 function legend(said) {
