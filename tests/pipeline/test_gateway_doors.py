@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -11,6 +16,7 @@ from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack
 
+STATIC = Path(__file__).resolve().parents[2] / "services/gateway/gateway/static"
 TEXT = "The tide came in before dawn. It was slow, and silver; can you hear the bells?"
 FAKE = [{"engine": "fake"}]
 BODY = {"input": TEXT, "seed": 5, "sample_rate": 16_000}
@@ -52,14 +58,93 @@ async def test_every_way_in_gives_the_same_samples(stack: LocalStack) -> None:
     assert by_letter == at_once
 
 
+REFERENCE = re.compile(
+    r"""(?:from|src=|href=|addModule\(|WORKLET =)\s*["']([^"'#]+\.(?:js|css))["']"""
+)
+
+
+async def parts_of_the_playground(http: httpx.AsyncClient) -> dict[str, httpx.Response]:
+    """The page and all that it, its style and its modules refer to, by path."""
+    found = {"/": await http.get("/")}
+    waiting = ["/"]
+    while waiting:
+        for name in REFERENCE.findall(found[waiting.pop()].text):
+            path = urljoin("/playground/", name)
+            if path not in found:
+                found[path] = await http.get(path)
+                waiting.append(path)
+    return found
+
+
 @pytest.mark.parametrize("stack", FAKE, indirect=True)
 async def test_the_playground_needs_nothing_from_outside(stack: LocalStack) -> None:
     async with httpx.AsyncClient(base_url=stack.url) as http:
-        page = await http.get("/")
+        parts = await parts_of_the_playground(http)
+        missing = await http.get("/playground/../app.py"), await http.get("/playground/none.js")
         models = (await http.get("/v1/models")).json()["data"]
         voices = (await http.get("/v1/audio/voices")).json()["voices"]
-    assert "default-src 'none'" in page.headers["content-security-policy"]
-    assert "<script src" not in page.text
-    assert '<link rel="stylesheet"' not in page.text
+    policy = parts["/"].headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy
+    kinds = {path: part.headers["content-type"].partition(";")[0] for path, part in parts.items()}
+    assert {path for path in kinds if path.endswith(".js")} == {
+        f"/playground/{file.name}" for file in STATIC.glob("*.js")
+    }
+    assert kinds["/playground/page.css"] == "text/css"
+    for path, part in parts.items():
+        assert part.status_code == 200, path
+        assert path == "/" or path.endswith(".css") or kinds[path] == "text/javascript"
+        outside = re.findall(r"""(?:src|href|from|url\()=?\s*["'(]?https?://""", part.text)
+        assert not outside, path
+    assert [response.status_code for response in missing] == [404, 404]
     assert [model["id"] for model in models] == ["vesper"]
     assert {voice["id"] for voice in voices} == {"slt", "rms", "awb"}
+
+
+def labelled(page: str, name: str) -> bool:
+    inside = rf'<label[^>]*>(?:(?!</label>).)*id="{name}"'
+    return re.search(inside, page, re.DOTALL) is not None or bool(
+        re.search(rf'id="{name}"[^>]*aria-label=', page)
+    )
+
+
+def test_every_element_that_the_playground_asks_for_is_there_and_labelled() -> None:
+    page = (STATIC / "index.html").read_text()
+    ids = set(re.findall(r'\bid="([\w-]+)"', page))
+    scripts = "".join(file.read_text() for file in STATIC.glob("*.js"))
+    asked = set(re.findall(r"""\$\("([\w-]+)"\)""", scripts))
+    assert len(asked) > 30
+    assert asked <= ids
+    fields = re.findall(r'<(?:input|select|textarea)[^>]*\bid="([\w-]+)"', page)
+    assert [name for name in fields if not labelled(page, name)] == []
+
+
+SUBTITLES = """
+import { subtitles, wav } from "./files.mjs";
+const words = [["Fish", 0.1, 0.4], ["&", 0.4, 0.5], ["chips.", 0.5, 1], ["Now", 3661.5, 3662]];
+console.log(subtitles(words.map(([word, start_s, end_s]) => ({ word, start_s, end_s }))));
+const head = new DataView(await wav([new Int16Array(3)], 24000).arrayBuffer());
+console.log([head.byteLength, head.getUint32(24, true), head.getUint32(40, true)].join(" "));
+"""
+SUBTITLED = """WEBVTT
+
+00:00:00.100 --> 00:00:01.000
+Fish &amp; chips.
+
+01:01:01.500 --> 01:01:02.000
+Now
+
+50 24000 6
+"""
+
+
+def test_the_playground_writes_subtitles_and_wav(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("no node")
+    (tmp_path / "files.mjs").write_text((STATIC / "files.js").read_text())
+    (tmp_path / "test.mjs").write_text(SUBTITLES)
+    ran = subprocess.run(
+        [node, tmp_path / "test.mjs"], capture_output=True, text=True, check=True, timeout=30
+    )
+    assert ran.stdout == SUBTITLED

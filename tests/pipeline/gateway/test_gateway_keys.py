@@ -13,6 +13,7 @@ import httpx
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.typing import Subprotocol
 
 from antiphon.stack import LocalStack, StackConfig
 
@@ -61,6 +62,23 @@ async def test_keys_and_their_limits_hold_at_both_doors(keyed: LocalStack) -> No
         await closed(keyed, "mallory")
     assert refusal.value.response.status_code == 401  # before the upgrade
     assert await closed(keyed, "bob") == ("rate_limit_exceeded", 1013)
+
+
+async def test_the_playground_learns_whether_its_key_is_taken_and_speaks_with_it(
+    keyed: LocalStack,
+) -> None:
+    async with httpx.AsyncClient(base_url=keyed.url) as client:
+        for key, status in ((None, 401), ("mallory", 401), ("alice", 204)):
+            headers = {} if key is None else {"authorization": f"Bearer {key}"}
+            answer = await client.get("/playground/key", headers=headers)
+            assert answer.status_code == status
+            assert status == 204 or answer.json()["error"]["code"] == "invalid_api_key"
+    url = keyed.url.replace("http", "ws") + "/v1/audio/speech/stream"
+    # A browser drops a connection whose server does not choose one of its subprotocols.
+    async with connect(url, subprotocols=[Subprotocol("token"), Subprotocol("alice")]) as socket:
+        assert socket.subprotocol == "token"
+        await socket.send(json.dumps({"type": "session.config"}))
+        assert json.loads(await socket.recv())["type"] == "session.created"
 
 
 async def test_a_revoked_key_ends_at_the_next_request_and_a_new_one_begins(

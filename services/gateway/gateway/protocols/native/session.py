@@ -39,7 +39,7 @@ from gateway.protocols.native.messages import (
     write,
 )
 from gateway.protocols.session import Phase
-from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.credentials import subprotocol_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape, openai_shape
 from gateway.protocols.shared.sockets import SocketSession
 from gateway.protocols.utterance import Playlist, Rest, Utterance
@@ -74,7 +74,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         self._duration_s = 0.0
 
     async def accept(self) -> None:
-        await self.socket.accept()
+        await self.socket.accept(subprotocol_of(self.socket))
 
     async def parse(self, frame: Mapping[str, Any]) -> ClientMessage:
         return parse_message(await json_of(frame, self.settings))
