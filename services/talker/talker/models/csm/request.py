@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
 from talker.family.base import Prepared
 from talker.models.csm.config import BEGIN_TEXT, END_CODE, END_TEXT
 from talker.models.csm.config import Drawing as Defaults
+from talker.models.shared.asked import chosen, plain_text
 from talker.models.shared.tokenizer import TextTokenizer
 from ttscommon.wire.errors import NothingToSay, TextTooLong
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece
-
-N = TypeVar("N", int, float)
+from ttscommon.wire.pieces import Piece
 
 # Instead of a text id, where a frame stands.
 FRAME: Final = -1
@@ -42,19 +41,15 @@ class Drawing:
     def of(cls, asked: Sampling, d: Defaults) -> Self:
         """The request's wishes over the checkpoint's."""
         return cls(
-            _or(asked.temperature, d.temperature * d.do_sample),
-            _or(asked.top_k, d.top_k),
-            _or(asked.top_p, d.top_p),
-            _or(
+            chosen(asked.temperature, d.temperature * d.do_sample),
+            chosen(asked.top_k, d.top_k),
+            chosen(asked.top_p, d.top_p),
+            chosen(
                 asked.subtalker_temperature, d.depth_decoder_temperature * d.depth_decoder_do_sample
             ),
-            _or(asked.subtalker_top_k, d.depth_decoder_top_k),
-            _or(asked.subtalker_top_p, d.depth_decoder_top_p),
+            chosen(asked.subtalker_top_k, d.depth_decoder_top_k),
+            chosen(asked.subtalker_top_p, d.depth_decoder_top_p),
         )
-
-
-def _or(asked: N | None, default: N) -> N:
-    return default if asked is None else asked
 
 
 class Turn(NamedTuple):
@@ -105,7 +100,7 @@ class CsmPrepared(Prepared):
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Prompt]:
         """The prompt, once `final`; raises TextTooLong, NothingToSay."""
-        self._text += [_written(piece) for piece in pieces]
+        self._text += [plain_text(piece) for piece in pieces]
         if not final:
             return
         text = "".join(self._text).strip()
@@ -139,9 +134,3 @@ class CsmPrepared(Prepared):
             ids += [np.array([BEGIN_TEXT, *said, END_TEXT]), np.full(len(sound), FRAME)]
             codes += [np.zeros((len(said) + 2, self._codebooks), np.int64), sound]
         return np.concatenate(ids), np.concatenate(codes).astype(np.int64)
-
-
-def _written(piece: Piece) -> str:
-    if isinstance(piece, Boundary | Pause):
-        return " "
-    return piece.written if isinstance(piece, Phones) else piece.text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from talker.family.base import Prepared
 from talker.models.orpheus.config import (
@@ -16,14 +16,13 @@ from talker.models.orpheus.config import (
     END_TURN,
     SLOTS,
 )
+from talker.models.shared.asked import chosen, plain_text
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.text.passages import Passages
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import Parameter, completed
-from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece
-
-N = TypeVar("N", int, float)
+from ttscommon.wire.pieces import Piece
 
 # Of the English fine-tune.
 VOICES: Final = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
@@ -52,16 +51,12 @@ class Drawing:
     def of(cls, request: SpeechRequest) -> Drawing:
         plain, asked = cls(), request.sampling
         return cls(
-            _or(asked.temperature, plain.temperature),
-            _or(asked.top_k, plain.top_k),
-            _or(asked.top_p, plain.top_p),
-            _or(asked.repetition_penalty, plain.penalty),
+            chosen(asked.temperature, plain.temperature),
+            chosen(asked.top_k, plain.top_k),
+            chosen(asked.top_p, plain.top_p),
+            chosen(asked.repetition_penalty, plain.penalty),
             float(completed(PARAMETERS, request.extra_params)["min_p"]),
         )
-
-
-def _or(asked: N | None, default: N) -> N:
-    return default if asked is None else asked
 
 
 class Prompt(NamedTuple):
@@ -99,7 +94,7 @@ class OrpheusPrepared(Prepared):
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Prompt]:
         """A prompt for each passage that is certain; raises TextTooLong, NothingToSay."""
-        for text in self._passages.feed("".join(map(_written, pieces)), final=final):
+        for text in self._passages.feed("".join(map(plain_text, pieces)), final=final):
             if any(c.isalnum() for c in text):
                 self._spoken = True
                 yield self._prompt(text)
@@ -117,12 +112,6 @@ class OrpheusPrepared(Prepared):
 
     def _frames(self, before: int) -> int:
         return max(1, min(self._most, self._positions - before) // SLOTS)
-
-
-def _written(piece: Piece) -> str:
-    if isinstance(piece, Boundary | Pause):
-        return " "
-    return piece.read if isinstance(piece, Phones) else piece.text
 
 
 def check(request: SpeechRequest, voices: Sequence[str]) -> None:

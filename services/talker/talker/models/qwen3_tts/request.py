@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,11 @@ from talker.family.base import Prepared
 from talker.models.qwen3_tts.config import GenerationConfig, TalkerConfig
 from talker.models.qwen3_tts.prompt import InContext, PromptRequest, prompt_positions
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
+from talker.models.shared.asked import chosen, plain_text
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece
-
-N = TypeVar("N", int, float)
+from ttscommon.wire.pieces import Pause, Piece
 
 TASK_TYPES: Final = {
     "custom_voice": "CustomVoice",
@@ -61,21 +60,17 @@ class Drawing:
         With `max_new_tokens` of N the official package returns N - 1 frames at the most.
         """
         d = defaults
-        tokens = _or(asked.max_new_tokens, d.max_new_tokens)
+        tokens = chosen(asked.max_new_tokens, d.max_new_tokens)
         return cls(
-            _or(asked.temperature, d.temperature if d.do_sample else 0.0),
-            _or(asked.top_k, d.top_k),
-            _or(asked.top_p, d.top_p),
-            _or(asked.repetition_penalty, d.repetition_penalty),
+            chosen(asked.temperature, d.temperature if d.do_sample else 0.0),
+            chosen(asked.top_k, d.top_k),
+            chosen(asked.top_p, d.top_p),
+            chosen(asked.repetition_penalty, d.repetition_penalty),
             min(tokens, d.max_new_tokens) - 1,
-            _or(asked.subtalker_temperature, d.subtalker_temperature * d.subtalker_dosample),
-            _or(asked.subtalker_top_k, d.subtalker_top_k),
-            _or(asked.subtalker_top_p, d.subtalker_top_p),
+            chosen(asked.subtalker_temperature, d.subtalker_temperature * d.subtalker_dosample),
+            chosen(asked.subtalker_top_k, d.subtalker_top_k),
+            chosen(asked.subtalker_top_p, d.subtalker_top_p),
         )
-
-
-def _or(asked: N | None, default: N) -> N:
-    return default if asked is None else asked
 
 
 class Tokens(NamedTuple):
@@ -112,7 +107,7 @@ class Qwen3Prepared(Prepared):
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Tokens]:
         """Tokens as soon as no later text can change them; raises TextTooLong, NothingToSay."""
-        text = "".join(_written(piece) for piece in pieces)
+        text = "".join(plain_text(piece) for piece in pieces)
         self._spoken = self._spoken or any(c.isalnum() for c in text)
         if final and not self._spoken:
             raise NothingToSay("the text holds nothing that can be spoken", param="input")
@@ -140,12 +135,6 @@ class Qwen3Prepared(Prepared):
                 " max_new_tokens",
                 param="input",
             )
-
-
-def _written(piece: Piece) -> str:
-    if isinstance(piece, Boundary | Pause):
-        return " "
-    return piece.read if isinstance(piece, Phones) else piece.text
 
 
 class Reader:
