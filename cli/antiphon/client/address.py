@@ -1,4 +1,4 @@
-"""Where the gateway is, and as whom it is called."""
+"""The address of a gateway, and the key that this client calls it with."""
 
 from __future__ import annotations
 
