@@ -11,12 +11,12 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import structlog
 
-from gateway.admission.forecast import View
 from gateway.admission.peers import Peers
 from gateway.errors import Loading, Unavailable
 from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT
 from ttscommon.bus import Bus, Entry, Incoming
+from ttscommon.cluster.admission.forecast import View
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
 from ttscommon.wire.replicas import Model, Replica, Voice
