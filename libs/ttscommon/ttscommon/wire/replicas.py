@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
+from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.subjects import StageName
 
 
 class Voice(msgspec.Struct, frozen=True):
-    """A voice as a client may ask for it."""
+    """A voice as a client may ask for it. adapter: the one that it is spoken with by itself."""
 
     id: str
     name: str
     language: str
+    adapter: str = ""
 
 
 class Model(msgspec.Struct, frozen=True):
@@ -22,7 +24,8 @@ class Model(msgspec.Struct, frozen=True):
 
     accepts: fields of a request, by their names in the API, that it obeys besides text and voice.
     languages: what `language` may be; anything where there are none. speeds: slowest and fastest
-    that it speaks by itself. parameters: what it takes in `extra_params`.
+    that it speaks by itself. parameters: what it takes in `extra_params`. adapters: those that it
+    brings along.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Model(msgspec.Struct, frozen=True):
     accepts: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
+    adapters: tuple[Adapter, ...] = ()
 
 
 class Replica(msgspec.Struct, frozen=True):

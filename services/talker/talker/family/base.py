@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from talker.family.adapters import Adaptable
 from talker.family.chunker import ChunkSeconds
 from talker.family.runner import Runner
 from talker.family.streams import TalkerStream
@@ -126,7 +127,8 @@ class Family(ABC):
     measured_round_s: seconds of a round by streams (see Pace), as far as known before any traffic.
     depth: see Runner. exact: frames are the same bits whatever the batch and wherever a successor
     goes on; otherwise only what was heard is the same. cache_itemsize: bytes of a number of K or V.
-    pauses: it makes silence of a `Pause`; for others `Pausing` does.
+    pauses: it makes silence of a `Pause`; for others `Pausing` does. adapters: where its networks
+    can be adapted and the deployment wants it.
     """
 
     spec: ModelSpec
@@ -134,6 +136,7 @@ class Family(ABC):
     exact: bool = True
     cache_itemsize: int = 4
     pauses: bool = False
+    adapters: Adaptable | None = None
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 
     def free_bytes(self) -> int | None:
