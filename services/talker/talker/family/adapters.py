@@ -20,17 +20,22 @@ class Sized(Protocol):
 class Adaptable(Protocol):
     """Holds up to `slots` adapters at once, of ranks up to `most_rank`.
 
-    `fitted` and `put` are slow and run beside the engine, from any thread.
+    reserved_bytes: taken by their places, where those are made at once. `fitted` and `put` are slow
+    and run beside the engine, from any thread.
     """
 
     slots: int
     most_rank: int
+    reserved_bytes: int
 
     def fitted(self, lora: Lora) -> Sized:
         """Raises InvalidAdapter for an adapter of another model."""
 
     def put(self, slot: int, fitted: Any) -> None:
         """Have a slot, which no stream uses, hold this adapter; it may be used afterwards."""
+
+    def drop(self, slot: int) -> None:
+        """Have a slot, which no stream uses, hold nothing."""
 
     def row_id(self, digest: str) -> int:
         """What `TalkerStream` tells the device of an adapter that is held; 0 is none."""

@@ -25,6 +25,7 @@ from talker.family.adapters import Adaptable
 from talker.family.chunker import ChunkSeconds
 from talker.family.runner import Runner
 from talker.family.streams import TalkerStream
+from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -58,7 +59,7 @@ class ModelSpec:
     together, `TalkerModel.render` makes the one from the other. state: per slot, on the device.
     inputs: per position of a prompt. max_positions: of one prompt with all of its frames.
     width: most frames that a step can gain; it tries one unless its plan is wider.
-    accepts, languages, speeds, parameters: see replicas.Model.
+    accepts, languages, speeds, parameters, adapters: see replicas.Model.
     """
 
     name: str
@@ -79,6 +80,7 @@ class ModelSpec:
     languages: tuple[str, ...] = ()
     speeds: tuple[float, float] = (1.0, 1.0)
     parameters: tuple[Parameter, ...] = ()
+    adapters: tuple[Adapter, ...] = ()
 
     def listed(self, name: str) -> Model:
         """See StageSpec."""
@@ -92,6 +94,7 @@ class ModelSpec:
             tuple(sorted(self.accepts)),
             self.languages,
             self.parameters,
+            self.adapters,
         )
 
     @property

@@ -9,7 +9,7 @@ is one shape, with the adapters in slots that stay where they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -79,13 +79,15 @@ class AdapterBank:
         *,
         roots: Sequence[str] = ("",),
         fixed: bool = False,
+        beside: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """sources: what checkpoints call the network's parameters. roots: what training may have
         left out at the beginning of these names. fixed: memory for all slots is taken now, and
-        nothing is read on the host.
+        nothing is read on the host. beside: within it a copy does not wait for a device's steps.
         """
         self.slots, self.most_rank = slots, most_rank
-        self._roots, self._fixed = roots, fixed
+        self._roots, self._fixed, self._beside = roots, fixed, beside
+        self._sites: list[Site] = []
         self._digests: dict[str, int] = {}
         self._rows: _Rows | None = None
         self._parts: dict[str, Part] = {}
@@ -95,6 +97,7 @@ class AdapterBank:
 
     def _add_site(self, linear: nn.Linear, names: Sequence[str], rows: Sequence[int]) -> None:
         site, first = Site(linear, len(names)), 0
+        self._sites.append(site)
         for index, (name, count) in enumerate(zip(names, rows, strict=True)):
             self._parts[name.removesuffix(_WEIGHT)] = Part(site, index, first, count)
             first += count
@@ -126,6 +129,12 @@ class AdapterBank:
         if digest not in self._digests:
             raise UnknownAdapter("the adapter is not loaded", param="adapter")
         return self._digests[digest] + 1
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Of the slots of a device, full or empty."""
+        halves = [half for site in self._sites for half in (site.a, site.b) if half is not None]
+        return sum(half.nbytes for half in halves)
 
     def fitted(self, lora: Lora) -> Fitted:
         """Raises InvalidAdapter for one of another model, or of values that are not finite."""
@@ -166,12 +175,24 @@ class AdapterBank:
 
     def put(self, slot: int, fitted: Fitted) -> None:
         """Have a slot hold this adapter and no other; returns when rows may use it."""
-        for digest in [d for d, known in self._digests.items() if known == slot]:
-            del self._digests[digest]
+        self._forget(slot)
         there = {id(site): (a, b) for site, a, b in fitted.sites}
-        for site in {id(part.site): part.site for part in self._parts.values()}.values():
-            _put(site, slot, there.get(id(site)))
+        with self._beside():
+            for site in self._sites:
+                _put(site, slot, there.get(id(site)))
+            if (last := self._sites[-1].b) is not None:
+                last[slot, 0, 0].item()  # all copies before it are done
         self._digests[fitted.digest] = slot
+
+    def drop(self, slot: int) -> None:
+        """Have a slot hold nothing; memory that was made for it goes."""
+        self._forget(slot)
+        for site in self._sites:
+            site.known.pop(slot, None)
+
+    def _forget(self, slot: int) -> None:
+        for digest in [known for known, at in self._digests.items() if at == slot]:
+            del self._digests[digest]
 
 
 def _whole(rank: int) -> int:

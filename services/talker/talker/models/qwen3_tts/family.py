@@ -143,9 +143,12 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
 
     def adapt(self, slots: int, most_rank: int) -> None:
         """Of the backbone, the code predictor and what stands around them, as PEFT names them."""
-        sources, fixed = talker_sources(self._net), self.device is not None
+        sources, device = talker_sources(self._net), self.device
         self.adapters = self._bank = AdapterBank(
-            *(self._net, sources, slots, most_rank), roots=_ROOTS, fixed=fixed
+            *(self._net, sources, slots, most_rank),
+            roots=_ROOTS,
+            fixed=device is not None,
+            beside=nullcontext if device is None else device.aside,
         )
         own = {ADAPTER: _NUMBER}
         spec = self.spec
