@@ -98,11 +98,7 @@ class Curves(msgspec.Struct, frozen=True):
 def read_curves(folder: Path) -> Curves:
     """Raises BadCurve or BadCosts, with the command that writes what is missing."""
     talker = read_talker(folder / "talker.json")
-    vocoder = _read(folder / "vocoder.json", VocoderCurve, BadCurve, "antiphon calibrate")
-    known = (vocoder.base_s, vocoder.stream_s, vocoder.frame_s)
-    _check_seconds(folder / "vocoder.json", known, BadCurve)
-    if vocoder.step_s(1, 1) <= 0.0:
-        raise BadCurve(folder / "vocoder.json", "a step takes no time")
+    vocoder = read_vocoder(folder / "vocoder.json")
     path = folder / "costs.json"
     costs = _read(path, Costs, BadCosts, "antiphon bench costs")
     _check_costs(path, costs)
@@ -118,6 +114,15 @@ def read_talker(path: Path) -> TalkerCurve:
     if any(streams < 1 for streams in curve.step_s):
         raise BadCurve(path, "step_s names a step of less than one stream")
     if curve.seconds(1, 0) <= 0.0:
+        raise BadCurve(path, "a step takes no time")
+    return curve
+
+
+def read_vocoder(path: Path) -> VocoderCurve:
+    """A vocoder's step times; raises BadCurve."""
+    curve = _read(path, VocoderCurve, BadCurve, "antiphon calibrate")
+    _check_seconds(path, (curve.base_s, curve.stream_s, curve.frame_s), BadCurve)
+    if curve.step_s(1, 1) <= 0.0:
         raise BadCurve(path, "a step takes no time")
     return curve
 
