@@ -9,6 +9,7 @@ from gateway.admission.floods import Congestion
 from gateway.admission.forecast import Forecast
 from gateway.admission.shares import Standing
 from gateway.admission.terms import AdmissionLimits
+from gateway.errors import ShareUsed
 from ttscommon.wire.errors import Overloaded
 
 
@@ -58,6 +59,6 @@ class Predictions:
         return ahead.ttfp_s
 
 
-def share_used(retry_s: float) -> Overloaded:
+def share_used(retry_s: float) -> ShareUsed:
     """A caller with more streams than its share asks for another."""
-    return Overloaded("this caller has its share of the streams", retry_after_s=retry_s)
+    return ShareUsed("this caller has its share of the streams", retry_after_s=retry_s)

@@ -14,7 +14,7 @@ from gateway.audio import Piece
 from gateway.protocols.elevenlabs.alignment import Alignment
 from gateway.protocols.elevenlabs.fields import error_shape, parse_body, parse_format
 from gateway.protocols.framing import Framing
-from gateway.protocols.shared.context import Context, chosen_headers, read_json
+from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
@@ -140,6 +140,7 @@ async def _speak(
         sample_rate=rate,
         speed=body.voice_settings.speed,
         names="any",
+        max_wait_s=max_wait_s(request),
     )
     spoken = context.speak(spec, text, request.state.request_id)
     headers = {**chosen_headers(spec, text), "x-trace-id": request.state.request_id}

@@ -22,6 +22,7 @@ from gateway.protocols.elevenlabs.fields import (
 )
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import NORMAL
+from gateway.protocols.shared.context import max_wait_s
 from gateway.protocols.shared.credentials import key_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
@@ -111,6 +112,7 @@ class _Speaking(JsonSession[Timed]):
             sample_rate=self._rate,
             speed=speed,
             names="any",
+            max_wait_s=max_wait_s(self.socket),
         )
 
     async def _begin(self, message: Mapping[str, Any], name: str | None = None) -> Spoken:
