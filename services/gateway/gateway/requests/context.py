@@ -62,14 +62,15 @@ class GatewayContext:
         wishes: Wishes = Wishes(),  # noqa: B008 -- frozen
         lenient: bool = True,
         attaching: bool = False,
+        max_wait_s: float = 0.0,
     ) -> SpeechSpec:
         """What a client's names and wishes come to.
 
         names: whether only the deployment's own are known ("own"), those of other services too
         ("aliases"), or any, which then means the default ("any"). lenient: wishes that can be
         dropped are, where the model does not obey them; see Wishes. attaching: the request runs
-        already, so that only its sound matters. Raises UnknownModel, UnknownVoice, Unavailable,
-        Unsupported, UnknownLexicon, and BadRequest for a recording.
+        already, so that only its sound matters. max_wait_s: see Applicant. Raises UnknownModel,
+        UnknownVoice, Unavailable, Unsupported, UnknownLexicon, and BadRequest for a recording.
         """
         naming = None if names == "own" else partial(self.names, lenient=names == "any")
         found, spoken = await self.catalogue.resolve(model, voice, naming)
@@ -99,6 +100,7 @@ class GatewayContext:
             turns,
             retired.warning(voice, spoken.id),
             () if attaching else await self.lexicons.named(tenant, wishes.lexicons),
+            max_wait_s,
         )
 
     @property
