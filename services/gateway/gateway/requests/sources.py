@@ -18,6 +18,7 @@ from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.logstore import Stored
+from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece, Turn
 from ttscommon.wire.pieces import Mark, Span
@@ -55,6 +56,7 @@ class SpeechSpec:
     turns: tuple[Turn, ...] = ()
     warning: str = ""
     lexicons: tuple[Lexicon, ...] = ()
+    adapter: AdapterRef | None = None
 
     @property
     def model_speed(self) -> float:
@@ -175,6 +177,7 @@ class Submit:
             tenant=spec.tenant,
             created_unix_s=time.time(),
             lease_s=self._lease_s,
+            adapter=spec.adapter,
         )
 
     def _whole_text(self) -> bool | None:
