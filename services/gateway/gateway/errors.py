@@ -14,6 +14,7 @@ from ttscommon.wire.errors import (
     AntiphonError,
     BadRequest,
     BusUnavailable,
+    InvalidAdapter,
     LogGone,
     NothingToSay,
     Overloaded,
@@ -21,6 +22,7 @@ from ttscommon.wire.errors import (
     StoreLost,
     StoreUnavailable,
     TextTooLong,
+    UnknownAdapter,
     UnknownModel,
     UnknownVoice,
 )
@@ -79,6 +81,12 @@ class LexiconExists(BadRequest):
     """The caller has a lexicon of this name."""
 
     code = "lexicon_exists"
+
+
+class AdapterExists(BadRequest):
+    """The caller has an adapter of this name."""
+
+    code = "adapter_exists"
 
 
 class UnknownLexicon(BadRequest):
@@ -241,6 +249,9 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "text_too_long": Edge(400, _INVALID),
         "unknown_voice": Edge(400, _INVALID),
         "voice_exists": Edge(409, _INVALID),
+        "unknown_adapter": Edge(404, _INVALID),
+        "invalid_adapter": Edge(400, _INVALID),
+        "adapter_exists": Edge(409, _INVALID),
         "lexicon_exists": Edge(409, _INVALID),
         "unknown_lexicon": Edge(404, _INVALID),
         "invalid_lexicon": Edge(400, _INVALID),
@@ -271,7 +282,8 @@ _REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType
         kind.code: kind
         for kind in (
             BadRequest, NothingToSay, UnknownVoice, UnknownModel, TextTooLong, BusUnavailable,
-            Unavailable, SynthesisTimeout, LogGone, Poison, StoreFull, StoreLost,
+            UnknownAdapter, InvalidAdapter, Unavailable, SynthesisTimeout, LogGone, Poison,
+            StoreFull, StoreLost,
         )
     }
 )  # fmt: skip

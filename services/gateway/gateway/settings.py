@@ -33,6 +33,10 @@ class GatewaySettings(ServiceSettings):
     """Voices made of recordings that a key may keep."""
     max_lexicons: int = Field(default=20, ge=0)
     """Lexicons that a key may keep."""
+    max_adapters: int = Field(default=0, ge=0)
+    """Low-rank adapters that a key may upload and keep; a key's own: `adapter_uploads`."""
+    max_adapter_bytes: int = Field(default=64 << 20, ge=1024, le=1 << 30)
+    """Largest weights of an uploaded adapter."""
     max_queued_requests: int = Field(default=16, ge=1)
     """Requests that may wait on one socket behind the one that is spoken."""
     max_streams: int = Field(default=1000, ge=1)

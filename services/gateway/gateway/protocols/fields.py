@@ -114,6 +114,7 @@ class WishFields(BaseModel):
     subtalker_top_k: TopK | None = None
     subtalker_top_p: Share | None = None
     lexicons: Annotated[tuple[Name, ...], Field(max_length=_MOST_LEXICONS)] | None = None
+    adapter: Annotated[str, Field(max_length=64)] | None = None
 
     @property
     def wishes(self) -> Wishes:
@@ -131,4 +132,5 @@ class WishFields(BaseModel):
             self.extra_params,
             Sampling(**{name: getattr(self, name) for name in _SAMPLING}),
             self.lexicons or (),
+            self.adapter,
         )

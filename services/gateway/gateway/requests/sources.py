@@ -18,6 +18,7 @@ from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.logstore import Stored
+from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece, Turn
 from ttscommon.wire.pieces import Mark, Span
@@ -57,6 +58,7 @@ class SpeechSpec:
     warning: str = ""
     lexicons: tuple[Lexicon, ...] = ()
     max_wait_s: float = 0.0
+    adapter: AdapterRef | None = None
 
     @property
     def model_speed(self) -> float:
@@ -180,6 +182,7 @@ class Submit:
             tenant=spec.tenant,
             created_unix_s=time.time(),
             lease_s=self._lease_s,
+            adapter=spec.adapter,
         )
 
     def _whole_text(self) -> bool | None:

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from gateway.errors import NotFound
 from gateway.protocols import elevenlabs
 from gateway.protocols.fields import SampleRate, Speed
-from gateway.protocols.openai import lexicons, lists, voices
+from gateway.protocols.openai import adapters, lexicons, lists, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
 from gateway.protocols.openai.events import SpeechEvents
 from gateway.protocols.openai.lists import model_card
@@ -24,6 +24,7 @@ router = APIRouter()
 router.include_router(lists.router)
 router.include_router(voices.router)
 router.include_router(lexicons.router)
+router.include_router(adapters.router)
 
 _REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
