@@ -20,6 +20,7 @@ from talker.models.qwen3_tts.synthetic.sizes import (
     codec_config,
     model_config,
 )
+from tests.parity.adapter_cases import CHECKPOINT as ADAPTED
 from tests.parity.cases import CHECKPOINTS, PUBLISHED
 from tests.parity.csm_cases import CHECKPOINTS as CSM
 from tests.parity.orpheus_cases import CASES
@@ -62,7 +63,17 @@ def _csm(folder: Path) -> None:
         write_csm_checkpoint(folder / name, name)
 
 
-FAMILIES: Final = {"qwen3_tts": _qwen3_tts, "orpheus": _orpheus, "snac": _snac, "csm": _csm}
+def _adapters(folder: Path) -> None:
+    write_checkpoint(folder / ADAPTED, "tiny", **CHECKPOINTS[ADAPTED])
+
+
+FAMILIES: Final = {
+    "qwen3_tts": _qwen3_tts,
+    "orpheus": _orpheus,
+    "snac": _snac,
+    "csm": _csm,
+    "adapters": _adapters,
+}
 
 
 def main() -> None:
