@@ -36,8 +36,8 @@ _QUIET: Final = 1e-3
 class Adapted(msgspec.Struct, frozen=True, kw_only=True):
     """adapters: that the streams share; None for a talker that is served without any.
 
-    frames_per_s: of all streams together, by the engine's thread's processor time, prompts included;
-    of the best of all rounds.
+    frames_per_s: of all streams together, by the engine's thread's processor time, prompts
+    included; of the best of all rounds.
     """
 
     adapters: int | None
