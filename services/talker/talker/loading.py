@@ -85,6 +85,7 @@ def read_family(settings: TalkerSettings) -> Family:
         pads=settings.late_text == "pad",
         device=settings.device,
         leniency=_leniency(settings),
+        lexicon=settings.lexicon_dir,
     )
     return family if family.pauses else Pausing(family)
 
