@@ -9,7 +9,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from antiphon_bench import gallery, scenarios, tables
+from antiphon_bench import gallery, programs, scenarios, tables
 from antiphon_bench.config import Protocol, RunConfig, SweepConfig, TextSet
 from antiphon_bench.options import Options, with_options
 from antiphon_bench.results import Summary
@@ -25,6 +25,7 @@ app = typer.Typer(
     help="Measure a streaming speech server as its listeners hear it.",
 )
 app.command()(checkpoint)
+programs.register(app)
 console = Console()
 
 Rate = Annotated[float | None, typer.Option(help="Open loop: requests each second.")]

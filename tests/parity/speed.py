@@ -1,7 +1,7 @@
 """Frames a second of our engine and of the official package, side by side on one CPU thread.
 
     make goldens                          # once: the official package's environment
-    python -m tests.parity.speed
+    antiphon bench parity-qwen3-tts
 
 Both speak the same eight texts at once with a checkpoint's own sampling, 40 frames each, in turn.
 Neither's decoding of codes to sound counts.

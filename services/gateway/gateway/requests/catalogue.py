@@ -32,19 +32,21 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class CatalogueTuning:
-    """`poll_s`: replicas report as often, so polling more often shows nothing new.
-    `again_s`: the least time between two refreshes that a doubtful question asks for.
-    `reports`: what so many reports in a row say of other gateways' streams is believed.
-    `missing_s`: how long a worker stays whose report is not found. A broker that was stopped for
-    longer than reports live has none when it wakes, until it has caught up.
-    `hold_s`: how long a request waits for a worker that can speak it, where there is none.
-    """
+    """What workers offer, as gateways see it."""
 
     poll_s: float = 0.4
+    """Between two reads of the reports; replicas report as often, so more would show nothing new.
+    """
     again_s: float = 0.2
+    """The least time between two refreshes that a doubtful question asks for."""
     reports: int = 6
+    """What so many reports in a row say of other gateways' streams is believed."""
     missing_s: float = 3.0
+    """How long a worker stays whose report is not found. A broker that was stopped for longer than
+    reports live has none when it wakes, until it has caught up.
+    """
     hold_s: float = 0.0
+    """How long a request waits for a worker that can speak it, where there is none."""
 
 
 @dataclass(frozen=True)
