@@ -16,6 +16,7 @@ import pytest
 from tests.late import Late
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
 from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
+from tests.unit.vocoder.codecs.piper.tiny import tiny as piper
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
@@ -66,6 +67,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper on a device": vesper_on_a_device,
     "Qwen3-TTS in windows on a device": qwen3_on_a_device,
     "SNAC": snac,
+    "Piper": piper,
     "Mimi": mimi,
     "Mimi on a device": mimi_on_a_device,
     "fake": fake,
@@ -110,12 +112,14 @@ def request(name: str) -> SpeechRequest:
 
 def sequence(codec: Codec, first: int = 0, last: int = FRAMES) -> dict[str, npt.NDArray[Any]]:
     """A request's frames, as the codec wants them."""
-    ((name, frame),) = codec.spec.frame.items()
+    (name, frame), *flags = codec.spec.frame.items()
     drawn = np.random.default_rng(3).integers(
         0, min(500, frame.limit or 500), (FRAMES, *frame.shape)
     )
     codes = drawn.astype(np.int16)[first:last]
-    return {name: codes / np.float32(512) if name == "latent" else codes}
+    floats = frame.dtype == "f4"
+    told = {other: (np.arange(FRAMES) % 37 == 0).astype("u1")[first:last] for other, _ in flags}
+    return {name: codes / np.float32(512) if floats else codes, **told}
 
 
 def speak(codec: Codec, behind: Piece | None = None, skip: int = 0) -> tuple[Heard, int]:
