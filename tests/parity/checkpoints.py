@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
 from talker.models.csm.synthetic import PUBLISHED as CSM_HEADS
 from talker.models.csm.synthetic import SMALL
 from talker.models.csm.synthetic import write_checkpoint as write_csm
@@ -22,6 +23,7 @@ from talker.models.qwen3_tts.synthetic.sizes import (
 )
 from tests.parity.cases import CHECKPOINTS, PUBLISHED
 from tests.parity.csm_cases import CHECKPOINTS as CSM
+from tests.parity.kokoro_cases import SEED as KOKORO_SEED
 from tests.parity.orpheus_cases import CASES
 from tests.parity.orpheus_cases import SEED as ORPHEUS_SEED
 from tests.parity.snac_material import SEED as SNAC_SEED
@@ -62,7 +64,17 @@ def _csm(folder: Path) -> None:
         write_csm_checkpoint(folder / name, name)
 
 
-FAMILIES: Final = {"qwen3_tts": _qwen3_tts, "orpheus": _orpheus, "snac": _snac, "csm": _csm}
+def _kokoro(folder: Path) -> None:
+    write_kokoro(folder / "kokoro", seed=KOKORO_SEED, pickles=True)
+
+
+FAMILIES: Final = {
+    "qwen3_tts": _qwen3_tts,
+    "orpheus": _orpheus,
+    "snac": _snac,
+    "csm": _csm,
+    "kokoro": _kokoro,
+}
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-FAMILIES: Final = ("qwen3_tts", "orpheus", "snac")
+FAMILIES: Final = ("qwen3_tts", "orpheus", "snac", "kokoro")
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""Synthetic checkpoints: published names, small or published shapes, weights drawn from a seed."""
