@@ -35,6 +35,7 @@ from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
+from tests.unit.talker.models.toy_segments import Toy, at_once
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import AntiphonError, NothingToSay
@@ -70,10 +71,13 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "qwen3-tts": tiny,
     "orpheus": orpheus,
     "csm": partial(csm, 6),
+    "toy whose prompt gives windows": Toy,
+    "toy whose prompt gives all frames": at_once,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
     "csm on a device": partial(on_a_device, partial(csm, 6)),
+    "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 
