@@ -172,7 +172,8 @@ def _pace(config: KokoroConfig, tensors: dict[str, Tensor], style: Tensor) -> No
     net = prosody.KokoroProsody(config)
     for key, source in prosody.sources(net).items():
         net.get_parameter(key).data = source.join([tensors[name] for name in source.names])
-    ids = torch.tensor([0, *list(VOCABULARY.values())[::3], 0])
+    drawn = np.random.Generator(np.random.PCG64(0)).choice(list(VOCABULARY.values()), 120)
+    ids = torch.tensor([0, *drawn.tolist(), 0])
     with torch.inference_mode():
         rows = net.predictor.text_encoder(net.bert_encoder(net.bert(ids)), style)
         states = net.predictor.lstm(rows)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -16,11 +16,12 @@ from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import size_problems
 from ttscommon.engine.conversion import VOICES
 from ttscommon.wire import blends
-from ttscommon.wire.fields import Array
+from ttscommon.wire.fields import Array, Field
 
 SAMPLE_RATE: Final = 24_000
 # Curves (pitch, energy) have two values a frame.
 HALVES: Final = 2
+_MOST_FRAMES: Final = 32_767
 # Language by a voice's first letter.
 LANGUAGES: Final[Mapping[str, str]] = {
     "a": "en-US",
@@ -144,9 +145,16 @@ class Voices:
     def names(self) -> tuple[str, ...]:
         return tuple(self._packs)
 
-    def pack(self, voice: str) -> Array:
-        """The table of a voice or a blend, [lengths, 2 * style_dim]; raises UnknownVoice."""
-        blend = blends.parse(voice, self._packs)
+    def language(self, voice: str) -> str:
+        """Of a voice, or of the first of a blend; raises UnknownVoice."""
+        return LANGUAGES[blends.parse(voice, self._packs)[0][0][0]]
+
+    def pack(self, voice: str, known: Collection[str] | None = None) -> Array:
+        """The table of a voice or a blend, [lengths, 2 * style_dim].
+
+        Raises UnknownVoice, also for voices that are not `known`.
+        """
+        blend = blends.parse(voice, self._packs if known is None else known)
         total = np.zeros((), np.float32)
         for name, share in blend:
             total = total + np.float32(share) * self._packs[name]
@@ -165,6 +173,20 @@ def _checked(path: Path, name: str, pack: Array, c: KokoroConfig) -> Array:
     if not np.isfinite(pack).all():
         raise CheckpointError(f"{path}: {name} holds values that are no finite numbers")
     return pack.reshape(c.most_symbols, width).astype(np.float32)
+
+
+def frame_of(c: KokoroConfig) -> dict[str, Field]:
+    """What a talker says of a frame, beside the place of its symbol in the segment.
+
+    symbol: what it is of. row: of the voice's table. left: frames of the segment that follow.
+    curves: pitch in Hz and energy, two of each.
+    """
+    return {
+        "symbol": Field((), "i2", c.n_token),
+        "row": Field((), "i2", c.most_symbols),
+        "left": Field((), "i2", _MOST_FRAMES),
+        "curves": Field((2 * HALVES,), "f4"),
+    }
 
 
 def style_row(symbols: int, rows: int) -> int:

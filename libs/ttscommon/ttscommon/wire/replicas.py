@@ -22,7 +22,8 @@ class Model(msgspec.Struct, frozen=True):
 
     accepts: fields of a request, by their names in the API, that it obeys besides text and voice.
     languages: what `language` may be; anything where there are none. speeds: slowest and fastest
-    that it speaks by itself. parameters: what it takes in `extra_params`.
+    that it speaks by itself. parameters: what it takes in `extra_params`. blends: whether voices can
+    be mixed, see ttscommon.wire.blends.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Model(msgspec.Struct, frozen=True):
     accepts: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
+    blends: bool = False
 
 
 class Replica(msgspec.Struct, frozen=True):

@@ -59,7 +59,7 @@ class ModelSpec:
     width: most frames that a step can gain; it tries one unless its plan is wider. Those behind the
     first are drafts. window: frames of a step of a family whose frames do not follow from one
     another, on a device, where each step has as many; see segments.SegmentStream. 0: they do.
-    accepts, languages, speeds, parameters: see replicas.Model.
+    accepts, languages, speeds, parameters, blends: see replicas.Model.
     """
 
     name: str
@@ -81,6 +81,7 @@ class ModelSpec:
     languages: tuple[str, ...] = ()
     speeds: tuple[float, float] = (1.0, 1.0)
     parameters: tuple[Parameter, ...] = ()
+    blends: bool = False
 
     def listed(self, name: str) -> Model:
         """See StageSpec."""
@@ -94,6 +95,7 @@ class ModelSpec:
             tuple(sorted(self.accepts)),
             self.languages,
             self.parameters,
+            self.blends,
         )
 
     @property

@@ -37,13 +37,21 @@ class Albert(nn.Module):
         self.widen = nn.Linear(sizes.embedding_size, sizes.hidden_size)
         self.layer = AlbertLayer(sizes)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """[symbols] int64 -> [symbols, hidden]."""
+    def begin(self, ids: Tensor) -> Tensor:
+        """[symbols] int64 -> [symbols, hidden], what the first layer is shown."""
         x = self.symbols(ids) + self.kinds.weight[0] + self.places.weight[: len(ids)]
-        x = self.widen(self.norm(x))
-        for _ in range(self._rounds):
+        found: Tensor = self.widen(self.norm(x))
+        return found
+
+    def layers(self, x: Tensor, first: int, end: int) -> Tensor:
+        """Layers first .. end, as far as there are any: [symbols, hidden] -> the same."""
+        for _ in range(first, min(end, self._rounds)):
             x = self.layer(x)
         return x
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """[symbols] int64 -> [symbols, hidden]."""
+        return self.layers(self.begin(ids), 0, self._rounds)
 
 
 class AlbertLayer(nn.Module):
@@ -187,9 +195,11 @@ class KokoroProsody(nn.Module):
         self.bert_encoder = nn.Linear(config.plbert.hidden_size, config.hidden_dim)
         self.predictor = Predictor(config)
 
-    def forward(self, ids: Tensor, pace: Tensor, style: Tensor) -> tuple[Tensor, Tensor]:
-        """[symbols] int64, [symbols] and [style_dim] -> durations and curves; see Predictor."""
-        rows = self.predictor.text_encoder(self.bert_encoder(self.bert(ids)), style)
+    def forward(self, hidden: Tensor, pace: Tensor, style: Tensor) -> tuple[Tensor, Tensor]:
+        """ALBERT's [symbols, hidden], [symbols] and [style_dim] -> durations and curves; see
+        Predictor.
+        """
+        rows = self.predictor.text_encoder(self.bert_encoder(hidden), style)
         durations = self.predictor.durations(rows, pace)
         return durations, self.predictor.curves(rows.repeat_interleave(durations, 0), style)
 

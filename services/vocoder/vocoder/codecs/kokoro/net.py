@@ -1,8 +1,8 @@
 """Text rows and curves to samples, a segment at a time, in pieces of bounded work.
 
 Every residual block of the generator is normed over the whole segment, so that its first sample
-needs all of it. A piece is a stretch of one convolution: whatever calls `Pieces` may do other work
-between two. Names of modules are those of published checkpoints.
+needs all of it. A piece is a stretch of one convolution at the most; other work may be done between
+two. Names of modules are those of published checkpoints.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ttscommon.engine.nn.adain import (
 from ttscommon.engine.nn.weights import Shards, Source, fill
 from vocoder.codecs.kokoro.source import Spectrum, Voicing
 
-Pieces: TypeAlias = Steps[None, None, Tensor]
-"""Yields between pieces of bounded work, and returns their result."""
+Pieces: TypeAlias = Steps[int, None, Tensor]
+"""Yields the multiply-adds of each piece of work, as far as they count; returns the result."""
 
-# Multiply-adds of a piece: some 30 ms of one core.
-_WORK: Final = 1_000_000_000
+# Multiply-adds of a stretch of a convolution.
+_WORK: Final = 500_000_000
 _NOISE_KERNELS: Final = (7, 11)
 _NOISE_DILATIONS: Final = (1, 3, 5)
 _SLOPE: Final = 0.1
@@ -114,7 +114,6 @@ def _normed(x: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.M
     assert isinstance(norm, AdaIN1d)
     assert isinstance(conv, nn.Conv1d)
     scale, shift = norm.affine(x, style)
-    yield
     inverse = 1 / alpha
 
     def active(part: Tensor) -> Tensor:
@@ -132,7 +131,7 @@ def _normed(x: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.M
         out[..., start:end] = nn.functional.conv1d(
             part, conv.weight, conv.bias, dilation=conv.dilation
         )
-        yield
+        yield (end - start) * conv.weight.numel()
     return out
 
 
@@ -145,6 +144,7 @@ class Generator(nn.Module):
         bins, widths = g.gen_istft_n_fft + 2, [g.upsample_initial_channel // 2**i for i in range(3)]
         self.m_source = Voicing(g.half_samples)
         self.spectrum = Spectrum(g.gen_istft_n_fft, g.gen_istft_hop_size)
+        self.rates = g.upsample_rates
         self.ups = nn.ModuleList(
             NormedConvTranspose1d(*widths[i : i + 2], kernel, rate, padding=(kernel - rate) // 2)
             for i, (rate, kernel) in enumerate(
@@ -173,14 +173,18 @@ class Generator(nn.Module):
             if i == len(self.ups) - 1:
                 x = nn.functional.pad(x, (1, 0), mode="reflect")
             x = branch.add_(x)
-            yield
+            yield x.shape[2] * up.weight.numel() // self.rates[i]
             total = torch.zeros_like(x)
             for j in range(i * count, (i + 1) * count):
                 total += yield from _pieces(self.resblocks[j], x, style)
             x = total / count
         x = self.conv_post(nn.functional.leaky_relu(x, _LAST_SLOPE))
-        yield
         return self.spectrum.inverse(x[0])
+
+
+def _work(net: nn.Module, out: Tensor) -> int:
+    """Multiply-adds of a network that runs once a step of what it gives."""
+    return out.shape[-1] * sum(parameter.numel() for parameter in net.parameters())
 
 
 def _pieces(block: nn.Module, x: Tensor, style: Tensor) -> Pieces:
@@ -207,11 +211,11 @@ class Decoder(nn.Module):
         """[1, hidden_dim, frames], [2, 2 * frames] and the source's spectrum -> [samples]."""
         curve = torch.cat((self.F0_conv(curves[None, :1]), self.N_conv(curves[None, 1:])), 1)
         x = self.encode(torch.cat((asr, curve), 1), style)
-        yield
+        yield _work(self.encode, x)
         told = torch.cat((self.asr_res(asr), curve), 1)
         for block in self.decode:
             x = block(torch.cat((x, told), 1), style)
-            yield
+            yield _work(block, x)
         found: Tensor = yield from self.generator.pieces(x, style, source)
         return found
 
@@ -234,10 +238,9 @@ class KokoroSound(nn.Module):
         [style_dim]. noise: [harmonics, samples], standard normal.
         """
         asr = self.text_encoder(ids).repeat_interleave(durations, 2)
-        yield
+        yield _work(self.text_encoder, ids[None])
         generator = self.decoder.generator
         source = generator.spectrum(generator.m_source(curves[0], noise))
-        yield
         found: Tensor = yield from self.decoder.pieces(asr, curves, style, source)
         return found
 
