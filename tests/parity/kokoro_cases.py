@@ -32,7 +32,7 @@ class Case:
 CASES: Final = (
     Case("short", "hˈaɪ.", (("af_heart", 1.0),), heard=True),
     Case("sentence", "ðə kwˈɪk bɹˈWn fˈɑks ʤˈʌmps ˌOvəɹ ðə lˈAzi dˈɔɡ.", (("am_adam", 1.0),)),
-    Case("blend", "wˈʌn, tˈu, θɹˈi; ænd fˈɔɹ!", (("af_heart", 0.6), ("af_sky", 0.4)), 1.3, True),
+    Case("blend", "wˈʌn, tˈu; θɹˈi!", (("af_heart", 0.6), ("af_sky", 0.4)), 1.3, True),
     Case("beside the vocabulary", "ˈola%, ke~ tˈal?", (("ef_dora", 1.0),), 0.8),
 )
 

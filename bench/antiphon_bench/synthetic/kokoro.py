@@ -163,7 +163,7 @@ def _tensors(config: KokoroConfig, seed: int) -> Iterator[tuple[str, Tensor]]:
         yield name, torch.from_numpy(drawn * np.float32(scale) + np.float32(offset))
 
 
-_MEAN: Final = -2.8
+_MEAN: Final = -3.2
 _DEVIATION: Final = 0.7
 
 
@@ -176,13 +176,16 @@ def _pace(config: KokoroConfig, tensors: dict[str, Tensor], style: Tensor) -> No
     ids = torch.tensor([0, *drawn.tolist(), 0])
     with torch.inference_mode():
         rows = net.predictor.text_encoder(net.bert_encoder(net.bert(ids)), style)
-        states = net.predictor.lstm(rows)[0]
+        states = net.predictor.lstm(rows)[0].double()
     main = torch.linalg.svd(states - states.mean(0)).Vh[0]
+    main *= main[main.abs().argmax()].sign()
     projected = states @ main
     scale = _DEVIATION / projected.std()
     place = "predictor.module.duration_proj.linear_layer."
-    tensors[f"{place}weight"] = (main * scale).repeat(config.max_dur, 1)
-    offset = _MEAN - scale * projected.mean()
+    # Rounded: the same file wherever it is written.
+    weight = (main * scale).round(decimals=3).float()
+    offset = (_MEAN - scale * projected.mean()).round(decimals=2).float()
+    tensors[f"{place}weight"] = weight.repeat(config.max_dur, 1)
     tensors[f"{place}bias"] = offset + 0.1 * tensors[f"{place}bias"]
 
 

@@ -17,6 +17,7 @@ from ttscommon.engine.kokoro import SAMPLE_RATE
 
 HARMONICS: Final = 9
 _LOUD: Final = 0.1
+_CUT: Final = 1e-4
 _VOICED_HZ: Final = 10.0
 _VOICED_NOISE: Final = 0.003
 _UNVOICED_NOISE: Final = _LOUD / 3
@@ -61,7 +62,11 @@ class Spectrum(nn.Module):
         """[samples] -> [1, 2 * bins, samples / hop + 1]."""
         window = self._window(samples)
         found = torch.stft(samples, self._size, self._hop, window=window, return_complex=True)
-        return torch.cat((found.abs(), found.angle()))[None]
+        angle = found.angle()
+        # The first and the last window mirror themselves: their bins are real, and on which side of
+        # the cut a negative one lies is rounding.
+        angle = torch.where(angle < _CUT - math.pi, angle + 2 * math.pi, angle)
+        return torch.cat((found.abs(), angle))[None]
 
     def inverse(self, x: Tensor) -> Tensor:
         """[2 * bins, steps], log magnitudes and what sines are the phases -> [samples]."""
