@@ -163,8 +163,8 @@ def _tensors(config: KokoroConfig, seed: int) -> Iterator[tuple[str, Tensor]]:
         yield name, torch.from_numpy(drawn * np.float32(scale) + np.float32(offset))
 
 
-_MEAN: Final = -3.2
-_DEVIATION: Final = 0.7
+_MEAN: Final = -3.0
+_DEVIATION: Final = 0.35
 
 
 def _pace(config: KokoroConfig, tensors: dict[str, Tensor], style: Tensor) -> None:
