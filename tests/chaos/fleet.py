@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.fleet`: many realtime listeners on a small fleet that keeps losing parts.
+"""`python -m tests.chaos fleet`: many realtime listeners on a small fleet that keeps losing parts.
 
 Ten talkers, ten vocoders, four gateways and three brokers with fake engines on this machine. Every
 listener asks anew when it has heard what it asked for to its end. Each minute one process of each
@@ -275,7 +275,7 @@ def table(report: dict[str, Any]) -> str:
 
 def main() -> int:
     """Exit status 1 if a listener did not get all, and only once, or something grew or stayed."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.fleet", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos fleet", description=__doc__)
     parser.add_argument("--streams", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--out", type=Path, default=Path("build/fleet.json"))

@@ -9,18 +9,20 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from antiphon_bench.synthetic.csm import PUBLISHED as CSM_HEADS
+from antiphon_bench.synthetic.csm import SMALL
+from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
-from talker.models.csm.synthetic import PUBLISHED as CSM_HEADS
-from talker.models.csm.synthetic import SMALL
-from talker.models.csm.synthetic import write_checkpoint as write_csm
-from talker.models.orpheus.synthetic import PUBLISHED_HEADS
-from talker.models.orpheus.synthetic import write_checkpoint as write_orpheus
-from talker.models.qwen3_tts.synthetic import write_checkpoint
-from talker.models.qwen3_tts.synthetic.sizes import (
+from antiphon_bench.synthetic.mimi import add_decoder
+from antiphon_bench.synthetic.orpheus import PUBLISHED_HEADS
+from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     codec_config,
     model_config,
 )
+from antiphon_bench.synthetic.snac import write_codec
 from tests.parity.cases import CHECKPOINTS, PUBLISHED
 from tests.parity.csm_cases import CHECKPOINTS as CSM
 from tests.parity.kokoro_cases import SEED as KOKORO_SEED
@@ -28,8 +30,6 @@ from tests.parity.orpheus_cases import CASES
 from tests.parity.orpheus_cases import SEED as ORPHEUS_SEED
 from tests.parity.snac_material import SEED as SNAC_SEED
 from ttscommon.engine.checkpoint import dump_json
-from vocoder.codecs.mimi.synthetic import add_decoder
-from vocoder.codecs.snac.synthetic import write_codec
 
 
 def _qwen3_tts(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Frames a second of CSM in our engine and of transformers' own loop, side by side on one thread.
 
     make goldens                          # once: the reference's environment
-    python -m tests.parity.csm_speed [--python PYTHON]
+    antiphon bench parity-csm [--python PYTHON]
 
 Both speak the same text once and eight times at once, drawn, 20 frames each of 32 codebooks, in
 turn, from the small synthetic checkpoint. Neither's decoding of codes to sound counts.

@@ -1,7 +1,7 @@
 """Frames a second of our engine and of the official package, side by side on one CPU thread.
 
     make goldens                          # once: the official package's environment
-    python -m tests.parity.speed
+    antiphon bench parity-qwen3-tts
 
 Both speak the same eight texts at once with a checkpoint's own sampling, 40 frames each, in turn.
 Neither's decoding of codes to sound counts.
@@ -20,10 +20,10 @@ from typing import Final
 
 import torch
 
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts.sizes import SIZES
 from talker.engine.engine import Engine
 from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.models.qwen3_tts.synthetic import write_checkpoint
-from talker.models.qwen3_tts.synthetic.sizes import SIZES
 from talker.synthesis import synthesise
 from tests.parity.cases import SPEED_FRAMES, SPEED_TEXTS
 from ttscommon.process.metrics import Metrics

@@ -1,11 +1,7 @@
-"""Synthetic Kokoro: published names, weights drawn from a seed.
-
-`python -m antiphon_bench.synthetic.kokoro FOLDER` writes one; it babbles.
-"""
+"""Kokoro: published names, small or published widths, weights drawn from a seed."""
 
 from __future__ import annotations
 
-import argparse
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from antiphon_bench.synthetic.families import Family
 from talker.models.kokoro import net as prosody
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.conversion import VOICES
@@ -89,7 +86,7 @@ PUBLISHED: Final[dict[str, Any]] = {
     "vocab": VOCABULARY,
 }
 # The style's width is the published one, which the package's code has as a number.
-SMALL: Final[dict[str, Any]] = PUBLISHED | {
+TINY: Final[dict[str, Any]] = PUBLISHED | {
     "istftnet": PUBLISHED["istftnet"] | {"upsample_initial_channel": 32},
     "hidden_dim": 32,
     "n_layer": 2,
@@ -104,7 +101,7 @@ SMALL: Final[dict[str, Any]] = PUBLISHED | {
     "decoder_dim": 24,
     "decoder_residual": 8,
 }
-SIZES: Final = {"small": SMALL, "published": PUBLISHED}
+SIZES: Final = {"tiny": TINY, "82m": PUBLISHED}
 NAMES: Final = ("af_heart", "af_sky", "am_adam", "bf_emma", "ef_dora")
 # Standard deviations and means that make speech of a kind: a voice of some 140 Hz, samples within
 # -1..1; and some 14 symbols a second, of which each last as long as they will.
@@ -116,7 +113,7 @@ _SPREADS: Final = {
 
 
 def write_checkpoint(
-    folder: Path, *, size: str = "small", seed: int = 0, pickles: bool = False
+    folder: Path, *, size: str = "tiny", seed: int = 0, pickles: bool = False
 ) -> None:
     """A whole checkpoint with NAMES as its voices; with `pickles`, as it is published."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -214,16 +211,9 @@ def _voices(config: KokoroConfig, seed: int) -> Iterator[tuple[str, Tensor]]:
         yield name, torch.from_numpy(pack * np.float32(0.1))
 
 
-def main() -> None:
-    """Parse the arguments and write."""
-    parser = argparse.ArgumentParser(prog="python -m antiphon_bench.synthetic.kokoro")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    write_checkpoint(given.folder, size=given.size, seed=given.seed)
-    print(f"{given.folder}: a {given.size} checkpoint, drawn from seed {given.seed}")
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A whole checkpoint; of the published size, 327 MB."""
+    write_checkpoint(folder, size=size, seed=seed)
 
 
-if __name__ == "__main__":
-    main()
+FAMILY: Final = Family(write_family, "a talker and its codec, with voices", tuple(SIZES))

@@ -17,6 +17,7 @@ from ttscommon.engine.checkpoint_values import size_problems
 from ttscommon.engine.conversion import VOICES
 from ttscommon.wire import blends
 from ttscommon.wire.fields import Array, Field
+from ttscommon.wire.replicas import Gender, Voice
 
 SAMPLE_RATE: Final = 24_000
 # Curves (pitch, energy) have two values a frame.
@@ -118,6 +119,12 @@ def _problems(c: KokoroConfig) -> list[str]:
     if not c.vocab or not all(0 < id < c.n_token for id in c.vocab.values()):
         found.append(f"the vocabulary's ids are not within 1 .. {c.n_token - 1}")
     return found
+
+
+def voice_of(name: str) -> Voice:
+    """A voice as it is listed: its letters say its language and who it sounds like."""
+    genders: Mapping[str, Gender] = {"f": "female", "m": "male"}
+    return Voice(name, name, LANGUAGES[name[0]], genders.get(name[1:2]))
 
 
 class Voices:

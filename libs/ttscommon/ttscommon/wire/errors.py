@@ -38,6 +38,18 @@ class UnknownVoice(BadRequest):
     code = "unknown_voice"
 
 
+class UnknownAdapter(BadRequest):
+    """There is no such adapter, or not any more."""
+
+    code = "unknown_adapter"
+
+
+class InvalidAdapter(BadRequest):
+    """What was sent is no adapter, or none for this model, or one beyond the limits."""
+
+    code = "invalid_adapter"
+
+
 class UnknownModel(BadRequest):
     """No talker serves such a model."""
 

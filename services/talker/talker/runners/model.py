@@ -7,6 +7,7 @@ from talker.family.runner import Runner
 from talker.runners.computation import Computation
 from talker.runners.device_runner import DeviceRunner
 from talker.runners.torch_runner import TorchRunner
+from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.device.device import Device
 
 
@@ -24,6 +25,16 @@ class TalkerModel(Family, Computation):
         self.depth, self.exact = int(device is not None), device is None
         if device is not None and self.cache_dtype is not None:
             self.cache_itemsize = self.cache_dtype.itemsize
+
+    def adapt(self, slots: int, most_rank: int) -> None:
+        """Have place for so many adapters, before a runner is made; see Adaptable.
+
+        Raises CheckpointError for a family that cannot.
+        """
+        del slots, most_rank
+        raise CheckpointError(
+            f"{self.spec.family} takes no adapters: serve it with ANTIPHON_ADAPTERS=0"
+        )
 
     def free_bytes(self) -> int | None:
         return None if self.device is None else self.device.free_bytes()

@@ -25,11 +25,10 @@ from talker.runners.model import TalkerModel
 from talker.runners.segments import LENGTH, SegmentComputation, Segments
 from talker.text.english import english
 from talker.text.frontend import EnglishFrontend
-from ttscommon.engine.kokoro import LANGUAGES, SAMPLE_RATE, Voices, frame_of
+from ttscommon.engine.kokoro import SAMPLE_RATE, Voices, frame_of, voice_of
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.replicas import Voice
 
 # ALBERT's layers in a pass: some 100 ms of one core for the longest segment.
 _LAYERS: Final = 3
@@ -127,7 +126,7 @@ def spec_of(name: str, net: KokoroProsody, voices: Voices, passes: int) -> Model
         family="kokoro",
         sample_rate=SAMPLE_RATE,
         frame_rate_hz=SAMPLE_RATE / c.frame_samples,
-        voices=tuple(Voice(id, id, LANGUAGES[id[0]]) for id in readable),
+        voices=tuple(map(voice_of, readable)),
         frame=frame_of(c),
         replay=REPLAY,
         state={

@@ -16,11 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ttscommon.engine.kokoro import HALVES, LANGUAGES, SAMPLE_RATE, Voices, frame_of
+from ttscommon.engine.kokoro import HALVES, SAMPLE_RATE, Voices, frame_of, voice_of
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Array, Arrays, Field, cut, rows
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.replicas import Voice
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.kokoro.net import KokoroSound, Pieces, finished, load_net
 from vocoder.codecs.kokoro.source import HARMONICS
@@ -54,7 +53,7 @@ class Kokoro(Codec):
             net.config.frame_samples,
             {**frame_of(net.config), "place": Field((), "i4")},
             context_frames=0,
-            voices=tuple(Voice(name, name, LANGUAGES[name[0]]) for name in voices.names),
+            voices=tuple(map(voice_of, voices.names)),
             left="left",
         )
 
