@@ -31,6 +31,7 @@ from talker.runners.model import TalkerModel
 from talker.runners.torch_runner import TorchRunner
 from tests.late import Late
 from tests.unit.talker.models.csm.tiny import tiny as csm
+from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
@@ -71,6 +72,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "qwen3-tts": tiny,
     "orpheus": orpheus,
     "csm": partial(csm, 6),
+    "kokoro": kokoro,
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
     "vesper on a device": partial(on_a_device, vesper),
