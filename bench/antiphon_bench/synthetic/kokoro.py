@@ -14,8 +14,7 @@ from torch import Tensor
 
 from antiphon_bench.synthetic.families import Family
 from talker.models.kokoro import net as prosody
-from ttscommon.engine.checkpoint import dump_json
-from ttscommon.engine.conversion import VOICES
+from ttscommon.engine.checkpoint import VOICES, dump_json
 from ttscommon.engine.kokoro import KokoroConfig, load_config
 from ttscommon.engine.nn.weights import published_shapes
 from vocoder.codecs.kokoro import net as sound

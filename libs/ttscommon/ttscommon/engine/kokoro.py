@@ -12,9 +12,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint import VOICES, CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import size_problems
-from ttscommon.engine.conversion import VOICES
 from ttscommon.wire import blends
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.replicas import Gender, Voice

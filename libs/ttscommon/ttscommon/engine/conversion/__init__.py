@@ -18,10 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ttscommon.engine.checkpoint import PICKLES, TENSORS, CheckpointError, dump_json, read_json
+from ttscommon.engine.checkpoint import (
+    PICKLES,
+    TENSORS,
+    VOICES,
+    CheckpointError,
+    dump_json,
+    read_json,
+)
 
-# What a folder of voices, a pickle each, becomes.
-VOICES: Final = f"voices{TENSORS}"
 _VOICES: Final = "voices"
 _INDEX: Final = ".index.json"
 _STEMS: Final = ("pytorch_model", "model")
@@ -166,4 +171,4 @@ def _header(path: Path) -> dict[str, dict[str, tuple[int, int]]]:
     return dict(header)
 
 
-__all__ = ["VOICES", "Limits", "convert"]
+__all__ = ["Limits", "convert"]
