@@ -80,9 +80,7 @@ async def test_segments_are_spoken_over_http_and_socket_whoever_dies(
         assert len(whole) > 4 * 24_000
         assert np.abs(whole.astype(int)).max() > 1000
         assert near(whole, await asyncio.to_thread(offline, folder))
-        disturbed = await spoken(
-            served, "talker-tiny-1", "vocoder-tiny-1", voice=BLEND, text=TEXT
-        )
+        disturbed = await spoken(served, "talker-tiny-1", "vocoder-tiny-1", voice=BLEND, text=TEXT)
         assert near(disturbed, whole)
         paused = f'{TEXT} <break time="2s"/> {TEXT}'
         silent = await spoken(served, "vocoder-tiny-1", voice=BLEND, text=paused)

@@ -39,7 +39,9 @@ def load(folder: Path) -> Any:
     plain = model.Decoder
     model.Decoder = _small(plain, config) if "decoder_dim" in config else plain
     try:
-        made = model.KModel("synthetic", str(folder / "config.json"), str(folder / "kokoro-v1_0.pth"))
+        made = model.KModel(
+            "synthetic", str(folder / "config.json"), str(folder / "kokoro-v1_0.pth")
+        )
     finally:
         model.Decoder = plain
     return made.eval()

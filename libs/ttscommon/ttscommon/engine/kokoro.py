@@ -109,7 +109,7 @@ def _problems(c: KokoroConfig) -> list[str]:
     if c.plbert.hidden_size % c.plbert.num_attention_heads:
         found.append("plbert's hidden_size is no multiple of its heads")
     pairs = tuple(zip(generator.upsample_rates, generator.upsample_kernel_sizes, strict=False))
-    if len(generator.upsample_rates) != 2 or len(generator.upsample_kernel_sizes) != 2:  # noqa: PLR2004
+    if len(generator.upsample_rates) != 2 or len(generator.upsample_kernel_sizes) != 2:
         found.append("only two upsampling stages are served")
     if any(kernel < rate or (kernel - rate) % 2 for rate, kernel in pairs):
         found.append("an upsampling kernel does not fit its rate")
@@ -171,7 +171,11 @@ def _checked(path: Path, name: str, pack: Array, c: KokoroConfig) -> Array:
     width = HALVES * c.style_dim
     if name[:1] not in LANGUAGES:
         raise CheckpointError(f"{path}: the first letter of {name} is that of no known language")
-    if pack.size != c.most_symbols * width or pack.shape[-1] != width or len(pack) != c.most_symbols:
+    if (
+        pack.size != c.most_symbols * width
+        or pack.shape[-1] != width
+        or len(pack) != c.most_symbols
+    ):
         raise CheckpointError(
             f"{path}: {name} is {list(pack.shape)}, but config.json makes it"
             f" {[c.most_symbols, 1, width]}"

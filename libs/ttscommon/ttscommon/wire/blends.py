@@ -41,9 +41,7 @@ def parse(voice: str, known: Collection[str]) -> Blend:
     for part in parts:
         name, weight = _part(part.strip(), voice)
         if name not in known:
-            raise UnknownVoice(
-                f"there is no voice '{name}'; try {', '.join(known)}", param="voice"
-            )
+            raise UnknownVoice(f"there is no voice '{name}'; try {', '.join(known)}", param="voice")
         weights[name] = weights.get(name, 0.0) + weight
     if not (total := sum(weights.values())):
         raise UnknownVoice(f"the weights of '{voice}' sum to 0", param="voice")

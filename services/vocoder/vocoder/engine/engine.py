@@ -230,9 +230,7 @@ class Engine(Runtime[Stream, Piece]):
         if self.on_step is not None:
             self.on_step(took_s, [stream.key for stream, _ in batch])
 
-    def _measure_segments(
-        self, batch: Batch, results: Sequence[Decoded], worked_s: float
-    ) -> None:
+    def _measure_segments(self, batch: Batch, results: Sequence[Decoded], worked_s: float) -> None:
         """What frames cost that come by the segment: as much of it as a step would hold."""
         for (stream, work), decoded in zip(batch, results, strict=True):
             if work.segment is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def test_cuts_lose_no_word_and_fall_behind_marks_or_before_joining_words() -> No
     assert " ".join(map(said, segments)) == said(tokens(LONG))
     joints = {"and", "that", "until", "where", "for"}
     marks = {TOKENS[mark] for mark in ",;"}
-    for one, other in zip(segments, segments[1:], strict=False):
+    for one, other in itertools.pairwise(segments):
         assert one.ids[-2] in marks or other.words[0].text in joints
     for segment in segments:
         assert segment.ids[0] == segment.ids[-1] == 0

@@ -119,7 +119,9 @@ def _convert_all(files: Sequence[tuple[Path, Path]], limits: Limits) -> None:
         raise CheckpointError(f"a pickle has {largest} bytes: at most {limits.most_bytes} are read")
     memory = limits.memory_bytes + 3 * largest
     # What is written is no larger than what was read, but for the names in the header.
-    written = max(2 * largest, 2 * sum(source.stat().st_size for source, t in files if t.name == VOICES))
+    written = max(
+        2 * largest, 2 * sum(source.stat().st_size for source, t in files if t.name == VOICES)
+    )
     given = [str(memory), str(written + (1 << 20)), *(str(p) for pair in files for p in pair)]
     module = "ttscommon.engine.conversion.child"
     said = _said([sys.executable, "-m", module, *given], limits.seconds * len(files))

@@ -51,8 +51,12 @@ class Source:
     def join(self, parts: Sequence[Tensor]) -> Tensor:
         """The parameter."""
         if self.folded:
-            length, direction = (part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts)
-            return direction * (length / torch.linalg.vector_norm(direction, dim=(1, 2), keepdim=True))
+            length, direction = (
+                part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts
+            )
+            return direction * (
+                length / torch.linalg.vector_norm(direction, dim=(1, 2), keepdim=True)
+            )
         return torch.stack(list(parts)) if self.stacked else torch.cat(list(parts))
 
 

@@ -126,10 +126,7 @@ class DurationEncoder(nn.Module):
         """[symbols, hidden_dim] and [style_dim] -> [symbols, hidden_dim + style_dim]."""
         told = style.expand(len(x), -1)
         for layer in self.lstms:
-            if isinstance(layer, nn.LSTM):
-                x = layer(torch.cat((x, told), 1))[0]
-            else:
-                x = layer(x, style)
+            x = layer(torch.cat((x, told), 1))[0] if isinstance(layer, nn.LSTM) else layer(x, style)
         return torch.cat((x, told), 1)
 
 

@@ -69,7 +69,10 @@ class Kokoro(Codec):
 
     @torch.inference_mode()
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:
-        given = [self._prepared(work) if work.segment is not None else self._heard(work) for work in batch]
+        given = [
+            self._prepared(work) if work.segment is not None else self._heard(work)
+            for work in batch
+        ]
         for work in batch:
             stream: Stream = work.state
             stream.frame += len(work)

@@ -22,7 +22,7 @@ from ttscommon.engine.kokoro import load_config, voice_of
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.messages import Reference, SpeechRequest
-from ttscommon.wire.pieces import Span, Text
+from ttscommon.wire.pieces import Text
 
 TEXT = "Nobody minded; we had time, and the water was quiet."
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_spoken_is_refused() -> None:
 def test_a_british_voice_reads_dates_as_in_britain() -> None:
     def ids(voice: str) -> tuple[int, ...]:
         prepared = tiny().prepare(request(voice=voice))
-        return tuple(prepared.read([Text("On 03/04/2024.")], final=True))[0].ids
+        return next(iter(prepared.read([Text("On 03/04/2024.")], final=True))).ids
 
     assert ids("bf_emma") != ids("af_sky")
 
