@@ -17,6 +17,7 @@ from tests.late import Late
 from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
 from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
+from tests.unit.vocoder.codecs.piper.tiny import tiny as piper
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
@@ -68,6 +69,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper on a device": vesper_on_a_device,
     "Qwen3-TTS in windows on a device": qwen3_on_a_device,
     "SNAC": snac,
+    "Piper": piper,
     "Mimi": mimi,
     "Kokoro": kokoro,
     "Mimi on a device": mimi_on_a_device,
@@ -115,12 +117,14 @@ def sequence(codec: Codec, first: int = 0, last: int = FRAMES) -> dict[str, npt.
     """A request's frames, as the codec wants them."""
     if codec.spec.left:
         return cut(_of_segments(codec.spec), first, last)
-    ((name, frame),) = codec.spec.frame.items()
+    (name, frame), *flags = codec.spec.frame.items()
     drawn = np.random.default_rng(3).integers(
         0, min(500, frame.limit or 500), (FRAMES, *frame.shape)
     )
     codes = drawn.astype(np.int16)[first:last]
-    return {name: codes / np.float32(512) if name == "latent" else codes}
+    floats = frame.dtype == "f4"
+    told = {other: (np.arange(FRAMES) % 37 == 0).astype("u1")[first:last] for other, _ in flags}
+    return {name: codes / np.float32(512) if floats else codes, **told}
 
 
 def _of_segments(spec: CodecSpec) -> dict[str, npt.NDArray[Any]]:

@@ -20,6 +20,7 @@ from ttscommon.engine.voice import sha256_of
 T = TypeVar("T")
 VOICES: Final = f"voices{TENSORS}"
 """Voices of a checkpoint, gathered when they are converted."""
+ONNX = ".onnx"
 
 
 def read_json(path: Path, form: type[T]) -> T:
@@ -80,13 +81,14 @@ def _shards(index: Path) -> list[Path]:
 
 
 def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
-    """The folder of a checkpoint: `name` itself if it is one, else a download from the hub.
+    """The folder of a checkpoint: `name` itself if it is one, else a download from the hub. A
+    voice that is an ONNX file stands for itself.
 
     name: `ORG/NAME` or `ORG/NAME@REVISION` on the hub. pickles: see `download`. Raises
     CheckpointError.
     """
     folder = Path(name)
-    if folder.is_dir():
+    if folder.is_dir() or (folder.suffix == ONNX and folder.is_file()):
         return folder
     hub = HubName.parse(name)
     if hub is None:
@@ -94,6 +96,20 @@ def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
             f"{name} is neither a folder nor a hub name such as Qwen/NAME or Qwen/NAME@REVISION"
         )
     return download(hub, pickles=pickles)
+
+
+def onnx_files(place: Path) -> list[Path]:
+    """The ONNX files that a place is or holds."""
+    return [place] if place.suffix == ONNX else sorted(place.glob(f"*{ONNX}"))
+
+
+def voice_file(place: Path) -> Path:
+    """The one ONNX file that a place is or holds; raises CheckpointError."""
+    found = onnx_files(place)
+    if len(found) != 1 or not found[0].is_file():
+        named = ", ".join(path.name for path in found) or "none"
+        raise CheckpointError(f"{place} holds {named} where one {ONNX} file is due: name the file")
+    return found[0]
 
 
 def codec_digest(folder: Path) -> str:
@@ -104,11 +120,18 @@ def codec_digest(folder: Path) -> str:
     hashed = hashlib.sha256()
     voices = [path for path in (folder / VOICES,) if path.exists()]
     try:
-        for path in (folder / "config.json", *tensor_files(folder), *voices):
+        for path in (*_codec_files(folder), *voices):
             hashed.update(f"{path.name} {sha256_of(path)}\n".encode())
     except OSError as error:
         raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from error
     return hashed.hexdigest()
+
+
+def _codec_files(folder: Path) -> list[Path]:
+    if (folder / "config.json").exists() or not onnx_files(folder):
+        return [folder / "config.json", *tensor_files(folder)]
+    voice = voice_file(folder)
+    return [voice, voice.with_name(f"{voice.name}.json")]
 
 
 def dump_json(path: Path, content: object) -> None:
@@ -124,6 +147,8 @@ __all__ = [
     "codec_digest",
     "dump_json",
     "find_checkpoint",
+    "onnx_files",
     "read_json",
     "tensor_files",
+    "voice_file",
 ]

@@ -28,6 +28,8 @@ from ttscommon.wire.messages import WordTime
 
 PLACE: Final = "place"
 """The index of the id that a frame is of, which a family's launches give with their frames."""
+LENGTH: Final = "length"
+"""The field of a slot's state that says how many ids its segment has."""
 REPLAY: Final[Mapping[str, Field]] = MappingProxyType({**PASSAGE_REPLAY, PLACE: Field((), "i4")})
 ENDLESS: Final = 1 << 40
 
@@ -177,8 +179,8 @@ class SegmentStream(PassageStream):
                 self._words.append((self._begun + told, self._timed(word, start, end)))
 
     def _timed(self, word: Word, start: int, end: int) -> WordTime:
-        times = ((self._begun + frame) / self._rate_hz for frame in (start, end))
-        return WordTime(word.text, *times, word.spoken, word.first, word.last)
+        start_s, end_s = ((self._begun + frame) / self._rate_hz for frame in (start, end))
+        return WordTime(word.text, start_s, end_s, word.spoken, word.first, word.last)
 
     def _next(self) -> None:
         self._places, self._word = [], 0

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from talker.text.misaki import TOKENS, Tokens, part
+from talker.text.frontend import Word
 from talker.text.segment import JOINTS
 
-_MARKS: Final = frozenset(TOKENS[mark] for mark in ";:,.!?—")
-_SPACE: Final = TOKENS[" "]
+_MARKS: Final = frozenset(";:,.!?—…")
+_SPACE: Final = " "
 # Fewer are spoken badly by themselves, as users of Kokoro say.
 _LEAST: Final = 12
 
 
+class Spoken(NamedTuple):
+    """Phones, each a character, with spaces between words and marks behind them; and the words."""
+
+    symbols: str
+    words: tuple[Word, ...]
+
+
 @dataclass
 class Breaths:
-    """Tokens of a segment: of the first one, by how much they may grow, and of any."""
+    """Symbols of a segment: of the first one, by how much they may grow, and of any."""
 
     first: int = 48
     growth: float = 1.5
@@ -31,34 +38,42 @@ class Breaths:
     def __post_init__(self) -> None:
         self._budget = float(self.first)
 
-    def cut(self, tokens: Tokens) -> Iterator[Tokens]:
-        """The segments of an utterance, in order, with silence at both ends of each."""
-        start, last = 1, len(tokens.ids) - 1
+    def cut(self, whole: Spoken) -> Iterator[Spoken]:
+        """The segments of an utterance, in order."""
+        start, last = 0, len(whole.symbols)
         while start < last:
-            end = self._end(tokens, start, last)
-            yield part(tokens, start, end)
+            end = self._end(whole, start)
+            yield _part(whole, start, end)
             self._budget = min(self._budget * self.growth, float(self.most))
-            start = end + (end < last and tokens.ids[end] == _SPACE)
+            start = end + (end < last and whole.symbols[end] == _SPACE)
 
-    def _end(self, tokens: Tokens, start: int, last: int) -> int:
+    def _end(self, whole: Spoken, start: int) -> int:
         """Behind the last mark that the budget has room for, or before the last joining word; where
         it has neither, at the first of them behind it; at a space where a segment can be no longer.
         """
+        symbols, last = whole.symbols, len(whole.symbols)
         budget, most = start + int(self._budget), start + self.most
         if last <= budget:
             return last
-        marks = [i + 1 for i in range(start, last) if tokens.ids[i] in _MARKS]
-        joints = [w.start - 1 for w in tokens.words if w.text.lower() in JOINTS]
+        ends = range(start + _LEAST, last - _LEAST + 1)
+        marks = [end for end in ends if symbols[end - 1] in _MARKS]
+        joints = [w.start - 1 for w in whole.words if w.text.lower() in JOINTS]
+        joints = [end for end in joints if end in ends]
         for places in (marks, joints):
-            if within := [i for i in places if start + _LEAST <= i <= budget and _leaves(i, last)]:
+            if within := [end for end in places if end <= budget]:
                 return within[-1]
-        later = [i for i in (*marks, *joints) if budget < i <= most and _leaves(i, last)]
+        later = [end for end in (*marks, *joints) if end <= most]
         if later or last <= most:
             return min(later, default=last)
-        spaces = [i for i in range(start + 1, most) if tokens.ids[i] == _SPACE]
-        return spaces[-1] if spaces else most
+        space = symbols.rfind(_SPACE, start + 1, most)
+        return most if space < 0 else space
 
 
-def _leaves(end: int, last: int) -> bool:
-    """Whether what follows is worth a segment."""
-    return last - end >= _LEAST
+def _part(whole: Spoken, start: int, end: int) -> Spoken:
+    """Symbols start .. end, and the words that begin there."""
+    words = tuple(
+        word._replace(start=word.start - start, end=min(word.end, end) - start)
+        for word in whole.words
+        if start <= word.start < end
+    )
+    return Spoken(whole.symbols[start:end], words)

@@ -121,13 +121,13 @@ def in_parts(tokens: Tokens, most: int) -> Iterator[Tokens]:
     while last - start > most - 2:
         spaces = [i for i in range(start + 1, start + most - 1) if tokens.ids[i] == TOKENS[" "]]
         cut = spaces[-1] if spaces else start + most - 2
-        yield part(tokens, start, cut)
+        yield _part(tokens, start, cut)
         start = cut + 1 if spaces else cut
-    yield part(tokens, start, last)
+    yield _part(tokens, start, last)
 
 
-def part(tokens: Tokens, start: int, end: int) -> Tokens:
-    """Tokens start .. end between silences, and the words that begin there."""
+def _part(tokens: Tokens, start: int, end: int) -> Tokens:
+    """Tokens start .. end, and the words that begin there."""
     shift = start - 1
     words = tuple(
         word._replace(start=word.start - shift, end=min(word.end, end) - shift)

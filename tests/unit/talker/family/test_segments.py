@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from talker.engine.scheduler import Limits
 from talker.family.chunker import ChunkSizes
-from talker.family.runner import Row
+from talker.family.runner import Results, Row
 from talker.family.segments import Grid
 from talker.family.streams import Plan
 from talker.runners.torch_runner import TorchRunner
@@ -39,10 +39,10 @@ class Watched(Bench):
         self._plain = runner.launch
         runner.launch = self._watched  # type: ignore[method-assign]
 
-    def _watched(self, batch: Sequence[Row]) -> object:
+    def _watched(self, rows: Sequence[Row]) -> Results:
         names = {id(stream.model): stream.key for stream in self.engine._slots}
-        self.launches.append([(names[id(row.stream)], row.plan) for row in batch])
-        return self._plain(batch)
+        self.launches.append([(names[id(row.stream)], row.plan) for row in rows])
+        return self._plain(rows)
 
     def until_sound(self, heard: Heard) -> list[list[tuple[str, Plan]]]:
         """Step until it has its first chunk; the launches that this took."""

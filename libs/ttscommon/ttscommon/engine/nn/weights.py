@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -68,6 +68,15 @@ def same(name: str) -> Source:
     return Source((name,))
 
 
+class Tensors(Protocol):
+    """Published tensors by their names; `where` is the file that holds one, or any of them."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
+    def read(self, name: str) -> Tensor: ...
+    def where(self, name: str) -> Path: ...
+
+
 class Shards:
     """The tensors of a checkpoint folder, read one by one."""
 
@@ -120,7 +129,7 @@ def _listed(path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
         ) from error
 
 
-def fill(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[str] = ()) -> None:
+def fill(net: nn.Module, sources: Sources, shards: Tensors, *, others: Sequence[str] = ()) -> None:
     """Copy a checkpoint into `net`, cast to the types that its parameters have.
 
     others: beginnings of names that belong to somebody else. Raises CheckpointError, which names
@@ -133,7 +142,7 @@ def fill(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[s
             parameter.copy_(sources[key].join([shards.read(name) for name in sources[key].names]))
 
 
-def check(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[str] = ()) -> None:
+def check(net: nn.Module, sources: Sources, shards: Tensors, *, others: Sequence[str] = ()) -> None:
     """What `fill` checks of names and shapes; `net` may have no memory yet."""
     state = net.state_dict()
     if unstated := state.keys() ^ sources.keys():
@@ -143,7 +152,7 @@ def check(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[
         _check_shapes(sources[key].shapes(parameter.shape), shards)
 
 
-def _check_names(sources: Sources, shards: Shards, others: Sequence[str]) -> None:
+def _check_names(sources: Sources, shards: Tensors, others: Sequence[str]) -> None:
     wanted = [name for source in sources.values() for name in source.names]
     if missing := [name for name in wanted if name not in shards.shapes]:
         raise CheckpointError(
@@ -159,7 +168,7 @@ def _check_names(sources: Sources, shards: Shards, others: Sequence[str]) -> Non
         )
 
 
-def _check_shapes(wanted: Mapping[str, tuple[int, ...]], shards: Shards) -> None:
+def _check_shapes(wanted: Mapping[str, tuple[int, ...]], shards: Tensors) -> None:
     for name, shape in wanted.items():
         if shards.shapes[name] != shape:
             raise CheckpointError(

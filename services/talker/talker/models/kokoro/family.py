@@ -6,8 +6,8 @@ computed by the vocoder, from the same symbols (docs/decisions/0107).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache, partial
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self
 
@@ -18,13 +18,12 @@ from talker.family.base import ModelSpec, Prepared
 from talker.family.chunker import ChunkSeconds
 from talker.family.segments import PLACE, REPLAY
 from talker.models.kokoro.net import KokoroProsody, load_net
-from talker.models.kokoro.request import SPEEDS, KokoroPrepared, symbols_of
+from talker.models.kokoro.phones import Read
+from talker.models.kokoro.request import SPEEDS, KokoroPrepared, checked
 from talker.models.kokoro.stream import KokoroStream
 from talker.runners.computation import Out, State
 from talker.runners.model import TalkerModel
 from talker.runners.segments import LENGTH, SegmentComputation, Segments
-from talker.text.english import english
-from talker.text.frontend import EnglishFrontend
 from ttscommon.engine.kokoro import SAMPLE_RATE, Voices, frame_of, voice_of
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field
@@ -33,7 +32,6 @@ from ttscommon.wire.messages import SpeechRequest
 # ALBERT's layers in a pass: some 100 ms of one core for the longest segment.
 _LAYERS: Final = 3
 _REMEMBERED_UTTERANCES: Final = 1024
-_ENGLISH: Final = "ab"
 # A segment is one chunk: nothing of it can be heard without the rest.
 _CHUNKS: Final = ChunkSeconds(initial_s=0.0, regular_s=20.0, busy_growth=0.0)
 _EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
@@ -43,19 +41,20 @@ class Kokoro(SegmentComputation, TalkerModel):
     """A loaded checkpoint. Segments are computed one by one, also where several wait."""
 
     def __init__(
-        self, name: str, net: KokoroProsody, voices: Voices, frontend: EnglishFrontend
+        self, name: str, net: KokoroProsody, voices: Voices, ways: Mapping[str, Read]
     ) -> None:
+        """ways: how texts are read, by language; voices of others are not served."""
         self._net, self._voices = net, voices
-        self._symbols = symbols_of(net.config.vocab)
-        self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
+        self._vocabulary = checked(net.config.vocab)
+        self._ways = {tag: lru_cache(_REMEMBERED_UTTERANCES)(read) for tag, read in ways.items()}
         self._passes = -(-net.config.plbert.num_hidden_layers // _LAYERS)
-        self.spec = spec_of(name, net, voices, self._passes)
+        self.spec = spec_of(name, net, voices, self._passes, ways)
 
     @classmethod
-    def load(cls, name: str, folder: Path) -> Self:
+    def load(cls, name: str, folder: Path, ways: Mapping[str, Read]) -> Self:
         """Read a checkpoint's folder; raises CheckpointError."""
         net = load_net(folder)
-        return cls(name, net, Voices.load(folder, net.config), english(folder))
+        return cls(name, net, Voices.load(folder, net.config), ways)
 
     def prepare(
         self,
@@ -69,9 +68,8 @@ class Kokoro(SegmentComputation, TalkerModel):
         if request.reference is not None:
             raise BadRequest("this model cannot clone a voice", param="ref_audio")
         pack = self._voices.pack(request.voice, [voice.id for voice in self.spec.voices])
-        british = self._voices.language(request.voice) == "en-GB"
-        phones = partial(self._phones, british=True) if british else self._phones
-        return KokoroPrepared(request, phones, pack, self._symbols)
+        read = self._ways[self._voices.language(request.voice)]
+        return KokoroPrepared(request, read, pack, self._vocabulary)
 
     def open(self, prepared: Prepared) -> KokoroStream:
         assert isinstance(prepared, KokoroPrepared)
@@ -116,17 +114,19 @@ class Kokoro(SegmentComputation, TalkerModel):
         return {n: torch.from_numpy(f.zeros(rows))[:, None][:, :0] for n, f in fields.items()}
 
 
-def spec_of(name: str, net: KokoroProsody, voices: Voices, passes: int) -> ModelSpec:
+def spec_of(
+    name: str, net: KokoroProsody, voices: Voices, passes: int, ways: Mapping[str, Read]
+) -> ModelSpec:
     """What the engine has to know of a checkpoint."""
     c, number = net.config, Field((), "i8")
     most = c.plbert.max_position_embeddings
-    readable = [voice for voice in voices.names if voice[0] in _ENGLISH]
+    listed = tuple(voice for voice in map(voice_of, voices.names) if voice.language in ways)
     return ModelSpec(
         name=name,
         family="kokoro",
         sample_rate=SAMPLE_RATE,
         frame_rate_hz=SAMPLE_RATE / c.frame_samples,
-        voices=tuple(map(voice_of, readable)),
+        voices=listed,
         frame=frame_of(c),
         replay=REPLAY,
         state={

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from talker.family.base import Prepared
 from talker.family.segments import ENDLESS
-from talker.text.breaths import Breaths
+from talker.models.kokoro.phones import Read, spoken
+from talker.text.breaths import Breaths, Spoken
 from talker.text.frontend import Word
-from talker.text.misaki import TOKENS, Tokens, tokens_of
-from talker.text.reader import Phonetise, Reader
+from talker.text.misaki import TOKENS
+from talker.text.reader import Reader
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.kokoro import style_row
 from ttscommon.wire.fields import Array
@@ -21,6 +22,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece
 
 SPEEDS: Final = (0.5, 2.0)
+_SILENCE: Final = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +36,7 @@ class Segment:
     pace: Array
     row: int
     style: Array
-    frames: int = field(default=ENDLESS)
+    frames: int = ENDLESS
 
     @property
     def length(self) -> int:
@@ -45,32 +47,38 @@ class KokoroPrepared(Prepared):
     """A request whose voice is known. Its text is read utterance by utterance, and cut."""
 
     def __init__(
-        self, request: SpeechRequest, phones: Phonetise, pack: Array, symbols: Mapping[int, int]
+        self, request: SpeechRequest, read: Read, pack: Array, vocabulary: Mapping[str, int]
     ) -> None:
-        """pack: a voice's table. symbols: the checkpoint's ids of the frontend's tokens."""
+        """pack: a voice's table. vocabulary: the checkpoint's ids of symbols."""
         self.request = request
-        self._reader, self._pack, self._symbols = Reader(phones), pack, symbols
+        self._reader, self._pack, self._vocabulary = Reader(read), pack, vocabulary
         self._breaths = Breaths()
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Segment]:
         """See Prepared."""
         for found in self._reader.read(pieces, final=final):
             if not isinstance(found, Pause):
-                yield from map(self._segment, self._breaths.cut(tokens_of(found)))
+                yield from map(self._segment, self._breaths.cut(spoken(found)))
 
-    def _segment(self, tokens: Tokens) -> Segment:
-        row = style_row(len(tokens.ids) - 2, len(self._pack))
-        pace = np.full(len(tokens.ids), self.request.speed, np.float32)
-        for word in tokens.words:
+    def _segment(self, part: Spoken) -> Segment:
+        """Symbols beside the vocabulary are left out, but count for the row, as in the package."""
+        row = style_row(len(part.symbols), len(self._pack))
+        ids, at = [_SILENCE], []
+        for symbol in part.symbols:
+            at.append(len(ids))
+            ids += [self._vocabulary[symbol]] if symbol in self._vocabulary else []
+        at.append(len(ids))
+        words = tuple(word._replace(start=at[word.start], end=at[word.end]) for word in part.words)
+        pace = np.full(len(ids) + 1, self.request.speed, np.float32)
+        for word in words:
             pace[word.start : word.end] *= word.rate
-        ids = tuple(self._symbols[token] for token in tokens.ids)
         style = self._pack[row, self._pack.shape[1] // 2 :]
-        return Segment(ids, tokens.words, pace, row, style)
+        return Segment((*ids, _SILENCE), words, pace, row, style)
 
 
-def symbols_of(vocabulary: Mapping[str, int]) -> dict[int, int]:
-    """Ids of a checkpoint for the frontend's tokens; raises CheckpointError where one is missing."""
+def checked(vocabulary: Mapping[str, int]) -> Mapping[str, int]:
+    """A checkpoint's vocabulary; raises CheckpointError for one that English cannot be said in."""
     missing = "".join(symbol for symbol in TOKENS if symbol not in vocabulary)
     if missing:
         raise CheckpointError(f"config.json: the vocabulary lacks {missing!r}")
-    return {0: 0, **{token: vocabulary[symbol] for symbol, token in TOKENS.items()}}
+    return vocabulary

@@ -16,7 +16,7 @@ from talker.models.kokoro.family import Kokoro
 from talker.models.kokoro.loading import load
 from talker.models.loading import Loading
 from talker.synthesis import synthesise
-from tests.unit.talker.models.kokoro.tiny import tiny
+from tests.unit.talker.models.kokoro.tiny import english, tiny
 from ttscommon.engine.checkpoint import CheckpointError, codec_digest, dump_json
 from ttscommon.engine.kokoro import load_config, voice_of
 from ttscommon.process.metrics import Metrics
@@ -126,7 +126,7 @@ def test_a_config_that_does_not_fit_is_refused(
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(CheckpointError, match=said):
-        Kokoro.load("m", tmp_path)
+        Kokoro.load("m", tmp_path, english())
 
 
 def test_voices_that_are_missing_or_misshapen_are_named_and_tell_codecs_apart(
@@ -144,10 +144,10 @@ def test_voices_that_are_missing_or_misshapen_are_named_and_tell_codecs_apart(
     ):
         save_file({**packs, name: np.ascontiguousarray(pack)}, path)
         with pytest.raises(CheckpointError, match=said):
-            Kokoro.load("m", tmp_path)
+            Kokoro.load("m", tmp_path, english())
     path.unlink()
     with pytest.raises(CheckpointError, match="antiphon convert"):
-        Kokoro.load("m", tmp_path)
+        Kokoro.load("m", tmp_path, english())
 
 
 def test_its_talker_is_not_put_on_a_device(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ import torch
 from antiphon_bench.synthetic.kokoro import write_checkpoint
 from talker.models.kokoro.family import Kokoro
 from talker.models.kokoro.net import KokoroProsody, load_net
+from talker.models.kokoro.phones import Read, ways_of
 from talker.models.kokoro.request import KokoroPrepared
-from talker.text.english import english
+from talker.models.loading import LEXICON
+from talker.text.frontend import EnglishFrontend
 from ttscommon.engine.kokoro import Voices
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
@@ -46,4 +48,11 @@ def parts() -> tuple[KokoroProsody, Voices]:
 def tiny() -> Tiny:
     """In the engine, on the CPU."""
     torch.set_num_threads(1)
-    return Tiny("m", *parts(), english(Path("nowhere")))
+    return Tiny("m", *parts(), english())
+
+
+@cache
+def english() -> dict[str, Read]:
+    """Ways to read English alone, whatever is installed."""
+    found = ways_of(EnglishFrontend.load(LEXICON))
+    return {tag: read for tag, read in found.items() if tag.startswith("en")}
