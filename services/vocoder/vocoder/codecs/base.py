@@ -50,9 +50,9 @@ class CodecSpec:
     mark of n; None: only a state fed all frames will do. Once it has the mark, its samples are
     the undisturbed ones from `settle_samples` behind n on.
 
-    `left`: the field that says how many frames of its segment follow a frame, of a codec that decodes
-    whole segments: the frames of one are prepared before the first of them is decoded, see Work, and
-    a state can only be opened where one begins. Empty for others.
+    `left`: of a codec that decodes whole segments, the field of a frame that says how many of its
+    segment follow. The frames of a segment are prepared before the first of them is decoded, see
+    Work, and a state can only be opened where one begins. Empty for others.
 
     `tolerance`: by so many int16 steps may a stream's samples depend on cuts, batch and takeovers.
     0 is exact.

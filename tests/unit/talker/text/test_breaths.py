@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+
 from talker.models.kokoro.phones import spoken
 from talker.text.breaths import Breaths, Spoken
 from tests.unit.talker.models.kokoro.tiny import english
