@@ -20,7 +20,7 @@ from tests.parity.conftest import goldens
 from tests.parity.kokoro_cases import CASES, SEED, Case, noise
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.conversion import convert
-from ttscommon.engine.kokoro import Voices, style_row
+from ttscommon.engine.kokoro import Voices, load_config, style_row
 from vocoder.codecs.kokoro import net as sound
 
 WANTED = goldens("kokoro")
@@ -42,7 +42,7 @@ def wanted(case: Case, name: str) -> Any:
 def told(folder: Path, case: Case) -> tuple[Tensor, Tensor]:
     """Symbols and the style's row."""
     ids = [0, *(VOCABULARY[s] for s in case.phones if s in VOCABULARY), 0]
-    pack = Voices.load(folder, prosody.load_config(folder)).pack(case.blend)
+    pack = Voices.load(folder, load_config(folder)).pack(case.blend)
     return torch.tensor(ids), torch.from_numpy(pack[style_row(len(case.phones), len(pack))])
 
 

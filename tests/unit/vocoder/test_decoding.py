@@ -33,8 +33,7 @@ def decoding(writer: Any, codes: Any = None, *, final: bool = True) -> Decoding:
     engine = SimpleNamespace(spec=SPEC, feed=lambda key, arrays: None)
     request = SpeechRequest("r", "m", "v", "", text_final=final)
     job = SimpleNamespace(request_id="r", request=request, parkable=True)
-    found = Decoding(SimpleNamespace(), engine, job, writer, codes)  # type: ignore[arg-type]
-    return found
+    return Decoding(SimpleNamespace(), engine, job, writer, codes)  # type: ignore[arg-type]
 
 
 def feed(one: Decoding, *left: int) -> None:

@@ -161,9 +161,7 @@ class Voices:
         Raises UnknownVoice, also for voices that are not `known`.
         """
         blend = blends.parse(voice, self._packs if known is None else known)
-        total = np.zeros((), np.float32)
-        for name, share in blend:
-            total = total + np.float32(share) * self._packs[name]
+        total: Array = sum(np.float32(share) * self._packs[name] for name, share in blend)
         return total
 
 

@@ -16,14 +16,14 @@ from torch import Tensor
 
 from talker.family.base import ModelSpec, Prepared
 from talker.family.chunker import ChunkSeconds
-from talker.family.segments import PLACE, REPLAY
+from talker.family.segments import LENGTH, PLACE, REPLAY
 from talker.models.kokoro.net import KokoroProsody, load_net
 from talker.models.kokoro.phones import Read
 from talker.models.kokoro.request import SPEEDS, KokoroPrepared, checked
 from talker.models.kokoro.stream import KokoroStream
 from talker.runners.computation import Out, State
 from talker.runners.model import TalkerModel
-from talker.runners.segments import LENGTH, SegmentComputation, Segments
+from talker.runners.segments import SegmentComputation, Segments
 from ttscommon.engine.kokoro import SAMPLE_RATE, Voices, frame_of, voice_of
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field

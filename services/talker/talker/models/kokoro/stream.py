@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from talker.family.segments import SegmentStream
+from talker.family.segments import LENGTH, SegmentStream
 from talker.family.streams import SlotWriter
 from talker.models.kokoro.request import Segment
-from talker.runners.segments import LENGTH
 from ttscommon.wire.fields import Field
 
 

@@ -120,11 +120,16 @@ class Kokoro(Codec):
             stream.noise(harmonic, first * per_frame, count * per_frame, self._device)
             for harmonic in range(HARMONICS)
         ]
-        told = (ids, durations, curves.reshape(HALVES, -1), stream.pack[row])
         return self._net.pieces(
-            *(torch.from_numpy(np.ascontiguousarray(one)).to(self._device) for one in told),
+            self._tensor(ids),
+            self._tensor(durations),
+            self._tensor(curves.reshape(HALVES, -1)),
+            self._tensor(stream.pack[row]),
             torch.stack(noise),
         )
+
+    def _tensor(self, array: Array) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
     def measure(
         self, streams: int, frames: int, clock: Callable[[], float] = time.perf_counter

@@ -146,7 +146,9 @@ class Generator(nn.Module):
         self.spectrum = Spectrum(g.gen_istft_n_fft, g.gen_istft_hop_size)
         self.rates = g.upsample_rates
         self.ups = nn.ModuleList(
-            NormedConvTranspose1d(*widths[i : i + 2], kernel, rate, padding=(kernel - rate) // 2)
+            NormedConvTranspose1d(
+                widths[i], widths[i + 1], kernel, rate, padding=(kernel - rate) // 2
+            )
             for i, (rate, kernel) in enumerate(
                 zip(g.upsample_rates, g.upsample_kernel_sizes, strict=True)
             )
@@ -173,7 +175,7 @@ class Generator(nn.Module):
             if i == len(self.ups) - 1:
                 x = nn.functional.pad(x, (1, 0), mode="reflect")
             x = branch.add_(x)
-            yield x.shape[2] * up.weight.numel() // self.rates[i]
+            yield _work(up, x) // self.rates[i]
             total = torch.zeros_like(x)
             for j in range(i * count, (i + 1) * count):
                 total += yield from _pieces(self.resblocks[j], x, style)

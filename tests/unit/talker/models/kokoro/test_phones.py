@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from antiphon_bench.synthetic.kokoro import VOCABULARY
-from talker.models.kokoro import phones as module
 from talker.models.kokoro.phones import spoken, ways_of
 from talker.models.loading import LEXICON
 from talker.models.piper.phones import Espeak, Sentence
@@ -36,7 +35,7 @@ def test_other_languages_are_there_where_espeak_is(monkeypatch: pytest.MonkeyPat
         (False, ["en-US", "en-GB"]),
         (True, ["en-US", "en-GB", "es", "fr", "hi", "it", "pt-BR"]),
     ):
-        monkeypatch.setattr(module.Espeak, "installed", staticmethod(lambda there=there: there))
+        monkeypatch.setattr(Espeak, "installed", staticmethod(lambda there=there: there))
         assert list(ways_of(frontend)) == tags
 
 
