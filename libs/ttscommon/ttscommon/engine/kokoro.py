@@ -161,7 +161,7 @@ class Voices:
         Raises UnknownVoice, also for voices that are not `known`.
         """
         blend = blends.parse(voice, self._packs if known is None else known)
-        total: Array = sum(np.float32(share) * self._packs[name] for name, share in blend)
+        total: Array = np.sum([np.float32(s) * self._packs[name] for name, s in blend], 0)
         return total
 
 

@@ -46,14 +46,16 @@ class AdaIN1d(nn.Module):
     def affine(self, x: Tensor, style: Tensor) -> tuple[Tensor, Tensor]:
         """[1, channels, steps] and [style_dim] -> scale and shift, [channels, 1] each."""
         gamma, beta = self.fc(style)[:, None].chunk(2)
-        variance, mean = torch.var_mean(x[0], 1, correction=0, keepdim=True)
+        # var_mean takes eight times as long, and addcmul below four times.
+        mean = x[0].mean(1, keepdim=True)
+        variance = (x[0] - mean).square_().mean(1, keepdim=True)
         scale = (1 + gamma) * torch.rsqrt(variance + _EPS)
         return scale, beta - mean * scale
 
     def forward(self, x: Tensor, style: Tensor) -> Tensor:
         """[1, channels, steps] and [style_dim] -> the first's shape."""
         scale, shift = self.affine(x, style)
-        return torch.addcmul(shift, x, scale)
+        return (x * scale).add_(shift)
 
 
 class AdainResBlk1d(nn.Module):

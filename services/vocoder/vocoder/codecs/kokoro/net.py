@@ -117,8 +117,9 @@ def _normed(x: Tensor, style: Tensor, norm: nn.Module, alpha: Tensor, conv: nn.M
     inverse = 1 / alpha
 
     def active(part: Tensor) -> Tensor:
-        y = torch.addcmul(shift, part, scale)
-        return torch.addcmul(y, (y * alpha).sin_().square_(), inverse)
+        y = (part * scale).add_(shift)
+        sine = (y * alpha).sin_()
+        return y.add_(sine.mul_(sine).mul_(inverse))
 
     out = torch.empty_like(x)
     steps, around = x.shape[2], int(conv.padding[0])
