@@ -23,8 +23,8 @@ import torch
 from talker.engine.engine import Engine
 from talker.models.csm.family import Csm
 from talker.synthesis import synthesise
-from tests.parity.checkpoints import write_csm_checkpoint
 from tests.parity.csm_cases import SPEED_FRAMES, TEXT
+from tests.parity.families.csm import write_csm
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
@@ -65,7 +65,7 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     with TemporaryDirectory() as folder:
-        write_csm_checkpoint(Path(folder), "csm")
+        write_csm(Path(folder))
         family = Csm.load("m", Path(folder), device="cpu", dtype="float32")
         command = [given.python, "-m", "tests.parity.reference.csm_speed", folder]
         with subprocess.Popen(

@@ -1,6 +1,6 @@
 """Kokoro's first sound beside the published package's, in one process, one thread, in turns.
 
-    PYTHONPATH=build/goldens/venv/lib/python3.11/site-packages \\
+    PYTHONPATH=build/goldens/official/lib/python3.11/site-packages \\
         .venv/bin/python -m tests.parity.kokoro_speed [ROUNDS]
 
 Random weights of the published size; every symbol lasts as long as makes 14 a second. Seconds are

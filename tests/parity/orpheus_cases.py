@@ -26,7 +26,7 @@ class Case:
     published_heads: bool = False
 
     @property
-    def folder(self) -> str:
+    def checkpoint(self) -> str:
         """Of its checkpoint."""
         return f"orpheus-{self.ending:g}{'-published-heads' * self.published_heads}"
 

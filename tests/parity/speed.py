@@ -30,7 +30,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 
-OFFICIAL: Final = Path("build/goldens/venv/bin/python")
+OFFICIAL: Final = Path("build/goldens/official/bin/python")
 BLOCKS: Final = 256
 
 

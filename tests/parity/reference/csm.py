@@ -1,4 +1,4 @@
-"""Goldens of CSM and Mimi: python -m tests.parity.reference.csm CHECKPOINTS GOLDENS.
+"""Goldens of CSM and Mimi.
 
 transformers' own models and generation loop; draws take the goldens' noise. Earlier versions of
 transformers leave out the window of Mimi's transformers, with which it was trained.
@@ -7,7 +7,6 @@ transformers leave out the window of Mimi's transformers, with which it was trai
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -113,15 +112,10 @@ def sounds(folder: Path) -> dict[str, Any]:
     return {"samples": samples.numpy(), "heard": heard.numpy().astype(np.int16)}
 
 
-def main() -> None:
+def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
     torch.set_num_threads(1)
-    checkpoints, goldens = Path(sys.argv[1]), Path(sys.argv[2])
     found = {case.name: generated(checkpoints / case.checkpoint, case) for case in CASES}
     (goldens / "csm.json").write_text(json.dumps(found) + "\n", "utf-8")
     np.savez_compressed(goldens / "mimi.npz", **sounds(checkpoints / "csm"))
     print({name: len(case["codes"]) for name, case in found.items()})
-
-
-if __name__ == "__main__":
-    main()

@@ -93,6 +93,6 @@ def generated(folder: Path, case: Case) -> dict[str, list[int]]:
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
     torch.set_num_threads(1)
-    found = {c.name: generated(checkpoints / c.folder, c) for c in CASES}
+    found = {c.name: generated(checkpoints / c.checkpoint, c) for c in CASES}
     (goldens / "orpheus.json").write_text(json.dumps(found) + "\n", "utf-8")
     print({name: len(case["ids"]) for name, case in found.items()})

@@ -74,7 +74,7 @@ class Store:
         self.objects = self
 
     async def get(self, bucket: str, name: str) -> bytes | None:
-        assert bucket == "adapter_files"
+        assert bucket == "recordings"
         await asyncio.sleep(0)
         if self.away:
             self.away -= 1
