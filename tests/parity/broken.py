@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
 from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
 from antiphon_bench.synthetic.snac import write_codec
@@ -46,6 +47,15 @@ def _qwen3(folder: Path) -> None:
 MAKERS: Final[Mapping[str, Maker]] = {
     "Qwen3-TTS": Maker(_qwen3, load_talker, "talker.codec_head.weight", "tts_bos_token_id"),
     "Orpheus": Maker(write_orpheus, load_talker, "model.norm.weight", "hidden_size"),
+    "Kokoro": Maker(
+        write_kokoro,
+        load_talker,
+        "predictor.module.duration_proj.linear_layer.weight",
+        "hidden_dim",
+    ),
+    "Kokoro's codec": Maker(
+        write_kokoro, load_codec, "decoder.module.encode.conv1.weight_g", "hidden_dim"
+    ),
     "SNAC": Maker(
         write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
     ),

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.late import Late
+from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
 from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
 from tests.unit.vocoder.codecs.piper.tiny import tiny as piper
@@ -22,10 +23,11 @@ from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, MalformedMessage
-from ttscommon.wire.fields import concatenate, rows
+from ttscommon.wire.fields import concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Codec, Samples, Work
+from vocoder.codecs.base import Codec, CodecSpec, Samples, Work
 from vocoder.codecs.fake import Curve, FakeCodec, Manner
+from vocoder.codecs.kokoro.codec import example
 from vocoder.codecs.room import Room
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import Limits
@@ -69,6 +71,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "SNAC": snac,
     "Piper": piper,
     "Mimi": mimi,
+    "Kokoro": kokoro,
     "Mimi on a device": mimi_on_a_device,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
@@ -112,6 +115,8 @@ def request(name: str) -> SpeechRequest:
 
 def sequence(codec: Codec, first: int = 0, last: int = FRAMES) -> dict[str, npt.NDArray[Any]]:
     """A request's frames, as the codec wants them."""
+    if codec.spec.left:
+        return cut(_of_segments(codec.spec), first, last)
     (name, frame), *flags = codec.spec.frame.items()
     drawn = np.random.default_rng(3).integers(
         0, min(500, frame.limit or 500), (FRAMES, *frame.shape)
@@ -120,6 +125,19 @@ def sequence(codec: Codec, first: int = 0, last: int = FRAMES) -> dict[str, npt.
     floats = frame.dtype == "f4"
     told = {other: (np.arange(FRAMES) % 37 == 0).astype("u1")[first:last] for other, _ in flags}
     return {name: codes / np.float32(512) if floats else codes, **told}
+
+
+def _of_segments(spec: CodecSpec) -> dict[str, npt.NDArray[Any]]:
+    """Segments of several lengths, each of another height."""
+    parts = []
+    for number, frames in enumerate((7, 16, 1, 12, 15, 16, 9, 14)):
+        segment = example(spec, frames)
+        segment["symbol"][:] = 40 + segment["place"]
+        segment["curves"][:] = 100 + 20 * number
+        parts.append(segment)
+    found = concatenate(parts)
+    assert rows(found) == FRAMES
+    return found
 
 
 def speak(codec: Codec, behind: Piece | None = None, skip: int = 0) -> tuple[Heard, int]:
@@ -140,7 +158,8 @@ def speak(codec: Codec, behind: Piece | None = None, skip: int = 0) -> tuple[Hea
             engine.feed("a", sequence(codec, start, stop))
         if stop == FRAMES:
             engine.finish("a")
-        for _ in range(4 + (stop - start) // 8):
+        # The work on a segment takes some steps of its own.
+        for _ in range(4 + (stop - start) // 8 + 30 * bool(codec.spec.left)):
             engine.cancel("nobody")  # a command, so that an idle step does not wait for one
             engine.step()
         start = stop

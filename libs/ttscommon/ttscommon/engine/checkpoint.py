@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from ttscommon.engine.hub import PICKLES, TENSORS, CheckpointError, HubName, dow
 from ttscommon.engine.voice import sha256_of
 
 T = TypeVar("T")
+VOICES: Final = f"voices{TENSORS}"
+"""Voices of a checkpoint, gathered when they are converted."""
 ONNX = ".onnx"
 
 
@@ -111,13 +113,14 @@ def voice_file(place: Path) -> Path:
 
 
 def codec_digest(folder: Path) -> str:
-    """Hexadecimal SHA-256 of a codec's own folder, config and tensors: equal ones are one codec.
+    """Hexadecimal SHA-256 of a codec's config, tensors and voices: equal ones are one codec.
 
     Raises CheckpointError.
     """
     hashed = hashlib.sha256()
+    voices = [path for path in (folder / VOICES,) if path.exists()]
     try:
-        for path in _codec_files(folder):
+        for path in (*_codec_files(folder), *voices):
             hashed.update(f"{path.name} {sha256_of(path)}\n".encode())
     except OSError as error:
         raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from error
@@ -139,6 +142,7 @@ def dump_json(path: Path, content: object) -> None:
 __all__ = [
     "PICKLES",
     "TENSORS",
+    "VOICES",
     "CheckpointError",
     "codec_digest",
     "dump_json",

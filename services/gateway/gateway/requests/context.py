@@ -12,7 +12,7 @@ from gateway.errors import Unsupported
 from gateway.requests import retired
 from gateway.requests.adapters import AdapterStore, unknown
 from gateway.requests.aliases import DEFAULT, Aliases
-from gateway.requests.catalogue import Catalogue
+from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicons import LexiconStore
 from gateway.requests.services import RequestServices
@@ -77,8 +77,8 @@ class GatewayContext:
         """
         naming = None if names == "own" else partial(self.names, lenient=names == "any")
         found, spoken = await self.catalogue.resolve(model, voice, naming)
-        preset = any(spoken.id == one.id for one in found.voices)
-        self.keys.permit(tenant, found.name, spoken.id if preset else None)
+        for preset in presets_of(found, spoken) or (None,):
+            self.keys.permit(tenant, found.name, preset)
         rate = sample_rate or found.sample_rate
         if wishes.language is None:
             wishes = replace(wishes, language=language)

@@ -31,6 +31,7 @@ from talker.runners.model import TalkerModel
 from talker.runners.torch_runner import TorchRunner
 from tests.late import Late
 from tests.unit.talker.models.csm.tiny import tiny as csm
+from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.piper.tiny import tiny as piper
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
@@ -72,6 +73,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "qwen3-tts": tiny,
     "orpheus": orpheus,
     "csm": partial(csm, 6),
+    "kokoro": kokoro,
     "piper": piper,
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
