@@ -97,11 +97,12 @@ def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
 def codec_digest(folder: Path) -> str:
     """Hexadecimal SHA-256 of a codec's own folder, config and tensors: equal ones are one codec.
 
-    Raises CheckpointError.
+    A folder may have no config. Raises CheckpointError.
     """
     hashed = hashlib.sha256()
+    config = folder / "config.json"
     try:
-        for path in (folder / "config.json", *tensor_files(folder)):
+        for path in (*([config] if config.exists() else ()), *tensor_files(folder)):
             hashed.update(f"{path.name} {sha256_of(path)}\n".encode())
     except OSError as error:
         raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from error

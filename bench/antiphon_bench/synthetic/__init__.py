@@ -1,0 +1,1 @@
+"""Synthetic checkpoints: published names and shapes, weights drawn from a seed."""
