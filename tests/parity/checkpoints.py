@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from antiphon_bench.synthetic import pocket_tts
 from talker.models.csm.synthetic import PUBLISHED as CSM_HEADS
 from talker.models.csm.synthetic import SMALL
 from talker.models.csm.synthetic import write_checkpoint as write_csm
@@ -24,6 +25,8 @@ from tests.parity.cases import CHECKPOINTS, PUBLISHED
 from tests.parity.csm_cases import CHECKPOINTS as CSM
 from tests.parity.orpheus_cases import CASES
 from tests.parity.orpheus_cases import SEED as ORPHEUS_SEED
+from tests.parity.pocket_cases import CHECKPOINTS as POCKET
+from tests.parity.pocket_cases import SEED as POCKET_SEED
 from tests.parity.snac_material import SEED as SNAC_SEED
 from ttscommon.engine.checkpoint import dump_json
 from vocoder.codecs.mimi.synthetic import add_decoder
@@ -62,7 +65,32 @@ def _csm(folder: Path) -> None:
         write_csm_checkpoint(folder / name, name)
 
 
-FAMILIES: Final = {"qwen3_tts": _qwen3_tts, "orpheus": _orpheus, "snac": _snac, "csm": _csm}
+def write_pocket_checkpoint(folder: Path, name: str) -> None:
+    """One of pocket_cases.CHECKPOINTS."""
+    told = dict(POCKET[name])
+    changes = {"mimi": pocket_tts.small_decoder()} if told.pop("small_decoder", False) else {}
+    if not told.pop("begins", True):
+        changes = {"flow_lm": {"insert_bos_before_voice": False}, "mimi": {"inner_dim": None}}
+    table = told.get("flow_lm", {}).get("lookup_table")
+    if table:
+        told["flow_lm"]["lookup_table"] = {**table, "n_bins": len(pocket_tts.pieces())}
+    pocket_tts.write_checkpoint(
+        folder, pocket_tts.tiny(**told, **changes), seed=POCKET_SEED, ending=-4.4
+    )
+
+
+def _pocket_tts(folder: Path) -> None:
+    for name in POCKET:
+        write_pocket_checkpoint(folder / name, name)
+
+
+FAMILIES: Final = {
+    "qwen3_tts": _qwen3_tts,
+    "orpheus": _orpheus,
+    "snac": _snac,
+    "csm": _csm,
+    "pocket_tts": _pocket_tts,
+}
 
 
 def main() -> None:

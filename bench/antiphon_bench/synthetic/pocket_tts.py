@@ -72,7 +72,7 @@ def tiny(
         "replace_characters": {"\u2019": "'", '"': ""},
         "flow_lm": {
             "insert_bos_before_voice": True,
-            "flow": {"dim": 24, "depth": 2, "type": flow},
+            "flow": {"dim": 32, "depth": 2, "type": flow},
             "transformer": {**backbone, "num_layers": 2, **lm},
             "lookup_table": {"dim": 32, "n_bins": len(pieces()), "tokenizer": "tokenizers"},
         },

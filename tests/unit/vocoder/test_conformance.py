@@ -16,6 +16,8 @@ import pytest
 from tests.late import Late
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
 from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
+from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny as pocket_tts
+from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny_on as pocket_tts_on
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
@@ -61,6 +63,11 @@ def mimi_on_a_device() -> Codec:
     return mimi_on(Late(), Room())
 
 
+@cache
+def pocket_tts_on_a_device() -> Codec:
+    return pocket_tts_on(Late(), Room())
+
+
 FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
     "vesper on a device": vesper_on_a_device,
@@ -68,6 +75,8 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "SNAC": snac,
     "Mimi": mimi,
     "Mimi on a device": mimi_on_a_device,
+    "Pocket TTS": pocket_tts,
+    "Pocket TTS on a device": pocket_tts_on_a_device,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),
@@ -110,12 +119,16 @@ def request(name: str) -> SpeechRequest:
 
 def sequence(codec: Codec, first: int = 0, last: int = FRAMES) -> dict[str, npt.NDArray[Any]]:
     """A request's frames, as the codec wants them."""
-    ((name, frame),) = codec.spec.frame.items()
-    drawn = np.random.default_rng(3).integers(
-        0, min(500, frame.limit or 500), (FRAMES, *frame.shape)
-    )
-    codes = drawn.astype(np.int16)[first:last]
-    return {name: codes / np.float32(512) if name == "latent" else codes}
+    found = {}
+    for name, frame in codec.spec.frame.items():
+        drawn = np.random.default_rng(3).integers(
+            0, min(500, frame.limit or 500), (FRAMES, *frame.shape)
+        )
+        if name == "passage":
+            drawn = np.arange(FRAMES) // 37
+        codes = drawn.astype(np.int16)[first:last]
+        found[name] = codes / np.float32(512) if name == "latent" else codes
+    return found
 
 
 def speak(codec: Codec, behind: Piece | None = None, skip: int = 0) -> tuple[Heard, int]:

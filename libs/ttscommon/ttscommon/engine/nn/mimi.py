@@ -113,9 +113,7 @@ class LatentEncoder(nn.Module):
     all before it. latent: values of a frame.
     """
 
-    def __init__(
-        self, c: MimiSizes, stack: DecoderConfig, window: int | None, latent: int
-    ) -> None:
+    def __init__(self, c: MimiSizes, stack: DecoderConfig, window: int | None, latent: int) -> None:
         super().__init__()
         self.window = window
         self.convolutions = seanet(c)

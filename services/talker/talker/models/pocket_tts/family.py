@@ -65,7 +65,9 @@ class PocketTts(TalkerModel):
         most_frames: int | None = None,
     ) -> None:
         """most_frames: of a chunk, for tests of the engine."""
-        self.spec = spec_of(name, net.config, tuple(kept.spans) if kept else (), encoder is not None)
+        self.spec = spec_of(
+            name, net.config, tuple(kept.spans) if kept else (), encoder is not None
+        )
         self.noise = Noise
         self._net, self._encoder, self._kept = net, encoder, kept
         self._tokenizer, self._most = tokenizer, most_frames
@@ -207,8 +209,6 @@ def spec_of(name: str, c: PocketConfig, voices: Sequence[str], clones: bool) -> 
         inputs={"kind": _NUMBER, "id": _NUMBER, "row": wide},
         caches={"backbone": CacheSpec(lm.num_layers, lm.num_heads, lm.kv_heads, lm.head_dim)},
         max_positions=_POSITIONS,
-        accepts=frozenset(
-            ("temperature", "max_new_tokens", *(("ref_audio",) if clones else ()))
-        ),
+        accepts=frozenset(("temperature", "max_new_tokens", *(("ref_audio",) if clones else ()))),
         parameters=parameters(c),
     )

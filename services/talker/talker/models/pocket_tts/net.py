@@ -62,9 +62,7 @@ class PocketNet(nn.Module):
 
     def embed(self, kind: Tensor, id: Tensor, row: Tensor) -> Tensor:
         """[tokens] int64 each, and row [tokens, values] of a latent -> [tokens, dim]."""
-        latent, heard = (
-            each(row[:, : each.in_features]) for each in (self.latent, self.heard)
-        )
+        latent, heard = (each(row[:, : each.in_features]) for each in (self.latent, self.heard))
         found = torch.where((kind == LATENT)[:, None], latent, heard)
         text = self.widen(self.text(id.where(kind == TEXT, 0)))
         found = torch.where((kind == TEXT)[:, None], text, found)

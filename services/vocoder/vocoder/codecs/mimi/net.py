@@ -113,9 +113,7 @@ class MimiDecoder(VectorDecoder):
 
     def __init__(self, c: MimiSizes) -> None:
         super().__init__(c, transformer_config(c))
-        self.quantizer = Quantizer(
-            c.num_quantizers, c.codebook_size, c.codebook_dim, c.hidden_size
-        )
+        self.quantizer = Quantizer(c.num_quantizers, c.codebook_size, c.codebook_dim, c.hidden_size)
 
     def vectors(self, frames: Tensor) -> Tensor:
         """Ids that no codebook has count as the nearest one."""

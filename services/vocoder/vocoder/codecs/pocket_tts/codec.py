@@ -123,11 +123,11 @@ class Part:
 
 def passages(frames: Arrays, before: int) -> Iterator[Part]:
     """Frames divided where a passage begins; before: the passage of the frame before them."""
-    of = frames[_PASSAGE]
-    begins = np.flatnonzero(np.diff(of, prepend=before))
-    starts = [*({0} - set(begins.tolist())), *begins.tolist()] if len(of) else []
-    for start, stop in zip(starts, [*starts[1:], len(of)], strict=True):
-        yield Part(cut(frames, start, stop), fresh=start in begins)
+    of = frames[_PASSAGE].tolist()
+    known = [before, *of]
+    starts = [at for at in range(len(of)) if not at or of[at] != known[at]]
+    for start, stop in zip(starts, [*starts[1:], len(of)], strict=bool(of)):
+        yield Part(cut(frames, start, stop), fresh=of[start] != known[start])
 
 
 def last_passage(work: Work) -> int:
