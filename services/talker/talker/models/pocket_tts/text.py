@@ -157,7 +157,7 @@ class Chunks:
             return [(len(ids), text)]
         again = self._tokenizer.tokens(text.strip()).ids
         bounds = self._bounds(again, self._commas)
-        if len(bounds) <= 2:  # noqa: PLR2004 -- its beginning and its end
+        if len(bounds) <= 2:
             return [(len(ids), text)]
         parts = [again[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
         return [(len(part), self._tokenizer.text(part)) for part in parts]

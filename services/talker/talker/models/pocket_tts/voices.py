@@ -89,7 +89,7 @@ def _length(tensors: Mapping[str, Tensor], layer: str, path: Path) -> int:
 
 def _state(cache: Tensor, length: int, c: Backbone, path: Path) -> Tensor:
     heads: Sequence[int] = (c.kv_heads, c.head_dim)
-    if cache.ndim != 5 or (*cache.shape[:2], *cache.shape[3:]) != (2, 1, *heads):  # noqa: PLR2004
+    if cache.ndim != 5 or (*cache.shape[:2], *cache.shape[3:]) != (2, 1, *heads):
         raise CheckpointError(f"{path} is a voice of another model: keys of {list(cache.shape)}")
     found = cache[:, 0, :length].float()
     if not 0 < length <= cache.shape[2] or not found.isfinite().all():
