@@ -16,6 +16,7 @@ from antiphon_bench.results import Summary
 from antiphon_bench.run import run as run_load
 from antiphon_bench.selftest import self_test as run_self_test
 from antiphon_bench.sweep import sweep as run_sweep
+from antiphon_bench.synthetic.command import checkpoint
 from antiphon_bench.texts import sentences
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
     add_completion=False,
     help="Measure a streaming speech server as its listeners hear it.",
 )
+app.command()(checkpoint)
 console = Console()
 
 Rate = Annotated[float | None, typer.Option(help="Open loop: requests each second.")]

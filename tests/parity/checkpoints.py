@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Final
 
 from antiphon_bench.synthetic import pocket_tts
-from talker.models.csm.synthetic import PUBLISHED as CSM_HEADS
-from talker.models.csm.synthetic import SMALL
-from talker.models.csm.synthetic import write_checkpoint as write_csm
-from talker.models.orpheus.synthetic import PUBLISHED_HEADS
-from talker.models.orpheus.synthetic import write_checkpoint as write_orpheus
-from talker.models.qwen3_tts.synthetic import write_checkpoint
-from talker.models.qwen3_tts.synthetic.sizes import (
+from antiphon_bench.synthetic.csm import PUBLISHED as CSM_HEADS
+from antiphon_bench.synthetic.csm import SMALL
+from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
+from antiphon_bench.synthetic.mimi import add_decoder
+from antiphon_bench.synthetic.orpheus import PUBLISHED_HEADS
+from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     codec_config,
     model_config,
 )
+from antiphon_bench.synthetic.snac import write_codec
 from tests.parity.cases import CHECKPOINTS, PUBLISHED
 from tests.parity.csm_cases import CHECKPOINTS as CSM
 from tests.parity.orpheus_cases import CASES
@@ -29,8 +31,6 @@ from tests.parity.pocket_cases import CHECKPOINTS as POCKET
 from tests.parity.pocket_cases import SEED as POCKET_SEED
 from tests.parity.snac_material import SEED as SNAC_SEED
 from ttscommon.engine.checkpoint import dump_json
-from vocoder.codecs.mimi.synthetic import add_decoder
-from vocoder.codecs.snac.synthetic import write_codec
 
 
 def _qwen3_tts(folder: Path) -> None:
@@ -74,9 +74,8 @@ def write_pocket_checkpoint(folder: Path, name: str) -> None:
     table = told.get("flow_lm", {}).get("lookup_table")
     if table:
         told["flow_lm"]["lookup_table"] = {**table, "n_bins": len(pocket_tts.pieces())}
-    pocket_tts.write_checkpoint(
-        folder, pocket_tts.tiny(**told, **changes), seed=POCKET_SEED, ending=-4.4
-    )
+    config = pocket_tts.tiny(**told, **changes)
+    pocket_tts.write_checkpoint(folder, config, seed=POCKET_SEED, ending=-4.4)
 
 
 def _pocket_tts(folder: Path) -> None:

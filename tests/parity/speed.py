@@ -20,10 +20,10 @@ from typing import Final
 
 import torch
 
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts.sizes import SIZES
 from talker.engine.engine import Engine
 from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.models.qwen3_tts.synthetic import write_checkpoint
-from talker.models.qwen3_tts.synthetic.sizes import SIZES
 from talker.synthesis import synthesise
 from tests.parity.cases import SPEED_FRAMES, SPEED_TEXTS
 from ttscommon.process.metrics import Metrics

@@ -16,6 +16,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from antiphon_bench.synthetic.orpheus import PUBLISHED_HEADS, write_checkpoint
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady
 from talker.models.orpheus import family as orpheus
@@ -23,7 +24,6 @@ from talker.models.orpheus.config import CODES, END_SPEECH
 from talker.models.orpheus.net import load_net
 from talker.models.orpheus.request import prompt_ids
 from talker.models.orpheus.stream import ids_of
-from talker.models.orpheus.synthetic import PUBLISHED_HEADS, write_checkpoint
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.sampling import Noise
 from tests.parity.conftest import GOLDENS

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from antiphon_bench.synthetic.snac import write_codec
 from tests.parity.conftest import goldens
 from tests.parity.snac_material import FRAMES, SEED, codes, noise
 from ttscommon.engine.checkpoint import CheckpointError
@@ -16,7 +17,6 @@ from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Samples, Work
 from vocoder.codecs.snac.codec import Snac, Stream
 from vocoder.codecs.snac.noise import keyed
-from vocoder.codecs.snac.synthetic import write_codec
 
 REQUEST = SpeechRequest("r", "m", "tara", "text", seed=1)
 

@@ -1,1 +1,4 @@
-"""Synthetic checkpoints: published names and shapes, weights drawn from a seed."""
+"""Synthetic checkpoints, for tests and for trying a deployment without published weights.
+
+`antiphon bench checkpoint FAMILY FOLDER`, or `python -m antiphon_bench.synthetic FAMILY FOLDER`.
+"""

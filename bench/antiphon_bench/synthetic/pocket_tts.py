@@ -1,11 +1,7 @@
-"""Synthetic checkpoints of Pocket TTS: published names, small or published sizes, drawn weights.
-
-`python -m antiphon_bench.synthetic.pocket_tts FOLDER [--language english]` writes one.
-"""
+"""Pocket TTS: published names, small or published sizes, weights drawn from a seed."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -18,12 +14,13 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from antiphon_bench.synthetic.families import Family
 from talker.models.pocket_tts.net import PocketNet, sources
 from talker.models.pocket_tts.voices import FOLDER
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.pocket_tts import PocketEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
-from ttscommon.engine.pocket_tts import MODEL_TYPE, Backbone, load_config, published
+from ttscommon.engine.pocket_tts import MODEL_TYPE, Backbone, languages, load_config, published
 from vocoder.codecs.pocket_tts.net import LatentDecoder
 from vocoder.codecs.pocket_tts.net import sources as decoder_sources
 
@@ -189,17 +186,11 @@ def _write_tokenizer(folder: Path, ids: int) -> None:
     dump_json(folder / "tokenizer.json", json.loads(tokenizer.to_str()))
 
 
-def main() -> None:
-    """Parse the arguments and write."""
-    parser = argparse.ArgumentParser(prog="python -m antiphon_bench.synthetic.pocket_tts")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--language", default="", help="the sizes of a published one")
-    given = parser.parse_args()
-    config = published(given.language) if given.language else None
-    write_checkpoint(given.folder, config, seed=given.seed)
-    print(f"{given.folder}: a checkpoint drawn from seed {given.seed}")
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A folder that both stages load, of small sizes or of those of a published language."""
+    write_checkpoint(folder, tiny() if size == "tiny" else published(size), seed=seed)
 
 
-if __name__ == "__main__":
-    main()
+FAMILY: Final = Family(
+    write_family, "a talker, its codec and a voice", sizes=("tiny", *languages())
+)

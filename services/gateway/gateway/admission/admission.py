@@ -13,18 +13,17 @@ from typing import Final
 
 import structlog
 
-from gateway.admission.floods import FloodDetector
-from gateway.admission.forecast import Forecast, forecast
 from gateway.admission.keys import KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
 from gateway.admission.pauses import Pauses
 from gateway.admission.peers import GatewayUse, Peers
-from gateway.admission.predictions import Predictions, share_used
-from gateway.admission.shares import Shares, Standing
-from gateway.admission.terms import AdmissionLimits, Applicant, Capacity
+from gateway.admission.terms import Applicant, Capacity
 from gateway.admission.turns import Turnstile
 from gateway.errors import Draining, Unavailable
 from gateway.settings import GatewaySettings
+from ttscommon.cluster.admission import AdmissionLimits, Forecast, Judge, forecast
+from ttscommon.cluster.admission.predictions import share_used
+from ttscommon.cluster.admission.shares import Standing
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import AntiphonError, Overloaded
 
@@ -69,7 +68,7 @@ class Grant:
         """It has no first sound to wait for any more; safe to call twice."""
         if self.silent:
             self.silent = False
-            self.admission.silent[self.tenant] -= 1
+            self.admission.judge.silent[self.tenant] -= 1
 
     def text(self, characters: int) -> None:
         """So much of its text came after the request itself."""
@@ -112,13 +111,11 @@ class Admission:
         tenants = self.keys.tenants
         self._resting: Counter[str] = Counter()
         self.pauses = Pauses(self.clock, self.limits.pause_s, self.limits.rest_s)
-        self._shares = Shares({name: tenant.weight for name, tenant in tenants.items()})
+        weights = {name: tenant.weight for name, tenant in tenants.items()}
+        self.judge = Judge(weights, self.limits, self.settings.ttfp_target_s)
+        self._shares = self.judge.shares
         self._limits = KeyLimits(tenants, self.peers, self._held)
         self._turnstile = Turnstile(self.peers, self.clock)
-        self._hold_s = self.limits.first_hold_s
-        self._predictions = Predictions(self.limits, self.settings.ttfp_target_s)
-        self._floods = FloodDetector(self.limits.floods)
-        self.silent: Counter[str] = Counter()
 
     def keys_changed(self) -> None:
         """The key ring has other tenants, or the same with other rights."""
@@ -150,13 +147,12 @@ class Admission:
                 reason=error.message,
             )
             if isinstance(error, Overloaded):
-                self._floods.refused(applicant.tenant, self.clock())
+                self.judge.refused(applicant.tenant, self.clock())
             raise
         began_s = self.clock()
         self._turnstile.took(applicant.kinds, began_s)
         self.changed.set()
-        self._shares.take(grant.tenant)
-        self.silent[grant.tenant] += 1
+        self.judge.take(grant.tenant)
         self.catalogue.own[applicant.model] += 1
         if applicant.resumed:
             self.catalogue.adopt(applicant.model)
@@ -171,8 +167,7 @@ class Admission:
             grant.silence_ends()
             self.catalogue.own[applicant.model] -= 1
             self.changed.set()
-            held_s = self.clock() - began_s
-            self._hold_s += self.limits.hold_weight * (held_s - self._hold_s)
+            self.judge.held(self.clock() - began_s)
             if not self.streams:
                 self.idle.set()
             self.metrics.active.labels("gateway", *listener).dec()
@@ -237,10 +232,7 @@ class Admission:
         self._limits.check(tenant, applicant.characters, now)
         if applicant.crowded:
             raise Overloaded("there is no room for another stream now")
-        capacity = min(self._most_active, self._shares.total + ahead.room)
-        standing = self._shares.judge(tenant, capacity, now)
-        predicted_s = self._predictions.check(ahead, standing, now)
-        self._check_flood(tenant, now)
+        standing, predicted_s = self.judge.check(ahead, tenant, self._most_active, now)
         self._limits.request(tenant, applicant.characters, now)
         priority = applicant.priority
         if standing is Standing.BORROWED:
@@ -266,8 +258,8 @@ class Admission:
     def learn(self, grant: Grant, ttfp_s: float) -> None:
         """Compare a prediction with what came of it."""
         if grant.predicted_s:
-            ratios = ttfp_s / grant.predicted_s, ttfp_s / grant.alone_s
-            self._predictions.learn(*ratios, self.clock(), alone=grant.alone)
+            alone = grant.alone
+            self.judge.learn(ttfp_s, grant.predicted_s, grant.alone_s, self.clock(), alone=alone)
 
     def rested(self, grant: Grant) -> None:
         """A stream holds nothing but its place in its key's limits."""
@@ -289,7 +281,7 @@ class Admission:
     def no_slot(self, model: str, waiting: int) -> Overloaded:
         """What a request is told that waited for a slot in vain, as one of so many."""
         slots = sum(replica.slots for replica in self.catalogue.capacity(model).talkers)
-        wait_s = math.ceil(waiting * self._hold_s / max(1, slots))
+        wait_s = math.ceil(waiting * self.judge.hold_s / max(1, slots))
         retry_s = float(min(max(1, wait_s), _LONGEST_RETRY_S))
         return Overloaded("no slot became free in time", retry_after_s=retry_s)
 
@@ -303,8 +295,8 @@ class Admission:
             if not replicas:
                 raise Unavailable(f"no live {stage} serves '{model}'", param="model")
         if self.settings.admission == "off":
-            return Forecast(None, 0.0, self.settings.max_streams - self.streams, self._hold_s)
-        return forecast(view, self._hold_s, self.settings.utilisation)
+            return Forecast(None, 0.0, self.settings.max_streams - self.streams, self.judge.hold_s)
+        return forecast(view, self.judge.hold_s, self.settings.utilisation)
 
     def _free(self, applicant: Applicant) -> Iterator[tuple[str, float]]:
         """What is left of all that gateways take from together, by kind."""
@@ -316,12 +308,3 @@ class Admission:
         for kind, free in zip(applicant.kinds[1:], (streams, requests), strict=True):
             if free is not None:
                 yield kind, free
-
-    def _check_flood(self, tenant: str, now: float) -> None:
-        """A key that floods has one stream at any rate, and more while others do not feel it."""
-        if not self._shares.held[tenant]:
-            return
-        if self._floods.floods(tenant, self._shares.active(now), now) and (
-            self.silent[tenant] or self._predictions.congested(now)
-        ):
-            raise share_used(1.0)

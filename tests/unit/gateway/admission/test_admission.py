@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from gateway.admission import Admission, Applicant, KeyRing
-from gateway.admission.forecast import View
 from gateway.admission.keys import Tenant, TextLimits
 from gateway.errors import Draining, RateLimited, Unavailable, edge, headers
 from gateway.settings import GatewaySettings
+from ttscommon.cluster.admission.forecast import View
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.replicas import Replica

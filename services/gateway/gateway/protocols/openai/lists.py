@@ -36,7 +36,14 @@ def model_card(model: Model) -> dict[str, Any]:
 
 
 def voice_card(voice: Voice) -> dict[str, Any]:
-    return {"id": voice.id, "name": voice.name, "language": voice.language}
+    """One voice; `language` is its native one, `languages` all that it speaks."""
+    return {
+        "id": voice.id,
+        "name": voice.name,
+        "language": voice.native,
+        "languages": list(voice.spoken),
+        "gender": voice.gender,
+    }
 
 
 @router.get("/v1/models/{name:path}")

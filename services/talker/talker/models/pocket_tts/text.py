@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from talker.models.pocket_tts.tokenizer import Tokenizer
@@ -125,7 +126,7 @@ class Chunks:
             text = _ended(text)
         found = self._tokenizer.tokens(text)
         bounds = self._bounds(found.ids, self._ends, numbers=True)
-        sentences = list(zip(bounds, bounds[1:], strict=False))
+        sentences = list(pairwise(bounds))
         for number, (start, stop) in enumerate(sentences if final else sentences[:-1]):
             place = places[min(found.begins[start], len(places) - 1)] if start else 0
             parts = self._split(found.ids[start:stop])
@@ -159,7 +160,7 @@ class Chunks:
         bounds = self._bounds(again, self._commas)
         if len(bounds) <= 2:
             return [(len(ids), text)]
-        parts = [again[start:stop] for start, stop in zip(bounds, bounds[1:], strict=False)]
+        parts = [again[start:stop] for start, stop in pairwise(bounds)]
         return [(len(part), self._tokenizer.text(part)) for part in parts]
 
     def _bounds(self, ids: list[int], marks: set[int], *, numbers: bool = False) -> list[int]:

@@ -74,8 +74,8 @@ class SentencePiece:
         _check_size(path, self._processor.vocab_size(), ids)
 
     def tokens(self, text: str) -> Tokens:
-        pieces = self._processor.encode(text, out_type="immutable_proto").pieces
-        return Tokens([piece.id for piece in pieces], [piece.begin for piece in pieces])
+        found = self._processor.encode(text, return_type="offset_mapping")
+        return Tokens(found["ids"], [begin for begin, _ in found["offsets"]])
 
     def text(self, ids: list[int]) -> str:
         found: str = self._processor.decode(ids)

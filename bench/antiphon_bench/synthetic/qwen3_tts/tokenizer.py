@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from talker.models.qwen3_tts.synthetic.sizes import SPECIAL_TOKENS
+from antiphon_bench.synthetic.qwen3_tts.sizes import SPECIAL_TOKENS
 from ttscommon.engine.checkpoint import dump_json
 
 _SPACE: Final = "\u0120"

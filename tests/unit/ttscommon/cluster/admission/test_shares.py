@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admission.shares import Shares, Standing
+from ttscommon.cluster.admission.shares import Shares, Standing
 
 
 def fill(shares: Shares, tenant: str, capacity: int, now: float = 0.0) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from gateway.admission.decaying import DecayingAverage
-from gateway.admission.floods import Congestion
-from gateway.admission.forecast import Forecast
-from gateway.admission.shares import Standing
-from gateway.admission.terms import AdmissionLimits
+from ttscommon.cluster.admission.decaying import DecayingAverage
+from ttscommon.cluster.admission.floods import Congestion
+from ttscommon.cluster.admission.forecast import Forecast
+from ttscommon.cluster.admission.limits import AdmissionLimits
+from ttscommon.cluster.admission.shares import Standing
 from ttscommon.wire.errors import Overloaded
 
 

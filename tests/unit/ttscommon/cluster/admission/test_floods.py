@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.admission.floods import Congestion, FloodDetector
+from ttscommon.cluster.admission.floods import Congestion, FloodDetector
 
 
 def test_who_is_refused_beside_a_calm_key_floods() -> None:

@@ -1,12 +1,11 @@
-"""A synthetic decoder: published names, weights drawn from a seed.
+"""Mimi's decoder: published names, weights drawn from a seed.
 
-`python -m vocoder.codecs.mimi.synthetic FOLDER` adds one to a folder whose config.json says of what
-sizes: a codec's own, or a talker's that holds it.
+It is added to a folder whose config.json says of what sizes: a codec's own, or a talker's that
+holds it. A folder without one becomes a tiny codec.
 """
 
 from __future__ import annotations
 
-import argparse
 import zlib
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from antiphon_bench.synthetic.families import Family
+from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 from vocoder.codecs.mimi.config import load_sizes
 from vocoder.codecs.mimi.net import MimiDecoder, sources
@@ -74,15 +75,12 @@ def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
     return values.mul(loudness * float(fan_in) ** -0.5)
 
 
-def main() -> None:
-    """Parse the arguments and write."""
-    parser = argparse.ArgumentParser(prog="python -m vocoder.codecs.mimi.synthetic")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    add_decoder(given.folder, seed=given.seed)
-    print(f"{given.folder}: a decoder drawn from seed {given.seed}")
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A tiny codec, or the decoder that a folder lacks."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "config.json").exists():
+        dump_json(folder / "config.json", TINY)
+    add_decoder(folder, seed=seed)
 
 
-if __name__ == "__main__":
-    main()
+FAMILY: Final = Family(write_family, "a codec, or the decoder of the folder's talker")

@@ -1,11 +1,7 @@
-"""Synthetic checkpoints: published names and ids, small shapes, weights drawn from a seed.
-
-`python -m talker.models.orpheus.synthetic FOLDER` writes one.
-"""
+"""Orpheus: published names and ids, small shapes, weights drawn from a seed."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,14 +10,14 @@ from typing import Any, Final
 
 import torch
 
-from talker.models.orpheus.config import END_AUDIO, END_SPEECH, load_config
+from antiphon_bench.synthetic.families import Family
+from antiphon_bench.synthetic.qwen3_tts.tokenizer import merges, vocabulary
+from antiphon_bench.synthetic.tensors import SHARD_BYTES, drawn, save
+from talker.models.orpheus.config import END_SPEECH, load_config
 from talker.models.orpheus.net import OrpheusNet, sources
-from talker.models.qwen3_tts.synthetic.tokenizer import merges, vocabulary
-from talker.models.qwen3_tts.synthetic.write import drawn, save
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.weights import published_shapes
 
-_SHARD_BYTES: Final = 2_000_000_000
 # Llama 3's division of a text into pre-tokens.
 _PRE_TOKEN: Final = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
@@ -64,7 +60,7 @@ def write_checkpoint(
     *,
     seed: int = 0,
     ending: float = 1.0,
-    shard_bytes: int = _SHARD_BYTES,
+    shard_bytes: int = SHARD_BYTES,
     heads: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
     """Write a whole talker. ending: how loudly the end of speech speaks among the logits.
@@ -92,15 +88,9 @@ def write_tokenizer(folder: Path) -> None:
     dump_json(folder / "tokenizer.json", json.loads(tokenizer.to_str()))
 
 
-def main() -> None:
-    """Parse the arguments and write."""
-    parser = argparse.ArgumentParser(prog="python -m talker.models.orpheus.synthetic")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    write_checkpoint(given.folder, seed=given.seed)
-    print(f"{given.folder}: a tiny talker of {END_AUDIO} ids, drawn from seed {given.seed}")
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A talker, which is served with a SNAC."""
+    write_checkpoint(folder, seed=seed)
 
 
-if __name__ == "__main__":
-    main()
+FAMILY: Final = Family(write_family, "a talker; its codec is a snac")

@@ -1,11 +1,7 @@
-"""A synthetic codec: published names, small widths, weights drawn from a seed.
-
-`python -m vocoder.codecs.snac.synthetic FOLDER` writes one.
-"""
+"""SNAC: published names, small widths, weights drawn from a seed."""
 
 from __future__ import annotations
 
-import argparse
 import zlib
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from antiphon_bench.synthetic.families import Family
 from ttscommon.engine.checkpoint import dump_json
 from vocoder.codecs.snac.config import load_config
 from vocoder.codecs.snac.net import SnacDecoder
@@ -63,15 +60,9 @@ def _published(name: str, shape: tuple[int, ...], seed: int) -> dict[str, Tensor
     return {f"{stem}0": length, f"{stem}1": drawn}
 
 
-def main() -> None:
-    """Parse the arguments and write."""
-    parser = argparse.ArgumentParser(prog="python -m vocoder.codecs.snac.synthetic")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    write_codec(given.folder, seed=given.seed)
-    print(f"{given.folder}: a tiny codec, drawn from seed {given.seed}")
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A codec."""
+    write_codec(folder, seed=seed)
 
 
-if __name__ == "__main__":
-    main()
+FAMILY: Final = Family(write_family, "a codec")

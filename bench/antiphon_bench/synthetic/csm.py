@@ -1,12 +1,7 @@
-"""Synthetic checkpoints: published names and ids, small shapes, weights drawn from a seed.
-
-`python -m talker.models.csm.synthetic FOLDER` writes one without the decoder of its codec, which
-`python -m vocoder.codecs.mimi.synthetic FOLDER` adds.
-"""
+"""CSM: published names and ids, small shapes, weights drawn from a seed."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -14,15 +9,16 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from antiphon_bench.synthetic.families import Family
+from antiphon_bench.synthetic.mimi import add_decoder
+from antiphon_bench.synthetic.orpheus import write_tokenizer
+from antiphon_bench.synthetic.tensors import SHARD_BYTES, drawn, save
 from talker.models.csm.config import END_CODE, load_config
 from talker.models.csm.net import CODEC, CsmNet, sources
-from talker.models.orpheus.synthetic import write_tokenizer
-from talker.models.qwen3_tts.synthetic.write import drawn, save
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources, quantizer_part
 from ttscommon.engine.nn.weights import published_shapes
 
-_SHARD_BYTES: Final = 2_000_000_000
 # How loudly a code of the end asks for the next.
 _FOLLOWING: Final = 12.0
 _HEADS: Final = "depth_decoder.codebooks_head.weight"
@@ -114,7 +110,7 @@ def write_checkpoint(
     codebooks: int = 32,
     heads: tuple[tuple[int, int, int], ...] = SMALL,
     ending: float = 0.0,
-    shard_bytes: int = _SHARD_BYTES,
+    shard_bytes: int = SHARD_BYTES,
 ) -> None:
     """Write all but the codec's decoder. ending: how loudly codebook 0 asks for the end, which
     the others then follow; 0 leaves them alone.
@@ -154,15 +150,10 @@ def _end(tensors: dict[str, Tensor], loudness: float, ids: int) -> None:
     tensors[_HEADS][:, :, END_CODE] = _FOLLOWING * next_one / next_one.norm()
 
 
-def main() -> None:
-    """Parse the arguments and write."""
-    parser = argparse.ArgumentParser(prog="python -m talker.models.csm.synthetic")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    write_checkpoint(given.folder, seed=given.seed)
-    print(f"{given.folder}: a tiny talker, drawn from seed {given.seed}")
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A folder that both stages load: the talker, and the decoder of its codec."""
+    write_checkpoint(folder, seed=seed)
+    add_decoder(folder, seed=seed)
 
 
-if __name__ == "__main__":
-    main()
+FAMILY: Final = Family(write_family, "a talker and its codec")

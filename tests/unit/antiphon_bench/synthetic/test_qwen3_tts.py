@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
-from talker.models.qwen3_tts.synthetic import write_checkpoint
-from talker.models.qwen3_tts.synthetic.tokenizer import merges, vocabulary
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts.tokenizer import merges, vocabulary
+
+
+@pytest.fixture(scope="module")
+def custom(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("custom")
+    write_checkpoint(folder, "tiny", "custom_voice", seed=1)
+    return folder
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_gives_others(
@@ -39,12 +45,3 @@ def test_every_merge_makes_a_token() -> None:
     vocab = vocabulary()
     assert all(left + right in vocab for left, right in merges())
     assert len(vocabulary(1000)) == 1000
-
-
-def test_the_command_line_writes_one(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "talker.models.qwen3_tts.synthetic", str(tmp_path)]
-    done = subprocess.run(
-        [*command, "--kind", "voice_design"], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "speech_tokenizer" / "model.safetensors").exists()

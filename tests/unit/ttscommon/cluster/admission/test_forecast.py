@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admission.forecast import View, cached_streams, forecast, realtime_streams
+from ttscommon.cluster.admission.forecast import View, cached_streams, forecast, realtime_streams
 from ttscommon.cluster.curves import Line, seconds_at
 from ttscommon.wire.replicas import Replica
 

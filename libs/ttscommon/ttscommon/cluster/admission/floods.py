@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from gateway.admission.decaying import DecayingAverage
+from ttscommon.cluster.admission.decaying import DecayingAverage
 
 
 @dataclass(frozen=True)

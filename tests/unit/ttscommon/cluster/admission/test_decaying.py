@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.admission.decaying import DecayingAverage
+from ttscommon.cluster.admission.decaying import DecayingAverage
 
 
 def test_what_was_learned_halves_towards_rest() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.admission.forecast import Forecast
-from gateway.admission.predictions import Predictions
-from gateway.admission.shares import Standing
-from gateway.admission.terms import AdmissionLimits
+from ttscommon.cluster.admission.forecast import Forecast
+from ttscommon.cluster.admission.limits import AdmissionLimits
+from ttscommon.cluster.admission.predictions import Predictions
+from ttscommon.cluster.admission.shares import Standing
 from ttscommon.wire.errors import Overloaded
 
 AHEAD = Forecast(ttfp_s=0.3, alone_s=0.1, room=4, next_room_s=0.5)
