@@ -107,15 +107,17 @@ def write_checkpoint(
     seed: int = 0,
     ending: float = -5.5,
     voices: Sequence[str] = ("slt",),
+    words: Sequence[str] = (),
 ) -> None:
     """Write tensors, tokenizer, configuration and published voices.
 
-    ending: the bias of the logit that ends speech, which is otherwise of unit size.
+    ending: the bias of the logit that ends speech, which is otherwise of unit size. words: those
+    that the tokenizer has whole, besides its own.
     """
     (folder / FOLDER).mkdir(parents=True, exist_ok=True)
     dump_json(folder / "config.json", dict(config or tiny()))
     c = load_config(folder)
-    _write_tokenizer(folder, c.flow_lm.lookup_table.n_bins)
+    _write_tokenizer(folder, c.flow_lm.lookup_table.n_bins, words)
     with torch.device("meta"):
         net, decoder, encoder = PocketNet(c), LatentDecoder(c.mimi), PocketEncoder(c.mimi)
     shapes = published_shapes(net, sources(net))
@@ -173,11 +175,11 @@ def pieces() -> list[str]:
     return ["<unk>", *words, *dict.fromkeys(f"{_SPACE}{_LETTERS}{_MARKS}")]
 
 
-def _write_tokenizer(folder: Path, ids: int) -> None:
+def _write_tokenizer(folder: Path, ids: int, words: Sequence[str]) -> None:
     """tokenizer.json of so many pieces, which words that no text has fill up."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-    known = pieces()
+    known = list(dict.fromkeys([*pieces(), *(f"{_SPACE}{word}" for word in words)]))
     known += [f"{_SPACE}qx{i}" for i in range(ids - len(known))]
     scored = [(piece, -1.0 - 8.0 * (len(piece) == 1)) for piece in known]
     tokenizer = Tokenizer(models.Unigram(scored, 0, byte_fallback=False))

@@ -114,13 +114,15 @@ class GatewayContext:
     async def _reference(
         self, tenant: str, model: Model, voice: Voice, wishes: Wishes
     ) -> Reference | None:
-        """Whose voice to clone, for a model that clones."""
+        """Whose voice to clone, for a model that clones and has none of that name itself."""
         if "ref_audio" not in model.accepts:
             return None
         alone = bool(wishes.x_vector_only_mode)
         if wishes.ref_audio:
             data = await recording(wishes.ref_audio)
             return await self.voices.passing(tenant, data, wishes.ref_text or "", alone=alone)
+        if voice in model.voices:
+            return None
         if not voice.id:
             raise BadRequest(
                 f"'{model.name}' speaks with the voice of a recording: send ref_audio, or name a"
