@@ -120,11 +120,13 @@ voice-eval: $(VENV)/.training
 voice-page: $(VENV)/.training
 	$(BIN)/python -m voicetrain.vesper page $(ARGS)
 
-# CSM's reference needs a newer transformers than the others.
-goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed $(GOLDENS)/transformers/.installed
+# CSM's reference needs a newer transformers than the others; Pocket TTS' is a package of its own.
+APART := csm pocket_tts
+goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed $(GOLDENS)/transformers/.installed $(GOLDENS)/pocket/.installed
 	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints $(FAMILY)
-	$(if $(filter-out csm,$(or $(FAMILY),all)),$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens $(filter-out csm,$(FAMILY)))
+	$(if $(filter-out $(APART),$(or $(FAMILY),all)),$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens $(filter-out $(APART),$(FAMILY)))
 	$(if $(filter csm,$(or $(FAMILY),csm)),$(GOLDENS)/transformers/bin/python -m $(subst /,.,$(OFFICIAL)).csm $(GOLDENS)/checkpoints tests/parity/goldens)
+	$(if $(filter pocket_tts,$(or $(FAMILY),pocket_tts)),$(GOLDENS)/pocket/bin/python -m $(subst /,.,$(OFFICIAL)).pocket_tts $(GOLDENS)/checkpoints tests/parity/goldens)
 
 lock: $(VENV)/.serving
 	$(BIN)/python -m tools.lock
@@ -166,6 +168,11 @@ $(GOLDENS)/venv/.installed: $(OFFICIAL)/requirements.txt $(OFFICIAL)/official.tx
 	@touch $@
 
 $(GOLDENS)/transformers/.installed: $(OFFICIAL)/transformers.txt | $(BIN)/python
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $<
+	@touch $@
+
+$(GOLDENS)/pocket/.installed: $(OFFICIAL)/pocket_tts.txt | $(BIN)/python
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $<
 	@touch $@

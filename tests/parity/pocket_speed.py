@@ -33,7 +33,7 @@ from talker.models import load as load_talker
 from talker.runners.model import TalkerModel
 from ttscommon.engine.pocket_tts import published
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import rows
+from ttscommon.wire.fields import concatenate, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from vocoder.codecs import load as load_codec
@@ -70,16 +70,23 @@ class Sounding(threading.Thread):
 
     def run(self) -> None:
         torch.set_num_threads(1)
-        while (item := self.waiting.get()) is not None:
-            batch: dict[str, list[Any]] = {item[0]: [item[1]]}
-            names = self._codec.spec.frame
-            works = [
-                Work(self._states[key], {n: arrays[0][n] for n in names}, final=False)
-                for key, arrays in batch.items()
-            ]
+        ended = False
+        while not ended:
+            items = [self.waiting.get()]
+            while not self.waiting.empty():
+                items.append(self.waiting.get())
+            ended = None in items
+            self._decode([item for item in items if item is not None])
+
+    def _decode(self, items: list[tuple[str, Any]]) -> None:
+        parts: dict[str, list[Any]] = {}
+        for key, arrays in items:
+            parts.setdefault(key, []).append({n: arrays[n] for n in self._codec.spec.frame})
+        works = [Work(self._states[k], concatenate(v), final=False) for k, v in parts.items()]
+        if works:
             self._codec.decode(works)
-            for key in batch:
-                self.first_s.setdefault(key, time.perf_counter())
+        for key in parts:
+            self.first_s.setdefault(key, time.perf_counter())
 
 
 def ours(family: TalkerModel, codec: Codec, words: int, batch: int) -> Measured:

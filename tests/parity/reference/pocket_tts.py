@@ -49,7 +49,7 @@ def model_of(folder: Path) -> tuple[Any, dict[str, Any]]:
     table |= {"tokenizer": "tokenizers", "tokenizer_path": str(folder / "tokenizer.json")}
     path = folder / "reference.yaml"
     path.write_text(json.dumps(theirs), "utf-8")  # which is YAML as well
-    steps = 16 if theirs["flow_lm"]["flow"]["type"] == "flow_matching" else 1
+    steps = 16 if theirs["flow_lm"]["flow"].get("type") == "flow_matching" else 1
     steps = told.get("sampler_decode_steps", steps)
     return TTSModel.load_model(config=path, sampler_decode_steps=steps), told
 

@@ -80,8 +80,8 @@ def _shards(index: Path) -> list[Path]:
 def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
     """The folder of a checkpoint: `name` itself if it is one, else a download from the hub.
 
-    name: `ORG/NAME` or `ORG/NAME@REVISION` on the hub. pickles: see `download`. Raises
-    CheckpointError.
+    name: `ORG/NAME` or `ORG/NAME@REVISION` on the hub, `/FOLDER` behind NAME for a part of it.
+    pickles: see `download`. Raises CheckpointError.
     """
     folder = Path(name)
     if folder.is_dir():

@@ -29,5 +29,8 @@ FAMILY = FamilyFacts(
     accepts=("ref_audio", "temperature", "max_new_tokens"),
     code="MIT",
     weights="CC-BY-4.0 (gated with cloning); each voice its own",
-    published=("kyutai/pocket-tts", "kyutai/pocket-tts-without-voice-cloning"),
+    published=tuple(
+        f"kyutai/{name}/languages/english"
+        for name in ("pocket-tts", "pocket-tts-without-voice-cloning")
+    ),
 )
