@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -90,6 +91,12 @@ def noise(seed: int, frame: int) -> Floats:
     """Standard normal, [VALUES]."""
     random = np.random.Generator(np.random.PCG64([seed, frame, 77]))
     return random.standard_normal(VALUES).astype(np.float32)
+
+
+def hashed(shapes: dict[str, tuple[int, ...]]) -> str:
+    """Names and shapes of tensors, in any order, as one hash."""
+    lines = sorted(f"{name} {list(shape)}" for name, shape in shapes.items())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def recording(case: Case, rate: int = 24_000) -> npt.NDArray[np.int16]:

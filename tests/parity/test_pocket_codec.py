@@ -9,20 +9,25 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+import torch
 
 from talker.models.pocket_tts.family import PocketTts
+from talker.models.pocket_tts.net import PocketNet, sources
 from talker.models.pocket_tts.text import Chunks, prompt
 from talker.models.pocket_tts.tokenizer import load_tokenizer
 from tests.parity.checkpoints import write_pocket_checkpoint
 from tests.parity.conftest import GOLDENS, goldens
 from tests.parity.csm_cases import wav
-from tests.parity.pocket_cases import CASES, RULES, TEXTS, latents, recording
+from tests.parity.pocket_cases import CASES, RULES, TEXTS, hashed, latents, recording
+from ttscommon.engine.nn.pocket_tts import PocketEncoder, encoder_sources
+from ttscommon.engine.nn.weights import published_shapes
 from ttscommon.engine.pocket_tts import PocketConfig, languages, load_config, published
 from ttscommon.wire.fields import cut
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Samples, Work
 from vocoder.codecs.pocket_tts.codec import PocketCodec
-from vocoder.codecs.pocket_tts.net import load_decoder
+from vocoder.codecs.pocket_tts.net import LatentDecoder, load_decoder
+from vocoder.codecs.pocket_tts.net import sources as decoder_sources
 
 WANTED: dict[str, Any] = json.loads((GOLDENS / "pocket_tts.json").read_text("utf-8"))
 SOUNDS = goldens("pocket_tts")
@@ -120,3 +125,16 @@ def test_the_published_configurations_are_the_packages() -> None:
         found = msgspec.convert(published(name), PocketConfig)
         assert found == msgspec.convert(theirs | {"language": found.language}, PocketConfig)
         assert not found.problems()
+
+
+@pytest.mark.parametrize("name", languages())
+def test_names_and_shapes_of_all_published_tensors_are_the_references(name: str) -> None:
+    config = msgspec.convert(published(name), PocketConfig)
+    with torch.device("meta"):
+        net, encoder, decoder = (
+            PocketNet(config), PocketEncoder(config.mimi), LatentDecoder(config.mimi)
+        )  # fmt: skip
+    shapes = published_shapes(net, sources(net))
+    shapes |= published_shapes(encoder, encoder_sources(encoder))
+    shapes |= published_shapes(decoder, decoder_sources(decoder))
+    assert hashed(shapes) == WANTED["shapes"][name]

@@ -21,7 +21,10 @@ import numpy as np
 import torch
 from pocket_tts import TTSModel
 from pocket_tts.data.audio_utils import convert_audio, end_on_pause
+from pocket_tts.models.flow_lm import FlowLMModel
+from pocket_tts.models.mimi import build_mimi
 from pocket_tts.models.text_chunking import prepare_text_prompt, split_into_best_sentences
+from pocket_tts.modules import text_conditioner
 from pocket_tts.utils.config import CONFIGS_DIR, load_config
 
 from tests.parity.pocket_cases import (
@@ -29,6 +32,7 @@ from tests.parity.pocket_cases import (
     RULES,
     TEXTS,
     Case,
+    hashed,
     latents,
     noise,
     recording,
@@ -155,6 +159,22 @@ def sounds(folder: Path) -> Any:
     return np.concatenate(found).clip(-1, 1)
 
 
+def shapes(path: Path) -> str:
+    """Names and shapes of a published checkpoint's tensors, as one hash."""
+    config = load_config(path)
+    text_conditioner.build_tokenizer = lambda *_: None  # its file is on the hub
+    begins = config.flow_lm.insert_bos_before_voice
+    with torch.device("meta"):
+        talker = FlowLMModel.from_pydantic_config(
+            config.flow_lm, config.mimi.quantizer.dimension, begins
+        )
+        heard = config.mimi.inner_dim or config.mimi.seanet.dimension
+        talker.speaker_proj_weight = torch.nn.Parameter(torch.empty(talker.dim, heard))
+        codec = build_mimi(config.mimi)
+    parts = (("flow_lm.", talker.state_dict()), ("mimi.", codec.state_dict()))
+    return hashed({f"{p}{name}": tuple(t.shape) for p, part in parts for name, t in part.items()})
+
+
 def main() -> None:
     """Run every case."""
     torch.set_num_threads(1)
@@ -180,6 +200,7 @@ def main() -> None:
     }
     np.savez_compressed(goldens / "pocket_tts.npz", **arrays)
     told = {"tokens": texts, "divisions": divisions, "published": published}
+    told["shapes"] = {path.stem: shapes(path) for path in sorted(CONFIGS_DIR.glob("*.yaml"))}
     (goldens / "pocket_tts.json").write_text(json.dumps(told) + "\n", "utf-8")
     print({case.name: len(arrays[f"{case.name}/of"]) for case in CASES})
 
