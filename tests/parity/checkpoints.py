@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from antiphon_bench.synthetic import pocket_tts
 from antiphon_bench.synthetic.csm import PUBLISHED as CSM_HEADS
@@ -68,12 +68,14 @@ def _csm(folder: Path) -> None:
 def write_pocket_checkpoint(folder: Path, name: str) -> None:
     """One of pocket_cases.CHECKPOINTS."""
     told = dict(POCKET[name])
-    changes = {"mimi": pocket_tts.small_decoder()} if told.pop("small_decoder", False) else {}
+    changes: dict[str, Any] = {}
+    if told.pop("small_decoder", False):
+        changes = {"mimi": pocket_tts.small_decoder()}
     if not told.pop("begins", True):
         changes = {"flow_lm": {"insert_bos_before_voice": False}, "mimi": {"inner_dim": None}}
-    table = told.get("flow_lm", {}).get("lookup_table")
-    if table:
-        told["flow_lm"]["lookup_table"] = {**table, "n_bins": len(pocket_tts.pieces())}
+    if lm := told.get("flow_lm"):
+        table = {**lm["lookup_table"], "n_bins": len(pocket_tts.pieces())}
+        told["flow_lm"] = {**lm, "lookup_table": table}
     config = pocket_tts.tiny(**told, **changes)
     pocket_tts.write_checkpoint(folder, config, seed=POCKET_SEED, ending=-4.4)
 

@@ -112,7 +112,8 @@ def test_a_text_is_divided_as_the_reference_divides_it(folder: Path, rules: str)
     tokenizer = load_tokenizer(folder / "pocket", config.flow_lm.lookup_table)
     for text, wanted in zip(TEXTS, WANTED["divisions"][rules], strict=True):
         for size in (len(text), 1, 7):
-            chunks, found = Chunks(config, tokenizer), []
+            chunks = Chunks(config, tokenizer)
+            found: list[str] = []
             for at in range(0, len(text), size):
                 found += chunks.feed(text[at : at + size], final=False)
             found += chunks.feed("", final=True)

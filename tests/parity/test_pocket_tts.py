@@ -33,6 +33,7 @@ from tests.parity.pocket_cases import CASES, CHECKPOINTS, Case, noise, recording
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.parameters import Value
 from ttscommon.wire.pieces import Text
 
 Families = Mapping[str, PocketTts]
@@ -70,7 +71,7 @@ def wanted(case: Case) -> Arrays:
 
 
 def prepared(family: PocketTts, case: Case) -> Prepared:
-    extra = {} if case.after is None else {"frames_after_eos": case.after}
+    extra: dict[str, Value] = {} if case.after is None else {"frames_after_eos": case.after}
     request = SpeechRequest(
         case.name,
         "m",

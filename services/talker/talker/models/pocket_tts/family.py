@@ -150,9 +150,9 @@ class PocketTts(TalkerModel):
         return {"latents": self._encoder(heard).cpu().numpy()}
 
     def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
-        told, backbone = rows.inputs, attend["backbone"]
-        if self._kept is not None:
-            backbone = self._kept.attend(backbone, told["id"], told["kind"] == KEPT)
+        told, stored = rows.inputs, attend["backbone"]
+        kept = self._kept
+        backbone = kept.attend(stored, told["id"], told["kind"] == KEPT) if kept else stored
         x = self._net.embed(told["kind"], told["id"], told["row"])
         hidden = self._net.hidden(x, rows.positions, backbone)[rows.last]
         return self._frames(rows, state, hidden, rows.samples)

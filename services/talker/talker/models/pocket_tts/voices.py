@@ -15,8 +15,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from talker.runners.computation import Attend
 from ttscommon.engine.checkpoint import TENSORS, CheckpointError
-from ttscommon.engine.nn import Attend
 from ttscommon.engine.pocket_tts import Backbone
 
 FOLDER: Final = "embeddings"

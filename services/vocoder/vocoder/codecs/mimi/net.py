@@ -117,7 +117,8 @@ class MimiDecoder(VectorDecoder):
 
     def vectors(self, frames: Tensor) -> Tensor:
         """Ids that no codebook has count as the nearest one."""
-        return self.quantizer(frames.clamp(0, self.sizes.codebook_size - 1))
+        found: Tensor = self.quantizer(frames.clamp(0, self.sizes.codebook_size - 1))
+        return found
 
 
 def sources(net: MimiDecoder, theirs: str) -> dict[str, Source]:

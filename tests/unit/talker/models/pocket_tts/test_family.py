@@ -61,7 +61,8 @@ def test_a_text_is_told_in_chunks_and_each_says_how_long_it_may_be() -> None:
 def test_text_that_comes_in_pieces_is_told_in_the_same_chunks() -> None:
     text, whole = SENTENCE * 9, prompts(SENTENCE * 9)
     for size in (1, 13):
-        prepared, found = tiny().prepare(request()), []
+        prepared = tiny().prepare(request())
+        found: list[Prompt] = []
         for at in range(0, len(text), size):
             found += prepared.read([Text(text[at : at + size])], final=False)
         assert len(found) > 2
@@ -75,7 +76,8 @@ def test_a_boundary_ends_a_chunk_and_other_pieces_are_read() -> None:
 
 def test_a_request_says_how_latents_are_drawn() -> None:
     drawing = tiny().prepare(request()).drawing
-    assert (drawing.deviation, drawing.threshold) == (pytest.approx(0.3**0.5), -4.0)
+    assert drawing.deviation == pytest.approx(0.3**0.5)
+    assert drawing.threshold == -4.0
     asked = {"eos_threshold": -1.5, "frames_after_eos": 7}
     sampling = Sampling(temperature=0.0, max_new_tokens=9)
     prepared = tiny().prepare(request(extra_params=asked, sampling=sampling))
@@ -204,7 +206,8 @@ def test_small_checkpoints_have_a_sentencepiece_model(sentencepiece: Path) -> No
     family = PocketTts.load("m", sentencepiece)
     prepared = family.prepare(request())
     whole = list(prepared.read([Text(SENTENCE * 4)], final=True))
-    pieces_of, found = family.prepare(request()), []
+    pieces_of = family.prepare(request())
+    found: list[Prompt] = []
     for c in SENTENCE * 4:
         found += pieces_of.read([Text(c)], final=False)
     assert len(whole) > 1
