@@ -101,11 +101,11 @@ chaos: $(VENV)/.training
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 soak: $(VENV)/.training
-	$(BIN)/python -m tests.chaos.leaving
-	$(BIN)/python -m tests.chaos.soak $(ARGS)
+	$(BIN)/python -m tests.chaos leaving
+	$(BIN)/python -m tests.chaos soak $(ARGS)
 
 fleet: $(VENV)/.training
-	$(BIN)/python -m tests.chaos.fleet $(ARGS)
+	$(BIN)/python -m tests.chaos fleet $(ARGS)
 
 bench: $(VENV)/.developing
 	$(BIN)/antiphon bench run --url $(URL) --protocol ws $(or $(ARGS),--concurrency 4)

@@ -17,12 +17,12 @@ from typing import Any, Final
 import numpy as np
 from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
+from antiphon_bench.synthetic.snac import write_codec
 from talker.models import load as load_talker
-from talker.models.orpheus.synthetic import write_checkpoint as write_orpheus
-from talker.models.qwen3_tts.synthetic import write_checkpoint as write_qwen3
 from tests.unit.ttscommon.sound.test_recordings import wav
 from vocoder.codecs import load as load_codec
-from vocoder.codecs.snac.synthetic import write_codec
 
 TENSORS: Final = "model.safetensors"
 

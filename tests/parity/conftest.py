@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from talker.models.qwen3_tts.synthetic import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.parity.cases import CHECKPOINTS
 from tests.parity.material import GOLDENS
 

@@ -1,7 +1,7 @@
 """Frames a second in our engine and in a reference's own loop, side by side on one thread.
 
     make goldens FAMILY=csm               # once: the reference's environment
-    python -m tests.parity.speed csm [--rounds 5] [--batch 1 8]
+    antiphon bench parity csm [--rounds 5] [--batch 1 8]
 
 Both speak one text alone and eight at once, drawn as the checkpoint says, from a small synthetic
 checkpoint, in turn. Neither's decoding of codes to sound counts.

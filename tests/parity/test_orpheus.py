@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from antiphon_bench.synthetic.orpheus import write_checkpoint
 from talker.models.orpheus.config import END_SPEECH
 from talker.models.orpheus.net import load_net
 from talker.models.orpheus.request import prompt_ids
-from talker.models.orpheus.synthetic import write_checkpoint
 from talker.models.shared.tokenizer import TextTokenizer
 from tests.parity.families.orpheus import FAMILY, goldens
 from tests.parity.orpheus_cases import CASES, SEED, Case

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from talker.models.qwen3_tts.synthetic import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.parity.cases import CHECKPOINTS
 from tests.parity.material import GOLDENS, Floats, frames
 from tests.parity.subject import CodecSubject

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from antiphon_bench.synthetic.snac import write_codec
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.snac_material import FRAMES, SEED, codes, noise
 from tests.parity.subject import CodecSubject
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.snac.codec import Snac, Stream
-from vocoder.codecs.snac.synthetic import write_codec
 
 
 class GoldenSnac(Snac):

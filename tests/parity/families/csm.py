@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from antiphon_bench.synthetic.csm import PUBLISHED, SMALL, write_checkpoint
+from antiphon_bench.synthetic.mimi import add_decoder
 from talker.models.csm.family import Csm
-from talker.models.csm.synthetic import PUBLISHED, SMALL, write_checkpoint
 from talker.runners.model import TalkerModel
 from tests.parity.csm_cases import CASES, CHECKPOINTS, SPEED_FRAMES, TEXT, Case, wav
 from tests.parity.material import GOLDENS
@@ -19,7 +20,6 @@ from tests.parity.subject import Subject, golden_noise
 from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
-from vocoder.codecs.mimi.synthetic import add_decoder
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 _IDS: Final = 2051

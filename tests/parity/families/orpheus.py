@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from antiphon_bench.synthetic.orpheus import PUBLISHED_HEADS, write_checkpoint
 from talker.models.orpheus.config import CODES, END_SPEECH
 from talker.models.orpheus.family import Orpheus
 from talker.models.orpheus.stream import ids_of
-from talker.models.orpheus.synthetic import PUBLISHED_HEADS, write_checkpoint
 from tests.parity.material import GOLDENS
 from tests.parity.orpheus_cases import CASES, SEED, SPEED, SPEED_TOKENS, Case
 from tests.parity.subject import Subject, golden_noise

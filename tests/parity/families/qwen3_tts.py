@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.models.qwen3_tts.synthetic import write_checkpoint
-from talker.models.qwen3_tts.synthetic.sizes import (
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     codec_config,
     model_config,
 )
+from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.runners.model import TalkerModel
 from tests.parity.cases import CASES, CHECKPOINTS, PUBLISHED, SPEED_FRAMES, SPEED_TEXTS
 from tests.parity.cases import Case as Call

@@ -196,6 +196,17 @@ class Metrics:
         self.evictions = self._counter(
             "tts_evictions", "Times that a stream gave its KV blocks to a more urgent one."
         )
+        self.adapters = self._gauge("tts_adapters", "Adapters that a talker holds.")
+        self.adapter_bytes = self._gauge("tts_adapter_bytes", "Bytes that they take together.")
+        self.adapter_load = self._histogram(
+            "tts_adapter_load_seconds",
+            "An adapter was asked for and not held: until it is.",
+            (),
+            _LATENCY_S,
+        )
+        self.adapter_unloads = self._counter(
+            "tts_adapter_unloads", "Adapters that made room for others."
+        )
         self.recoveries = self._counter(
             "tts_recoveries", "Requests taken over from another worker.", ("stage",)
         )

@@ -7,22 +7,20 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
-from gateway.admission.forecast import View
 from gateway.admission.peers import Peers
 from gateway.errors import Loading, Unavailable
 from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT
 from ttscommon.bus import Bus, Entry, Incoming
+from ttscommon.cluster.admission.forecast import View
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
-from ttscommon.wire.replicas import Model, Replica, Voice
+from ttscommon.wire.replicas import MANY, Model, Replica, Voice
 from ttscommon.wire.subjects import STAGES, StageName
-
-_ANY_LANGUAGE: Final = "mul"
 
 log_ = structlog.get_logger(__name__)
 
@@ -34,19 +32,21 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class CatalogueTuning:
-    """`poll_s`: replicas report as often, so polling more often shows nothing new.
-    `again_s`: the least time between two refreshes that a doubtful question asks for.
-    `reports`: what so many reports in a row say of other gateways' streams is believed.
-    `missing_s`: how long a worker stays whose report is not found. A broker that was stopped for
-    longer than reports live has none when it wakes, until it has caught up.
-    `hold_s`: how long a request waits for a worker that can speak it, where there is none.
-    """
+    """What workers offer, as gateways see it."""
 
     poll_s: float = 0.4
+    """Between two reads of the reports; replicas report as often, so more would show nothing new.
+    """
     again_s: float = 0.2
+    """The least time between two refreshes that a doubtful question asks for."""
     reports: int = 6
+    """What so many reports in a row say of other gateways' streams is believed."""
     missing_s: float = 3.0
+    """How long a worker stays whose report is not found. A broker that was stopped for longer than
+    reports live has none when it wakes, until it has caught up.
+    """
     hold_s: float = 0.0
+    """How long a request waits for a worker that can speak it, where there is none."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def voice_of(model: Model, voice_id: str) -> Voice:
     """
     if not model.voices:
         cloned = "ref_audio" in model.accepts and voice_id != DEFAULT
-        return Voice(voice_id if cloned else "", voice_id if cloned else "", _ANY_LANGUAGE)
+        return Voice(voice_id if cloned else "", voice_id if cloned else "", MANY)
     for wanted in (voice_id, retired.VOICES.get(voice_id)):
         for voice in model.voices:
             if wanted in (DEFAULT, voice.id):

@@ -33,7 +33,7 @@ from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.replicas import Voice
+from ttscommon.wire.replicas import Gender, Voice
 
 SAMPLE_RATE: Final = 24_000
 FRAME_SAMPLES: Final = 2048
@@ -43,6 +43,11 @@ _MOVING: Final = ("step", "drawn", "over", "codes", "seed")
 _SETTINGS: Final = {
     **dict.fromkeys(("temperature", "top_p", "penalty", "min_p"), _REAL),
     "top_k": _NUMBER,
+}
+# The published speakers', as listeners hear them.
+_GENDERS: Final[Mapping[str, Gender]] = {
+    **dict.fromkeys(("tara", "leah", "jess", "mia", "zoe"), "female"),
+    **dict.fromkeys(("leo", "dan", "zac"), "male"),
 }
 _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
@@ -170,7 +175,7 @@ def spec_of(name: str, c: LlamaConfig, voices: Sequence[str]) -> ModelSpec:
         family="orpheus",
         sample_rate=SAMPLE_RATE,
         frame_rate_hz=SAMPLE_RATE / FRAME_SAMPLES,
-        voices=tuple(Voice(id, id.title(), "en") for id in voices),
+        voices=tuple(Voice(id, id.title(), "en", _GENDERS.get(id)) for id in voices),
         frame=OrpheusStream.frame,
         replay=REPLAY,
         parameters=PARAMETERS,
