@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 from pydantic import ValidationError
 from rich.console import Console
 
-from antiphon_bench import gallery, scenarios, tables
+from antiphon_bench import gallery, programs, scenarios, tables
 from antiphon_bench.config import Protocol, RunConfig, SweepConfig, TextSet
 from antiphon_bench.options import Options, with_options
 from antiphon_bench.results import Summary
 from antiphon_bench.run import run as run_load
 from antiphon_bench.selftest import self_test as run_self_test
 from antiphon_bench.sweep import sweep as run_sweep
+from antiphon_bench.synthetic.command import checkpoint
 from antiphon_bench.texts import sentences
 
 app = typer.Typer(
@@ -23,6 +25,8 @@ app = typer.Typer(
     add_completion=False,
     help="Measure a streaming speech server as its listeners hear it.",
 )
+app.command()(checkpoint)
+programs.register(app)
 console = Console()
 
 Rate = Annotated[float | None, typer.Option(help="Open loop: requests each second.")]
@@ -287,6 +291,33 @@ def adapters(
 
 def _numbers(listed: str) -> list[int]:
     return [int(number) for number in listed.split(",")]
+
+
+@app.command()
+@with_options
+def costs(
+    options: Options,
+    curves: Annotated[Path, typer.Option(help="Folder of `antiphon calibrate`.")] = Path("curves"),
+    voice_dir: Annotated[Path, typer.Option(help="The voice served.")] = Path("voices/vesper"),
+) -> None:
+    """Measure what a stack on this machine takes beside its engines' steps, for `antiphon plan`.
+
+    Writes costs.json into the folder of the curves.
+    """
+    import os
+    import platform
+
+    from antiphon_bench.plan.errors import PlanError
+    from antiphon_bench.plan.measuring import measure, speech_of
+    from antiphon_bench.processes import NotHere
+
+    config, cores = options.run_config(options.arrivals(None, 1)), os.cpu_count() or 1
+    source = f"{voice_dir.name} on {cores} cores ({platform.machine()}), antiphon bench costs"
+    try:
+        found = measure(config, curves, speech_of(voice_dir), source, cores)
+    except (NotHere, PlanError) as error:
+        raise typer.BadParameter(str(error)) from error
+    console.print_json(data=to_builtins(found))
 
 
 @app.command()

@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from talker.models.qwen3_tts.synthetic import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.deploy.engine import ComposeStack, docker, missing, running
 
 

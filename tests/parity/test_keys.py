@@ -12,23 +12,23 @@ import msgspec
 import pytest
 import torch
 
-from talker.models.qwen3_tts.codec_encoder import CodecEncoder, EncoderConfig
-from talker.models.qwen3_tts.config import TalkerConfig
-from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.speaker import SpeakerEncoder
-from talker.models.qwen3_tts.synthetic.shapes import Shapes, codec_shapes, model_shapes
-from talker.models.qwen3_tts.synthetic.sizes import (
+from antiphon_bench.synthetic.qwen3_tts.shapes import Shapes, codec_shapes, model_shapes
+from antiphon_bench.synthetic.qwen3_tts.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     codec_config,
     model_config,
 )
+from talker.models.qwen3_tts.codec_encoder import CodecEncoder, EncoderConfig
+from talker.models.qwen3_tts.config import TalkerConfig
+from talker.models.qwen3_tts.net import TalkerNet
+from talker.models.qwen3_tts.speaker import SpeakerEncoder
 from talker.models.qwen3_tts.weights import (
     speaker_sources,
     talker_sources,
     unused_by_encoder,
 )
 from tests.parity.cases import PUBLISHED
-from tests.parity.conftest import GOLDENS
+from tests.parity.material import GOLDENS
 from ttscommon.engine.nn.mimi import encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
 from vocoder.codecs.qwen3_tts.config import CodecConfig

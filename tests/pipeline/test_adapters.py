@@ -13,7 +13,7 @@ import pytest
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from talker.models.qwen3_tts.synthetic import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.adapters import files, write
 
 TEXT = "It's the end of the world, and you're singing to the user: how odd!"

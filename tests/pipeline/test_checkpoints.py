@@ -17,9 +17,9 @@ from antiphon.client import Audio, Finished, SpeechOptions, speak
 from antiphon.say import whole
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from talker.engine.engine import Engine
 from talker.models import load as load_talker
-from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.synthesis import synthesise
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.process.metrics import Metrics

@@ -15,9 +15,10 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
+from antiphon_bench.synthetic.csm import write_checkpoint
+from antiphon_bench.synthetic.mimi import add_decoder
 from talker.engine.engine import Engine
 from talker.models import load as load_talker
-from talker.models.csm.synthetic import write_checkpoint
 from talker.synthesis import synthesise
 from tests.pipeline.test_checkpoints import SEED, TEXT, models, near, posted, spoken
 from tests.unit.ttscommon.sound.test_recordings import wav
@@ -25,7 +26,6 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Work
-from vocoder.codecs.mimi.synthetic import add_decoder
 from vocoder.pcm import to_pcm
 
 

@@ -14,16 +14,16 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
+from antiphon_bench.synthetic.orpheus import write_checkpoint
+from antiphon_bench.synthetic.snac import write_codec
 from talker.engine.engine import Engine
 from talker.models import load as load_talker
-from talker.models.orpheus.synthetic import write_checkpoint
 from talker.synthesis import synthesise
 from tests.pipeline.test_checkpoints import SEED, TEXT, models, near, posted, spoken
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Work
-from vocoder.codecs.snac.synthetic import write_codec
 from vocoder.pcm import to_pcm
 
 

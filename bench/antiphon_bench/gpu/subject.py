@@ -15,16 +15,16 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from talker.models.qwen3_tts.config import GenerationConfig, TalkerConfig
-from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.synthetic.sizes import (
+from antiphon_bench.synthetic.qwen3_tts.sizes import (
     PUBLISHED_TEXT_VOCABULARY,
     Size,
     codec_config,
     model_config,
 )
-from talker.models.qwen3_tts.synthetic.tokenizer import vocabulary, write_tokenizer
+from antiphon_bench.synthetic.qwen3_tts.tokenizer import vocabulary, write_tokenizer
+from talker.models.qwen3_tts.config import GenerationConfig, TalkerConfig
+from talker.models.qwen3_tts.family import Qwen3Tts
+from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.runners.device_runner import DeviceRunner
 from ttscommon.engine.device.device import Cuda, Device, Host, Work

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -167,6 +168,10 @@ class RateLimited(Overloaded):
     code = "rate_limit_exceeded"
 
 
+class StreamsUsed(RateLimited):
+    """The caller's key has as many streams as it may."""
+
+
 class SynthesisTimeout(AntiphonError):
     """The stages sent nothing for too long."""
 
@@ -303,7 +308,7 @@ def body(error: AntiphonError) -> dict[str, Any]:
 def retry_after_s(error: AntiphonError) -> int | None:
     """Whole seconds after which the same may succeed; None if waiting does not help."""
     if isinstance(error, Overloaded):
-        return max(1, round(error.retry_after_s))
+        return max(1, math.ceil(error.retry_after_s))
     if isinstance(error, StoreUnavailable):
         return _STORE_RETRY_S
     if isinstance(error, Unavailable):

@@ -59,6 +59,10 @@ class GatewaySettings(ServiceSettings):
     """`predict` refuses at once what would come too late; `off` knows only `max_streams`."""
     ttfp_target_s: float = Field(default=0.5, gt=0)
     """A request whose first packet would take longer is refused at once (429)."""
+    max_wait_s: float = Field(default=60.0, ge=0, le=600)
+    """Longest time that a request may wait for room, where it asks to wait; 0: none may."""
+    max_waiting: int = Field(default=256, ge=1)
+    """Requests that may wait for room at one gateway, a quarter of them of one key."""
     utilisation: float = Field(default=0.85, gt=0, le=1)
     """Share of the engines' speed that accepted streams may need together."""
     keys_file: Path | None = None

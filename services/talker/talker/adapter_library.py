@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import structlog
+from msgspec import structs
 
 from talker.family.adapters import Adaptable
 from talker.family.base import ModelSpec
@@ -16,7 +17,6 @@ from ttscommon.cluster.adapters.peft import CONFIG, Files, Lora
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import InvalidAdapter
-from ttscommon.wire.replicas import Voice
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -87,7 +87,7 @@ def with_adapters(spec: ModelSpec, library: AdapterLibrary, bindings: Sequence[s
             raise CheckpointError(
                 f"{voice}={adapter}: the model has no such voice, or its folder no such adapter"
             )
-    spoken = tuple(Voice(v.id, v.name, v.language, bound.get(v.id, "")) for v in spec.voices)
+    spoken = tuple(structs.replace(v, adapter=bound.get(v.id, "")) for v in spec.voices)
     return replace(spec, voices=spoken, adapters=library.listed)
 
 

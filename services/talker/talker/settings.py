@@ -44,6 +44,8 @@ class TalkerSettings(StageSettings):
     """
     draft_cents: float = Field(default=0.0, ge=0.0, le=400.0)
     """How far the pitch of a guess may be from that of a draw, in cents, with the same effect."""
+    lexicon_dir: Path = Path("voices/vesper")
+    """Where the English lexicon is, for voices that bring none."""
     late_text: Literal["wait", "pad"] = "wait"
     """What a model that is told text a token a step does when text is late: `wait` for it, or `pad`
     and go on when the listener would run dry.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from talker.models.qwen3_tts.synthetic import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.late import Late
 from tests.unit.vocoder.test_codecs import voice_folder
 from ttscommon.engine.device import device as devices

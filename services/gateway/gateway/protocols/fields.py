@@ -27,6 +27,7 @@ RequestId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
 Token: TypeAlias = Annotated[str, Field(max_length=128)]
 Speaker: TypeAlias = Annotated[int, Field(ge=0, lt=MAX_SPEAKERS)]
 Value: TypeAlias = bool | int | float | Annotated[str, Field(max_length=200)]
+MaxWait: TypeAlias = Annotated[float, Field(ge=0.0, le=600.0)]
 Position: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 

@@ -12,7 +12,7 @@ from gateway.errors import Unsupported
 from gateway.requests import retired
 from gateway.requests.adapters import AdapterStore, unknown
 from gateway.requests.aliases import DEFAULT, Aliases
-from gateway.requests.catalogue import Catalogue
+from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicons import LexiconStore
 from gateway.requests.services import RequestServices
@@ -65,19 +65,20 @@ class GatewayContext:
         wishes: Wishes = Wishes(),  # noqa: B008 -- frozen
         lenient: bool = True,
         attaching: bool = False,
+        max_wait_s: float = 0.0,
     ) -> SpeechSpec:
         """What a client's names and wishes come to.
 
         names: whether only the deployment's own are known ("own"), those of other services too
         ("aliases"), or any, which then means the default ("any"). lenient: wishes that can be
         dropped are, where the model does not obey them; see Wishes. attaching: the request runs
-        already, so that only its sound matters. Raises UnknownModel, UnknownVoice, Unavailable,
-        Unsupported, UnknownLexicon, and BadRequest for a recording.
+        already, so that only its sound matters. max_wait_s: see Applicant. Raises UnknownModel,
+        UnknownVoice, Unavailable, Unsupported, UnknownLexicon, and BadRequest for a recording.
         """
         naming = None if names == "own" else partial(self.names, lenient=names == "any")
         found, spoken = await self.catalogue.resolve(model, voice, naming)
-        preset = any(spoken.id == one.id for one in found.voices)
-        self.keys.permit(tenant, found.name, spoken.id if preset else None)
+        for preset in presets_of(found, spoken) or (None,):
+            self.keys.permit(tenant, found.name, preset)
         rate = sample_rate or found.sample_rate
         if wishes.language is None:
             wishes = replace(wishes, language=language)
@@ -105,6 +106,7 @@ class GatewayContext:
             turns,
             retired.warning(voice, spoken.id),
             () if attaching else await self.lexicons.named(tenant, wishes.lexicons),
+            max_wait_s,
             None if attaching else adapter,
         )
 
@@ -126,7 +128,8 @@ class GatewayContext:
     async def _reference(
         self, tenant: str, model: Model, voice: Voice, wishes: Wishes
     ) -> tuple[Reference | None, str]:
-        """Whose voice to clone, for a model that clones, and the adapter that the voice goes by."""
+        """Whose voice to clone, for a model that clones and has none of that
+        name itself, and the adapter that the voice goes by."""
         if "ref_audio" not in model.accepts:
             return None, voice.adapter
         alone = bool(wishes.x_vector_only_mode)
@@ -134,6 +137,8 @@ class GatewayContext:
             data = await recording(wishes.ref_audio)
             passing = self.voices.passing(tenant, data, wishes.ref_text or "", alone=alone)
             return await passing, ""
+        if voice in model.voices:
+            return None, voice.adapter
         if not voice.id:
             raise BadRequest(
                 f"'{model.name}' speaks with the voice of a recording: send ref_audio, or name a"

@@ -91,7 +91,20 @@ class Stream:
 
     @property
     def positions(self) -> int:
-        return 0 if self.planned is None else self.planned.count
+        return 0 if self.planned is None else self.planned.work or self.planned.count
+
+    @property
+    def whole(self) -> bool:
+        """See Plan."""
+        return self.planned is not None and self.planned.whole
+
+    @property
+    def bulk(self) -> int:
+        """Positions that a segment's prompt still has before its first frame, in all its steps."""
+        plan = self.planned
+        if plan is None or plan.decode or plan.grain == 1:
+            return 0
+        return self.last + 1 - plan.start
 
     @property
     def end(self) -> int:
@@ -135,7 +148,8 @@ class Stream:
     @property
     def draftable(self) -> bool:
         """Whether the planned step may draft frames: everything before it is known."""
-        return self.planned is not None and self.planned.decode and not self.ahead
+        plan = self.planned
+        return plan is not None and plan.decode and not plan.certain and not self.ahead
 
     def widen(self, width: int, limit: int) -> None:
         """Have the planned step try to gain `width` frames, of `limit` positions in all."""
@@ -152,7 +166,8 @@ class Stream:
     def launched(self, now: float) -> None:
         """The planned positions are being computed."""
         assert self.planned is not None
-        self.drafting = self.planned.decode and self.planned.count > 1
+        plan = self.planned
+        self.drafting = plan.decode and plan.count > 1 and not plan.certain
         self.launched_s = now if self.launched_s is None else self.launched_s
         self.rest = self.remainder
         self.ahead += self.rest is None

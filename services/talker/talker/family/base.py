@@ -58,8 +58,10 @@ class ModelSpec:
     successor. raw: what a step computes of a frame; where it differs from frame and replay
     together, `TalkerModel.render` makes the one from the other. state: per slot, on the device.
     inputs: per position of a prompt. max_positions: of one prompt with all of its frames.
-    width: most frames that a step can gain; it tries one unless its plan is wider.
-    accepts, languages, speeds, parameters, adapters: see replicas.Model.
+    width: most frames that a step can gain; it tries one unless its plan is wider. Those behind the
+    first are drafts. window: frames of a step of a family whose frames do not follow from one
+    another, on a device, where each step has as many; see segments.SegmentStream. 0: they do.
+    accepts, languages, speeds, parameters, adapters, blends: see replicas.Model.
     """
 
     name: str
@@ -75,12 +77,14 @@ class ModelSpec:
     caches: Mapping[str, CacheSpec] = field(default_factory=dict)
     max_positions: int = 1024
     width: int = 1
+    window: int = 0
     chunks: ChunkSeconds = field(default_factory=ChunkSeconds)
     accepts: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ()
     speeds: tuple[float, float] = (1.0, 1.0)
     parameters: tuple[Parameter, ...] = ()
     adapters: tuple[Adapter, ...] = ()
+    blends: bool = False
 
     def listed(self, name: str) -> Model:
         """See StageSpec."""
@@ -95,6 +99,7 @@ class ModelSpec:
             self.languages,
             self.parameters,
             self.adapters,
+            self.blends,
         )
 
     @property

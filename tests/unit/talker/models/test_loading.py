@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from talker.models import load
-from talker.models.qwen3_tts.synthetic import write_checkpoint
 from ttscommon.engine.device import device
 from ttscommon.engine.inflight import DeviceError
 

@@ -46,7 +46,14 @@ def _adapters(model: Model) -> dict[str, Any]:
 
 
 def voice_card(voice: Voice) -> dict[str, Any]:
-    card = {"id": voice.id, "name": voice.name, "language": voice.language}
+    """One voice; `language` is its native one, `languages` all that it speaks."""
+    card: dict[str, Any] = {
+        "id": voice.id,
+        "name": voice.name,
+        "language": voice.native,
+        "languages": list(voice.spoken),
+        "gender": voice.gender,
+    }
     return card | ({"adapter": voice.adapter} if voice.adapter else {})
 
 

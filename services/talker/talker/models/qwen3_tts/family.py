@@ -24,6 +24,7 @@ from talker.models.qwen3_tts.config import (
 )
 from talker.models.qwen3_tts.config_files import load_config, load_generation_config
 from talker.models.qwen3_tts.frame import History, embed_positions, make_frame
+from talker.models.qwen3_tts.languages import voice_of
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.request import Qwen3Prepared, Reader
 from talker.models.qwen3_tts.sampling import Prohibitions
@@ -38,13 +39,11 @@ from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttscommon.wire.replicas import Voice
 
 SAMPLE_RATE: Final = 24_000
 FRAME_RATE_HZ: Final = 12.5
 # A text has at most 20,000 characters; one of these tokens is most often several of them.
 MOST_TOKENS: Final = 8192
-_ANY_LANGUAGE: Final = "mul"
 # Whether training had the whole model, its talker, or that one's backbone in hand.
 _ROOTS: Final = ("", "talker.", "talker.model.")
 _NUMBER: Final = Field((), "i8")
@@ -273,7 +272,7 @@ def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> Mode
         family="qwen3_tts",
         sample_rate=SAMPLE_RATE,
         frame_rate_hz=FRAME_RATE_HZ,
-        voices=tuple(Voice(id, id.replace("_", " ").title(), _ANY_LANGUAGE) for id in c.spk_id),
+        voices=tuple(voice_of(id, config.languages) for id in c.spk_id),
         frame={"codes": Field((c.codebooks,), "i2", CODEBOOK0_SIZE)},
         replay={"padded": Field((), "u1", 2)},
         state={"codes": codes, "seen": seen, **text, **_COUNTS, **_SETTINGS},

@@ -11,11 +11,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.csm import config, write_checkpoint
 from talker.models.csm.config import load_config, load_drawing
 from talker.models.csm.family import Csm
 from talker.models.csm.net import load_encoder, load_net
 from talker.models.csm.request import FRAME, Drawing, Prompt
-from talker.models.csm.synthetic import config, write_checkpoint
 from tests.unit.talker.models.csm.tiny import parts, tiny
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.engine.checkpoint import CheckpointError, dump_json

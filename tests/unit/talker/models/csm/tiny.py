@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from antiphon_bench.synthetic.csm import write_checkpoint
 from talker.models.csm.config import Drawing
 from talker.models.csm.family import Csm
 from talker.models.csm.net import CsmNet, load_encoder, load_net
-from talker.models.csm.synthetic import write_checkpoint
 from talker.models.shared.tokenizer import TextTokenizer
 from ttscommon.engine.nn.mimi import MimiEncoder
 

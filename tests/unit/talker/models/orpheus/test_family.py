@@ -10,11 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.orpheus import write_checkpoint
 from talker.engine.engine import Engine
 from talker.models.orpheus.config import END_SPEECH, FIRST_AUDIO, load_config
 from talker.models.orpheus.net import load_net
 from talker.models.orpheus.request import PASSAGE_TOKENS, Prompt
-from talker.models.orpheus.synthetic import write_checkpoint
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.synthesis import synthesise
 from tests.unit.talker.models.orpheus.tiny import tiny

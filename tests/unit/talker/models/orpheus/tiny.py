@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from antiphon_bench.synthetic.orpheus import write_checkpoint
 from talker.models.orpheus.family import Orpheus
 from talker.models.orpheus.net import OrpheusNet, load_net
-from talker.models.orpheus.synthetic import write_checkpoint
 from talker.models.shared.tokenizer import TextTokenizer
 
 

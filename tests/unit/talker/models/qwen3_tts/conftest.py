@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from talker.models.qwen3_tts.config import TalkerConfig
 from talker.models.qwen3_tts.config_files import load_config
 from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_talker
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from talker.models.qwen3_tts.family import Qwen3Tts
-from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker
 from ttscommon.engine.checkpoint import CheckpointError

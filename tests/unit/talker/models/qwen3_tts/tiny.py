@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from talker.models.qwen3_tts.config import GenerationConfig, PredictorConfig
 from talker.models.qwen3_tts.config_files import load_config
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.synthetic import write_checkpoint
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 
 CODEBOOKS = 4

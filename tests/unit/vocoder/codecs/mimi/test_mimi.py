@@ -9,13 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.mimi import TINY, add_decoder
 from tests.unit.vocoder.codecs.mimi.tiny import net
 from ttscommon.engine.checkpoint import CheckpointError, dump_json
 from ttscommon.engine.families import FAMILIES
 from vocoder.codecs import load
 from vocoder.codecs.mimi.config import context_frames, load_sizes
 from vocoder.codecs.mimi.net import load_decoder
-from vocoder.codecs.mimi.synthetic import TINY, add_decoder
 
 
 def folder_of(path: Path, **changes: Any) -> Path:

@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from antiphon_bench.synthetic.mimi import TINY, add_decoder
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.device.device import Device
 from vocoder.codecs.mimi.codec import Mimi, MimiOnDevice
 from vocoder.codecs.mimi.net import MimiDecoder, load_decoder
-from vocoder.codecs.mimi.synthetic import TINY, add_decoder
 from vocoder.codecs.room import Room
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from talker.models.qwen3_tts.synthetic import write_checkpoint
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from ttscommon.engine.inflight import DeviceError
 from vocoder.service import load_codec
 from vocoder.settings import VocoderSettings

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from antiphon_bench.synthetic.snac import write_codec
 from vocoder.codecs.snac.codec import Snac
-from vocoder.codecs.snac.synthetic import write_codec
 
 
 @cache

@@ -1,0 +1,92 @@
+"""Tensors drawn from a stated seed, and the files that hold them.
+
+Every tensor has its own generator, keyed by seed and name, so that neither order nor company
+changes it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ttscommon.engine.checkpoint import dump_json
+
+SHARD_BYTES: Final = 2_000_000_000
+Floats = npt.NDArray[np.float32]
+
+
+def drawn(
+    shapes: Mapping[str, tuple[int, ...]],
+    seed: int,
+    louder: Mapping[str, tuple[int, float]] | None = None,
+) -> Iterator[tuple[str, Tensor]]:
+    """Tensors by name, float32. louder: rows to multiply, by name."""
+    for name in sorted(shapes):
+        values = _draw(name, shapes[name], seed)
+        if louder and name in louder:
+            row, factor = louder[name]
+            values[row] *= factor
+        yield name, torch.from_numpy(values)
+
+
+def _draw(name: str, shape: tuple[int, ...], seed: int) -> Floats:
+    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
+    if name.endswith("initialized"):
+        return np.ones(shape, np.float32)
+    if name.endswith("cluster_usage"):
+        return random.uniform(0.5, 2.0, shape).astype(np.float32)
+    values = random.standard_normal(shape, np.float32)
+    scale, offset = _spread(name, shape)
+    return values * np.float32(scale) + np.float32(offset)
+
+
+def _spread(name: str, shape: tuple[int, ...]) -> tuple[float, float]:
+    """Standard deviation and mean that keep signals of about unit size."""
+    if "norm" in name and name.endswith("weight"):
+        return 0.1, 1.0
+    if name.endswith((".scale", "gamma")):
+        return 0.05, 0.3
+    if name.endswith((".alpha", ".beta")):
+        return 0.2, 0.0
+    if name.endswith("bias"):
+        return 0.05, 0.0
+    if "embed" in name:
+        return 0.5, 0.0
+    fan_in = int(np.prod(shape[1:]))
+    if not name.startswith("decoder.decoder"):
+        return fan_in**-0.5, 0.0
+    # The waveform decoder only ever adds: kept quiet, so that its samples stay within -1..1.
+    transposed, last = ".block.1.conv" in name, shape[0] == 1
+    return (1.0 if last else 0.56) * (2 * shape[0] if transposed else fan_in) ** -0.5, 0.0
+
+
+def save(folder: Path, tensors: Iterator[tuple[str, Tensor]], shard_bytes: int) -> None:
+    """model.safetensors, or shards and their index where it grows beyond `shard_bytes`."""
+    shards: list[dict[str, Tensor]] = [{}]
+    for name, tensor in tensors:
+        if _bytes(shards[-1]) > shard_bytes:
+            shards.append({})
+        shards[-1][name] = tensor.contiguous()
+    if len(shards) == 1:
+        save_file(shards[0], folder / "model.safetensors", {"format": "pt"})
+        return
+    weight_map: dict[str, Any] = {}
+    for i, shard in enumerate(shards, 1):
+        file = f"model-{i:05}-of-{len(shards):05}.safetensors"
+        save_file(shard, folder / file, {"format": "pt"})
+        weight_map |= dict.fromkeys(shard, file)
+    total = sum(_bytes(shard) for shard in shards)
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    dump_json(folder / "model.safetensors.index.json", index)
+
+
+def _bytes(shard: Mapping[str, Tensor]) -> int:
+    return sum(tensor.nbytes for tensor in shard.values())
