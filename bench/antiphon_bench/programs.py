@@ -49,6 +49,7 @@ PROGRAMS: Final = (
     Program("piper", "antiphon_bench.peers", "Piper's server and package beside ours."),
     Program("parity-qwen3-tts", "tests.parity.speed", "Frames a second beside the official one."),
     Program("parity-csm", "tests.parity.csm_speed", "Frames a second beside transformers' CSM."),
+    Program("parity", "tests.parity.speed", "A family's frames a second beside its reference."),
     Program("dashboards", "tests.deploy.observe", "Draw every panel under load, with deaths."),
     Program("loads", "tests.deploy.loads", "Record what a fleet exports under five loads."),
     Program("chaos", "tests.chaos", "Disturb a stack and measure it; has programs of its own."),

@@ -159,7 +159,7 @@ class Adapters:
         until_s = time.monotonic() + self._timing.broker_s
         while True:
             try:
-                packed = await self._bus.objects.get(subjects.ADAPTER_FILES, ref.stored)
+                packed = await self._bus.objects.get(subjects.RECORDINGS, ref.stored)
                 break
             except BusUnavailable:
                 if time.monotonic() > until_s:

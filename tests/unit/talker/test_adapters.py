@@ -39,6 +39,7 @@ class Model:
     reserved_bytes: int = 0
     places: dict[int, str] = field(default_factory=dict)
     loads: list[str] = field(default_factory=list)
+    modules: dict[str, tuple[int, int]] = field(default_factory=lambda: dict(SIZES))
     gate: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -74,7 +75,7 @@ class Store:
         self.objects = self
 
     async def get(self, bucket: str, name: str) -> bytes | None:
-        assert bucket == "adapter_files"
+        assert bucket == "recordings"
         await asyncio.sleep(0)
         if self.away:
             self.away -= 1

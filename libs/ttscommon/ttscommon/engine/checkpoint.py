@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from ttscommon.engine.hub import PICKLES, TENSORS, CheckpointError, HubName, dow
 from ttscommon.engine.voice import sha256_of
 
 T = TypeVar("T")
+VOICES: Final = f"voices{TENSORS}"
+"""Voices of a checkpoint, gathered when they are converted."""
 ONNX = ".onnx"
 
 
@@ -82,8 +84,8 @@ def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
     """The folder of a checkpoint: `name` itself if it is one, else a download from the hub. A
     voice that is an ONNX file stands for itself.
 
-    name: `ORG/NAME` or `ORG/NAME@REVISION` on the hub. pickles: see `download`. Raises
-    CheckpointError.
+    name: `ORG/NAME` or `ORG/NAME@REVISION` on the hub, `/FOLDER` behind NAME for a part of it.
+    pickles: see `download`. Raises CheckpointError.
     """
     folder = Path(name)
     if folder.is_dir() or (folder.suffix == ONNX and folder.is_file()):
@@ -111,13 +113,14 @@ def voice_file(place: Path) -> Path:
 
 
 def codec_digest(folder: Path) -> str:
-    """Hexadecimal SHA-256 of a codec's own folder, config and tensors: equal ones are one codec.
+    """Hexadecimal SHA-256 of a codec's config, tensors and voices: equal ones are one codec.
 
-    Raises CheckpointError.
+    A folder may have no config. Raises CheckpointError.
     """
     hashed = hashlib.sha256()
+    voices = [path for path in (folder / VOICES,) if path.exists()]
     try:
-        for path in _codec_files(folder):
+        for path in (*_codec_files(folder), *voices):
             hashed.update(f"{path.name} {sha256_of(path)}\n".encode())
     except OSError as error:
         raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from error
@@ -125,8 +128,9 @@ def codec_digest(folder: Path) -> str:
 
 
 def _codec_files(folder: Path) -> list[Path]:
-    if (folder / "config.json").exists() or not onnx_files(folder):
-        return [folder / "config.json", *tensor_files(folder)]
+    if not onnx_files(folder):
+        config = folder / "config.json"
+        return [*([config] if config.exists() else ()), *tensor_files(folder)]
     voice = voice_file(folder)
     return [voice, voice.with_name(f"{voice.name}.json")]
 
@@ -139,6 +143,7 @@ def dump_json(path: Path, content: object) -> None:
 __all__ = [
     "PICKLES",
     "TENSORS",
+    "VOICES",
     "CheckpointError",
     "codec_digest",
     "dump_json",

@@ -72,6 +72,10 @@ class Overloaded(AntiphonError):
         self.retry_after_s = retry_after_s
 
 
+class ShareUsed(Overloaded):
+    """The caller has its share of the streams, and there is no other to be had."""
+
+
 class BusUnavailable(AntiphonError):
     """The broker did not answer in time."""
 

@@ -50,9 +50,8 @@ TOMBSTONES: Final = "tombstones"
 # those, each beside a twin for recordings that came with a single request.
 VOICES: Final = "voices"
 DERIVED: Final = "derived"
-# Low-rank adapters that clients uploaded: who owns them, in a bucket, and their content.
+# Low-rank adapters that clients uploaded: who owns them. Their content lies beside recordings.
 ADAPTERS: Final = "adapters"
-ADAPTER_FILES: Final = "adapter_files"
 # How clients want words to be read.
 LEXICONS: Final = "lexicons"
 PASSING_DERIVED: Final = "derived_passing"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import structlog
+
 from talker.family.base import Family
 from talker.family.runner import Runner
 from talker.runners.computation import Computation
 from talker.runners.device_runner import DeviceRunner
 from talker.runners.torch_runner import TorchRunner
-from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.device.device import Device
+
+log_ = structlog.get_logger(__name__)
 
 
 class TalkerModel(Family, Computation):
@@ -29,12 +32,10 @@ class TalkerModel(Family, Computation):
     def adapt(self, slots: int, most_rank: int) -> None:
         """Have place for so many adapters, before a runner is made; see Adaptable.
 
-        Raises CheckpointError for a family that cannot.
+        A family that cannot is served without, as its `accepts` says.
         """
-        del slots, most_rank
-        raise CheckpointError(
-            f"{self.spec.family} takes no adapters: serve it with ANTIPHON_ADAPTERS=0"
-        )
+        del most_rank
+        log_.warning("adapters.unsupported", family=self.spec.family, adapters=slots)
 
     def free_bytes(self) -> int | None:
         return None if self.device is None else self.device.free_bytes()

@@ -13,7 +13,7 @@ import msgspec
 from ttscommon.cluster.adapters.tensors import shown
 from ttscommon.wire.errors import InvalidAdapter
 
-_MOST_BYTES: Final = 256 << 10
+MOST_BYTES: Final = 256 << 10
 _MOST_RANK: Final = 1 << 16
 _MOST_PATTERNS: Final = 4096
 _LITERAL: Final = re.compile(r"\^?[A-Za-z0-9_.]{1,300}")
@@ -80,8 +80,8 @@ def _fits(pattern: str, module: str) -> bool:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    if len(data) > _MOST_BYTES:
-        raise InvalidAdapter(f"adapter_config.json has over {_MOST_BYTES >> 10} KiB")
+    if len(data) > MOST_BYTES:
+        raise InvalidAdapter(f"adapter_config.json has over {MOST_BYTES >> 10} KiB")
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -29,23 +29,34 @@ class Source:
     """The published tensors that one parameter is made of, joined along the first dimension.
 
     rows: how many rows each of them contributes; empty: the parameter is one tensor as it is.
-    stacked: each contributes one entry of a new first dimension instead.
+    stacked: each contributes one entry of a new first dimension instead. folded: they are the
+    length and the direction of a weight-normed convolution's rows.
     """
 
     names: tuple[str, ...]
     rows: tuple[int, ...] = ()
     stacked: bool = False
+    folded: bool = False
 
     def shapes(self, whole: Sequence[int]) -> dict[str, tuple[int, ...]]:
         """The shape of every published tensor, given the parameter's."""
         if self.stacked:
             return {name: tuple(whole[1:]) for name in self.names}
+        if self.folded:
+            return {self.names[0]: (whole[0], 1, 1), self.names[1]: tuple(whole)}
         if not self.rows:
             return {self.names[0]: tuple(whole)}
         return {name: (rows, *whole[1:]) for name, rows in zip(self.names, self.rows, strict=True)}
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
         """The parameter."""
+        if self.folded:
+            length, direction = (
+                part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts
+            )
+            return direction * (
+                length / torch.linalg.vector_norm(direction, dim=(1, 2), keepdim=True)
+            )
         return torch.stack(list(parts)) if self.stacked else torch.cat(list(parts))
 
 
