@@ -47,8 +47,6 @@ PROGRAMS: Final = (
     Program("gpu", "antiphon_bench.gpu", "All that is measured on a GPU; has subcommands."),
     Program("voice", "voicetrain.vesper", "Train, evaluate and show the default voice."),
     Program("piper", "antiphon_bench.peers", "Piper's server and package beside ours."),
-    Program("parity-qwen3-tts", "tests.parity.speed", "Frames a second beside the official one."),
-    Program("parity-csm", "tests.parity.csm_speed", "Frames a second beside transformers' CSM."),
     Program("parity", "tests.parity.speed", "A family's frames a second beside its reference."),
     Program("dashboards", "tests.deploy.observe", "Draw every panel under load, with deaths."),
     Program("loads", "tests.deploy.loads", "Record what a fleet exports under five loads."),

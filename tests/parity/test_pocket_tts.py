@@ -26,8 +26,8 @@ from talker.family.base import Prepared
 from talker.family.chunker import ChunkSizes
 from talker.models.pocket_tts.family import PocketTts
 from talker.sampling import Noise
-from tests.parity.material import GOLDENS, goldens
 from tests.parity.csm_cases import wav
+from tests.parity.material import GOLDENS, goldens
 from tests.parity.pocket_cases import CASES, CHECKPOINTS, Case, noise, recording
 from tests.parity.pocket_checkpoints import write_pocket_checkpoint
 from ttscommon.process.metrics import Metrics
