@@ -1,4 +1,4 @@
-"""What a voice is told of a text: characters, eSpeak's phones, or the frontend's spelt like them."""
+"""What a voice is told of a text: characters, or phones by eSpeak or in its spelling."""
 
 from __future__ import annotations
 
