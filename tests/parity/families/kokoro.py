@@ -46,7 +46,9 @@ class KokoroSubject(Subject[Case]):
         return SpeechRequest("r", "m", case.blend, case.text, speed=case.speed, sampling=sampling)
 
     def wanted(self, case: Case) -> Arrays:
-        found = {name: goldens()[f"{case.name}/{name}"] for name in ("durations", "pitch", "energy")}
+        found = {
+            name: goldens()[f"{case.name}/{name}"] for name in ("durations", "pitch", "energy")
+        }
         ids = np.array([0, *(VOCABULARY[symbol] for symbol in case.phones), 0])
         place = np.repeat(np.arange(len(ids)), found["durations"])
         count = len(place)
