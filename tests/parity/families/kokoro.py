@@ -28,7 +28,7 @@ def goldens() -> dict[str, Any]:
 class KokoroSubject(Subject[Case]):
     """See Subject. Nothing is drawn; one case says so all the same."""
 
-    cases = [case for case in CASES if case.text]
+    cases = tuple(case for case in CASES if case.text)
     environment = "official"
     atol = 2e-3  # of 150 Hz
 
