@@ -185,12 +185,13 @@ def within(real: Sequence[float], made: Sequence[float], name: str) -> bool:
 
 def table(real: Sequence[Point], made: Sequence[Point]) -> str:
     """Markdown: the real runs' range, the simulated runs' median, and whether it lies within."""
-    head = ["load", "runs"]
+    head = ["load", "runs", "cores of others"]
     for title in FIGURES.values():
         head += [title, "simulated"]
     lines = [f"| {' | '.join(head)} |", "| --- |" + " ---: |" * (len(head) - 1)]
     for load in loads(real):
-        cells = [_name(load), str(len(values(real, load, "offered")))]
+        beside = [one.get("others", 0.0) for one in real if (one["what"], one["load"]) == load]
+        cells = [_name(load), str(len(beside)), f"{max(beside):.2f}"]
         for name in FIGURES:
             ours, theirs = values(made, load, name), values(real, load, name)
             cells += [_range(theirs, name), _middle(ours, theirs, name)]

@@ -28,9 +28,9 @@ from vocoder.pcm import to_pcm
 
 @pytest.fixture(scope="module")
 def voice(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A voice file of two speakers."""
+    """A voice file of two speakers, at the rate that gateways answer with unasked."""
     path = tmp_path_factory.mktemp("piper") / "two.onnx"
-    write_voice(path, speakers=2, seed=3)
+    write_voice(path, speakers=2, seed=3, sample_rate=24_000)
     return path
 
 

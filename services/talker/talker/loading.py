@@ -58,6 +58,7 @@ def build_engine(
         limits=limits,
         policy=POLICIES[settings.policy],
         widths=Widths if settings.drafts else plain,
+        keep=settings.prefix_blocks,
         beat=beat,
         died=died,
     )

@@ -20,6 +20,10 @@ class TalkerSettings(StageSettings):
     """Blocks of 16 positions in the KV cache; by default 1,024 on a CPU."""
     kv_bytes: int | None = Field(default=None, ge=1 << 20)
     """The same in bytes, which counts first; by default most of a device's free memory."""
+    prefix_blocks: int | None = Field(default=None, ge=0)
+    """Blocks of the KV cache that are kept for prompts that begin alike; by default as many as are
+    free. 0 shares nothing.
+    """
     batch_positions: int = Field(default=512, ge=16)
     """Positions of prompts and frames that one engine step may compute."""
     policy: PolicyName = "online"

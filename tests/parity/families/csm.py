@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -13,7 +14,7 @@ from antiphon_bench.synthetic.csm import PUBLISHED, SMALL, write_checkpoint
 from antiphon_bench.synthetic.mimi import add_decoder
 from talker.models.csm.family import Csm
 from talker.runners.model import TalkerModel
-from tests.parity.csm_cases import CASES, CHECKPOINTS, Case, wav
+from tests.parity.csm_cases import CASES, CHECKPOINTS, SPEED_FRAMES, TEXT, Case, wav
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.cluster.references import Derived
@@ -81,6 +82,12 @@ class CsmSubject(Subject[Case]):
             speaker=case.speaker,
             sampling=sampling,
         )
+
+    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
+        sampling = Sampling(max_new_tokens=SPEED_FRAMES)
+        return [
+            SpeechRequest(f"r{i}", "m", "", TEXT, seed=i, sampling=sampling) for i in range(batch)
+        ]
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         sounds = [turn.sound() for turn in case.turns]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -14,7 +15,7 @@ from talker.models.orpheus.config import CODES, END_SPEECH
 from talker.models.orpheus.family import Orpheus
 from talker.models.orpheus.stream import ids_of
 from tests.parity.material import GOLDENS
-from tests.parity.orpheus_cases import CASES, SEED, Case
+from tests.parity.orpheus_cases import CASES, SEED, SPEED, SPEED_TOKENS, Case
 from tests.parity.subject import Subject, golden_noise
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
@@ -54,6 +55,13 @@ class OrpheusSubject(Subject[Case]):
             max_new_tokens=case.tokens,
         )
         return SpeechRequest("r", "m", case.voice, case.text, seed=case.seed, sampling=sampling)
+
+    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
+        sampling = Sampling(max_new_tokens=SPEED_TOKENS)
+        return [
+            SpeechRequest(f"r{i}", "m", SPEED.voice, SPEED.text, seed=i, sampling=sampling)
+            for i in range(batch)
+        ]
 
     def wanted(self, case: Case) -> Arrays:
         ids = goldens()[case.name]["ids"]

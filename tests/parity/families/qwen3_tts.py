@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
@@ -16,7 +17,7 @@ from antiphon_bench.synthetic.qwen3_tts.sizes import (
 )
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.runners.model import TalkerModel
-from tests.parity.cases import CASES, CHECKPOINTS, PUBLISHED
+from tests.parity.cases import CASES, CHECKPOINTS, PUBLISHED, SPEED_FRAMES, SPEED_TEXTS
 from tests.parity.cases import Case as Call
 from tests.parity.material import CODEBOOKS, GOLDENS, frames
 from tests.parity.offline import embedding
@@ -97,6 +98,13 @@ class Qwen3Subject(Subject[Case]):
             reference=reference if call.clone else None,
             whole_text=not call.streaming,
         )
+
+    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
+        sampling = Sampling(max_new_tokens=SPEED_FRAMES + 1)
+        return [
+            SpeechRequest(f"r{i}", "m", "vivian", t, language="english", seed=i, sampling=sampling)
+            for i, t in enumerate(SPEED_TEXTS[:batch])
+        ]
 
     def derived(self, model: TalkerModel, case: Case) -> Derived:
         if not case.call.clone:

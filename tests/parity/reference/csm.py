@@ -7,7 +7,8 @@ transformers leave out the window of Mimi's transformers, with which it was trai
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -18,11 +19,13 @@ import torch
 from tokenizers import Tokenizer
 from transformers import CsmForConditionalGeneration
 
-from tests.parity.csm_cases import CASES, CODEBOOKS, Case, codes, pcm
+from tests.parity.csm_cases import CASES, CODEBOOKS, SPEED_FRAMES, Case, codes, pcm
 from tests.parity.material import gumbel
 
 IDS, FRAME_SAMPLES = 2051, 1920
 BEGIN, END, AUDIO, AUDIO_END = 128_000, 128_001, 128_002, 128_003
+
+Speaker = Callable[[int], tuple[int, float]]
 
 
 @contextmanager
@@ -100,6 +103,22 @@ def generated(folder: Path, case: Case) -> dict[str, Any]:
             **asked, max_new_tokens=case.frames, pad_token_id=AUDIO, **drawing(case)
         )
     return {"prompt": asked["input_ids"][0].tolist(), "codes": found[0].tolist()}
+
+
+def speaker(folder: Path) -> Speaker:
+    """See speed.py."""
+    case = Case("speed", temperature=(0.9, 0.9))
+    model, asked = model_of(folder), prompt(folder, case)
+
+    def speak(count: int) -> tuple[int, float]:
+        batch = {name: tensor.expand(count, -1) for name, tensor in asked.items()}
+        began_s = time.perf_counter()
+        found = model.generate(
+            **batch, max_new_tokens=SPEED_FRAMES, pad_token_id=AUDIO, **drawing(case)
+        )
+        return found.shape[0] * found.shape[1], time.perf_counter() - began_s
+
+    return speak
 
 
 def sounds(folder: Path) -> dict[str, Any]:

@@ -18,12 +18,14 @@ from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
 from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
 from tests.unit.vocoder.codecs.piper.tiny import tiny as piper
+from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny as pocket_tts
+from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny_on as pocket_tts_on
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, MalformedMessage
-from ttscommon.wire.fields import concatenate, cut, rows
+from ttscommon.wire.fields import Field, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Samples, Work
 from vocoder.codecs.fake import Curve, FakeCodec, Manner
@@ -64,6 +66,11 @@ def mimi_on_a_device() -> Codec:
     return mimi_on(Late(), Room())
 
 
+@cache
+def pocket_tts_on_a_device() -> Codec:
+    return pocket_tts_on(Late(), Room())
+
+
 FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
     "vesper on a device": vesper_on_a_device,
@@ -73,6 +80,8 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Mimi": mimi,
     "Kokoro": kokoro,
     "Mimi on a device": mimi_on_a_device,
+    "Pocket TTS": pocket_tts,
+    "Pocket TTS on a device": pocket_tts_on_a_device,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),
@@ -117,14 +126,20 @@ def sequence(codec: Codec, first: int = 0, last: int = FRAMES) -> dict[str, npt.
     """A request's frames, as the codec wants them."""
     if codec.spec.left:
         return cut(_of_segments(codec.spec), first, last)
-    (name, frame), *flags = codec.spec.frame.items()
+    return {name: _of_field(name, frame)[first:last] for name, frame in codec.spec.frame.items()}
+
+
+def _of_field(name: str, frame: Field) -> npt.NDArray[Any]:
+    """[FRAMES, ...] of one field."""
+    if name == "passage":
+        return (np.arange(FRAMES) // 37).astype(np.int16)
+    if frame.dtype == "u1":
+        return (np.arange(FRAMES) % 37 == 0).astype("u1")
     drawn = np.random.default_rng(3).integers(
         0, min(500, frame.limit or 500), (FRAMES, *frame.shape)
     )
-    codes = drawn.astype(np.int16)[first:last]
-    floats = frame.dtype == "f4"
-    told = {other: (np.arange(FRAMES) % 37 == 0).astype("u1")[first:last] for other, _ in flags}
-    return {name: codes / np.float32(512) if floats else codes, **told}
+    codes = drawn.astype(np.int16)
+    return codes / np.float32(512) if frame.dtype == "f4" else codes
 
 
 def _of_segments(spec: CodecSpec) -> dict[str, npt.NDArray[Any]]:

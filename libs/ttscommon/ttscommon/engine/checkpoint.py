@@ -84,8 +84,8 @@ def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
     """The folder of a checkpoint: `name` itself if it is one, else a download from the hub. A
     voice that is an ONNX file stands for itself.
 
-    name: `ORG/NAME` or `ORG/NAME@REVISION` on the hub. pickles: see `download`. Raises
-    CheckpointError.
+    name: `ORG/NAME` or `ORG/NAME@REVISION` on the hub, `/FOLDER` behind NAME for a part of it.
+    pickles: see `download`. Raises CheckpointError.
     """
     folder = Path(name)
     if folder.is_dir() or (folder.suffix == ONNX and folder.is_file()):
@@ -115,7 +115,7 @@ def voice_file(place: Path) -> Path:
 def codec_digest(folder: Path) -> str:
     """Hexadecimal SHA-256 of a codec's config, tensors and voices: equal ones are one codec.
 
-    Raises CheckpointError.
+    A folder may have no config. Raises CheckpointError.
     """
     hashed = hashlib.sha256()
     voices = [path for path in (folder / VOICES,) if path.exists()]
@@ -128,8 +128,9 @@ def codec_digest(folder: Path) -> str:
 
 
 def _codec_files(folder: Path) -> list[Path]:
-    if (folder / "config.json").exists() or not onnx_files(folder):
-        return [folder / "config.json", *tensor_files(folder)]
+    if not onnx_files(folder):
+        config = folder / "config.json"
+        return [*([config] if config.exists() else ()), *tensor_files(folder)]
     voice = voice_file(folder)
     return [voice, voice.with_name(f"{voice.name}.json")]
 

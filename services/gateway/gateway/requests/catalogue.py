@@ -115,18 +115,19 @@ class Snapshot:
 def voice_of(model: Model, voice_id: str) -> Voice:
     """The voice called `voice_id`, its heir, or the model's first; raises UnknownVoice.
 
-    A model without voices of its own speaks with those that clients made of recordings, or as it
-    is told to, and then the name says nothing.
+    A model that clones speaks with voices that clients made of recordings as well, its own names
+    first. One without any speaks as it is told to, and then the name says nothing.
     """
-    if not model.voices:
-        cloned = "ref_audio" in model.accepts and voice_id != DEFAULT
-        return Voice(voice_id if cloned else "", voice_id if cloned else "", MANY)
     for wanted in (voice_id, retired.VOICES.get(voice_id)):
         for voice in model.voices:
             if wanted in (DEFAULT, voice.id):
                 return voice
     if model.blends:
         return _blended(model, voice_id)
+    clones = "ref_audio" in model.accepts
+    if clones or not model.voices:
+        named = voice_id if clones and voice_id != DEFAULT else ""
+        return Voice(named, named, MANY)
     known = ", ".join(voice.id for voice in model.voices)
     raise UnknownVoice(f"there is no voice '{voice_id}'; try {known}", param="voice")
 

@@ -128,7 +128,8 @@ class GatewayContext:
     async def _reference(
         self, tenant: str, model: Model, voice: Voice, wishes: Wishes
     ) -> tuple[Reference | None, str]:
-        """Whose voice to clone, for a model that clones, and the adapter that the voice goes by."""
+        """Whose voice to clone, for a model that clones and has none of that
+        name itself, and the adapter that the voice goes by."""
         if "ref_audio" not in model.accepts:
             return None, voice.adapter
         alone = bool(wishes.x_vector_only_mode)
@@ -136,6 +137,8 @@ class GatewayContext:
             data = await recording(wishes.ref_audio)
             passing = self.voices.passing(tenant, data, wishes.ref_text or "", alone=alone)
             return await passing, ""
+        if voice in model.voices:
+            return None, voice.adapter
         if not voice.id:
             raise BadRequest(
                 f"'{model.name}' speaks with the voice of a recording: send ref_audio, or name a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from ttscommon.cluster.adapters.peft import Lora
@@ -29,6 +30,10 @@ class Adaptable(Protocol):
 
     @property
     def reserved_bytes(self) -> int: ...
+
+    @property
+    def modules(self) -> Mapping[str, tuple[int, int]]:
+        """Outputs and inputs of all that can be adapted, by the names of the checkpoint."""
 
     def fitted(self, lora: Lora) -> Sized:
         """Raises InvalidAdapter for an adapter of another model."""

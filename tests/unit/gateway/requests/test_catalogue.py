@@ -93,6 +93,14 @@ async def test_a_key_for_one_voice_is_for_no_blend_with_another() -> None:
     assert permitted == ["awb", "slt"]
 
 
+def test_a_model_that_clones_takes_other_names_for_voices_that_clients_made() -> None:
+    for voices in (VOICES, ()):
+        model = Model("a", "a", 24_000, 12.5, voices, accepts=("ref_audio",))
+        assert voice_of(model, "mine").id == "mine"
+        assert voice_of(model, "awb") == (VOICES[1] if voices else Voice("awb", "awb", "mul"))
+        assert voice_of(model, "default").id == ("slt" if voices else "")
+
+
 def test_retired_names_mean_their_heirs_unless_somebody_still_serves_them() -> None:
     heirs = (Voice("vesper", "Vesper", "en-US"), Voice("vesper-low", "Vesper Low", "en-US"))
     model = Model("vesper", "vesper", 24_000, 20.0, heirs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttscommon.engine.families import csm, kokoro, orpheus, piper, qwen3_tts, vesper
+from ttscommon.engine.families import csm, kokoro, orpheus, piper, pocket_tts, qwen3_tts, vesper
 from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
 from ttscommon.engine.families.registry import Registry
 
@@ -21,6 +21,7 @@ FAMILIES: Final = Registry(
         csm.FAMILY,
         kokoro.FAMILY,
         piper.FAMILY,
+        pocket_tts.FAMILY,
     )
 )
 

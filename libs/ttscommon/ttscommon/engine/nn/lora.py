@@ -131,6 +131,11 @@ class AdapterBank:
         return self._digests[digest] + 1
 
     @property
+    def modules(self) -> dict[str, tuple[int, int]]:
+        """Outputs and inputs of all that can be adapted, by the names of the checkpoint."""
+        return {n: (p.rows, p.site.linear.in_features) for n, p in self._parts.items()}
+
+    @property
     def reserved_bytes(self) -> int:
         """Of the slots of a device, full or empty."""
         halves = [half for site in self._sites for half in (site.a, site.b) if half is not None]
