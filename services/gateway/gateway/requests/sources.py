@@ -39,7 +39,7 @@ class SpeechSpec:
     model speaks at `speed` as far as it can by itself; the rest is `stretch`. `wishes` are those
     that the model obeys, `ignored` the names of those that were dropped. `warning`:
     what the client is to be told about the voice. `lexicons`: how its words are read. `max_wait_s`:
-    how long it may wait for room.
+    how long it may wait for room. `gain`: how many times as loud it is heard as it is made.
     """
 
     model: Model
@@ -57,6 +57,7 @@ class SpeechSpec:
     warning: str = ""
     lexicons: tuple[Lexicon, ...] = ()
     max_wait_s: float = 0.0
+    gain: float = 1.0
 
     @property
     def model_speed(self) -> float:

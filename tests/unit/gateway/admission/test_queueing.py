@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from gateway.admission.queueing import WaitingRoom
 from ttscommon.wire.errors import Overloaded
@@ -39,7 +40,7 @@ async def test_places_go_to_those_who_came_first() -> None:
     room, places = WaitingRoom(8), Places()
     tasks = []
     for name in ("a", "b"):
-        tasks.append(asyncio.create_task(room.wait(name, 5.0, lambda n=name: places.ask(n))))
+        tasks.append(asyncio.create_task(room.wait(name, 5.0, partial(places.ask, name))))
         await started(room, len(tasks))
     for _ in tasks:
         places.free += 1
