@@ -233,8 +233,8 @@ def picture(real: Sequence[Point], made: Sequence[Point], theme: Theme) -> Any:
         for axes, (name, title) in zip(panels, FIGURES.items(), strict=True):
             _panel(axes, found, name, real, made, theme)
             axes.set_title(title)
-        panels_first = fig.axes[0]
-        panels_first.legend(loc="upper left")
+        handles, labels = fig.axes[0].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside upper right", ncols=2)
     return fig
 
 
@@ -263,7 +263,7 @@ def _panel(
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if _leads(value) else "")
     else:
-        axes.set_ylim(bottom=-2)
+        axes.set_ylim(-2, max(10.0, axes.get_ylim()[1]))
     axes.set_xticks(range(len(found)), [_short(load) for load in found], fontsize=8)
 
 
