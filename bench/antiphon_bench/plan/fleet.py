@@ -35,6 +35,7 @@ from vocoder.engine.stream import Piece, Resume, first_frame
 class Shape:
     """How many of each, and where. nodes: machines of `cores` cores that they are dealt out to;
     none: each has what it needs. listeners: what the clients' own work takes of the first node.
+    beside: cores of it that other programs take all the time.
     """
 
     gateways: int = 1
@@ -44,6 +45,7 @@ class Shape:
     nodes: int = 0
     cores: float = 0.0
     listeners: Edge | None = None
+    beside: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Fleet:
         self.broker = Station(self.kernel, self.nodes[0], servers=shape.brokers)
         self.broker_back_s = [0.0] * shape.brokers
         self.queues_back_s = 0.0
-        self.nodes[0].idle += shape.brokers * self._costs.broker.idle
+        self.nodes[0].idle += shape.brokers * self._costs.broker.idle + shape.beside
         self._listeners = Station(self.kernel, self.nodes[0], servers=64)
         self.talkers, self.vocoders = Pool(self._talk), Pool(self._vocode)
         self.gateways: list[Gateway] = []
