@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import torch
+
 from antiphon_bench.synthetic import pocket_tts
 from antiphon_bench.synthetic.csm import PUBLISHED as CSM_HEADS
 from antiphon_bench.synthetic.csm import SMALL
@@ -68,6 +70,7 @@ def _csm(folder: Path) -> None:
 def write_pocket_checkpoint(folder: Path, name: str) -> None:
     """One of pocket_cases.CHECKPOINTS."""
     told = dict(POCKET[name])
+    dtype = getattr(torch, told.pop("dtype", "float32"))
     changes: dict[str, Any] = {}
     if told.pop("small_decoder", False):
         changes = {"mimi": pocket_tts.small_decoder()}
@@ -77,7 +80,7 @@ def write_pocket_checkpoint(folder: Path, name: str) -> None:
         table = {**lm["lookup_table"], "n_bins": len(pocket_tts.pieces())}
         told["flow_lm"] = {**lm, "lookup_table": table}
     config = pocket_tts.tiny(**told, **changes)
-    pocket_tts.write_checkpoint(folder, config, seed=POCKET_SEED, ending=-4.4)
+    pocket_tts.write_checkpoint(folder, config, seed=POCKET_SEED, ending=-4.4, dtype=dtype)
 
 
 def _pocket_tts(folder: Path) -> None:
