@@ -44,7 +44,6 @@ TOOLS := bench training
 PACKAGE_FILES := $(SERVING:%=%/pyproject.toml)
 TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 GOLDENS := build/goldens
-OFFICIAL := tests/parity/reference
 
 .PHONY: serve test test-slow clients fuzz test-deploy check chaos soak fleet bench voice voice-eval voice-page goldens lock clean
 
@@ -102,11 +101,11 @@ chaos: $(VENV)/.training
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 soak: $(VENV)/.training
-	$(BIN)/python -m tests.chaos.leaving
-	$(BIN)/python -m tests.chaos.soak $(ARGS)
+	$(BIN)/python -m tests.chaos leaving
+	$(BIN)/python -m tests.chaos soak $(ARGS)
 
 fleet: $(VENV)/.training
-	$(BIN)/python -m tests.chaos.fleet $(ARGS)
+	$(BIN)/python -m tests.chaos fleet $(ARGS)
 
 bench: $(VENV)/.developing
 	$(BIN)/antiphon bench run --url $(URL) --protocol ws $(or $(ARGS),--concurrency 4)
@@ -120,13 +119,9 @@ voice-eval: $(VENV)/.training
 voice-page: $(VENV)/.training
 	$(BIN)/python -m voicetrain.vesper page $(ARGS)
 
-# CSM's reference needs a newer transformers than the others; Pocket TTS' is a package of its own.
-APART := csm pocket_tts
-goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed $(GOLDENS)/transformers/.installed $(GOLDENS)/pocket/.installed
-	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints $(FAMILY)
-	$(if $(filter-out $(APART),$(or $(FAMILY),all)),$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens $(filter-out $(APART),$(FAMILY)))
-	$(if $(filter csm,$(or $(FAMILY),csm)),$(GOLDENS)/transformers/bin/python -m $(subst /,.,$(OFFICIAL)).csm $(GOLDENS)/checkpoints tests/parity/goldens)
-	$(if $(filter pocket_tts,$(or $(FAMILY),pocket_tts)),$(GOLDENS)/pocket/bin/python -m $(subst /,.,$(OFFICIAL)).pocket_tts $(GOLDENS)/checkpoints tests/parity/goldens)
+# Each reference in an environment of its own, below $(GOLDENS): they need other versions than ours.
+goldens: $(VENV)/.developing
+	$(BIN)/python -m tests.parity.make_goldens $(GOLDENS) $(FAMILY) --pip="$(INDEX)"
 
 lock: $(VENV)/.serving
 	$(BIN)/python -m tools.lock
@@ -158,21 +153,4 @@ $(VENV)/.developing: requirements-dev.txt $(TOOL_FILES) $(VENV)/.serving
 
 $(VENV)/.training: training/requirements.txt $(VENV)/.developing
 	$(PIP) --no-deps $(INDEX) -r requirements.txt -r requirements-dev.txt -r training/requirements.txt
-	@touch $@
-
-# The official package in an environment of its own: it needs another transformers than anybody.
-$(GOLDENS)/venv/.installed: $(OFFICIAL)/requirements.txt $(OFFICIAL)/official.txt | $(BIN)/python
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $(OFFICIAL)/requirements.txt
-	$(@D)/bin/python -m pip install --quiet --no-deps -r $(OFFICIAL)/official.txt
-	@touch $@
-
-$(GOLDENS)/transformers/.installed: $(OFFICIAL)/transformers.txt | $(BIN)/python
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $<
-	@touch $@
-
-$(GOLDENS)/pocket/.installed: $(OFFICIAL)/pocket_tts.txt | $(BIN)/python
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $<
 	@touch $@

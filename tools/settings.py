@@ -1,4 +1,4 @@
-"""Write docs/settings.md from the services' settings: python -m tools.settings."""
+"""Write docs/settings.md from the services' settings and tuning: python -m tools.settings."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings
+from tools import tuning
 from ttscommon.process.settings import (
     NESTED,
     PREFIX,
@@ -68,7 +69,8 @@ SECTIONS: Final = (
 
 def page() -> str:
     """The whole document."""
-    return "\n".join([_INTRODUCTION, *(_table(section) for section in SECTIONS)])
+    settings = (_table(section) for section in SECTIONS)
+    return "\n".join([_INTRODUCTION, *settings, tuning.section()])
 
 
 def _table(section: Section) -> str:

@@ -1,4 +1,4 @@
-"""First bytes per format, alone and among listeners: `python -m antiphon_bench.formats`.
+"""First bytes per format, alone and among listeners: `antiphon bench formats`.
 
 Posts to /v1/audio/speech of a running stack and notes when the first body bytes arrive. A listener
 asks anew when he has heard what he got.

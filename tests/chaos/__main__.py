@@ -1,75 +1,66 @@
-"""`python -m tests.chaos`: the matrix, as a table and as build/chaos.json."""
+"""`python -m tests.chaos NAME [options]`: the programs that disturb a stack and measure it.
+
+Without a name it is the matrix of faults: `python -m tests.chaos --fault "kill talker"`.
+"""
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import json
+import ast
+import importlib
 import sys
-import tempfile
-import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
-from tests.chaos.faults import FAULTS
-from tests.chaos.matrix import Row, run_in_parallel, table
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--fault", action="append", choices=list(FAULTS), help="default: all")
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--streams", type=int, nargs="+", default=[1, 32])
-    parser.add_argument("--parallel", type=int, default=1, help="stacks that share the runs")
-    parser.add_argument("--engine", choices=["fake", "torch"], default="fake")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("build/chaos.json"))
-    parser.add_argument("--logs", type=Path, help="write what the processes say here")
-    return parser.parse_args()
-
-
-async def _run(arguments: argparse.Namespace) -> list[Row]:
-    rows: list[Row] = []
-    for name in arguments.fault or FAULTS:
-        lines: list[str] = []
-
-        def keep(child: str, line: str, lines: list[str] = lines) -> None:
-            lines.append(f"{time.time():.3f} {child}: {line}")
-
-        with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-            try:
-                rows += await run_in_parallel(
-                    name,
-                    streams=arguments.streams,
-                    runs=arguments.runs,
-                    folder=Path(folder),
-                    stacks=arguments.parallel,
-                    engine=arguments.engine,
-                    seed=arguments.seed,
-                    report=lambda line: print(line, flush=True),
-                    on_line=keep,
-                )
-            finally:
-                if arguments.logs is not None:
-                    arguments.logs.mkdir(parents=True, exist_ok=True)
-                    path = arguments.logs / f"{name.replace(' ', '-')}.log"
-                    path.write_text("\n".join(lines))
-        _write(arguments.out, rows, arguments.engine)
-    return rows
+_DEFAULT: Final = "matrix"
+# Name to module beside this one.
+PROGRAMS: Final = MappingProxyType(
+    {
+        _DEFAULT: "faulted",
+        "fleet": "fleet",
+        "hogs": "hogs",
+        "leases": "leases",
+        "leaving": "leaving",
+        "limits": "limits",
+        "purges": "purges",
+        "resumes": "resumes",
+        "slow": "slow",
+        "soak": "soak",
+        "spent": "spent",
+        "stored": "stored",
+        "takeovers": "takeovers",
+    }
+)
 
 
-def _write(path: Path, rows: list[Row], engine: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"engine": engine, "rows": [row.fields() for row in rows]}
-    path.write_text(json.dumps(content, indent=1) + "\n")
+def summary(name: str) -> str:
+    """What a program is for: the first line of its module, which is not imported."""
+    source = Path(__file__).with_name(f"{PROGRAMS[name]}.py").read_text()
+    first = (ast.get_docstring(ast.parse(source)) or "").splitlines()[0]
+    return first.removeprefix(f"`python -m tests.chaos {name}`: ")
 
 
-def main() -> int:
-    """Exit status 1 if anything was lost, repeated, different, hung or refused."""
-    arguments = _arguments()
-    rows = asyncio.run(_run(arguments))
-    print(table(rows))
-    return int(not all(row.verdict.clean for row in rows))
+def listing() -> str:
+    """All programs, a line each."""
+    lines = [f"  {name:<10} {summary(name)}" for name in PROGRAMS]
+    return f"{__doc__}\n" + "\n".join(lines) + "\n\nNAME --help lists a program's options."
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a program; its exit status."""
+    name, rest = _DEFAULT, list(arguments)
+    if rest and not rest[0].startswith("-"):
+        name = rest.pop(0)
+    elif rest in (["--help"], ["-h"]):
+        print(listing())
+        return 0
+    if name not in PROGRAMS:
+        print(f"there is no program {name!r}\n\n{listing()}", file=sys.stderr)
+        return 2
+    sys.argv = [f"python -m tests.chaos {name}", *rest]
+    return importlib.import_module(f"tests.chaos.{PROGRAMS[name]}").main() or 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

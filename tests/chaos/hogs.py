@@ -1,7 +1,7 @@
-"""What listeners get when other programs use the machine: gaps and refusals beside CPU hogs.
+"""`python -m tests.chaos hogs`: gaps and refusals while other programs use the machine.
 
-    python -m tests.chaos.hogs [--hogs 16] [--rate 1] [--for-s 20] [--engine torch] [--tree PATH]
-    python -m tests.chaos.hogs --in-flight 4 --sentences 4
+    python -m tests.chaos hogs [--hogs 16] [--rate 1] [--for-s 20] [--engine torch] [--tree PATH]
+    python -m tests.chaos hogs --in-flight 4 --sentences 4
 
 The hogs start beside a stack that serves already. Streams that were accepted more than a second
 later must have no gap, and requests are to be refused for what there is no room for, not for more.

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.leases`: what a lease costs the broker, by the order of its key's parts.
+"""`python -m tests.chaos leases`: what a lease costs the broker, by the order of its key's parts.
 
 Writes so many leases of so many workers, and more beside them as workers do that take jobs, and
 lists those of one worker. A line of JSON for each order, in milliseconds of the broker's processor.
@@ -69,7 +69,7 @@ async def measure(key: Key, leases: int, workers: int, folder: Path) -> dict[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.leases", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos leases", description=__doc__)
     parser.add_argument("--leases", type=int, default=10_240)
     parser.add_argument("--workers", type=int, default=160)
     wanted = parser.parse_args()

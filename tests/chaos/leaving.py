@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.leaving`: clients vanish at random moments, and everything comes back.
+"""`python -m tests.chaos leaving`: clients vanish at random moments, and everything comes back.
 
 Measures the time from the last one's going until no slot, KV block, lease, job, consumer or
 subscription of theirs is left. Out come a table and build/leaving.json.
@@ -119,7 +119,7 @@ def table(waves: list[Wave]) -> str:
 
 def main() -> int:
     """Exit status 1 if anything is left over."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.leaving", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos leaving", description=__doc__)
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--waves", type=int, default=5, help="of each kind of leaving")
     parser.add_argument("--engine", choices=["fake", "torch"], default="fake")

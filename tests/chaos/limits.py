@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.limits`: a key's limits hold in sum over four gateway processes.
+"""`python -m tests.chaos limits`: a key's limits hold in sum over four gateway processes.
 
 For each limit as many requests as would use it up at one gateway are sent to every gateway at once,
 and twice: what is admitted may be over by one for each of the other gateways, and the second time
@@ -124,7 +124,7 @@ async def _wave(stack: ChaosStack, open_: AsyncExitStack, key: str, text: str, c
 
 
 def main() -> int:
-    argparse.ArgumentParser(prog="python -m tests.chaos.limits", description=__doc__).parse_args()
+    argparse.ArgumentParser(prog="python -m tests.chaos limits", description=__doc__).parse_args()
     with tempfile.TemporaryDirectory(prefix="limits-") as folder:
         found = asyncio.run(measure(Path(folder)))
     print(json.dumps({name: {**asdict(each), "kept": each.kept} for name, each in found.items()}))

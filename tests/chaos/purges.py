@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.purges`: what it costs the broker to remove ended requests.
+"""`python -m tests.chaos purges`: what it costs the broker to remove ended requests.
 
 Requests write their records in turn, as requests do that are spoken together, while as many that
 come after them are still needed. Then a gateway's Retention removes them: one by one, by subject,
@@ -130,7 +130,7 @@ async def _write(bus: Bus, names: Sequence[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.purges", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos purges", description=__doc__)
     parser.add_argument("--together", type=int, nargs="+", default=[100, 1000, 5000])
     for together in parser.parse_args().together:
         for way in _WAYS:

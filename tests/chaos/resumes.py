@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.resumes`: many clients resume one long speech at once.
+"""`python -m tests.chaos resumes`: many clients resume one long speech at once.
 
 Whoever has a request's token may resume it, and the latest connection has it. What others hear
 meanwhile must not suffer: their slack is measured with and without, into build/resumes.json.
@@ -30,7 +30,7 @@ Ticket = Mapping[str, str]
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.resumes", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos resumes", description=__doc__)
     parser.add_argument("--resumes", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("build/resumes.json"))

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.slow`: listeners that read long texts as fast as they are played.
+"""`python -m tests.chaos slow`: listeners that read long texts as fast as they are played.
 
 Fake engines speak ten times as fast as that. Prints, as JSON, how many listeners were cut off, the
 seconds of sound that the slowest and the fastest got, the gateway's memory beyond what it had when
@@ -129,7 +129,7 @@ async def _vocoders(stack: LocalStack) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.slow", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos slow", description=__doc__)
     parser.add_argument("--listeners", type=int, default=20)
     parser.add_argument("--for-s", type=float, default=60.0)
     parser.add_argument("--socket", action="store_true", help="the native socket instead of HTTP")

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.soak`: thousands of requests of every kind, and nothing grows.
+"""`python -m tests.chaos soak`: thousands of requests of every kind, and nothing grows.
 
 Clients listen, post, cancel, vanish, resume and ask for what there is not. What the stack holds
 is looked at while nobody speaks, after a warm-up and then every so many requests; the growth per
@@ -127,7 +127,7 @@ def table(report: dict[str, Any]) -> str:
 
 def main() -> int:
     """Exit status 1 if a client was disappointed or a request left without its one end."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.soak", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos soak", description=__doc__)
     parser.add_argument("--requests", type=int, default=5000, help="after a warm-up of a tenth")
     parser.add_argument("--at-once", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.spent`: what a second of sound costs each process, in CPU time.
+"""`python -m tests.chaos spent`: what a second of sound costs each process, in CPU time.
 
 Fake stages whose steps take no time speak over a stack of their own, so what is measured is the
 path: broker, gateway and the edges of talker and vocoder. Each process is counted whole and by its
@@ -124,7 +124,7 @@ def compare(trees: Sequence[Path], turns: int, options: Sequence[str]) -> dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.spent", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos spent", description=__doc__)
     parser.add_argument("--listeners", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=3, help="sentences a text, 4.8 s each")
     parser.add_argument("--for-s", type=float, default=15.0)

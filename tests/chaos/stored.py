@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.stored`: what a second of sound leaves on the broker, log by log.
+"""`python -m tests.chaos stored`: what a second of sound leaves on the broker, log by log.
 
 Fake stages speak so many texts over a stack of their own; the streams' bytes before and after are
 the broker's own figures, headers and framing included.
@@ -60,7 +60,7 @@ async def _speak(url: str, text: str, seed: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.stored", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos stored", description=__doc__)
     parser.add_argument("--requests", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=4)
     arguments = parser.parse_args()

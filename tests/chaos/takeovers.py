@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.takeovers`: how often a killed vocoder's job is handed on.
+"""`python -m tests.chaos takeovers`: how often a killed vocoder's job is handed on.
 
 The only vocoder of a stack is killed under several listeners, again and again, and comes back after
 half a second. Each time no worker has room for their jobs, which must wait for it and be given to
@@ -65,7 +65,7 @@ async def _killed_once(stack: ChaosStack, number: int, streams: int) -> list[Hea
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.takeovers", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos takeovers", description=__doc__)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--streams", type=int, default=3)
     arguments = parser.parse_args()

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
 from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
 from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
@@ -47,6 +48,15 @@ def _qwen3(folder: Path) -> None:
 MAKERS: Final[Mapping[str, Maker]] = {
     "Qwen3-TTS": Maker(_qwen3, load_talker, "talker.codec_head.weight", "tts_bos_token_id"),
     "Orpheus": Maker(write_orpheus, load_talker, "model.norm.weight", "hidden_size"),
+    "Kokoro": Maker(
+        write_kokoro,
+        load_talker,
+        "predictor.module.duration_proj.linear_layer.weight",
+        "hidden_dim",
+    ),
+    "Kokoro's codec": Maker(
+        write_kokoro, load_codec, "decoder.module.encode.conv1.weight_g", "hidden_dim"
+    ),
     "Pocket TTS": Maker(
         write_pocket, load_talker, "flow_lm.out_norm.weight", "default_eos_threshold"
     ),

@@ -330,6 +330,36 @@ async def test_a_full_gateway_refuses_with_a_hint(stand: Any) -> None:
     assert stand.metric("tts_refused_total", reason="overloaded") == 1
 
 
+@pytest.mark.parametrize("settings", [{"max_streams": 1}], indirect=True)
+async def test_a_request_waits_for_room_where_it_asks_to(stand: Any, talk: Any) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def script(performance: Any) -> None:
+        begun.set()
+        await go.wait()
+        await talk.recite(performance)
+
+    stand.stage.script = script
+    first = asyncio.create_task(stand.http.post("/v1/audio/speech", json={"input": TEXT}))
+    await begun.wait()
+    asked = {"input": TEXT, "max_wait_s": 20}
+    own = asyncio.create_task(stand.http.post("/v1/audio/speech", json=asked))
+    header = {"x-max-wait-s": "20"}
+    vendor = asyncio.create_task(
+        stand.http.post("/v1/text-to-speech/x/stream", json={"text": TEXT}, headers=header)
+    )
+    briefly = await stand.http.post("/v1/audio/speech", json={**asked, "max_wait_s": 0.05})
+    assert briefly.status_code == 429
+    assert not own.done()
+    go.set()
+    answers = await asyncio.gather(first, own, vendor)
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    wrong = await stand.http.post(
+        "/v1/audio/speech", json={"input": TEXT}, headers={"x-max-wait-s": "soon"}
+    )
+    assert wrong.json()["error"]["param"] == "max_wait_s"
+
+
 async def test_without_a_vocoder_the_model_is_unavailable(stand: Any) -> None:
     context = stand.gateway.context
     await stand.stage.bus.kv.delete("replicas", stand.stage.report("vocoder").worker_id)

@@ -49,14 +49,14 @@ class BusClient(LeanClient):
     @property
     def heard(self) -> int:
         """Grows with every message and every answer to a ping."""
-        return int(self.stats["in_msgs"] + self._pongs_received)
+        return int(self.stats["in_msgs"] + self.pongs)
 
     @property
     def addresses(self) -> list[Address]:
         """The brokers that it may connect to, the present one last."""
-        known = dict.fromkeys(map(_address, self._server_pool))
-        if self._current_server is not None:
-            present = _address(self._current_server)
+        known = dict.fromkeys(map(_address, self.pool))
+        if self.server is not None:
+            present = _address(self.server)
             known.pop(present, None)
             known[present] = None
         return list(known)
@@ -64,15 +64,15 @@ class BusClient(LeanClient):
     async def ask(self) -> None:
         """Send a ping without waiting for its answer."""
         with contextlib.suppress(*Unreachable):
-            await asyncio.wait_for(self._send_ping(), _ASK_S)
+            await asyncio.wait_for(self.ping(), _ASK_S)
 
     async def leave(self, better: Address) -> None:
         """Drop a connection that hangs, and connect anew, to `better` first."""
-        if self._current_server is not None:
-            self._avoid(self._current_server)
+        if self.server is not None:
+            self._avoid(self.server)
         self._avoided.pop(better, None)
         self._better = better
-        await self._process_op_err(nats.errors.StaleConnectionError())
+        await self.fail(nats.errors.StaleConnectionError())
 
     async def close(self) -> None:
         """Disconnect for good, in whatever state an attempt to reconnect may be."""
@@ -80,7 +80,7 @@ class BusClient(LeanClient):
         if watching is not None:
             watching.cancel()
         await super().close()
-        task = self._reconnection_task
+        task = self.reconnecting
         if task is not None and task is not asyncio.current_task() and not task.done():
             task.cancel()
             await asyncio.wait([task], timeout=_CLOSE_S)
@@ -88,20 +88,19 @@ class BusClient(LeanClient):
 
     async def hang_up(self) -> None:
         """Close the socket, if there is one."""
-        if self._transport is None:
+        if self.socket is None:
             return
-        self._transport.close()  # type: ignore[no-untyped-call]
+        self.socket.close()
         with contextlib.suppress(OSError, TimeoutError):
-            closed = self._transport.wait_closed()  # type: ignore[no-untyped-call]
-            await asyncio.wait_for(closed, _CLOSE_S)
+            await asyncio.wait_for(self.socket.wait_closed(), _CLOSE_S)
 
     def abort(self) -> None:
         """Close the socket and forget what was buffered for it: the peer may take nothing."""
-        self._pending, self._pending_data_size = [], 0
+        self.take_buffered()
         self._drop_socket()
 
     def _drop_socket(self) -> None:
-        writer = getattr(self._transport, "_io_writer", None)
+        writer = getattr(self.socket, "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
 
@@ -114,47 +113,52 @@ class BusClient(LeanClient):
             return 0
         return 2 if self._avoided.get(address, 0.0) > time.monotonic() else 1
 
-    async def _select_next_server(self) -> None:
-        self._server_pool.sort(key=self._rank)
+    async def choose_server(self) -> None:
+        """The better broker first, those to avoid last."""
+        self.pool.sort(key=self._rank)
         self._better = None
-        await super()._select_next_server()
+        await super().choose_server()
 
-    async def _process_connect_init(self) -> None:
-        server = self._current_server
+    async def greet(self) -> None:
+        """Avoid a broker that does not greet."""
+        server = self.server
         try:
-            await super()._process_connect_init()
+            await super().greet()
         except (TimeoutError, OSError):
             if server is not None:
                 self._avoid(server)
             raise
 
-    async def _attempt_reconnect(self) -> None:
+    async def reconnect(self) -> None:
+        """Close the socket first: a broker that hangs takes nothing more."""
         self._drop_socket()
-        await super()._attempt_reconnect()
+        await super().reconnect()
 
-    async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
-        if self.is_connected and self._pending:
-            buffered, self._pending, self._pending_data_size = self._pending, [], 0
-            self._transport.writelines(buffered)  # type: ignore[union-attr]
-        await super()._send_ping(future)
+    async def ping(self, future: asyncio.Future[bool] | None = None) -> None:
+        """Behind what is buffered, so that its answer proves that all was taken."""
+        if self.is_connected and (buffered := self.take_buffered()):
+            self.socket.writelines(buffered)
+        await super().ping(future)
 
-    async def _process_err(self, err_msg: str) -> None:
+    async def take_error(self, err_msg: str) -> None:
+        """Reconnect where the broker refuses the credentials."""
         error = nats.errors.Error(f"nats: {err_msg}")
         if is_refusal(error):
-            await self._process_op_err(error)
+            await self.fail(error)
         else:
-            await super()._process_err(err_msg)
+            await super().take_error(err_msg)
 
-    async def _connect_to_server(self, s: Srv) -> None:
+    async def connect_socket(self, s: Srv) -> None:
         """Connect anew, without what the attempt before has left."""
-        if self._transport is not None:
-            self._transport.close()  # type: ignore[no-untyped-call]
-        await super()._connect_to_server(s)
+        if self.socket is not None:
+            self.socket.close()
+        await super().connect_socket(s)
 
-    def _connect_command(self) -> bytes:
-        if "tls" in self.options and not self._server_info.get("tls_required"):
+    def connect_command(self) -> bytes:
+        """Without TLS, where it was asked for, nothing is sent."""
+        if "tls" in self.options and not self.server_info.get("tls_required"):
             raise NoTls("the broker does not offer TLS")
-        return bytes(super()._connect_command())
+        return bytes(super().connect_command())
 
 
 def _address(server: Srv) -> Address:

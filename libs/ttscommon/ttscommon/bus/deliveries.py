@@ -36,18 +36,20 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class FeedTuning:
-    """Seconds. `pull_s`: shorter than the reaper takes to give a silent worker up, or a stopped
-    worker would pull what was handed on from it. `grace_s`: how much later than that the broker may
-    say that there was nothing. `retry_s`: after it said that it has no queue now. `restore_s`: how
-    often the queue's consumer is looked for then. `withdraw_s`: how long it may take to take a pull
-    back.
-    """
+    """Pulling jobs from a queue."""
 
     pull_s: float = 2.0
+    """How long one pull waits for a job: less than the reaper takes to give a silent worker up,
+    because a stopped worker would pull what was handed on from it.
+    """
     grace_s: float = 0.5
+    """How much later than that the broker may say that there was nothing."""
     retry_s: float = 0.1
+    """Pause after the broker said that it has no queue now."""
     restore_s: float = 0.5
+    """How often the queue's consumer is looked for meanwhile."""
     withdraw_s: float = 1.0
+    """How long taking a pull back may take."""
 
 
 class Delivery:

@@ -25,23 +25,30 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class HangTuning:
-    """Seconds. `tick_s`: between two looks; one that is `late_s` late says that this process was
-    stopped or starved, and nothing about the broker. `quiet_s`: silence that is broken by a ping.
-    `hung_s`: how long its answer may take. `greet_s`: how long a broker may take to greet a new
-    connection. `same_s`: how long the answer may take where only the same broker would take a new
-    connection, because what it has not read of this one would be lost. `longest_s`: each broker
-    that was left and is alive lets the next answer take twice as long, up to this. `again_s`:
-    between two looks for a broker that would be better.
-    """
+    """Noticing a broker that stopped answering."""
 
     tick_s: float = 0.1
+    """Between two looks."""
     late_s: float = 0.15
+    """A look that is so late says that this process was stopped or starved, and nothing about the
+    broker.
+    """
     quiet_s: float = 0.3
+    """Silence that is broken by a ping."""
     hung_s: float = 0.5
+    """How long the ping's answer may take."""
     greet_s: float = 0.3
+    """How long a broker may take to greet a new connection."""
     same_s: float = 2.0
+    """How long the answer may take where only the same broker would take a new connection: what it
+    has not read of this one would be lost.
+    """
     again_s: float = 0.3
+    """Between two looks for a better broker."""
     longest_s: float = 4.0
+    """Each broker that was left and turns out alive lets the next answer take twice as long, up to
+    this.
+    """
 
 
 class Watched(Protocol):

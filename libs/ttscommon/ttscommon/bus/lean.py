@@ -17,9 +17,10 @@ from typing import Any, Final, Protocol
 
 import nats.errors
 import structlog
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
+
+from ttscommon.bus.library import OpenClient
 
 _LINE: Final = b"NATS/1.0\r\n"
 _NO_RESPONDERS: Final = "503"
@@ -63,7 +64,7 @@ class InTurn:
             self._task = None
 
 
-class LeanClient(Client):
+class LeanClient(OpenClient):
     """A Client that also hears messages at once, without a task for every subscription."""
 
     def __init__(self) -> None:
@@ -75,7 +76,7 @@ class LeanClient(Client):
 
     async def hear(self, subject: str, hearer: Hearer) -> Subscription:
         """Have `hearer` called with every message on `subject`, by the task that reads."""
-        number = self._sid + 1  # the library's next: nothing may come before it is known
+        number = self.next_number  # nothing may come before it is known
         self._hearers[number] = hearer
         try:
             return await self.subscribe(subject)
@@ -137,20 +138,12 @@ class LeanClient(Client):
     ) -> None:
         """As the library's, for subjects that are known to be well-formed."""
         command = self._command(subject, payload, reply, headers)
-        if command is None or not self._may_write(len(payload), len(command)):
+        if command is None or not self.fits(len(payload), len(command)):
             await super().publish(subject, payload, reply, headers)
             return
         self.stats["out_msgs"] += 1
         self.stats["out_bytes"] += len(payload)
-        self._pending.append(command)
-        self._pending_data_size += len(command)
-        if self._flush_queue is not None and self._flush_queue.empty():
-            self._flush_queue.put_nowait(asyncio.get_running_loop().create_future())
-
-    def _may_write(self, payload: int, command: int) -> bool:
-        """Nothing has to be waited for, nor refused."""
-        room = self._pending_data_size + command <= self._max_pending_size
-        return room and payload <= self._max_payload and bool(self.is_connected)
+        self.write(command)
 
     @staticmethod
     def _command(
@@ -174,32 +167,34 @@ class LeanClient(Client):
         if hearer is not None:
             hearer(message)
 
-    async def _process_msg(
+    async def take_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
     ) -> None:
+        """Call the message's hearer; the library's way without one."""
         hearer = self._hearers.get(sid)
         if hearer is None:
-            await super()._process_msg(sid, subject, reply, data, headers)
+            await super().take_message(sid, subject, reply, data, headers)
             return
         self.stats["in_msgs"] += 1
         self.stats["in_bytes"] += len(data)
         found = await self._headers(headers) if headers else None
         try:
-            hearer(self._build_message(sid, subject, reply, data, found))
+            hearer(self.message(sid, subject, reply, data, found))
         except Exception as error:
             log_.error("hearer.failed", exc_info=error)  # the others must be heard all the same
 
     async def _headers(self, raw: bytes) -> dict[str, str] | None:
         if not raw.startswith(_LINE):
-            return await self._process_headers(raw)  # a status
+            return await self.parsed_headers(raw)  # a status
         pairs = [line.partition(":") for line in raw[len(_LINE) : -4].decode().split("\r\n")]
         return {name: value.strip() for name, _, value in pairs}
 
-    def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
+    def forget_subscription(self, sid: int, max_msgs: int = 0) -> None:
+        """Stop the subscription's hearer too."""
         hearer = self._hearers.pop(sid, None)
         if isinstance(hearer, InTurn):
             hearer.stop()
-        super()._remove_sub(sid, max_msgs)
+        super().forget_subscription(sid, max_msgs)
 
 
 def _answer(first: asyncio.Future[Msg], message: Msg) -> None:

@@ -32,26 +32,32 @@ Hook = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class LinkTuning:
-    """Origin: docs/decisions and the lab's measurements of nats-py; its defaults are for patience.
-
-    `reconnect_s`: pause between two attempts (default 2 s). `ping_s`, `pings`: a dead connection
-    is given up after their product (120 s, 2), and as `hangs` says where another could be had.
-    `pending_bytes`: what may wait for the socket (2 MB). `api_s`: how long a JetStream request may
-    take. `close_s`: how long the last flush may take. `refused_s`: how long the broker may refuse
-    the credentials, e.g. while they are rotated, before the process gives up. `complain_s`: between
-    two lines of log about a broker that is not there.
-    """
+    """The connection to the broker. The library's own defaults, in brackets, are for patience."""
 
     connect_s: int = 1
+    """How long an attempt to connect may take."""
     reconnect_s: float = 0.05
+    """Pause between two attempts (2 s)."""
     ping_s: int = 5
+    """Between two of the library's pings (120 s)."""
     pings: int = 2
+    """A connection is given up after so many unanswered pings (2), and earlier, as `hangs` says,
+    where another can be had.
+    """
     pending_bytes: int = 64 << 20
+    """What may wait for the socket (2 MB)."""
     api_s: float = 3.0
+    """How long a JetStream request may take."""
     close_s: float = 1.0
+    """How long the last flush may take."""
     refused_s: float = 30.0
+    """How long the broker may refuse the credentials, e.g. while they are rotated, before the
+    process gives up.
+    """
     complain_s: float = 5.0
+    """Between two lines of log about a broker that is not there."""
     hangs: HangTuning = field(default_factory=HangTuning)
+    """How a broker that stopped answering is noticed."""
 
 
 class Incoming(Protocol):

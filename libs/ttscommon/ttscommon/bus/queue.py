@@ -33,13 +33,16 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class QueueTuning:
-    """Seconds. `submit_s`: three brokers that lost a leader are without one for four to nine.
-    `first_pause_s`, `longest_pause_s`: between two attempts.
-    """
+    """Submitting jobs."""
 
     submit_s: float = 10.0
+    """How long a submission may fail: three brokers that lost a leader are without one for four to
+    nine seconds.
+    """
     first_pause_s: float = 0.05
+    """Between two attempts, doubled each time."""
     longest_pause_s: float = 0.25
+    """The longest such pause."""
 
 
 @dataclass(frozen=True)

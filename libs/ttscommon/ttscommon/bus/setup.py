@@ -33,15 +33,16 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class SetupTuning:
-    """Seconds. `patience_s`: how long JetStream may take to start or to elect leaders.
-    `missing_s`: how long a service waits for streams that `antiphon bus create` is about to make.
-    `orphans_s`: how long storage without streams must last before it is taken for orphans.
-    """
+    """Making and verifying what the broker keeps."""
 
     patience_s: float = 60.0
+    """How long JetStream may take to start or to elect leaders."""
     missing_s: float = 30.0
+    """How long a service waits for streams that `antiphon bus create` is about to make."""
     pause_s: float = 0.3
+    """Between two attempts."""
     orphans_s: float = 2.0
+    """How long storage without streams must last before it is taken for orphans."""
 
 
 @dataclass(frozen=True)

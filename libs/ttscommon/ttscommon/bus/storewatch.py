@@ -30,17 +30,18 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class WatchTuning:
-    """Seconds. `look_s`: between two looks. `info_s`: how long a stream's leader may take to
-    answer. `idle_s`: after so long without a write one is made to see whether it is taken.
-    `silent_s`: how long no write may be taken by any stream, while one answers everything else;
-    `clustered_s` where that one has copies, since a leader of the past does that too.
-    """
+    """Noticing a broker that does not store."""
 
     look_s: float = 1.0
+    """Between two looks."""
     info_s: float = 0.5
+    """How long a stream's leader may take to answer."""
     idle_s: float = 2.0
+    """After so long without a write one is made, to see whether it is taken."""
     silent_s: float = 1.5
+    """How long no stream may take a write while one answers everything else."""
     clustered_s: float = 12.0
+    """The same where that stream has copies: a former leader behaves so too."""
 
 
 class _Look(Enum):

@@ -19,13 +19,14 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ReporterTuning:
-    """Seconds: between two reports, so short that gateways know within a second of a machine that
-    became slower, and much shorter than the bucket's time to live; and until a first one that
-    failed is tried again.
-    """
+    """A worker's reports."""
 
     report_s: float = 0.4
+    """Between two: gateways know within a second of a machine that became slower; much less than
+    the bucket's time to live.
+    """
     again_s: float = 0.2
+    """Until a first one that failed is tried again."""
 
 
 class Reporter:

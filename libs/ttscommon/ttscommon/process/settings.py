@@ -131,7 +131,7 @@ class BusSettings(BaseModel):
     @classmethod
     def _split(cls, value: Any) -> Any:
         """Accept `nats://a:4222,nats://b:4222`, which is how an environment writes a list."""
-        return _listed(value)
+        return listed(value)
 
 
 class TracingSettings(BaseModel):
@@ -231,7 +231,7 @@ class StageSettings(ServiceSettings):
     @field_validator("also", mode="before")
     @classmethod
     def _split_names(cls, value: Any) -> Any:
-        return _listed(value)
+        return listed(value)
 
 
 class _Environment(EnvSettingsSource):
@@ -255,7 +255,7 @@ class _Environment(EnvSettingsSource):
         return values
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
     """`a,b` as a list; anything else as it is."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())

@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
+from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.subjects import StageName
@@ -24,7 +25,8 @@ class Voice(msgspec.Struct, frozen=True):
 
     language: what it speaks unless a request says otherwise, as a BCP 47 tag ("en-US"), or MANY.
     gender: as listeners hear it; None is unknown. languages: tags of all that it speaks, its native
-    language first; empty where `language` is the only one. Raises ValueError.
+    language first; empty where `language` is the only one. adapter: the one that it is spoken with
+    by itself. Raises ValueError.
     """
 
     id: str
@@ -32,6 +34,7 @@ class Voice(msgspec.Struct, frozen=True):
     language: str
     gender: Gender | None = None
     languages: tuple[str, ...] = ()
+    adapter: str = ""
 
     def __post_init__(self) -> None:
         for tag in (self.language, *self.languages):
@@ -65,7 +68,8 @@ class Model(msgspec.Struct, frozen=True):
 
     accepts: fields of a request, by their names in the API, that it obeys besides text and voice.
     languages: what `language` may be; anything where there are none. speeds: slowest and fastest
-    that it speaks by itself. parameters: what it takes in `extra_params`.
+    that it speaks by itself. parameters: what it takes in `extra_params`. adapters: those that it
+    brings along. blends: whether its voices can be mixed, see ttscommon.wire.blends.
     """
 
     name: str
@@ -77,6 +81,8 @@ class Model(msgspec.Struct, frozen=True):
     accepts: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
+    adapters: tuple[Adapter, ...] = ()
+    blends: bool = False
 
 
 class Replica(msgspec.Struct, frozen=True):

@@ -9,23 +9,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import structlog
 
+from gateway.admission.ends import Ends
 from gateway.admission.keys import KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
 from gateway.admission.pauses import Pauses
 from gateway.admission.peers import GatewayUse, Peers
+from gateway.admission.queueing import WaitingRoom
 from gateway.admission.terms import Applicant, Capacity
 from gateway.admission.turns import Turnstile
-from gateway.errors import Draining, Unavailable
+from gateway.errors import Draining, RateLimited, StreamsUsed, Unavailable
 from gateway.settings import GatewaySettings
 from ttscommon.cluster.admission import AdmissionLimits, Forecast, Judge, forecast
 from ttscommon.cluster.admission.predictions import share_used
 from ttscommon.cluster.admission.shares import Standing
 from ttscommon.process.metrics import GatewayMetrics
-from ttscommon.wire.errors import AntiphonError, Overloaded
+from ttscommon.wire.errors import AntiphonError, Overloaded, ShareUsed
 
 _LONGEST_RETRY_S: Final = 60
 
@@ -44,6 +47,8 @@ class Grant:
     alone: bool = False
     silent: bool = True
     model: str = ""
+    characters: int = 0
+    began_s: float = 0.0
     resting: bool = False
     touched_s: float = 0.0
     writing: Callable[[], float | None] | None = None
@@ -73,6 +78,7 @@ class Grant:
     def text(self, characters: int) -> None:
         """So much of its text came after the request itself."""
         self.wake()
+        self.characters += characters
         self.admission.charge(self.tenant, characters)
 
     def rest(self) -> None:
@@ -116,6 +122,9 @@ class Admission:
         self._shares = self.judge.shares
         self._limits = KeyLimits(tenants, self.peers, self._held)
         self._turnstile = Turnstile(self.peers, self.clock)
+        self._ends = Ends()
+        self._running: dict[int, Grant] = {}
+        self._room = WaitingRoom(self.settings.max_waiting)
 
     def keys_changed(self) -> None:
         """The key ring has other tenants, or the same with other rights."""
@@ -148,8 +157,11 @@ class Admission:
             )
             if isinstance(error, Overloaded):
                 self.judge.refused(applicant.tenant, self.clock())
+                self._say_when(error, applicant)
             raise
-        began_s = self.clock()
+        began_s = grant.began_s = self.clock()
+        grant.characters = applicant.characters
+        self._running[id(grant)] = grant
         self._turnstile.took(applicant.kinds, began_s)
         self.changed.set()
         self.judge.take(grant.tenant)
@@ -162,15 +174,50 @@ class Admission:
             yield grant
         finally:
             self.pauses.forget(grant)
+            del self._running[id(grant)]
             grant.wake()
             self._shares.give_back(grant.tenant)
             grant.silence_ends()
             self.catalogue.own[applicant.model] -= 1
             self.changed.set()
-            self.judge.held(self.clock() - began_s)
+            held_s = self.clock() - began_s
+            self.judge.held(held_s)
+            self._ends.learn(grant.characters, held_s)
+            self._room.room()
             if not self.streams:
                 self.idle.set()
             self.metrics.active.labels("gateway", *listener).dec()
+
+    def _say_when(self, error: Overloaded, applicant: Applicant) -> None:
+        """Tell the caller when what is in its way is expected to have ended.
+
+        What a key has used up of its minute comes back by itself: that is told already.
+        """
+        if isinstance(error, RateLimited) and not isinstance(error, StreamsUsed):
+            return
+        own = isinstance(error, StreamsUsed | ShareUsed)
+        mine = [g for g in self._running.values() if g.tenant == applicant.tenant]
+        there = [g for g in self._running.values() if g.model == applicant.model]
+        kind = applicant.kinds[1] if own and mine else applicant.kinds[0]
+        wait_s = self._ends.promise(kind, mine if own and mine else there, self.clock())
+        if wait_s is not None:
+            error.retry_after_s = min(max(error.retry_after_s, wait_s), _LONGEST_RETRY_S)
+
+    async def wait(self, applicant: Applicant) -> bool:
+        """Wait until there is room, as long as the caller would; whether it had to."""
+        most_s = min(applicant.max_wait_s, self.settings.max_wait_s)
+        if most_s <= 0 or applicant.resumed:
+            return False
+        ask = partial(self._objection, applicant)
+        return await self._room.wait(applicant.tenant, most_s, ask) > 0
+
+    def _objection(self, applicant: Applicant) -> Overloaded | None:
+        """Why it may not start now, of what time can mend; raises the rest of what `admit` does."""
+        try:
+            self._judge(applicant, self.clock())
+        except Overloaded as objection:
+            return objection.with_traceback(None)
+        return None
 
     async def turn(self, applicant: Applicant) -> Applicant:
         """Wait while this gateway has taken its part of what the other gateways see as free too,
@@ -223,16 +270,10 @@ class Admission:
         """
         now = self.clock()
         tenant = applicant.tenant
-        if self.draining:
-            raise Draining("this gateway is shutting down; connect again")
-        self.keys.check(tenant)
         if applicant.resumed:
+            self._require_open(tenant)
             return self._admit_again(applicant, now)
-        ahead = self._forecast(applicant.model)
-        self._limits.check(tenant, applicant.characters, now)
-        if applicant.crowded:
-            raise Overloaded("there is no room for another stream now")
-        standing, predicted_s = self.judge.check(ahead, tenant, self._most_active, now)
+        ahead, standing, predicted_s = self._judge(applicant, now)
         self._limits.request(tenant, applicant.characters, now)
         priority = applicant.priority
         if standing is Standing.BORROWED:
@@ -241,6 +282,22 @@ class Admission:
         return Grant(
             self, tenant, priority, predicted_s, ahead.alone_s, alone, model=applicant.model
         )
+
+    def _require_open(self, tenant: str) -> None:
+        if self.draining:
+            raise Draining("this gateway is shutting down; connect again")
+        self.keys.check(tenant)
+
+    def _judge(self, applicant: Applicant, now: float) -> tuple[Forecast, Standing, float | None]:
+        """What a new request would get, and how it stands; takes nothing. Raises as `admit`."""
+        tenant = applicant.tenant
+        self._require_open(tenant)
+        ahead = self._forecast(applicant.model)
+        self._limits.check(tenant, applicant.characters, now)
+        if applicant.crowded:
+            raise Overloaded("there is no room for another stream now")
+        standing, predicted_s = self.judge.check(ahead, tenant, self._most_active, now)
+        return ahead, standing, predicted_s
 
     @property
     def _most_active(self) -> int:

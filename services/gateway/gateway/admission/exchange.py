@@ -24,13 +24,14 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class ExchangeTuning:
-    """Seconds. `pause_s`: the least between two words, half of a turn's window. `beat_s`: the most;
-    such a word says everything. `answer_s`: how long the others may take to answer the first word.
-    """
+    """Gateways telling each other what they admitted."""
 
     pause_s: float = 0.05
+    """The least between two messages: half of a turn's window."""
     beat_s: float = 1.0
+    """The most; such a message says everything."""
     answer_s: float = 0.2
+    """How long the other gateways may take to answer the first message."""
 
 
 class Kept(Protocol):

@@ -58,9 +58,10 @@ class GatewayUse(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PeersTuning:
-    """`silent_s`: who was not heard of for so long is gone: three times what the living take."""
+    """Knowing which other gateways live."""
 
     silent_s: float = 3.0
+    """A gateway that was silent for so long is gone: three times what a live one takes."""
 
 
 @dataclass

@@ -13,6 +13,7 @@ from ttscommon.cluster.admission.forecast import View
 class Applicant:
     """A request at the door. `resumed`: it was admitted before, here or at another gateway.
     `crowded`: more requests wait for this gateway's turn than there are streams left.
+    `max_wait_s`: how long it would wait for room in place of being refused.
     """
 
     tenant: str
@@ -21,6 +22,7 @@ class Applicant:
     priority: int = 5
     resumed: bool = False
     crowded: bool = False
+    max_wait_s: float = 0.0
 
     @property
     def kinds(self) -> tuple[str, str, str]:

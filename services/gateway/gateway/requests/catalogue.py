@@ -17,7 +17,7 @@ from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT
 from ttscommon.bus import Bus, Entry, Incoming
 from ttscommon.cluster.admission.forecast import View
-from ttscommon.wire import subjects
+from ttscommon.wire import blends, subjects
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
 from ttscommon.wire.replicas import MANY, Model, Replica, Voice
 from ttscommon.wire.subjects import STAGES, StageName
@@ -32,19 +32,21 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class CatalogueTuning:
-    """`poll_s`: replicas report as often, so polling more often shows nothing new.
-    `again_s`: the least time between two refreshes that a doubtful question asks for.
-    `reports`: what so many reports in a row say of other gateways' streams is believed.
-    `missing_s`: how long a worker stays whose report is not found. A broker that was stopped for
-    longer than reports live has none when it wakes, until it has caught up.
-    `hold_s`: how long a request waits for a worker that can speak it, where there is none.
-    """
+    """What workers offer, as gateways see it."""
 
     poll_s: float = 0.4
+    """Between two reads of the reports; replicas report as often, so more would show nothing new.
+    """
     again_s: float = 0.2
+    """The least time between two refreshes that a doubtful question asks for."""
     reports: int = 6
+    """What so many reports in a row say of other gateways' streams is believed."""
     missing_s: float = 3.0
+    """How long a worker stays whose report is not found. A broker that was stopped for longer than
+    reports live has none when it wakes, until it has caught up.
+    """
     hold_s: float = 0.0
+    """How long a request waits for a worker that can speak it, where there is none."""
 
 
 @dataclass(frozen=True)
@@ -120,12 +122,29 @@ def voice_of(model: Model, voice_id: str) -> Voice:
         for voice in model.voices:
             if wanted in (DEFAULT, voice.id):
                 return voice
+    if model.blends:
+        return _blended(model, voice_id)
     clones = "ref_audio" in model.accepts
     if clones or not model.voices:
         named = voice_id if clones and voice_id != DEFAULT else ""
         return Voice(named, named, MANY)
     known = ", ".join(voice.id for voice in model.voices)
     raise UnknownVoice(f"there is no voice '{voice_id}'; try {known}", param="voice")
+
+
+def presets_of(model: Model, voice: Voice) -> tuple[str, ...]:
+    """The model's own voices that a voice is or is mixed of; none for one made of a recording."""
+    known = tuple(one.id for one in model.voices)
+    if voice.id in known:
+        return (voice.id,)
+    return tuple(name for name, _ in blends.parse(voice.id, known)) if model.blends else ()
+
+
+def _blended(model: Model, voice_id: str) -> Voice:
+    """A voice that is mixed of several, with the language of the first."""
+    known = {voice.id: voice for voice in model.voices}
+    first, *_ = blends.parse(voice_id, known)
+    return Voice(voice_id, voice_id, known[first[0]].language)
 
 
 class Catalogue:

@@ -37,12 +37,12 @@ class Listener(Protocol):
 
 @dataclass(frozen=True)
 class ListenersTuning:
-    """Seconds. `tell_s`: between two words to the stages, several in a lease. `look_s`: between two
-    looks whether a request that was left has its End.
-    """
+    """Telling the stages that a request still has a listener."""
 
     tell_s: float = 3.0
+    """Between two messages; several fit in a lease."""
     look_s: float = 1.0
+    """Between two looks whether a request that was left has its End."""
 
 
 class Listeners:

@@ -17,18 +17,24 @@ from ttscommon.process.metrics import GatewayMetrics
 
 @dataclass(frozen=True)
 class SpeechTuning:
-    """Seconds. `look_s`: how often a silent request is looked at: its text may have come, or its
-    writer may have failed. `report_every_s`: playback reports to the stages. `text_end_s`: how long
-    a client's last text may take to be committed. `lease_s`: how long the stages go on without word
-    of a listener who cannot come back: longer than a broker takes to restart. `rest_s`: a request
-    whose text pauses counts for nothing from then on, when the stages have parked it.
-    """
+    """One request, from its text to its End."""
 
     look_s: float = 0.5
+    """How often a silent request is looked at: its text may have come, or its writer may have
+    failed.
+    """
     report_every_s: float = 1.0
+    """Between two reports of playback to the stages."""
     text_end_s: float = 5.0
+    """How long committing a client's last text may take."""
     lease_s: float = 15.0
+    """How long the stages go on without word of a listener who cannot come back: longer than a
+    broker takes to restart.
+    """
     rest_s: float = REST_S
+    """A request whose text pauses for so long counts for nothing from then on: the stages have
+    parked it.
+    """
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,9 @@ class TurnWish:
 
 @dataclass(frozen=True)
 class Wishes:
-    """By their names in the API; None is what the client did not say. ref_audio: see recording."""
+    """By their names in the API; None is what the client did not say. ref_audio: see recording.
+    adapter: empty for none, whatever the voice is spoken with otherwise.
+    """
 
     language: str | None = None
     instructions: str | None = None
@@ -57,6 +59,7 @@ class Wishes:
     extra_params: Mapping[str, Value] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
     lexicons: tuple[str, ...] = ()
+    adapter: str | None = None
 
     def named(self) -> Iterator[str]:
         """The fields that the client set to anything, of those that a model has to obey."""

@@ -124,4 +124,6 @@ class Noise:
 
     def rows(self, index: Tensor) -> Noise:
         """The noise of some of the rows."""
-        return Noise(self.seed[index], self.frame[index])
+        found = Noise(self.seed[index], self.frame[index])
+        found.__dict__["keys"] = self.keys[index]  # hashed once for all draws of a step
+        return found

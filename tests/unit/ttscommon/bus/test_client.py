@@ -11,6 +11,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from ttscommon.bus.client import BusClient
+from ttscommon.bus.library import HOOKS
 from ttscommon.bus.link import Link
 from ttscommon.process.settings import BusSettings
 
@@ -65,7 +66,7 @@ async def test_an_attempt_to_connect_that_loses_its_cancellation_is_given_up(
                 raise
             raise OSError("the connection is cleaned up") from None
 
-    monkeypatch.setattr(BusClient, "_process_connect_init", lose_cancellation)
+    monkeypatch.setattr(BusClient, HOOKS["greet"], lose_cancellation)
     async with recorder([]) as address:
         connecting = asyncio.create_task(Link.connect(BusSettings(urls=(address,)), "test"))
         await trying.wait()

@@ -25,12 +25,13 @@ BYTES_PER_SAMPLE: Final = 2
 
 @dataclass(frozen=True)
 class GrantTuning:
-    """Seconds. `answer_s`: how long a writer may take to answer before it is told again. `rest_s`:
-    between two attempts where nobody writes; whoever comes asks the reader where it stands.
-    """
+    """A reader telling a log's writer how much it will take."""
 
     answer_s: float = 0.5
+    """How long a writer may take to answer before it is told again."""
     rest_s: float = 0.5
+    """Between two attempts where there is no writer; a new writer asks the reader where it stands.
+    """
 
 
 class Credit:

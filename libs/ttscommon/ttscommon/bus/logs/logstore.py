@@ -36,19 +36,24 @@ log_ = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class StoreTuning:
-    """Seconds. `commit_s`: how long a commit may fail, longer than an election (9) and than a
-    gateway waits for audio (30). `stalled_s`: when a failing commit is worth a warning. Between two
-    attempts at a commit lies `first_pause_s`, doubled up to `longest_pause_s`; between two attempts
-    at a read `read_pause_s`. `stale_s`: how long a leader that hung and woke may refuse what is
-    right before it learns that it leads no more.
-    """
+    """Reading and committing records."""
 
     commit_s: float = 45.0
+    """How long a commit may fail: longer than an election (9 s) and than a gateway waits for audio
+    (30 s).
+    """
     stalled_s: float = 10.0
+    """When a failing commit is worth a warning."""
     first_pause_s: float = 0.02
+    """Between two attempts at a commit, doubled each time."""
     longest_pause_s: float = 0.5
+    """The longest such pause."""
     read_pause_s: float = 0.05
+    """Between two attempts at a read."""
     stale_s: float = 2.0
+    """How long a leader that hung and woke may refuse what is right before it learns that it leads
+    no more.
+    """
 
 
 @dataclass(frozen=True)

@@ -14,23 +14,28 @@ from ttscommon.bus.logs.suspicion import Suspicion
 
 @dataclass(frozen=True)
 class ReaderTuning:
-    """`queued`: records that may wait for the one who reads; `catch_up`: how many of them a reader
-    that is far behind reads at once. Of audio `credit_bytes` may wait, see bus/logs/credit.py. A
-    reconnection or a gap starts a repair at once; mere silence does after `idle_first_s`, longer
-    than a chunk's cadence, and doubles up to `idle_most_s`. Between two repairs of one gap lies
-    `gap_retry_s`, doubled up to `gap_longest_s`. `gone_s`: how long a writer may take to send again
-    what the store has dropped, `ask_s`: to answer, before the log is read.
+    """Reading a log live, and repairing what was missed. A reconnection or a gap starts a repair at
+    once.
     """
 
     queued: int = 1024
+    """Records that may wait for the reader."""
     catch_up: int = 64
+    """How many of them a reader that is far behind reads at once."""
     credit_bytes: int = CREDIT_BYTES
+    """Bytes of audio that may wait, see bus/logs/credit.py."""
     idle_first_s: float = 1.5
+    """Silence that starts a repair: longer than a chunk's cadence; doubled each time."""
     idle_most_s: float = 6.0
+    """The longest such silence."""
     gap_retry_s: float = 0.05
+    """Between two repairs of one gap, doubled each time."""
     gap_longest_s: float = 0.2
+    """The longest such pause."""
     gone_s: float = 1.0
+    """How long a writer may take to send again what the store has dropped."""
     ask_s: float = 0.1
+    """How long a writer may take to answer before the log is read."""
 
 
 DEFAULT_TUNING: Final = ReaderTuning()

@@ -18,35 +18,37 @@ from ttscommon.wire.subjects import Log
 
 @dataclass(frozen=True)
 class WriterTuning:
-    """`window`: records that may wait for their commit, some seconds of speech. `recent`: committed
-    records that a NACK still brings back without a read of the log.
-
-    Audio: `positions` that may wait for their commit, longer than an election; `position_s` of
-    sound lie between two. A NACK brings `tail_bytes` of sound back, `resend_bytes` of it at once.
-    `credit_bytes`: what a reader takes that has told nothing, see bus/logs/credit.py.
-
-    Seconds: `offer_s`: how long readers may take to offer what they heard; one that is alive
-    answers within milliseconds. `ask_s` lies between two questions while no reader of audio
-    answers, `listener_s` while one takes nothing. `leader_s`: how long a log's leader may take,
-    before its followers are asked instead. `restore_s`: how long a log may take to be read;
-    `again_s` lies between two reads. `close_s`: how long the last records may take, longer than an
-    election.
-    """
+    """Writing a log: live at once, committed right behind."""
 
     window: int = 64
+    """Records that may wait for their commit, some seconds of speech."""
     recent: int = 16
+    """Committed records that a NACK still brings back without a read of the log."""
     positions: int = 8
+    """Positions of audio that may wait for their commit: longer than an election."""
     position_s: float = 4.0
+    """Sound between two positions."""
     tail_bytes: int = 1 << 20
+    """Sound that a NACK brings back."""
     resend_bytes: int = 1 << 18
+    """How much of it is sent at once."""
     credit_bytes: int = CREDIT_BYTES
+    """What a reader takes that has granted nothing yet, see bus/logs/credit.py."""
     offer_s: float = 0.15
+    """How long readers may take to offer what they heard; a live one answers within milliseconds.
+    """
     ask_s: float = 0.2
+    """Between two questions while no reader of audio answers."""
     listener_s: float = 5.0
+    """Between two questions while a reader takes nothing."""
     leader_s: float = 0.15
+    """How long a log's leader may take before its followers are asked instead."""
     restore_s: float = 30.0
+    """How long reading a log may take."""
     again_s: float = 0.02
+    """Between two attempts to read it."""
     close_s: float = 30.0
+    """How long the last records may take: longer than an election."""
 
 
 DEFAULT_TUNING: Final = WriterTuning()

@@ -9,7 +9,7 @@ from ttscommon.cluster.admission.floods import Congestion
 from ttscommon.cluster.admission.forecast import Forecast
 from ttscommon.cluster.admission.limits import AdmissionLimits
 from ttscommon.cluster.admission.shares import Standing
-from ttscommon.wire.errors import Overloaded
+from ttscommon.wire.errors import Overloaded, ShareUsed
 
 
 class Predictions:
@@ -58,6 +58,6 @@ class Predictions:
         return ahead.ttfp_s
 
 
-def share_used(retry_s: float) -> Overloaded:
+def share_used(retry_s: float) -> ShareUsed:
     """A caller with more streams than its share asks for another."""
-    return Overloaded("this caller has its share of the streams", retry_after_s=retry_s)
+    return ShareUsed("this caller has its share of the streams", retry_after_s=retry_s)

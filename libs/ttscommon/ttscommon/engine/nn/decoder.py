@@ -239,17 +239,18 @@ class Decoder(nn.Module):
         return _added_and_normed(x, added, self.norm)[1]
 
 
-def dense_attention(q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:
+def dense_attention(q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None) -> Tensor:
     """Grouped-query attention over keys at hand, in float32 at least.
 
     q: [..., queries, heads, head_dim]; k, v: [..., keys, kv_heads, head_dim].
-    visible: bool, broadcast against [..., queries, keys].
+    visible: bool, broadcast against [..., queries, keys]; None: every query sees all keys.
     Returns [..., queries, heads, head_dim] in v's type.
     """
     exact = torch.promote_types(q.dtype, torch.float32)
     kv_heads, head_dim = k.shape[-2:]
     grouped = q.unflatten(-2, (kv_heads, -1)).to(exact) * head_dim**-0.5
     scores = torch.einsum("...qhgd,...khd->...hgqk", grouped, k.to(exact))
-    scores = scores.masked_fill(~visible[..., None, None, :, :], float("-inf"))
+    if visible is not None:
+        scores = scores.masked_fill(~visible[..., None, None, :, :], float("-inf"))
     mixed = torch.einsum("...hgqk,...khd->...qhgd", scores.softmax(-1), v.to(exact))
     return mixed.flatten(-3, -2).to(v.dtype)

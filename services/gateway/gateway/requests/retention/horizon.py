@@ -95,15 +95,18 @@ class Needs:
 
 @dataclass(frozen=True)
 class HorizonTuning:
-    """Seconds. `hold_s`: how long the last word of a gateway counts that may have died: longer than
-    its requests are kept, and than a client may take to come back elsewhere. `settle_s`: how long
-    nobody must have needed a record: longer than a request takes from one gateway to another, with
-    their words. `deaf_s`: who heard nothing for so long may have missed a gateway's last word.
-    """
+    """Up to where records may go."""
 
     hold_s: float = AUDIO.age_s + _LATE_S
+    """How long the last message of a gateway that may have died counts: longer than its requests
+    are kept, and than a client may take to come back elsewhere.
+    """
     settle_s: float = 15.0
+    """How long a record must have been needed by no gateway: longer than a request takes from one
+    gateway to another, with their messages.
+    """
     deaf_s: float = 10.0
+    """A gateway that heard nothing for so long may have missed another's last message."""
 
     @classmethod
     def keeping(cls, keep_s: float) -> HorizonTuning:

@@ -30,27 +30,30 @@ _BY_STREAM = {log.stream: log for log in LOGS}
 
 @dataclass(frozen=True)
 class RetentionTuning:
-    """Seconds, unless they are counts. `resumable_s`: how long a lost client may come back.
-    `sweep_s`: between two looks for what is due. `again_s`: until a request is looked at again that
-    a worker still holds. `batch`: requests that are looked up at once.
-
-    `extents_s`: between two looks at the streams; what may go then goes if it is at least `worth`
-    of what is there. `patience_s`: how long an ended request waits for that, until it is removed by
-    itself. `share`: the part of the time in which such a removal may be under way: with many
-    records in a stream one costs the broker milliseconds. `most`: requests that are remembered;
-    beyond, and for what ended `late_s` ago, the streams' ages have to do.
-    """
+    """Removing what ended requests left."""
 
     resumable_s: float = AUDIO.age_s
+    """How long a lost client may come back."""
     sweep_s: float = 1.0
+    """Between two looks for what is due."""
     again_s: float = 30.0
+    """Until a request that a worker still holds is looked at again."""
     batch: int = 32
+    """Requests that are looked up at once."""
     extents_s: float = 5.0
+    """Between two looks at the streams."""
     worth: float = 1 / 16
+    """What may go, goes if it is at least this part of what is there."""
     patience_s: float = 120.0
+    """How long an ended request waits for that, until it is removed by itself."""
     share: float = 0.05
+    """The part of the time in which such a removal may be under way: with many records in a stream
+    one costs the broker milliseconds.
+    """
     most: int = 1_000_000
+    """Requests that are remembered; beyond, the streams' ages have to do."""
     late_s: float = CODES.age_s
+    """Requests that ended so long ago are left to the streams' ages too."""
 
 
 class Retention:

@@ -67,6 +67,7 @@ class Orpheus(TalkerModel):
     ) -> None:
         """most_tokens: of a request's speech, where it does not ask for fewer."""
         self.spec = spec_of(name, net.config, voices)
+        self.noise = Noise
         self.cache_dtype = net.embedding.weight.dtype
         self._net, self._tokenizer, self._voices = net, tokenizer, voices
         self._most = most_tokens
@@ -156,7 +157,7 @@ class Orpheus(TalkerModel):
         # The penalty covers the prompt's ids too, as in the reference; none of them can be drawn.
         rules = Rules(seen.bool(), old["penalty"], (slot == 0).long(), self._never, CODES, 1)
         settings = Settings(old["temperature"], old["top_k"], old["top_p"])
-        noise = Noise(old["seed"], old["step"])
+        noise = self.noise(old["seed"], old["step"])
         found = without_unlikely(logits.gather(1, columns), settings, rules, old["min_p"])
         return draw_ids(found, noise, 0, settings, rules)
 

@@ -74,7 +74,10 @@ class Qwen3Prepared(Prepared):
     """A request that the checkpoint can speak, and its text so far.
 
     asked: its prompt, but for the text. speaker: the embedding of a cloned voice, if there is one.
+    adapter: its rows' id (see Adaptable), None where the checkpoint is served without adapters.
     """
+
+    adapter: int | None = None
 
     def __init__(
         self,
