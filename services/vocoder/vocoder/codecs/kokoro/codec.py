@@ -22,7 +22,6 @@ from ttscommon.wire.fields import Array, Arrays, Field, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.kokoro.net import KokoroSound, Pieces, finished, load_net
-from vocoder.codecs.kokoro.source import HARMONICS
 from vocoder.codecs.snac.noise import Noise, keyed
 
 # Multiply-adds of a step on one segment: some 40 ms of one core.
@@ -116,16 +115,13 @@ class Kokoro(Codec):
             raise MalformedMessage("a segment of more symbols than a voice's table has")
         count, per_frame = rows(frames), self.spec.samples_per_frame
         curves = frames["curves"].reshape(count, HALVES, -1).transpose(1, 0, 2)
-        noise = [
-            stream.noise(harmonic, first * per_frame, count * per_frame, self._device)
-            for harmonic in range(HARMONICS)
-        ]
+        begin, samples = first * per_frame, count * per_frame
         return self._net.pieces(
             self._tensor(ids),
             self._tensor(durations),
             self._tensor(curves.reshape(HALVES, -1)),
             self._tensor(stream.pack[row]),
-            torch.stack(noise),
+            lambda harmonic: stream.noise(harmonic, begin, samples, self._device),
         )
 
     def _tensor(self, array: Array) -> Tensor:
