@@ -172,6 +172,14 @@ def test_what_a_frame_costs_is_what_its_segment_cost() -> None:
     assert seconds > 16 * 1e-5
 
 
+def test_warmed_up_it_knows_what_a_frame_of_a_usual_segment_costs() -> None:
+    codec = tiny()
+    codec.warm_up([(1, 16), (16, 2)])
+    one, many = codec.measured_step_s[1, 16], codec.measured_step_s[16, 2]
+    assert one > 0.0
+    assert many == pytest.approx(2 * one)
+
+
 def test_a_state_that_failed_begins_its_segment_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     codec = tiny()
     state = codec.open(SpeechRequest("w", "m", "af_sky", "", seed=3))
