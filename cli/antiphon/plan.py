@@ -114,8 +114,8 @@ def _run(given: dict[str, Any]) -> bool:
     """Make the plan, show it, and say whether the targets are met; raises PlanError."""
     from antiphon_bench.plan import report
     from antiphon_bench.plan.answers import Answer
-    from antiphon_bench.plan.fleet import Shape
     from antiphon_bench.plan.prices import read_prices
+    from antiphon_bench.plan.shapes import Shape
 
     question = _question(given)
     prices = None if given["prices"] is None else read_prices(given["prices"])
@@ -158,10 +158,10 @@ def _question(given: dict[str, Any]) -> Question:
     from antiphon_bench.plan.answers import Target
     from antiphon_bench.plan.costs import read_curves
     from antiphon_bench.plan.faults import Event
-    from antiphon_bench.plan.fleet import Setup, Shape
     from antiphon_bench.plan.gateways import GatewaySetup
     from antiphon_bench.plan.models import Cache
     from antiphon_bench.plan.search import Question
+    from antiphon_bench.plan.shapes import Setup, Shape
     from antiphon_bench.plan.workers import TalkerSetup, VocoderSetup
     from talker.engine.scheduler import Limits
 
