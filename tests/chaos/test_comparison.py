@@ -40,7 +40,7 @@ def test_the_table_marks_what_is_off_and_says_what_else_took_the_machine() -> No
 
 def test_a_run_without_any_sound_is_drawn_without_its_times() -> None:
     figure = picture([*REAL, run(2, None)], [run(0, 0.075)], LIGHT)
-    assert [axes.get_title(loc="left") for axes in figure.axes][0] == "first sound, p50 (ms)"
+    assert next(axes.get_title(loc="left") for axes in figure.axes) == "first sound, p50 (ms)"
 
 
 @pytest.mark.parametrize("keys", [stack_keys, fleet_keys])

@@ -10,7 +10,7 @@ from itertools import count
 from typing import cast
 
 from antiphon_bench.plan.bus import Bus
-from antiphon_bench.plan.calls import Call, Heard, Load, Outcome, Wanted
+from antiphon_bench.plan.calls import Call, Heard, Host, Load, Outcome, Wanted
 from antiphon_bench.plan.costs import Edge
 from antiphon_bench.plan.errors import PlanError
 from antiphon_bench.plan.gateways import Gateway
@@ -282,7 +282,7 @@ class Fleet:
         work_s += self._costs.gateway.request_s / 2 if call.said else 0.0
         gateway.edge.serve(work_s, lambda: self._hear(call, gateway, samples))
 
-    def _hear(self, call: Call, gateway: Gateway, samples: int) -> None:
+    def _hear(self, call: Call, gateway: Host, samples: int) -> None:
         if call.over:
             return
         if not gateway.alive or call.gateway is not gateway:
