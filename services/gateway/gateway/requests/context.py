@@ -136,6 +136,8 @@ class GatewayContext:
             data = await recording(wishes.ref_audio)
             passing = self.voices.passing(tenant, data, wishes.ref_text or "", alone=alone)
             return await passing, ""
+        if not voice.id and "turns" in model.accepts:
+            return None, voice.adapter  # such a model also speaks in no voice that it was given
         if not voice.id:
             raise BadRequest(
                 f"'{model.name}' speaks with the voice of a recording: send ref_audio, or name a"
