@@ -82,9 +82,10 @@ class Subject(ABC, Generic[C]):
     def request(self, case: C) -> SpeechRequest:
         """A case in our API's terms, under any request id."""
 
-    @abstractmethod
     def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
-        """What `reference/NAME.py` speaks where its speed is compared, in our API's terms."""
+        """What `speaker` in `reference/NAME.py` speaks to be timed, in our API's terms."""
+        del batch
+        raise NotImplementedError("a program of its own compares this family's speed")
 
     def derived(self, model: TalkerModel, case: C) -> Derived:
         """What the model derives of a case's recordings."""
