@@ -270,6 +270,25 @@ def prefixes(
         )
 
 
+@app.command()
+def adapters(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint that takes adapters.")],
+    streams: Annotated[int, typer.Option(help="In one batch.")] = 8,
+    frames: Annotated[int, typer.Option(help="Of each stream.")] = 24,
+    rank: Annotated[int, typer.Option(help="Of each adapter, on every module.")] = 16,
+    rounds: Annotated[int, typer.Option(help="The best of so many counts.")] = 3,
+) -> None:
+    """Measure frames a second of a batch with 0, 1, 4 and 8 low-rank adapters."""
+    try:
+        from antiphon_bench.adapters import compare
+    except ImportError as error:
+        hint = "needs the talker package (`pip install ./services/talker`)"
+        raise typer.BadParameter(hint) from error
+    for found in compare(checkpoint, streams, frames, rank, rounds):
+        named = "off" if found.adapters is None else str(found.adapters)
+        print(f"{named:>3} adapters  {found.streams} streams  {found.frames_per_s:8.2f} frames/s")
+
+
 def _numbers(listed: str) -> list[int]:
     return [int(number) for number in listed.split(",")]
 

@@ -46,6 +46,7 @@ PROGRAMS: Final = (
     Program("encoders", "gateway.audio.measure", "Processor time of a second of audio by format."),
     Program("gpu", "antiphon_bench.gpu", "All that is measured on a GPU; has subcommands."),
     Program("voice", "voicetrain.vesper", "Train, evaluate and show the default voice."),
+    Program("piper", "antiphon_bench.peers", "Piper's server and package beside ours."),
     Program("parity", "tests.parity.speed", "Frames a second beside a family's reference."),
     Program("dashboards", "tests.deploy.observe", "Draw every panel under load, with deaths."),
     Program("loads", "tests.deploy.loads", "Record what a fleet exports under five loads."),

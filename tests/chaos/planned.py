@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from antiphon_bench.config import RunConfig, Target
 from antiphon_bench.gpu.records import Point, Records
 from antiphon_bench.plan.measuring import measure as measure_costs
 from antiphon_bench.plan.measuring import speech_of
+from antiphon_bench.processes import stack_at, use
 from antiphon_bench.run import run as run_load
 from tests.chaos import fleet
 from tests.chaos.comparison import draw
@@ -39,9 +41,12 @@ _VOICE: Final = Path("voices/vesper")
 
 
 def measure_load(key: Point, url: str, out: Path) -> Point:
-    """One load against a stack that is up."""
+    """One load against a stack that is up. others: cores that anything else took meanwhile."""
     config = run_config(key, url, out)
-    summary = run_load(config)
+    with ThreadPoolExecutor(1) as aside:
+        using = aside.submit(use, stack_at(url), config.warmup_s, config.duration_s)
+        summary, used = run_load(config), using.result()
+    ours = sum(used.cores.values()) + summary.generator.cpu_share
     ttfp = summary.quantiles.get("ttfp_s")
     return {
         "p50_s": ttfp and ttfp.p50,
@@ -51,6 +56,7 @@ def measure_load(key: Point, url: str, out: Path) -> Point:
         "gaps": 1.0 - (summary.viable_stream_share or 0.0),
         "failed": summary.failed,
         "generator_ok": summary.generator.trustworthy,
+        "others": round(max(0.0, used.machine * (os.cpu_count() or 1) - ours), 2),
     }
 
 

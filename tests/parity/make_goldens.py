@@ -16,10 +16,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from tests.parity.adapter_cases import CHECKPOINT as ADAPTED
+from tests.parity.cases import CHECKPOINTS
 from tests.parity.codecs import CODECS
 from tests.parity.families import FAMILIES
 from tests.parity.material import GOLDENS
 
+ADAPTERS: Final = "adapters"
 REFERENCE: Final = Path(__file__).parent / "reference"
 
 
@@ -43,13 +47,16 @@ def write_checkpoints(folder: Path, name: str) -> str:
     if name in FAMILIES:
         FAMILIES[name].write_all(folder)
         return FAMILIES[name].environment
+    if name == ADAPTERS:
+        write_checkpoint(folder / ADAPTED, "tiny", **CHECKPOINTS[ADAPTED])
+        return FAMILIES["qwen3_tts"].environment
     CODECS[name].write(folder / name)
     return CODECS[name].environment
 
 
 def known() -> list[str]:
-    """Families, and codecs that are no part of a family's goldens."""
-    return [*FAMILIES, *(name for name, codec in CODECS.items() if codec.environment)]
+    """Families, codecs that are no part of a family's goldens, and adapters of one family."""
+    return [*FAMILIES, ADAPTERS, *(name for name, codec in CODECS.items() if codec.environment)]
 
 
 def main() -> None:

@@ -56,7 +56,7 @@ def theirs(process: subprocess.Popen[str], batch: int) -> float:
 
 def main() -> None:
     """Print the medians and their ratio."""
-    parser = argparse.ArgumentParser(prog="python -m tests.parity.speed")
+    parser = argparse.ArgumentParser(prog="antiphon bench parity")
     parser.add_argument("family", choices=FAMILIES)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8])

@@ -83,9 +83,12 @@ class Subject(ABC, Generic[C]):
         """A case in our API's terms, under any request id."""
 
     def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
-        """What `speaker` in `reference/NAME.py` speaks to be timed, in our API's terms."""
+        """What `reference/NAME.py` speaks where its speed is compared, in our API's terms.
+
+        Empty where `parity` does not compare it.
+        """
         del batch
-        raise NotImplementedError("a program of its own compares this family's speed")
+        return ()
 
     def derived(self, model: TalkerModel, case: C) -> Derived:
         """What the model derives of a case's recordings."""

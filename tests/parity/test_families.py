@@ -20,6 +20,8 @@ from ttscommon.wire.fields import rows
 
 CASES = [(name, case) for name, family in FAMILIES.items() for case in family.cases]
 CHECKPOINTS = [(name, each) for name, family in FAMILIES.items() for each in family.checkpoints]
+# Whole segments cannot be cut, and are compared in float64: see test_kokoro.py.
+ALONE = {"kokoro"}
 Load = Callable[[str, str], Loaded[Any]]
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
@@ -27,7 +29,8 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 def test_every_published_family_and_its_codec_are_held_against_a_reference() -> None:
     published = [facts for facts in KNOWN if facts.published]
     assert [facts.name for facts in published if facts.name not in FAMILIES] == []
-    assert [facts.codec.name for facts in published if facts.codec.name not in CODECS] == []
+    codecs = [facts.codec.name for facts in published if facts.codec.name not in ALONE]
+    assert [name for name in codecs if name not in CODECS] == []
 
 
 @pytest.fixture(scope="module")

@@ -74,6 +74,7 @@ def near(one: Any, other: Any) -> bool:
     return len(one) == len(other) and int(np.abs(one.astype(int) - other).max()) <= 1
 
 
+@pytest.mark.slow
 async def test_adapters_are_spoken_with_whichever_talker_dies(config: StackConfig) -> None:
     async with (
         LocalStack(config, lambda name, line: print(f"{name}: {line}")) as stack,

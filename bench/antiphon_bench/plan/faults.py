@@ -123,6 +123,8 @@ class Faults:
             self._lose_this_gateway(self._dice.choice(living))
 
     def _lose_this_gateway(self, gateway: Gateway, *, back: bool = True) -> None:
+        if not gateway.alive:
+            return
         self._count("gateway")
         gateway.alive = False
         for call in [c for c in self._fleet.calls.values() if c.gateway is gateway]:

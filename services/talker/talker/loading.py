@@ -58,6 +58,7 @@ def build_engine(
         limits=limits,
         policy=POLICIES[settings.policy],
         widths=Widths if settings.drafts else plain,
+        keep=settings.prefix_blocks,
         beat=beat,
         died=died,
     )
@@ -87,6 +88,7 @@ def read_family(settings: TalkerSettings) -> Family:
         pads=settings.late_text == "pad",
         device=settings.device,
         leniency=_leniency(settings),
+        lexicon=settings.lexicon_dir,
         adapters=settings.adapters,
         adapter_rank=settings.adapter_rank,
     )

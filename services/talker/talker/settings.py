@@ -20,6 +20,10 @@ class TalkerSettings(StageSettings):
     """Blocks of 16 positions in the KV cache; by default 1,024 on a CPU."""
     kv_bytes: int | None = Field(default=None, ge=1 << 20)
     """The same in bytes, which counts first; by default most of a device's free memory."""
+    prefix_blocks: int | None = Field(default=None, ge=0)
+    """Blocks of the KV cache that are kept for prompts that begin alike; by default as many as are
+    free. 0 shares nothing.
+    """
     batch_positions: int = Field(default=512, ge=16)
     """Positions of prompts and frames that one engine step may compute."""
     policy: PolicyName = "online"
@@ -40,6 +44,8 @@ class TalkerSettings(StageSettings):
     """
     draft_cents: float = Field(default=0.0, ge=0.0, le=400.0)
     """How far the pitch of a guess may be from that of a draw, in cents, with the same effect."""
+    lexicon_dir: Path = Path("voices/vesper")
+    """Where the English lexicon is, for voices that bring none."""
     late_text: Literal["wait", "pad"] = "wait"
     """What a model that is told text a token a step does when text is late: `wait` for it, or `pad`
     and go on when the listener would run dry.

@@ -39,6 +39,7 @@ class Model:
     reserved_bytes: int = 0
     places: dict[int, str] = field(default_factory=dict)
     loads: list[str] = field(default_factory=list)
+    modules: dict[str, tuple[int, int]] = field(default_factory=lambda: dict(SIZES))
     gate: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:

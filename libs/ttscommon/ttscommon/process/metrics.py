@@ -188,6 +188,17 @@ class Metrics:
         self.positions = self._counter(
             "tts_positions", "Positions a talker computed: of prompts or of steps.", ("kind",)
         )
+        self.shared_positions = self._counter(
+            "tts_shared_positions", "Positions of prompts that were there from earlier requests."
+        )
+        self.prefixes = self._counter(
+            "tts_prefixes",
+            "Prompts that may begin like others, by whether any of it was found.",
+            ("found",),
+        )
+        self.prefix_blocks = self._gauge(
+            "tts_prefix_blocks", "Free KV-cache blocks that are kept for prompts that begin alike."
+        )
         self.launches = self._counter(
             "tts_launches",
             "Parts of engine steps, by how they were computed (graph or eager).",

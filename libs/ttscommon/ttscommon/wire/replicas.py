@@ -69,7 +69,7 @@ class Model(msgspec.Struct, frozen=True):
     accepts: fields of a request, by their names in the API, that it obeys besides text and voice.
     languages: what `language` may be; anything where there are none. speeds: slowest and fastest
     that it speaks by itself. parameters: what it takes in `extra_params`. adapters: those that it
-    brings along.
+    brings along. blends: whether its voices can be mixed, see ttscommon.wire.blends.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Model(msgspec.Struct, frozen=True):
     languages: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     adapters: tuple[Adapter, ...] = ()
+    blends: bool = False
 
 
 class Replica(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from gateway.errors import Unsupported
 from gateway.requests import retired
 from gateway.requests.adapters import AdapterStore, unknown
 from gateway.requests.aliases import DEFAULT, Aliases
-from gateway.requests.catalogue import Catalogue
+from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicons import LexiconStore
 from gateway.requests.services import RequestServices
@@ -66,22 +66,28 @@ class GatewayContext:
         lenient: bool = True,
         attaching: bool = False,
         max_wait_s: float = 0.0,
+        gain: float = 1.0,
     ) -> SpeechSpec:
         """What a client's names and wishes come to.
 
         names: whether only the deployment's own are known ("own"), those of other services too
         ("aliases"), or any, which then means the default ("any"). lenient: wishes that can be
         dropped are, where the model does not obey them; see Wishes. attaching: the request runs
-        already, so that only its sound matters. max_wait_s: see Applicant. Raises UnknownModel,
-        UnknownVoice, Unavailable, Unsupported, UnknownLexicon, and BadRequest for a recording.
+        already, so that only its sound matters. max_wait_s: see Applicant. gain: see SpeechSpec.
+        Raises UnknownModel, UnknownVoice, Unavailable, Unsupported, UnknownLexicon, and BadRequest
+        for a recording.
         """
-        naming = None if names == "own" else partial(self.names, lenient=names == "any")
+        language = wishes.language or language
+        naming = (
+            None
+            if names == "own"
+            else partial(self.names, lenient=names == "any", language=language)
+        )
         found, spoken = await self.catalogue.resolve(model, voice, naming)
-        preset = any(spoken.id == one.id for one in found.voices)
-        self.keys.permit(tenant, found.name, spoken.id if preset else None)
+        for preset in presets_of(found, spoken) or (None,):
+            self.keys.permit(tenant, found.name, preset)
         rate = sample_rate or found.sample_rate
-        if wishes.language is None:
-            wishes = replace(wishes, language=language)
+        wishes = replace(wishes, language=language)
         obeyed, ignored = wishes.obeyed(found, spoken, lenient=lenient)
         reference: Reference | None = None
         adapter: AdapterRef | None = None
@@ -108,6 +114,7 @@ class GatewayContext:
             () if attaching else await self.lexicons.named(tenant, wishes.lexicons),
             max_wait_s,
             None if attaching else adapter,
+            gain,
         )
 
     @property
@@ -128,7 +135,8 @@ class GatewayContext:
     async def _reference(
         self, tenant: str, model: Model, voice: Voice, wishes: Wishes
     ) -> tuple[Reference | None, str]:
-        """Whose voice to clone, for a model that clones, and the adapter that the voice goes by."""
+        """Whose voice to clone, for a model that clones and has none of that
+        name itself, and the adapter that the voice goes by."""
         if "ref_audio" not in model.accepts:
             return None, voice.adapter
         alone = bool(wishes.x_vector_only_mode)
@@ -136,6 +144,8 @@ class GatewayContext:
             data = await recording(wishes.ref_audio)
             passing = self.voices.passing(tenant, data, wishes.ref_text or "", alone=alone)
             return await passing, ""
+        if voice in model.voices:
+            return None, voice.adapter
         if not voice.id and "turns" in model.accepts:
             return None, voice.adapter  # such a model also speaks in no voice that it was given
         if not voice.id:
@@ -176,17 +186,23 @@ class GatewayContext:
                 raise unknown(name)
             self.keys.permit_adapter(tenant, name)
 
-    def names(self, model: str, voice: str, *, lenient: bool = False) -> tuple[str, str]:
+    def names(
+        self, model: str, voice: str, *, lenient: bool = False, language: str | None = None
+    ) -> tuple[str, str]:
         """A model's and a voice's name here, for those of another service.
 
-        `lenient`: names that mean nothing here mean the defaults.
+        `lenient`: names that mean nothing here mean the defaults, and a voice's the first of the
+        `language`. Where a model has no voices of its own, it is one that was made of a recording.
         """
         models = self.catalogue.snapshot.models()
-        model = self.aliases.model(model, models, lenient=lenient)
+        families = {name: one.family for name, one in models.items()}
+        model = self.aliases.model(model, families, lenient=lenient)
         chosen = models.get(self.settings.default_model if model == DEFAULT else model)
         chosen = chosen or next(iter(models.values()), None)
         voices = chosen.voices if chosen is not None else ()
-        return model, self.aliases.voice(voice, voices, lenient=lenient)
+        cloned = chosen is not None and not voices and "ref_audio" in chosen.accepts
+        lenient = lenient and not cloned
+        return model, self.aliases.voice(voice, voices, lenient=lenient, language=language)
 
     def text(self) -> IncrementalText:
         """For a text that arrives piece by piece."""

@@ -45,7 +45,8 @@ class Stream:
     that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s` are of
     the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its first
     prompt was computed. `fed_s`: when text last came that it waited for. `lacking`: frames that its
-    first chunk still lacks, 0 once it was sent.
+    first chunk still lacks, 0 once it was sent. sought: the planned sequence may begin with what
+    others computed.
     """
 
     request: SpeechRequest
@@ -72,6 +73,7 @@ class Stream:
     sent_chunks: int = 0
     last_frames: int = 0
     lacking: int = 0
+    sought: bool = False
     fed_s: float = -math.inf
     credit: int = UNACKNOWLEDGED_CHUNKS
     key: str = field(init=False)

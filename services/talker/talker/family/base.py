@@ -61,7 +61,7 @@ class ModelSpec:
     width: most frames that a step can gain; it tries one unless its plan is wider. Those behind the
     first are drafts. window: frames of a step of a family whose frames do not follow from one
     another, on a device, where each step has as many; see segments.SegmentStream. 0: they do.
-    accepts, languages, speeds, parameters, adapters: see replicas.Model.
+    accepts, languages, speeds, parameters, adapters, blends: see replicas.Model.
     """
 
     name: str
@@ -84,6 +84,7 @@ class ModelSpec:
     speeds: tuple[float, float] = (1.0, 1.0)
     parameters: tuple[Parameter, ...] = ()
     adapters: tuple[Adapter, ...] = ()
+    blends: bool = False
 
     def listed(self, name: str) -> Model:
         """See StageSpec."""
@@ -98,6 +99,7 @@ class ModelSpec:
             self.languages,
             self.parameters,
             self.adapters,
+            self.blends,
         )
 
     @property

@@ -28,6 +28,8 @@ from ttscommon.wire.messages import WordTime
 
 PLACE: Final = "place"
 """The index of the id that a frame is of, which a family's launches give with their frames."""
+LENGTH: Final = "length"
+"""The field of a slot's state that says how many ids its segment has."""
 REPLAY: Final[Mapping[str, Field]] = MappingProxyType({**PASSAGE_REPLAY, PLACE: Field((), "i4")})
 ENDLESS: Final = 1 << 40
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from talker.family.adapters import MOST_RANK
 from talker.family.leniency import Leniency
-from talker.models.loading import Loading
+from talker.models.loading import LEXICON, Loading
 from ttscommon.engine.checkpoint import find_checkpoint
 from ttscommon.engine.families import FAMILIES
 
@@ -30,21 +30,22 @@ def load(
     pads: bool = False,
     device: str = "cpu",
     leniency: Leniency = Leniency(),  # noqa: B008
+    lexicon: Path = LEXICON,
     adapters: int = 0,
     adapter_rank: int = MOST_RANK,
 ) -> TalkerModel:
     """Load a voice folder or a published checkpoint, by folder or hub name, as model `name`.
 
-    pads, leniency: see Loading. device: "cpu", "cuda" or "cuda:1"; checkpoints run in bfloat16 on
-    a GPU. adapters: how many are held at once, of ranks up to `adapter_rank`. Raises VoiceError,
-    which for an unknown family lists the known ones, or DeviceError. torch is imported only for
-    families that use it.
+    pads, leniency, lexicon: see Loading. device: "cpu", "cuda" or "cuda:1"; checkpoints run in
+    bfloat16 on a GPU. adapters: how many are held at once, of ranks up to `adapter_rank`. Raises
+    VoiceError, which for an unknown family lists the known ones, or DeviceError. torch is imported
+    only for families that use it.
     """
     from ttscommon.engine.device.device import device_of
 
     where = device_of(device, _PRIORITY)
     folder = find_checkpoint(str(path))
-    model = _loader(FAMILIES.of(folder).name)(name, folder, Loading(pads, where, leniency))
+    model = _loader(FAMILIES.of(folder).name)(name, folder, Loading(pads, where, leniency, lexicon))
     model.compute_on(where)
     if adapters:
         model.adapt(adapters, adapter_rank)

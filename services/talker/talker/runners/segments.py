@@ -15,10 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from talker.family.segments import LENGTH
 from talker.runners.computation import Attend, Computation, Out, Prompts, Rows, State
-
-LENGTH = "length"
-"""The field of a slot's state that says how many ids its segment has."""
 
 
 class Segments(NamedTuple):

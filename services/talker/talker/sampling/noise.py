@@ -118,6 +118,10 @@ class Noise:
         found = uniforms(key, ids) if isinstance(ids, int) else uniforms_of(key, ids)
         return _gumbel(found)
 
+    def normal(self, draw: int, count: int) -> Tensor:
+        """Standard normal noise of draw `draw`: [rows, count] float32."""
+        return normals(draw_keys(self.keys, draw), count)
+
     def rows(self, index: Tensor) -> Noise:
         """The noise of some of the rows."""
         found = Noise(self.seed[index], self.frame[index])

@@ -31,7 +31,10 @@ from talker.runners.model import TalkerModel
 from talker.runners.torch_runner import TorchRunner
 from tests.late import Late
 from tests.unit.talker.models.csm.tiny import tiny as csm
+from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
+from tests.unit.talker.models.piper.tiny import tiny as piper
+from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
@@ -71,13 +74,18 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "qwen3-tts": tiny,
     "orpheus": orpheus,
     "csm": partial(csm, 6),
+    "kokoro": kokoro,
+    "piper": piper,
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
+    "pocket-tts": partial(pocket_tts, 12),
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
     "csm on a device": partial(on_a_device, partial(csm, 6)),
+    "piper on a device": partial(on_a_device, piper),
     "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
+    "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 

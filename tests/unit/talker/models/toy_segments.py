@@ -4,7 +4,7 @@ four frames, which follow from all letters of its sentence, and a frame is noise
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -13,15 +13,16 @@ import torch
 from torch import Tensor
 
 from talker.family.base import ModelSpec, Prepared
-from talker.family.segments import PLACE, REPLAY, Grid, SegmentStream
+from talker.family.segments import LENGTH, PLACE, REPLAY, Grid, SegmentStream
 from talker.family.streams import SlotWriter
 from talker.runners.computation import Out, State
 from talker.runners.model import TalkerModel
-from talker.runners.segments import LENGTH, SegmentComputation, Segments
+from talker.runners.segments import SegmentComputation, Segments
 from talker.sampling.noise import draw_keys, frame_keys, normals
 from talker.text.frontend import Word
 from talker.text.reader import Reader
 from tests.unit.talker.models.tiny_vesper import Letters
+from ttscommon.engine.device.device import Device
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -111,9 +112,9 @@ class Toy(SegmentComputation, TalkerModel):
             window=grid.frames[-1] if grid.frames else 0,
         )
 
-    @property
-    def apart(self) -> bool:  # type: ignore[override]
-        return self.device is None
+    def compute_on(self, device: Device | None) -> None:
+        super().compute_on(device)
+        self.apart = device is None
 
     def prepare(
         self,
@@ -170,7 +171,7 @@ class Toy(SegmentComputation, TalkerModel):
         bad = ~z.isfinite().flatten(1).all(1)
         return Out({"z": z, PLACE: place}, gained, ended, bad)
 
-    def no_frames(self, rows: int) -> Mapping[str, Tensor]:  # type: ignore[override]
+    def no_frames(self, rows: int) -> dict[str, Tensor]:
         window = 0 if self.device is None else self.spec.window
         place = torch.zeros(rows, window, dtype=torch.int64)
         return {"z": torch.zeros(rows, window, DIM), PLACE: place}

@@ -43,7 +43,7 @@ class DecoderConfig:
     eps: float = 1e-6
     rope: RopeConfig = field(default_factory=RopeConfig)
     norm: Literal["rms", "layer"] = "rms"
-    mlp: Literal["swiglu", "gelu"] = "swiglu"
+    mlp: Literal["swiglu", "gelu", "gelu_tanh"] = "swiglu"
     qk_norm: bool = False
     qkv_bias: bool = False
     out_bias: bool = False
@@ -128,16 +128,17 @@ class SwiGLU(nn.Module):
 
 
 class GeluMLP(nn.Module):
-    """The plain feed-forward network of Mimi's transformers."""
+    """The plain feed-forward network of Mimi's transformers. approximate: see torch's gelu."""
 
-    def __init__(self, dim: int, hidden: int) -> None:
+    def __init__(self, dim: int, hidden: int, approximate: str = "none") -> None:
         super().__init__()
+        self.approximate = approximate
         self.up = nn.Linear(dim, hidden, bias=False)
         self.down = nn.Linear(hidden, dim, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., dim] -> [..., dim]."""
-        return self.down(nn.functional.gelu(self.up(x)))
+        return self.down(nn.functional.gelu(self.up(x), approximate=self.approximate))
 
 
 class Scale(nn.Module):
@@ -157,7 +158,9 @@ def _norm(c: DecoderConfig) -> nn.Module:
 
 
 def _mlp(c: DecoderConfig) -> nn.Module:
-    return SwiGLU(c.dim, c.hidden) if c.mlp == "swiglu" else GeluMLP(c.dim, c.hidden)
+    if c.mlp == "swiglu":
+        return SwiGLU(c.dim, c.hidden)
+    return GeluMLP(c.dim, c.hidden, "tanh" if c.mlp == "gelu_tanh" else "none")
 
 
 class DecoderBlock(nn.Module):

@@ -131,6 +131,11 @@ class AdapterBank:
         return self._digests[digest] + 1
 
     @property
+    def modules(self) -> dict[str, tuple[int, int]]:
+        """Outputs and inputs of all that can be adapted, by the names of the checkpoint."""
+        return {n: (p.rows, p.site.linear.in_features) for n, p in self._parts.items()}
+
+    @property
     def reserved_bytes(self) -> int:
         """Of the slots of a device, full or empty."""
         halves = [half for site in self._sites for half in (site.a, site.b) if half is not None]
@@ -236,7 +241,7 @@ class _DeviceRows(_Rows):
         assert site.a is not None
         assert site.b is not None
         flat = x.to(site.a.dtype).reshape(-1, x.shape[-1])
-        ids = self._ids.repeat_interleave(len(flat) // len(self._ids), output_size=len(flat))
+        ids = self._ids[:, None].expand(-1, len(flat) // len(self._ids)).reshape(-1)
         add_lora(flat, out.view(-1, out.shape[-1]), ids, site.a, site.b)
 
 

@@ -25,6 +25,7 @@ from tests.unit.talker.engine.test_prefixes import SAID, _net, recording
 from tests.unit.talker.models.qwen3_tts.tiny import _parts, tiny
 from tests.unit.talker.models.test_conformance import Bench, Heard, same
 from ttscommon.cluster.adapters.peft import Files, Lora
+from ttscommon.engine.nn.lora import AdapterBank
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import UnknownAdapter
@@ -42,14 +43,7 @@ SAMPLED = Sampling(max_new_tokens=9)
 def sizes() -> dict[str, tuple[int, int]]:
     """Every module that can be adapted, by its published name."""
     net = _parts()[0]
-    found = {}
-    for name, module in net.named_modules():
-        if isinstance(module, torch.nn.Linear):
-            source = talker_sources(net)[f"{name}.weight"]
-            rows = source.rows or (module.out_features,)
-            for published, outputs in zip(source.names, rows, strict=True):
-                found[published.removesuffix(".weight")] = (outputs, module.in_features)
-    return found
+    return AdapterBank(copy.deepcopy(net), talker_sources(net), 1, 1).modules
 
 
 @cache
