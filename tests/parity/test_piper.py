@@ -5,7 +5,7 @@ The voice is `joe`, dedicated to the public domain, from the package joe-us-pipe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
@@ -54,10 +54,10 @@ def codec() -> PiperCodec:
     return load_codec("joe", VOICE, CodecLoading())
 
 
-def said(text: str, seed: int = SEED, **asked: float) -> Arrays:
+def said(text: str, asked: Mapping[str, float] | None = None) -> Arrays:
     """All frames of a request."""
     engine = Engine(talker(), slots=4, metrics=Metrics())
-    request = SpeechRequest("r", "joe", "joe", text, seed=seed, extra_params=asked)
+    request = SpeechRequest("r", "joe", "joe", text, seed=SEED, extra_params={**(asked or {})})
     (spoken,) = synthesise(engine, [request])
     return spoken.arrays
 
@@ -129,7 +129,7 @@ def test_durations_are_the_references_and_samples_within_three_steps(
     text: str, scales: tuple[float, float, float]
 ) -> None:
     asked = dict(zip(("noise_scale", "length_scale", "noise_w"), scales, strict=True))
-    frames = said(text, **asked)
+    frames = said(text, asked)
     expected = referred(text, scales)
     assert durations(frames) == [one.durations.tolist() for one in expected]
     whole = np.concatenate([one.sound for one in expected])

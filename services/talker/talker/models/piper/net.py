@@ -42,13 +42,14 @@ class Attention(nn.Module):
         self.heads, size = heads, channels // heads
         self.emb_rel_k = nn.Parameter(torch.zeros(1, 2 * REACH + 1, size))
         self.emb_rel_v = nn.Parameter(torch.zeros(1, 2 * REACH + 1, size))
-        for name in "qkvo":
-            setattr(self, f"conv_{name}", nn.Conv1d(channels, channels, 1))
+        self.conv_q = nn.Conv1d(channels, channels, 1)
+        self.conv_k = nn.Conv1d(channels, channels, 1)
+        self.conv_v = nn.Conv1d(channels, channels, 1)
+        self.conv_o = nn.Conv1d(channels, channels, 1)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        q, k, v = (
-            getattr(self, f"conv_{name}")(x).unflatten(1, (self.heads, -1)).mT for name in "qkv"
-        )
+        parts = (conv(x) for conv in (self.conv_q, self.conv_k, self.conv_v))
+        q, k, v = (part.unflatten(1, (self.heads, -1)).mT for part in parts)
         q = q * q.shape[-1] ** -0.5
         ids = torch.arange(x.shape[-1], device=x.device)
         near = ids[None] - ids[:, None] + REACH  # [query, key]
@@ -103,7 +104,8 @@ class TextEncoder(nn.Module):
 
     def embed(self, ids: Tensor, mask: Tensor) -> Tensor:
         """[rows, ids] to [rows, channels, ids]."""
-        return (self.emb(ids) * math.sqrt(self.emb.embedding_dim)).mT * mask
+        scaled: Tensor = self.emb(ids) * math.sqrt(self.emb.embedding_dim)
+        return scaled.mT * mask
 
 
 class Separable(nn.Module):
@@ -165,8 +167,8 @@ class Durations(nn.Module):
         self.convs = Separable(channels, layers, kernel)
         self.proj = nn.Conv1d(channels, channels, 1)
         self.cond = nn.Conv1d(speaker, channels, 1) if speaker else None
-        flows = {"0": AffineFlow()}
-        flows |= {f"{n}": SplineFlow(channels, layers, kernel) for n in _SPLINES}  # type: ignore[dict-item]
+        flows: dict[str, nn.Module] = {"0": AffineFlow()}
+        flows |= {f"{n}": SplineFlow(channels, layers, kernel) for n in _SPLINES}
         self.flows = nn.ModuleDict(flows)
 
     def forward(self, x: Tensor, mask: Tensor, noise: Tensor, speaker: Tensor | None) -> Tensor:
@@ -177,8 +179,11 @@ class Durations(nn.Module):
         x = self.proj(self.convs(x, mask)) * mask
         z = noise * mask
         for number in _SPLINES:
-            z = self.flows[f"{number}"].inverse(z.flip(1), mask, x)
+            spline = self.flows[f"{number}"]
+            assert isinstance(spline, SplineFlow)
+            z = spline.inverse(z.flip(1), mask, x)
         affine = self.flows["0"]
+        assert isinstance(affine, AffineFlow)
         z = (z.flip(1) - affine.m) * affine.scale * mask
         return z[:, 0]
 
@@ -251,7 +256,9 @@ class Flow(nn.Module):
         mask, told = mask[:, :, None], None if speaker is None else speaker[..., None]
         before, after = around
         for done, number in enumerate(_COUPLINGS, start=1):
-            z = self.flows[f"{number}"].inverse(z.flip(1), mask, told)
+            coupling = self.flows[f"{number}"]
+            assert isinstance(coupling, Coupling)
+            z = coupling.inverse(z.flip(1), mask, told)
             needed = (len(_COUPLINGS) - done) * self._reach
             low, high = (max(0, side - needed) for side in (before, after))
             before, after = before - low, after - high
@@ -270,4 +277,7 @@ class Vits(nn.Module):
 
     def speaker(self, numbers: Tensor) -> Tensor | None:
         """[rows] to [rows, channels, 1]."""
-        return None if self.emb_g is None else self.emb_g(numbers)[..., None]
+        if self.emb_g is None:
+            return None
+        found: Tensor = self.emb_g(numbers)[..., None]
+        return found

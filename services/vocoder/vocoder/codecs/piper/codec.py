@@ -107,7 +107,8 @@ class PiperCodec(Codec):
         begin, end = max(first, low - self._context), min(last, high + self._context)
         device = self._net.conv_pre.weight.device
         sound = self._net(z[begin:end].T[None].to(device), told)[0]
-        return sound[(low - begin) * HOP : (high - begin) * HOP].cpu().numpy()
+        wanted_sound: Array = sound[(low - begin) * HOP : (high - begin) * HOP].cpu().numpy()
+        return wanted_sound
 
 
 def _sentences(begins: Tensor) -> list[tuple[int, int]]:
