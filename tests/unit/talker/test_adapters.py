@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from talker.adapter_library import AdapterLibrary, with_adapters
 from talker.adapters import Adapters, AdapterTiming
@@ -226,6 +227,7 @@ def test_a_voice_may_be_bound_to_an_adapter(folder: Path) -> None:
     voice = spec.voices[0].id
     bound = with_adapters(spec, library, [f"{voice}=a1"])
     assert bound.voices[0].adapter == "a1"
+    assert structs.replace(bound.voices[0], adapter="") == spec.voices[0]
     assert [one.name for one in bound.listed("m").adapters] == ["a0", "a1", "a2", "a3"]
     for wrong in ("nobody=a1", f"{voice}=a9", voice):
         with pytest.raises(CheckpointError):
