@@ -151,9 +151,7 @@ def _run(given: dict[str, Any]) -> bool:
     )
     written = report.write(made, given["out"]) if given["out"] is not None else []
     if given["json"]:
-        import msgspec
-
-        typer.echo(msgspec.json.format(msgspec.json.encode(made)).decode())
+        typer.echo(report.as_json(made))
     else:
         table = Table(show_header=False, box=None, pad_edge=False)
         for name, text in report.summary(made):

@@ -71,11 +71,16 @@ def make(
     )
 
 
+def as_json(plan: Plan) -> str:
+    """All of it, for programs."""
+    return msgspec.json.format(msgspec.json.encode(plan)).decode()
+
+
 def write(plan: Plan, folder: Path) -> list[Path]:
     """plan.json, values.yaml, and the plot for light and for dark pages."""
     folder.mkdir(parents=True, exist_ok=True)
     record, values = folder / "plan.json", folder / "values.yaml"
-    record.write_bytes(msgspec.json.format(msgspec.json.encode(plan)) + b"\n")
+    record.write_text(as_json(plan) + "\n")
     values.write_text(as_yaml(plan.values))
     plots = []
     for theme in THEMES:
