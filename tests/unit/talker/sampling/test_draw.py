@@ -80,7 +80,7 @@ def test_the_cpu_s_shorter_ways_draw_what_the_definition_says(
 
 
 def test_greedy_rows_of_a_wide_vocabulary_ask_for_no_noise() -> None:
-    asked = []
+    asked: list[int] = []
 
     class Counted(Noise):
         def gumbel(self, draw: int, ids: torch.Tensor | int) -> torch.Tensor:
