@@ -158,7 +158,7 @@ $(VENV)/.training: training/requirements.txt $(VENV)/.developing
 	$(PIP) --no-deps $(INDEX) -r requirements.txt -r requirements-dev.txt -r training/requirements.txt
 	@touch $@
 
-# The official package in an environment of its own: it needs another transformers than anybody.
+# The official package in an environment of its own: it needs another transformers than the rest.
 $(GOLDENS)/venv/.installed: $(OFFICIAL)/requirements.txt $(OFFICIAL)/official.txt | $(BIN)/python
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $(OFFICIAL)/requirements.txt

@@ -1,4 +1,4 @@
-"""When requests start and what they say: a pure function of the configuration and its seed."""
+"""Start times and texts of requests: a pure function of the configuration and its seed."""
 
 from __future__ import annotations
 

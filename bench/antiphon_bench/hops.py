@@ -1,4 +1,4 @@
-"""What the path costs: first sound through the stack against the two engines called directly.
+"""Cost of the path: first sound through the stack against the two engines called directly.
 
     antiphon bench hops --url http://127.0.0.1:8000 --voice-dir voices/vesper
 

@@ -28,7 +28,7 @@ _LEAST_DISK_BYTES: Final = 4 << 30
 
 
 class State(Enum):
-    """Whether it works; `NOTE`: not needed by everybody."""
+    """Whether it works; `NOTE`: not needed by all."""
 
     GOOD = ("✓", "green")
     NOTE = ("·", "yellow")

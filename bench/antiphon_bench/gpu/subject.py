@@ -1,4 +1,4 @@
-"""What is measured: Qwen3-TTS of a published size, its weights drawn on the device from a seed."""
+"""The measured model: Qwen3-TTS of a published size, weights drawn on the device by a seed."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Draining(AntiphonError):
 
 
 class InvalidApiKey(AntiphonError):
-    """The caller did not say who it is, or is nobody we know."""
+    """The caller did not say who it is, or is not known."""
 
     code = "invalid_api_key"
 
@@ -273,7 +273,7 @@ _REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType
 
 
 def edge(error: AntiphonError) -> Edge:
-    """How `error` looks from outside; a code nobody planned for is a fault of ours."""
+    """How `error` looks from outside; an unplanned code is a fault of ours."""
     return EDGES.get(error.code, _INTERNAL)
 
 

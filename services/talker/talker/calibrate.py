@@ -131,7 +131,7 @@ def calibrate(
     rounds: int = _ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Curve:
-    """Speak to nobody in batches of every size; raises what the model fails with."""
+    """Speak without a listener in batches of every size; raises what the model fails with."""
     timed = Timed(family, clock)
     runner = timed.runner(max(batches), blocks if family.spec.caches else 0, timed.depth)
     runner.record(max(batches), _POSITIONS)

@@ -156,7 +156,7 @@ class Decoding:
         """Wait until the listener takes what comes of the request's `frame`; False if it is better
         done without a slot.
 
-        A codec that would have to decode everything again keeps its slot while somebody listens.
+        A codec that would have to decode everything again keeps its slot while there is a listener.
         """
         position = frame * self._engine.spec.samples_per_frame
         before = self._writer.position

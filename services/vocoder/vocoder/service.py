@@ -124,5 +124,5 @@ class Vocoder:
 
 
 def _lacks(listener: Position | None, end: End) -> bool:
-    """Whether somebody listens who has not heard all of it."""
+    """Whether there is a listener who has not heard all of it."""
     return listener is not None and listener.start < end.start

@@ -54,7 +54,7 @@ class BusClient(LeanClient):
     @property
     def addresses(self) -> list[Address]:
         """The brokers that it may connect to, the present one last."""
-        known = dict.fromkeys(map(_address, self.servers))
+        known = dict.fromkeys(map(_address, self.pool))
         if self.server is not None:
             present = _address(self.server)
             known.pop(present, None)
@@ -115,7 +115,7 @@ class BusClient(LeanClient):
 
     async def choose_server(self) -> None:
         """The better broker first, those to avoid last."""
-        self.servers.sort(key=self._rank)
+        self.pool.sort(key=self._rank)
         self._better = None
         await super().choose_server()
 

@@ -89,7 +89,8 @@ class OpenClient(Client):
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None
     ) -> Msg:
         """A message as the library builds it."""
-        return self._build_message(sid, subject, reply, data, headers)
+        built: Msg = self._build_message(sid, subject, reply, data, headers)
+        return built
 
     async def fail(self, error: Exception) -> None:
         """Treat the connection as lost by `error`."""
@@ -101,7 +102,7 @@ class OpenClient(Client):
         return int(self._pongs_received)
 
     @property
-    def servers(self) -> list[Srv]:
+    def pool(self) -> list[Srv]:
         """The brokers that it may connect to; may be sorted in place."""
         return self._server_pool
 
@@ -121,6 +122,6 @@ class OpenClient(Client):
         return self._transport
 
     @property
-    def reconnecting(self) -> asyncio.Task[bool] | None:
+    def reconnecting(self) -> asyncio.Task[None] | None:
         """The task that connects anew, if there is one."""
         return self._reconnection_task

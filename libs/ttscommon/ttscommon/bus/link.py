@@ -170,9 +170,9 @@ class Link:
             log_.debug("send.dropped", subject=inbox, error=reason(error))
 
     async def request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
-        """Ask whoever listens on `subject`, and wait for the first answer.
+        """Ask the subscribers of `subject`, and wait for the first answer.
 
-        Raises NoResponders if nobody listens, BusUnavailable if nobody answers in time.
+        Raises NoResponders without a subscriber, BusUnavailable without an answer in time.
         """
         return await self.ask(self.subject(subject), data, timeout_s)
 
@@ -181,7 +181,7 @@ class Link:
         try:
             return bytes((await self.client.request(subject, data, timeout=timeout_s)).data)
         except nats.errors.NoRespondersError as error:
-            raise NoResponders(f"nobody listens on {subject}") from error
+            raise NoResponders(f"there is no subscriber to {subject}") from error
         except Unreachable as error:
             raise BusUnavailable(f"no answer on {subject}: {reason(error)}") from error
 

@@ -113,7 +113,7 @@ class BusSettings(BaseModel):
 
     @model_validator(mode="after")
     def _one_identity(self) -> Self:
-        """Refuse what contradicts itself, and files that nobody can read."""
+        """Refuse what contradicts itself, and unreadable files."""
         ways = (self.user, self.nkey_file, self.creds_file)
         if sum(way is not None for way in ways) > 1:
             raise ValueError("give one of user, nkey_file and creds_file")

@@ -1,4 +1,4 @@
-"""What a client wants to hear, as the job of both stages."""
+"""A client's request for speech, as the job of both stages."""
 
 from __future__ import annotations
 

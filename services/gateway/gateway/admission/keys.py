@@ -102,7 +102,7 @@ class _KeysFile(BaseModel):
 class KeyRing:
     """The tenants by name. Without a file every caller is the same anonymous tenant.
 
-    The file holds hashes, never keys, so that reading it gives nobody away:
+    The file holds hashes, never keys, so that reading it gives no key away:
 
         [keys.acme]
         sha256 = "9f86d0..."            # printf %s "$KEY" | sha256sum

@@ -1,4 +1,4 @@
-"""What clients hear where there is nothing to be said."""
+"""Silence for clients where there is nothing to be said."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may come in: the origin of web pages, the host they believe to talk to, and how many at once.
+"""Checks of new connections: the origin of web pages, the host they name, and how many at once.
 
 A browser sends what any page tells it to, to any address it can reach, this machine included. It
 says which page: `Origin`. A page whose own name points to this machine (DNS rebinding) has the same

@@ -1,4 +1,4 @@
-"""How many connections each client holds, counted while they are held."""
+"""Connections that each client holds, counted while they are held."""
 
 from __future__ import annotations
 

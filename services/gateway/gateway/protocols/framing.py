@@ -1,4 +1,4 @@
-"""How a protocol tells what becomes of a text, whatever carries its messages."""
+"""A protocol's reports on a text, whatever carries its messages."""
 
 from __future__ import annotations
 

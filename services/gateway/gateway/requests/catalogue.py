@@ -1,4 +1,4 @@
-"""What the live workers can speak: models, voices, capacity, as they report it themselves."""
+"""Models, voices and capacity of the live workers, as they report it themselves."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Snapshot:
     replicas: tuple[Replica, ...] = ()
 
     def models(self) -> dict[str, Model]:
-        """By name, everything that a talker serves; voices come from whoever lists them."""
+        """By name, everything that a talker serves; voices come from the workers that list them."""
         found: dict[str, Model] = {}
         for replica in self._serving("talker"):
             for model in replica.models:
@@ -166,7 +166,7 @@ class Catalogue:
         that no living gateway knows of.
 
         Reports are up to a second old. What they say beyond the gateways' streams may be streams of
-        a second ago, so only what they keep saying counts: a gateway has died, or nobody listens.
+        a second ago, so only what they keep saying counts: a gateway may have died.
         """
         talkers = self.snapshot.live("talker", model)
         others = self._peers.streams(model) + min(self._others.get(model, (0,)))
@@ -203,7 +203,7 @@ class Catalogue:
     def strike(self, worker_id: str) -> None:
         """A worker is dead: it has no slots from now on, until it reports again.
 
-        The last one of a model stays until its report expires. Whoever asks meanwhile waits in the
+        The last one of a model stays until its report expires. A request meanwhile waits in the
         queue for its successor, which is back within seconds, in place of being refused.
         """
         left = Snapshot(tuple(r for r in self.snapshot.replicas if r.worker_id != worker_id))

@@ -1,4 +1,4 @@
-"""What the protocols of one gateway share: names, keys, and the way to have something spoken."""
+"""The context that the protocols of one gateway share: names, keys, the way to have text spoken."""
 
 from __future__ import annotations
 

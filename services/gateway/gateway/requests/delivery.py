@@ -1,4 +1,4 @@
-"""What one listener was given of a request, and everybody who is told of it."""
+"""Delivery of a request to one listener, and reports of it."""
 
 from __future__ import annotations
 

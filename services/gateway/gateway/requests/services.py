@@ -1,4 +1,4 @@
-"""What every request needs of the gateway it runs in."""
+"""Services of the gateway that every request needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a request comes from: it is submitted here, or it runs already and is attached to."""
+"""Sources of a request: it is submitted here, or it runs already and is attached to."""
 
 from __future__ import annotations
 

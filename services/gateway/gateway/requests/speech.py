@@ -106,7 +106,7 @@ class Speech:
 
     @property
     def fresh(self) -> bool:
-        """It begins here; nobody heard any of it before."""
+        """It begins here; no client heard any of it before."""
         return self._source.fresh
 
     @property
@@ -226,7 +226,7 @@ class Speech:
             self._leaving = Leaving.KEEP
 
     def supersede(self) -> None:
-        """Its client, or whoever has its token, hears it over another connection."""
+        """Its client, or another holder of its token, hears it over another connection."""
         self._leaving = Leaving.HAND_ON
         self._reader.stop()
 

@@ -1,4 +1,4 @@
-"""Which streams step next: playback time is the only deadline (VoxServe, section 3.2)."""
+"""The order in which streams step: playback time is the only deadline (VoxServe, section 3.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a deployment wants a model loaded: what every family's `loading.load` is told."""
+"""A deployment's wishes for the loading of a model, for every family's `loading.load`."""
 
 from __future__ import annotations
 

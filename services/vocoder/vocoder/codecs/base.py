@@ -1,4 +1,4 @@
-"""What a codec family implements, and all that the engine knows of it. No torch here.
+"""The interface of a codec family, and all that the engine knows of it. No torch here.
 
 A family opens a `State` per stream and decodes batches of new frames of many streams: `launch`
 begins, `collect` has the samples. The engine does the rest: slots, batching, deadlines, recovery,

@@ -1,4 +1,4 @@
-"""What a stream of a causal codec carries, and how it passes through the network.
+"""State that a stream of a causal codec carries, and its way through the network.
 
 For Mimi and its like: quantized vectors, a transformer with a window, causal convolutions.
 """

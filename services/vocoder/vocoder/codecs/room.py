@@ -1,4 +1,4 @@
-"""What a codec on a device is made for, and the few shapes that its work is padded to. No torch."""
+"""Sizes a codec on a device is made for, and the few shapes its work is padded to. No torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which streams decode next, and how many frames of each: earliest playback deadline first.
+"""The streams of the next step, and the frames of each: earliest playback deadline first.
 
 After its first chunk a listener gains nothing from speed, only from never running dry
 (VoxServe, section 3.2), so the moment a listener runs dry is the only rank there is.

@@ -35,7 +35,7 @@ TEXTS = (
     "One small step, said the talker.",
     "And then another one, for good measure! The end.",
     "Short.",
-    "Somebody else talks at the same time, and for much longer than anybody would have thought.",
+    "Somebody else talks at the same time, and for much longer than the rest would have thought.",
     "Five. Six. Seven.",
 )
 

@@ -59,7 +59,7 @@ class Commits:
         return Pending(own, encode(own))
 
     async def take_over(self, *, restore: bool) -> Predecessor:
-        """Fence the predecessor; where it ended, as far as anybody can tell now.
+        """Fence the predecessor; where it ended, as far as can be known now.
 
         Raises Fenced if a later epoch owns the log, BusUnavailable.
         """

@@ -128,7 +128,7 @@ class RecordReader:
     def _on_commit(self, message: Incoming) -> None:
         """A record on its way into the log, which may refuse it: no more certain than a live copy.
 
-        A fence that is refused has to be heard by nobody; one that holds comes live.
+        A fence that is refused concerns no reader; one that holds comes live.
         """
         record = self._record(message)
         if record is not None and not isinstance(record, Takeover):

@@ -1,4 +1,4 @@
-"""Which of several reapers works: the holder of a key that others may take when it goes stale."""
+"""Election of one reaper of several: it holds a key that others may take when it goes stale."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Election:
     async def stand(self) -> None:
         """Be elected, or stay so.
 
-        While the bucket has no leader nobody can be elected, so the elected one goes on: a worker
+        Without a leader of the bucket none can be elected, so the elected one goes on: a worker
         may have died with the very broker that led the bucket.
         """
         started_s = time.monotonic()

@@ -180,7 +180,7 @@ class Reaper:
             await self.check(worker_id, reported=True)
 
     def _hand_on(self, worker_id: str, why: Verdict) -> None:
-        """Once for each death: what it held is read then, and nobody watches it before."""
+        """Once for each death: what it held is read then, and no watch begins before."""
         if worker_id not in self._listed:
             self._listed[worker_id] = time.monotonic()
             self._census.drop(worker_id)

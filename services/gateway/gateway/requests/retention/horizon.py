@@ -1,4 +1,4 @@
-"""Up to where nobody needs the requests' streams any more. Pure: no clock, no network.
+"""The part of the requests' streams that no gateway needs any more. Pure: no clock, no network.
 
 A gateway says behind which sequence of each stream it needs every record. What lies before all that
 gateways say, and said until long enough ago, may go.
@@ -65,7 +65,7 @@ class Needs:
         self._counts[mark, resumable] += 1
 
     def remove(self, request_id: str) -> None:
-        """Nobody needs it any more; safe to call twice."""
+        """No gateway needs it any more; safe to call twice."""
         key = self._marks.pop(request_id, None)
         if key is not None:
             self._counts[key] -= 1
@@ -140,7 +140,7 @@ class Horizon:
         self._looks.clear()
 
     def look(self, now: float) -> dict[str, int]:
-        """By stream, up to which sequence nobody needs it; call it several times a `settle_s`.
+        """By stream, up to which sequence no gateway needs it; call it several times a `settle_s`.
 
         Nothing as long as there may be gateways whose last word was before this one's time.
         """

@@ -1,4 +1,4 @@
-"""What a request may ask of CSM, and its prompt: earlier turns and its own text. No torch."""
+"""A request as CSM takes it, and its prompt: earlier turns and its own text. No torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request may ask of Orpheus, and its prompt. No torch."""
+"""A request as Orpheus takes it, and its prompt. No torch."""
 
 from __future__ import annotations
 

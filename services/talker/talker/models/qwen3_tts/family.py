@@ -46,7 +46,7 @@ MOST_TOKENS: Final = 8192
 _ANY_LANGUAGE: Final = "mul"
 _NUMBER: Final = Field((), "i8")
 _REAL: Final = Field((), "f4")
-_EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
+_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 
 
 class Qwen3Tts(TalkerModel, TwoPartComputation):

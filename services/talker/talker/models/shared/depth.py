@@ -1,4 +1,4 @@
-"""What makes the codes of a frame one after the other, within a step of the backbone.
+"""The codes of a frame, made one after the other within a step of the backbone.
 
 A depth transformer sees one frame only. Its keys and values live in scratch of that frame: two
 positions go in first (the backbone's hidden state and codebook 0), then one a codebook. All shapes

@@ -58,7 +58,7 @@ company the second chunk may take longer than that, though steps need little of 
 """
 _ENERGY_DRAW: Final = 1
 _REMEMBERED_UTTERANCES: Final = 4096
-_EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
+_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 _SILENCE: Final = Tokens((SILENCE,), ())
 _NUMBER: Final = Field((), "i8")
 

@@ -1,4 +1,4 @@
-"""How a vesper talker chooses a frame: a move of its pointer, then the pitch code."""
+"""A vesper talker's choice of a frame: a move of its pointer, then the pitch code."""
 
 from __future__ import annotations
 
