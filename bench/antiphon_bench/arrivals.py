@@ -12,7 +12,7 @@ from antiphon_bench.texts import sentences
 
 
 @dataclass(frozen=True)
-class Job:
+class PlannedRequest:
     """One request to come. `at_s` is on the run's clock; closed-loop jobs have no fixed time."""
 
     index: int
@@ -52,7 +52,7 @@ def utterances(config: RunConfig) -> Iterator[tuple[str, str]]:
         yield rng.choice(pool), rng.choice(config.target.voices)
 
 
-def open_loop(config: RunConfig) -> list[Job]:
+def open_loop(config: RunConfig) -> list[PlannedRequest]:
     """The whole schedule of an open-loop run."""
     if isinstance(config.arrivals, Closed):
         raise ValueError("a closed loop has no schedule")
@@ -62,10 +62,10 @@ def open_loop(config: RunConfig) -> list[Job]:
     else:
         times = arrival_times(config.arrivals, until_s, config.seed)
     speech = utterances(config)
-    return [Job(i, at_s, *next(speech)) for i, at_s in enumerate(times)]
+    return [PlannedRequest(i, at_s, *next(speech)) for i, at_s in enumerate(times)]
 
 
-def closed_loop(config: RunConfig) -> Iterator[Job]:
+def closed_loop(config: RunConfig) -> Iterator[PlannedRequest]:
     """Endless jobs; a user takes the next one when ready."""
     speech = utterances(config)
-    return (Job(i, 0.0, *next(speech)) for i in count())
+    return (PlannedRequest(i, 0.0, *next(speech)) for i in count())

@@ -70,7 +70,7 @@ class Direct:
         began = time.perf_counter()
 
         def on_samples(events: Sequence[tuple[str, vocoding.Event]]) -> None:
-            if any(isinstance(event, vocoding.Piece) for _, event in events):
+            if any(isinstance(event, vocoding.DecodedAudio) for _, event in events):
                 times.setdefault("samples", time.perf_counter() - began)
                 heard.set()
 

@@ -20,12 +20,12 @@ import msgspec
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from antiphon_bench.arrivals import Job, open_loop
+from antiphon_bench.arrivals import PlannedRequest, open_loop
 from antiphon_bench.config import Gamma, Poisson, RunConfig, TextSet
 from antiphon_bench.stats import percentile
 from antiphon_bench.theme import THEMES, Theme, figure
 from talker.engine.engine import Engine
-from talker.engine.scheduler import POLICIES, Limits, PolicyName
+from talker.engine.scheduler import POLICIES, PolicyName, StepLimits
 from talker.engine.stream import ChunkReady, Event
 from talker.family.chunker import ChunkSizes
 from talker.models.fake import FRAME_RATE_HZ, Curve, FakeModel
@@ -54,7 +54,7 @@ class Load:
     texts: TextSet = "mixed"
     seed: int = 0
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[PlannedRequest]:
         bursty = Gamma(rate=self.rate, cv=self.cv)
         return open_loop(
             RunConfig(
@@ -75,7 +75,7 @@ class Talker:
     """
 
     curve: Curve = SATURATING
-    limits: Limits = field(default_factory=Limits)
+    limits: StepLimits = field(default_factory=StepLimits)
     sizes: ChunkSizes = field(default_factory=partial(ChunkSizes, busy_growth=0.0))
     slots: int = 256
 
@@ -112,7 +112,7 @@ class _Clock:
 class _Heard:
     """What the listener of one request gets."""
 
-    job: Job
+    job: PlannedRequest
     # Counted in frames, not in samples.
     account: PlaybackAccount = field(default_factory=lambda: PlaybackAccount(round(FRAME_RATE_HZ)))
 
@@ -239,7 +239,7 @@ def talker_of(curve: Path | None, batch: int) -> Talker:
     known = SATURATING
     if curve is not None:
         known = msgspec.json.decode(curve.read_bytes(), type=Curve)
-    return Talker(known, Limits(streams=batch))
+    return Talker(known, StepLimits(streams=batch))
 
 
 def write(points: Sequence[Point], title: str, out: Path) -> None:

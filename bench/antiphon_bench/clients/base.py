@@ -12,7 +12,7 @@ from typing import Any, Self
 import aiohttp
 import numpy as np
 
-from antiphon_bench.arrivals import Job
+from antiphon_bench.arrivals import PlannedRequest
 from antiphon_bench.audible import AudibleDetector
 from antiphon_bench.config import Target
 from ttscommon.sound.playback import Arrival, PlaybackAccount
@@ -155,7 +155,7 @@ class SpeechClient(ABC):
         session, self._session = self.session, None
         await session.close()
 
-    async def speak(self, job: Job, seen: Observation) -> None:
+    async def speak(self, job: PlannedRequest, seen: Observation) -> None:
         """Runs one request to its end, filling `seen`; raises Failure, nothing else."""
         try:
             async with asyncio.timeout(self.target.timeout_s):
@@ -177,7 +177,7 @@ class SpeechClient(ABC):
         seen.finish()
 
     @abstractmethod
-    async def _speak(self, job: Job, seen: Observation) -> None:
+    async def _speak(self, job: PlannedRequest, seen: Observation) -> None:
         """Speaks the protocol; may raise Failure and whatever aiohttp raises."""
 
     def merged(self, fields: dict[str, Any]) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class Unavailable(AntiphonError):
     retry_after_s: ClassVar[int] = 1
 
 
-class Loading(Unavailable):
+class ModelLoading(Unavailable):
     """A worker that can do this has started and is loading its weights."""
 
     retry_after_s = 2

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from talker.engine.engine import Engine
-from talker.engine.scheduler import POLICIES, Limits
+from talker.engine.scheduler import POLICIES, StepLimits
 from talker.engine.sizing import Memory, kv_blocks
 from talker.engine.widths import Widths, plain
 from talker.family.base import Family
@@ -39,7 +39,7 @@ def build_engine(
     """
     family = read_family(settings)
     spec, blocks = family.spec, blocks_of(settings, family)
-    limits = Limits(settings.batch_streams, settings.batch_positions)
+    limits = StepLimits(settings.batch_streams, settings.batch_positions)
     runner = _warm_runner(settings, family, blocks)
     return Engine(
         family,

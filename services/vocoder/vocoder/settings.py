@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from ttscommon.process.settings import StageSettings
-from vocoder.codecs.room import Room
-from vocoder.engine.scheduler import Limits
+from vocoder.codecs.room import DeviceLimits
+from vocoder.engine.scheduler import BatchLimits
 
 
 class VocoderSettings(StageSettings):
@@ -39,12 +39,14 @@ class VocoderSettings(StageSettings):
         return self.decode_chunk_frames, self.decode_left_context_frames
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> BatchLimits:
         """What one engine step may hold."""
-        return Limits(self.batch_streams, self.batch_frames, self.piece_frames, self.startup_share)
+        return BatchLimits(
+            self.batch_streams, self.batch_frames, self.piece_frames, self.startup_share
+        )
 
     @property
-    def room(self) -> Room:
+    def room(self) -> DeviceLimits:
         """What a codec on a device is made for: all streams may leave with a launch in flight."""
         states = max(2 * self.slots, self.batch_streams)
-        return Room(states, self.batch_streams, self.batch_frames, self.piece_frames)
+        return DeviceLimits(states, self.batch_streams, self.batch_frames, self.piece_frames)

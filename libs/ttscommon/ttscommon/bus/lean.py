@@ -28,7 +28,7 @@ _NO_RESPONDERS: Final = "503"
 log_ = structlog.get_logger(__name__)
 
 
-class Hearer(Protocol):
+class Callback(Protocol):
     """Takes a subscription's messages one after another; must not block."""
 
     def __call__(self, message: Msg, /) -> object: ...
@@ -69,12 +69,12 @@ class LeanClient(OpenClient):
 
     def __init__(self) -> None:
         super().__init__()
-        self._hearers: dict[int, Hearer] = {}
-        self._answers: dict[str, Hearer] = {}
+        self._hearers: dict[int, Callback] = {}
+        self._answers: dict[str, Callback] = {}
         self._asked = 0
         self._answers_at = ""
 
-    async def hear(self, subject: str, hearer: Hearer) -> Subscription:
+    async def hear(self, subject: str, hearer: Callback) -> Subscription:
         """Have `hearer` called with every message on `subject`, by the task that reads."""
         number = self.next_number  # nothing may come before it is known
         self._hearers[number] = hearer
@@ -85,7 +85,7 @@ class LeanClient(OpenClient):
             raise
 
     @contextmanager
-    def answered(self, hearer: Hearer) -> Iterator[str]:
+    def answered(self, hearer: Callback) -> Iterator[str]:
         """A subject for answers, all of which `hearer` gets while the context lasts.
 
         `listen_for_answers` must have been called.

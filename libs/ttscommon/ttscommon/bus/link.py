@@ -17,7 +17,7 @@ from ttscommon.bus.client import BusClient
 from ttscommon.bus.credentials import credentials
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.hangs import HangTuning
-from ttscommon.bus.lean import Hearer, InTurn
+from ttscommon.bus.lean import Callback, InTurn
 from ttscommon.bus.permissions import inbox_prefix
 from ttscommon.bus.storestate import StoreState
 from ttscommon.bus.trouble import Trouble
@@ -189,7 +189,7 @@ class Link:
         """Call `receive` with every Incoming; returns the subscription, for `unsubscribe`."""
         return await self.hear(subject, InTurn(receive))
 
-    async def hear(self, subject: str, hearer: Hearer) -> Any:
+    async def hear(self, subject: str, hearer: Callback) -> Any:
         """`subscribe` for a function that does not wait: it is called as messages are read."""
         return await self.client.hear(self.subject(subject), hearer)
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 import structlog
 
-from ttscommon.bus import Bus, Entry
+from ttscommon.bus import BucketEntry, Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, Fenced, MalformedMessage
 from ttscommon.wire.subjects import LEASES, StageName
@@ -295,7 +295,7 @@ class HeldLease:
         return other.epoch > self.lease.epoch
 
 
-def leases_in(entries: list[Entry]) -> dict[str, Lease]:
+def leases_in(entries: list[BucketEntry]) -> dict[str, Lease]:
     """The leases among some entries, oldest first, by key."""
     leases: dict[str, Lease] = {}
     for entry in entries:

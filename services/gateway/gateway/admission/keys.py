@@ -209,7 +209,7 @@ def _incorrect() -> InvalidApiKey:
     return InvalidApiKey("Incorrect API key provided")
 
 
-class Bucket:
+class TokenBucket:
     """So many units a minute, all at once if they were saved up. May be overdrawn."""
 
     def __init__(self, per_minute: float) -> None:
@@ -311,5 +311,5 @@ class Allowance:
         return TenantUse(held, self._used_requests, self._used_characters, *owed)
 
 
-def _bucket(per_minute: float | None) -> Bucket | None:
-    return None if per_minute is None else Bucket(per_minute)
+def _bucket(per_minute: float | None) -> TokenBucket | None:
+    return None if per_minute is None else TokenBucket(per_minute)

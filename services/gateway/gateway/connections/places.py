@@ -7,7 +7,7 @@ from collections import Counter
 from gateway.errors import TooManyConnections
 
 
-class Places:
+class ConnectionCounts:
     """Places by name; a name without a place takes no memory."""
 
     def __init__(self) -> None:

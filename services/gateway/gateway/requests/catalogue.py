@@ -13,10 +13,10 @@ import structlog
 
 from gateway.admission.forecast import View
 from gateway.admission.peers import Peers
-from gateway.errors import Loading, Unavailable
+from gateway.errors import ModelLoading, Unavailable
 from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT
-from ttscommon.bus import Bus, Entry, Incoming
+from ttscommon.bus import BucketEntry, Bus, Incoming
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
 from ttscommon.wire.replicas import Model, Replica, Voice
@@ -87,7 +87,9 @@ class Snapshot:
         models = self.models()
         wanted = preferred if name == DEFAULT else name
         if wanted not in models and wanted in self.loading("talker"):
-            raise Loading(f"a talker is loading '{wanted}': try again in a moment", param="model")
+            raise ModelLoading(
+                f"a talker is loading '{wanted}': try again in a moment", param="model"
+            )
         if not models:
             raise Unavailable("no talker is running: nothing can be spoken yet")
         if name == DEFAULT:
@@ -267,7 +269,7 @@ class Catalogue:
         if self.snapshot.live("vocoder", found.name):
             return found, voice_of(found, voice)
         if found.name in self.snapshot.loading("vocoder"):
-            raise Loading(f"a vocoder is loading '{found.name}': try again in a moment")
+            raise ModelLoading(f"a vocoder is loading '{found.name}': try again in a moment")
         raise Unavailable(f"no live vocoder serves '{found.name}'", param="model")
 
     async def refresh(self) -> None:
@@ -287,7 +289,7 @@ class Catalogue:
             reports.append(max(0, self.snapshot.busy(model) - known))
         self.refreshed()
 
-    def _living(self, entries: Iterable[Entry]) -> Iterable[Replica]:
+    def _living(self, entries: Iterable[BucketEntry]) -> Iterable[Replica]:
         """The reports of workers that were not found dead after they wrote them."""
         self._reports = self._found(entries)
         found = self._reports.values()
@@ -298,7 +300,7 @@ class Catalogue:
         )
         return sorted(living, key=lambda replica: replica.worker_id)
 
-    def _found(self, entries: Iterable[Entry]) -> dict[str, Report]:
+    def _found(self, entries: Iterable[BucketEntry]) -> dict[str, Report]:
         """By key; among them those that are missing and were there a moment ago."""
         now_s = time.monotonic()
         latest = {entry.key: entry for entry in entries}

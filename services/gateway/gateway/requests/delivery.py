@@ -16,7 +16,7 @@ from ttscommon.wire import subjects
 from ttscommon.wire.messages import AudioChunk, Playback
 
 
-class Delivery:
+class ListenerDelivery:
     """The playback of one request: metrics, the stages' deadlines and admission follow it.
 
     `account` is None until there is a first sound. `ttfp_s` and `stages`: how long that took, and

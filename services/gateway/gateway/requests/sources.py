@@ -13,7 +13,7 @@ import structlog
 from gateway.admission import Applicant, Grant
 from gateway.errors import NotFound
 from gateway.requests.incremental import IncrementalText
-from gateway.requests.lexicon import Lexicon, Lookup
+from gateway.requests.lexicon import ClientLexicon, Lookup
 from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
@@ -54,7 +54,7 @@ class SpeechSpec:
     reference: Reference | None = None
     turns: tuple[Turn, ...] = ()
     warning: str = ""
-    lexicons: tuple[Lexicon, ...] = ()
+    lexicons: tuple[ClientLexicon, ...] = ()
 
     @property
     def model_speed(self) -> float:

@@ -158,7 +158,7 @@ def victims(
     return chosen
 
 
-class Room:
+class CacheSpace:
     """A model's KV cache as the engine sees it: how long a prompt may get, and who has what.
 
     A model without caches has room for all streams.

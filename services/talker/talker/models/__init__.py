@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from talker.family.leniency import Leniency
-from talker.models.loading import Loading
+from talker.models.loading import ModelOptions
 from ttscommon.engine.checkpoint import find_checkpoint
 from ttscommon.engine.families import FAMILIES
 
@@ -19,7 +19,7 @@ _PRIORITY: Final = -1
 
 
 class _Load(Protocol):
-    def __call__(self, name: str, folder: Path, how: Loading) -> TalkerModel: ...
+    def __call__(self, name: str, folder: Path, how: ModelOptions) -> TalkerModel: ...
 
 
 def load(
@@ -40,7 +40,7 @@ def load(
 
     where = device_of(device, _PRIORITY)
     folder = find_checkpoint(str(path))
-    model = _loader(FAMILIES.of(folder).name)(name, folder, Loading(pads, where, leniency))
+    model = _loader(FAMILIES.of(folder).name)(name, folder, ModelOptions(pads, where, leniency))
     model.compute_on(where)
     return model
 

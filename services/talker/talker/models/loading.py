@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Loading:
+class ModelOptions:
     """pads: late text is padded instead of waited for, by families that can. device: None is the
     CPU. leniency: with models that draft frames.
     """

@@ -18,16 +18,16 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.device.device import Device
-from ttscommon.engine.device.launches import Job, Launches, Told
+from ttscommon.engine.device.launches import Computed, InputShapes, Launches
 from ttscommon.engine.device.transfer import Buffers, Fetch
 from ttscommon.engine.inflight import DeviceError, LaunchPath
 from ttscommon.wire.fields import Array, Arrays, rows
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.resident import Resident
-from vocoder.codecs.room import Room, Shape, Shapes
+from vocoder.codecs.room import DeviceLimits, Shape, Shapes
 
 
-class Piece(NamedTuple):
+class Slice(NamedTuple):
     """Frames of the stream in row `row` that one launch decodes.
 
     fresh: from a blank state. told: the row's part of `DeviceCodec.told`. skip: samples at its
@@ -45,7 +45,7 @@ class Piece(NamedTuple):
 class Part:
     """Pieces that were decoded together, with the indices of their works in the batch."""
 
-    pieces: Sequence[tuple[int, Piece]]
+    pieces: Sequence[tuple[int, Slice]]
     fetch: Fetch
     path: LaunchPath
 
@@ -72,7 +72,7 @@ class DeviceCodec(Codec):
         self,
         spec: CodecSpec,
         device: Device,
-        room: Room,
+        room: DeviceLimits,
         blank: Mapping[str, Tensor],
         extra: int = 0,
     ) -> None:
@@ -81,7 +81,9 @@ class DeviceCodec(Codec):
         self._device = device
         self.shapes = Shapes(room, extra)
         self.resident = Resident(blank, room.states, device.where)
-        self.launches = Launches(device, Buffers(device), Job(self._told, self._nothing, self._run))
+        self.launches = Launches(
+            device, Buffers(device), Computed(self._told, self._nothing, self._run)
+        )
 
     # what a family says
 
@@ -97,7 +99,7 @@ class DeviceCodec(Codec):
         """
 
     @abstractmethod
-    def pieces(self, work: Work) -> Sequence[Piece]:
+    def pieces(self, work: Work) -> Sequence[Slice]:
         """What is to be decoded for a work, one after the other. Changes nothing."""
 
     @abstractmethod
@@ -163,10 +165,10 @@ class DeviceCodec(Codec):
                 fetch.wait()
         super().warm_up(shapes)
 
-    def _shape(self, pieces: Sequence[Piece]) -> Shape:
+    def _shape(self, pieces: Sequence[Slice]) -> Shape:
         return self.shapes.fit(len(pieces), max(rows(piece.frames) for piece in pieces))
 
-    def _arrays(self, pieces: Sequence[Piece], shape: Shape) -> Arrays:
+    def _arrays(self, pieces: Sequence[Slice], shape: Shape) -> Arrays:
         missing = shape.rows - len(pieces)
         return {
             "slots": np.array([*(p.row for p in pieces), *[self.resident.padding] * missing]),
@@ -176,7 +178,7 @@ class DeviceCodec(Codec):
             **{name: self._padded(name, pieces, shape) for name in self.spec.frame},
         }
 
-    def _padded(self, name: str, pieces: Sequence[Piece], shape: Shape) -> Array:
+    def _padded(self, name: str, pieces: Sequence[Slice], shape: Shape) -> Array:
         """One field of all pieces, [pieces, frames, ...]."""
         field = self.spec.frame[name]
         padded = np.zeros((len(pieces), shape.frames, *field.shape), field.dtype)
@@ -184,7 +186,7 @@ class DeviceCodec(Codec):
             row[: rows(piece.frames)] = piece.frames[name]
         return padded
 
-    def _told(self, shape: Shape) -> Told:
+    def _told(self, shape: Shape) -> InputShapes:
         return {
             "slots": ((shape.rows,), "i8"),
             "fresh": ((shape.rows,), "?"),

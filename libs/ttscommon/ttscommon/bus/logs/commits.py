@@ -9,7 +9,7 @@ import msgspec
 from ttscommon.bus.link import Link
 from ttscommon.bus.logs.logstore import LogStore
 from ttscommon.bus.logs.takeover import Predecessor, WriterTuning, find_predecessor
-from ttscommon.bus.logs.window import Pending, Window
+from ttscommon.bus.logs.window import Pending, Uncommitted
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BusUnavailable, Fenced
 from ttscommon.wire.messages import LogRecord, Takeover, encode
@@ -37,7 +37,7 @@ class Commits:
         self.epoch = epoch
         self.settled = True
         self.position = 0
-        self.window = Window(tuning.window, tuning.recent)
+        self.window = Uncommitted(tuning.window, tuning.recent)
         self._link = link
         self._logs = logs
         self._log = log

@@ -19,7 +19,7 @@ class Pending:
     data: bytes
 
 
-class Window:
+class Uncommitted:
     """At most `room` records that wait for their commit, oldest first.
 
     Once it has failed, every waiter gets the error.

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from gateway.audio import Piece
+from gateway.audio import PcmBlock
 from gateway.protocols.elevenlabs.fields import (
     Alignment,
     error_shape,
@@ -39,7 +39,7 @@ class TimedLines(Framing):
     def __init__(self) -> None:
         self._alignment = Alignment(relative=False)
 
-    def audio(self, speech: Speech, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         if not piece.data and not piece.words:
             return b""
         audio = base64.b64encode(piece.data).decode()
@@ -60,7 +60,7 @@ class TimedWhole(Framing):
         self._rest = b""
         self._words: list[WordTime] = []
 
-    def audio(self, speech: Speech, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         self._words += piece.words
         data = self._rest + piece.data
         whole = len(data) - len(data) % 3  # three bytes are four characters

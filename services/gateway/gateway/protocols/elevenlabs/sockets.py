@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeGuard
 from starlette.websockets import WebSocket
 
 from gateway import errors
-from gateway.audio import AudioFormat, Piece
+from gateway.audio import AudioFormat, PcmBlock
 from gateway.audio.silence import SILENCE_S
 from gateway.errors import InvalidApiKey
 from gateway.protocols.elevenlabs.fields import (
@@ -44,7 +44,7 @@ class Timed(Framing):
         self._alignment = Alignment(relative=relative)
         self._about = about
 
-    def audio(self, speech: Speech, piece: Piece) -> str:
+    def audio(self, speech: Speech, piece: PcmBlock) -> str:
         if not piece.data and not piece.words:
             return ""
         alignments = self._alignment.fields(piece.words, ("alignment", "normalizedAlignment"))

@@ -28,7 +28,7 @@ class Leftover:
         return [one for one in self.streams if last is None or extents[one].first <= last[one]]
 
 
-class Leftovers:
+class EndedRequests:
     """One gateway's: first they wait until they are due, then until they have gone."""
 
     def __init__(self) -> None:

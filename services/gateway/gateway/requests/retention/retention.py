@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from gateway.requests.retention.horizon import Horizon, HorizonTuning, Needs, worth
-from gateway.requests.retention.leftovers import Leftover, Leftovers
+from gateway.requests.retention.leftovers import EndedRequests, Leftover
 from ttscommon.bus import Bus
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.subjects import AUDIO, CODES, LOGS, TEXT, TOMBSTONES
@@ -77,7 +77,7 @@ class Retention:
         self._horizon = Horizon(horizon or HorizonTuning.keeping(keep_s))
         self._needs = Needs()
         self._active: Counter[str] = Counter()
-        self._leftovers = Leftovers()
+        self._leftovers = EndedRequests()
 
     def __len__(self) -> int:
         """Requests that are over, and may have left something."""

@@ -60,7 +60,7 @@ class Turn(NamedTuple):
     codes: Array | None
 
 
-class Prompt(NamedTuple):
+class CsmPrompt(NamedTuple):
     """text: [positions] int64, FRAME where codes [positions, codebooks] int64 stand instead.
 
     frames: how many may follow.
@@ -98,7 +98,7 @@ class CsmPrepared(Prepared):
         self._codebooks, self._positions, self._most = codebooks, positions, most
         self._text: list[str] = []
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Prompt]:
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[CsmPrompt]:
         """The prompt, once `final`; raises TextTooLong, NothingToSay."""
         self._text += [plain_text(piece) for piece in pieces]
         if not final:
@@ -121,7 +121,7 @@ class CsmPrepared(Prepared):
             )
         usual = min(self._most, _FRAMES_BEYOND + _FRAMES_A_TOKEN * tokens)
         limit = self.request.sampling.max_new_tokens or usual
-        yield Prompt(ids, codes, min(limit, self._positions - len(ids)))
+        yield CsmPrompt(ids, codes, min(limit, self._positions - len(ids)))
 
     def _laid_out(self, turns: Iterable[Turn]) -> tuple[Array, Array]:
         """Each turn's text and then, if it sounded, its frames and the end of them."""

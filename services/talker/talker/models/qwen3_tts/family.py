@@ -30,8 +30,8 @@ from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker
-from talker.models.shared.depth import Pick, Picks
-from talker.runners.computation import Attend, Out, Prompts, Rows, State, TwoPartComputation
+from talker.models.shared.depth import CodeDraw, Picks
+from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors, TwoPartComputation
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Settings
 from ttscommon.engine.checkpoint import CheckpointError
@@ -157,7 +157,7 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         return {"speaker": np.zeros(c.hidden_size, np.float32)}
 
     def prompt_hidden(
-        self, rows: Prompts, state: State, attend: Mapping[str, Attend]
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         told = rows.inputs
         speaker = told.get("speaker", self._net.codec.weight[:1])
@@ -167,7 +167,7 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         return {"hidden": hidden[rows.last], "use": use, "samples": rows.samples}
 
     def step_hidden(
-        self, rows: Rows, state: State, attend: Mapping[str, Attend]
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         slots = rows.slots
         told, known = state["told"][slots], state["known"][slots]
@@ -181,7 +181,7 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         return {"hidden": hidden, "use": use, "samples": torch.ones_like(here)}
 
     def make_frames(
-        self, slots: Tensor, real: int, state: State, hidden: Mapping[str, Tensor]
+        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
     ) -> Out:
         """Make each row's frame, and move the rows' state on.
 
@@ -215,7 +215,7 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         ended = active & frame.ended
         return Out(frames, gained.long()[kept], ended[kept], (samples & frame.bad)[kept])
 
-    def _picks(self, old: Mapping[str, Tensor]) -> Pick:
+    def _picks(self, old: Mapping[str, Tensor]) -> CodeDraw:
         talker = Settings(old["temperature"], old["top_k"], old["top_p"])
         predictor = Settings(
             old["subtalker_temperature"], old["subtalker_top_k"], old["subtalker_top_p"]

@@ -39,7 +39,7 @@ class VesperSampling:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class Conditioning:
     """Tokens of an utterance as the net has read them, at the request's pace.
 
     begin: [dim] and at: [tokens, dim] float32, what the first position and the frames at each
@@ -58,11 +58,11 @@ class Told:
 class Unit(NamedTuple):
     """An utterance, or as many frames of silence."""
 
-    told: Told
+    told: Conditioning
     silent_frames: int = 0
 
 
-Tell = Callable[[Utterance | None, float], Iterator[Told]]
+Tell = Callable[[Utterance | None, float], Iterator[Conditioning]]
 """What the net is told of an utterance, or of silence, at a pace; a long one in several parts."""
 
 
@@ -87,7 +87,7 @@ class VesperPrepared(Prepared):
 
 
 @dataclass
-class Progress:
+class SpokenUnits:
     """An utterance being spoken: what the pointer has done so far, frame by frame.
 
     pointers, held: of every frame and of the one to come. starts: the unit in which each token
@@ -162,7 +162,7 @@ class _Pending(NamedTuple):
     window: int
 
 
-class Window(NamedTuple):
+class UtteranceLimits(NamedTuple):
     """Frames that a step tries by itself, and positions that an utterance may have.
 
     Where a step tries several by itself, it accepts guesses that plain steps would not have chosen
@@ -188,12 +188,12 @@ class VesperStream(TalkerStream):
         defaults: VesperSampling,
         bos: int,
         rate_hz: float,
-        window: Window = Window(),  # noqa: B008
+        window: UtteranceLimits = UtteranceLimits(),  # noqa: B008
     ) -> None:
         self._request = prepared.request
         self._defaults, self._bos, self._window = defaults, bos, window
         self._unit_s = 1 / rate_hz / UNITS_PER_FRAME
-        self._progress: Progress | None = None
+        self._progress: SpokenUnits | None = None
         self._cached = False
         self._staged = False
         self._waiting: deque[Unit] = deque()
@@ -242,7 +242,7 @@ class VesperStream(TalkerStream):
             return Plan(progress.end + ahead - 1, 1, decode=True)
         return Plan(0, progress.end)
 
-    def _fixed_plan(self, progress: Progress) -> Plan:
+    def _fixed_plan(self, progress: SpokenUnits) -> Plan:
         """Where the step after this one begins is not known before this one has ended."""
         if not self._cached:
             return Plan(0, progress.end - self._rebuilds)
@@ -337,7 +337,7 @@ class VesperStream(TalkerStream):
         """Begin the next utterance if one is due, and replay what was restored of it."""
         while True:
             if self._progress is None and self._waiting:
-                self._progress = Progress(self._waiting.popleft())
+                self._progress = SpokenUnits(self._waiting.popleft())
                 self.evict()
             if self._progress is None or not self._restoring:
                 return

@@ -13,7 +13,7 @@ import torch
 from talker.engine.engine import Engine
 from talker.models.vesper.family import Vesper, spec_of
 from talker.models.vesper.net import VesperConfig, VesperNet
-from talker.models.vesper.stream import Progress, Told, Unit, VesperSampling
+from talker.models.vesper.stream import Conditioning, SpokenUnits, Unit, VesperSampling
 from talker.synthesis import Spoken, synthesise
 from talker.text.frontend import Given, Utterance, Word
 from tests.unit.talker.models.tiny_vesper import Letters
@@ -159,8 +159,8 @@ def test_a_words_own_rate_stays_within_the_voices_speeds(model: Vesper) -> None:
 
 def test_words_are_timed_by_units() -> None:
     words = (Word("a", 1, 3), Word("b", 4, 5))
-    told = Told(np.zeros(2), np.zeros((6, 2)), np.zeros((6, 1)), words)
-    progress = Progress(Unit(told))
+    told = Conditioning(np.zeros(2), np.zeros((6, 2)), np.zeros((6, 1)), words)
+    progress = SpokenUnits(Unit(told))
     # The pointer: 0 0 | 1 2 | 3 3 | 3 4 | 4 4 | 5 5, one unit each.
     tokens = [progress.move(9, move) for move in (2, 3, 0, 1, 2, 2)]
     assert tokens == [(0, 0), (1, 2), (3, 3), (3, 4), (4, 4), (5, 5)]
