@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from pydantic import Field
 
 from ttscommon.process.settings import StageSettings
@@ -12,13 +15,15 @@ from vocoder.engine.scheduler import BatchLimits
 class VocoderSettings(StageSettings):
     """Read from ANTIPHON_... variables; see StageSettings."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"ANTIPHON_PIECE_FRAMES": "ANTIPHON_STEP_FRAMES"}
+
     slots: int = Field(default=64, ge=1, le=8192)
     """Streams that this vocoder holds at once."""
     batch_streams: int = Field(default=16, ge=1, le=4096)
     """Streams of one engine step."""
     batch_frames: int = Field(default=32, ge=1, le=65536)
-    """Streams of a step times the longest piece of it, at most."""
-    piece_frames: int = Field(default=16, ge=1, le=4096)
+    """Streams of a step times the longest slice of it, at most."""
+    step_frames: int = Field(default=16, ge=1, le=4096)
     """Frames of one stream in a step, at most."""
     startup_share: float = Field(default=0.5, gt=0.0, le=1.0)
     """Share of a step that is kept for streams without sound yet, where there are some."""
@@ -42,11 +47,11 @@ class VocoderSettings(StageSettings):
     def limits(self) -> BatchLimits:
         """What one engine step may hold."""
         return BatchLimits(
-            self.batch_streams, self.batch_frames, self.piece_frames, self.startup_share
+            self.batch_streams, self.batch_frames, self.step_frames, self.startup_share
         )
 
     @property
     def room(self) -> DeviceLimits:
         """What a codec on a device is made for: all streams may leave with a launch in flight."""
         states = max(2 * self.slots, self.batch_streams)
-        return DeviceLimits(states, self.batch_streams, self.batch_frames, self.piece_frames)
+        return DeviceLimits(states, self.batch_streams, self.batch_frames, self.step_frames)

@@ -187,11 +187,11 @@ class Link:
 
     async def subscribe(self, subject: str, receive: Receive) -> Any:
         """Call `receive` with every Incoming; returns the subscription, for `unsubscribe`."""
-        return await self.hear(subject, InTurn(receive))
+        return await self.subscribe_inline(subject, InTurn(receive))
 
-    async def hear(self, subject: str, hearer: Callback) -> Any:
+    async def subscribe_inline(self, subject: str, callback: Callback) -> Any:
         """`subscribe` for a function that does not wait: it is called as messages are read."""
-        return await self.client.hear(self.subject(subject), hearer)
+        return await self.client.subscribe_inline(self.subject(subject), callback)
 
     async def listen(self, subject: str, callback: Callable[[Message], None]) -> Any:
         """Call back with every parsed message on a core subject; returns the subscription."""
@@ -204,7 +204,7 @@ class Link:
                 return
             callback(parsed)
 
-        return await self.hear(subject, on_message)
+        return await self.subscribe_inline(subject, on_message)
 
     async def unsubscribe(self, subscription: Any) -> None:
         """End a subscription; nothing to do when the connection is gone."""

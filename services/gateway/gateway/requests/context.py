@@ -155,8 +155,8 @@ class GatewayContext:
         """A new request. A string must be cleaned already; see gateway.requests.text."""
         services = self.services
         request_id = request_id or new_request_id()
-        lease_s = services.tuning.lease_s
-        return Speech(services, Submit(services.bus, spec, text, request_id, lease_s))
+        listener_timeout_s = services.tuning.listener_timeout_s
+        return Speech(services, Submit(services.bus, spec, text, request_id, listener_timeout_s))
 
     def attach(
         self, spec: SpeechSpec, request_id: str, from_sample: int, token: str | None

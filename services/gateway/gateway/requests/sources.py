@@ -111,9 +111,9 @@ class Submit:
         spec: SpeechSpec,
         text: str | IncrementalText,
         request_id: str,
-        lease_s: float = 0.0,
+        listener_timeout_s: float = 0.0,
     ) -> None:
-        """`lease_s`: how long the stages go on without word of a listener, if he cannot resume."""
+        """`listener_timeout_s`: how long the stages go on without word of a listener, if he cannot resume."""
         self.request_id = request_id
         self.spec = spec
         given = spec.seed
@@ -124,7 +124,7 @@ class Submit:
         self._job_text = ""
         self._job_marks: tuple[Mark, ...] = ()
         self._job_spans: tuple[Span, ...] = ()
-        self._lease_s = 0.0 if spec.resumable else lease_s
+        self._listener_timeout_s = 0.0 if spec.resumable else listener_timeout_s
         if spec.lexicons and isinstance(text, IncrementalText):
             text.look_up(Lookup(spec.lexicons))
 
@@ -174,7 +174,7 @@ class Submit:
             priority=priority,
             tenant=spec.tenant,
             created_unix_s=time.time(),
-            lease_s=self._lease_s,
+            listener_timeout_s=self._listener_timeout_s,
         )
 
     def _whole_text(self) -> bool | None:

@@ -30,14 +30,14 @@ from vocoder.codecs.room import DeviceLimits, Shape, Shapes
 class Slice(NamedTuple):
     """Frames of the stream in row `row` that one launch decodes.
 
-    fresh: from a blank state. told: the row's part of `DeviceCodec.told`. skip: samples at its
+    fresh: from a blank state. conditioning: the row's part of `DeviceCodec.conditioning`. skip: samples at its
     beginning that are not heard.
     """
 
     row: int
     frames: Arrays
     fresh: bool
-    told: Mapping[str, float] = MappingProxyType({})
+    conditioning: Mapping[str, float] = MappingProxyType({})
     skip: int = 0
 
 
@@ -61,12 +61,12 @@ class Ticket:
 class DeviceCodec(Codec):
     """What families share on a device.
 
-    A stream's state on the host has the `row` of its state on the device. told: numpy dtypes of
-    what a step is told of each row.
+    A stream's state on the host has the `row` of its state on the device. conditioning: numpy
+    dtypes of what a step is given of each row.
     """
 
     depth = 1
-    told: ClassVar[Mapping[str, str]] = {}
+    conditioning: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
         self,
@@ -89,12 +89,12 @@ class DeviceCodec(Codec):
 
     @abstractmethod
     def step(
-        self, told: Mapping[str, Tensor], state: Mapping[str, Tensor]
+        self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Decode in fixed shapes without reading anything back: what a graph captures.
 
-        told: the frames' fields [rows, frames, ...], `lengths` [rows] int64 of the real ones, and
-        what `told` names [rows]. Returns `samples` [rows, frames * samples_per_frame] and whatever
+        inputs: the frames' fields [rows, frames, ...], `lengths` [rows] int64 of the real ones, and
+        what `conditioning` names [rows]. Returns `samples` [rows, frames * samples_per_frame] and whatever
         `mark` needs, [rows, ...] by name, and the states behind them.
         """
 
@@ -174,7 +174,9 @@ class DeviceCodec(Codec):
             "slots": np.array([*(p.row for p in pieces), *[self.resident.padding] * missing]),
             "fresh": np.array([*(p.fresh for p in pieces), *[True] * missing]),
             "lengths": np.array([rows(p.frames) for p in pieces], np.int64),
-            **{name: np.array([p.told[name] for p in pieces]) for name in self.told},
+            **{
+                name: np.array([p.conditioning[name] for p in pieces]) for name in self.conditioning
+            },
             **{name: self._padded(name, pieces, shape) for name in self.spec.frame},
         }
 
@@ -191,16 +193,16 @@ class DeviceCodec(Codec):
             "slots": ((shape.rows,), "i8"),
             "fresh": ((shape.rows,), "?"),
             "lengths": ((shape.rows,), "i8"),
-            **{name: ((shape.rows,), dtype) for name, dtype in self.told.items()},
+            **{name: ((shape.rows,), dtype) for name, dtype in self.conditioning.items()},
             **{name: ((*shape, *f.shape), f.dtype) for name, f in self.spec.frame.items()},
         }
 
     def _nothing(self, shape: Shape) -> Arrays:
         return self._arrays([], shape)
 
-    def _run(self, told: Mapping[str, Tensor], shape: Shape) -> Mapping[str, Tensor]:
+    def _run(self, inputs: Mapping[str, Tensor], shape: Shape) -> Mapping[str, Tensor]:
         del shape
-        slots = told["slots"]
-        results, after = self.step(told, self.resident.read(slots, told["fresh"]))
+        slots = inputs["slots"]
+        results, after = self.step(inputs, self.resident.read(slots, inputs["fresh"]))
         self.resident.write(slots, after)
         return results

@@ -35,11 +35,11 @@ class ShapedWork:
 class Computed(Generic[ShapeT]):
     """What is computed, for any shape.
 
-    told: shapes and numpy dtypes of its inputs. nothing: inputs of padding alone, which may be run
+    inputs: shapes and numpy dtypes of its inputs. nothing: inputs of padding alone, which may be run
     at any time. compute: inputs -> results [rows, ...] by name, without a read by the host.
     """
 
-    told: Callable[[ShapeT], InputShapes]
+    inputs: Callable[[ShapeT], InputShapes]
     nothing: Callable[[ShapeT], Arrays]
     compute: Callable[[Mapping[str, Tensor], ShapeT], Mapping[str, Tensor]]
 
@@ -109,4 +109,4 @@ class Launches(Generic[ShapeT]):
         return found
 
     def _inputs(self, shape: ShapeT) -> Inputs:
-        return Inputs(self._device, self._buffers, self._job.told(shape))
+        return Inputs(self._device, self._buffers, self._job.inputs(shape))

@@ -58,7 +58,7 @@ class Conditioning:
 class Unit(NamedTuple):
     """An utterance, or as many frames of silence."""
 
-    told: Conditioning
+    conditioning: Conditioning
     silent_frames: int = 0
 
 
@@ -103,7 +103,7 @@ class SpokenUnits:
 
     @property
     def tokens(self) -> int:
-        return len(self.unit.told)
+        return len(self.unit.conditioning)
 
     @property
     def end(self) -> int:
@@ -127,7 +127,7 @@ class SpokenUnits:
 
     def words(self) -> Iterator[tuple[Word, int, int]]:
         """Words that have ended since the last call: each, its first unit, and the one behind."""
-        words = self.unit.told.words
+        words = self.unit.conditioning.words
         while self.next_word < len(words) and words[self.next_word].end < len(self.starts):
             word = words[self.next_word]
             if word.text:  # phones may come without a word
@@ -138,10 +138,13 @@ class SpokenUnits:
         """What the positions start .. end are told."""
         first = max(start, 1)
         pointers = np.array(self.pointers[first - 1 : end - 1], np.int64)
-        told, held = self.unit.told.at[pointers], np.array(self.held[first - 1 : end - 1], np.int64)
+        told, held = (
+            self.unit.conditioning.at[pointers],
+            np.array(self.held[first - 1 : end - 1], np.int64),
+        )
         code = np.array([bos, *self.codes][first - 1 : end - 1], np.int64)
         if start == 0:
-            told = np.concatenate([self.unit.told.begin[None], told])
+            told = np.concatenate([self.unit.conditioning.begin[None], told])
             held, code = np.append(0, held), np.append(bos, code)
         begins = np.arange(start, end) == 0
         return {"told": told, "held": held, "code": code, "begins": begins.astype(np.int64)}
@@ -258,7 +261,7 @@ class VesperStream(TalkerStream):
         if self._staged or progress is None:
             return
         self._staged = True
-        write("told", progress.unit.told.at)
+        write("told", progress.unit.conditioning.at)
         write("tokens", progress.tokens)
         write("code", progress.codes[-1] if progress.codes else self._bos)
         write("pointer", progress.pointers[-1])
@@ -299,7 +302,7 @@ class VesperStream(TalkerStream):
         """Take a frame that was computed; one that the log has already is not said again."""
         assert self._progress is not None
         unit, frame = self._progress.unit, self._frame
-        text, silent = unit.told.text[list(self._move(code, move))], unit.silent_frames > 0
+        text, silent = unit.conditioning.text[list(self._move(code, move))], unit.silent_frames > 0
         if self._again:
             self._again.popleft()
             self._words.clear()

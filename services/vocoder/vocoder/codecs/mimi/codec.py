@@ -93,10 +93,10 @@ class MimiOnDevice(DeviceCodec):
         work.state.fresh = work.state.fresh and not len(work)
 
     def step(
-        self, told: Mapping[str, Tensor], state: Mapping[str, Tensor]
+        self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         before = CarriedState.of(list(state.values()))
-        samples, after = self._net.step(told["codes"].long(), told["lengths"], before)
+        samples, after = self._net.step(inputs["codes"].long(), inputs["lengths"], before)
         return {"samples": samples}, after.named()
 
 

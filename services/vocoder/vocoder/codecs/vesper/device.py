@@ -50,7 +50,7 @@ class VesperOnDevice(DeviceCodec):
     """Causal with a short look ahead: exact carried state, the last frames held back."""
 
     silences = True
-    told: ClassVar[Mapping[str, str]] = {"level": "f4", "span": "f4", "phase": "i8"}
+    conditioning: ClassVar[Mapping[str, str]] = {"level": "f4", "span": "f4", "phase": "i8"}
 
     def __init__(
         self,
@@ -100,15 +100,15 @@ class VesperOnDevice(DeviceCodec):
         return mark_of(int(results["phase"][row]))
 
     def step(
-        self, told: Mapping[str, Tensor], state: Mapping[str, Tensor]
+        self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        lengths, phase = told["lengths"], told["phase"]
+        lengths, phase = inputs["lengths"], inputs["phase"]
         before = DecoderState(
             **{**state, "phase": torch.where(phase == _NO_MARK, state["phase"], phase)},
             frame=torch.zeros_like(lengths),
-            level=told["level"],
-            span=told["span"],
+            level=inputs["level"],
+            span=inputs["span"],
         )
-        samples, after = self._decoder.decode(told["codes"].long(), lengths, before)
+        samples, after = self._decoder.decode(inputs["codes"].long(), lengths, before)
         carried = {name: getattr(after, name) for name in _CARRIED}
         return {"samples": samples, "phase": after.phase}, carried

@@ -69,7 +69,7 @@ def test_an_unknown_preset_is_refused_by_name(model: Vesper) -> None:
 def test_speed_and_preset_tell_the_net_one_pace(model: Vesper) -> None:
     def told(**changes: Any) -> np.ndarray[Any, Any]:
         (unit,) = model.prepare(request(**changes)).read([Text("one two")], final=True)
-        return np.asarray(unit.told.at)
+        return np.asarray(unit.conditioning.at)
 
     np.testing.assert_allclose(told(voice="calm"), told(speed=0.8), rtol=1e-5, atol=1e-6)
     assert np.abs(told(speed=1.2) - told()).max() > 1e-3
@@ -128,7 +128,7 @@ def test_a_boundary_ends_an_utterance_wherever_it_stands(model: Vesper) -> None:
     prepared = model.prepare(request("", text_final=False))
     pieces: list[Piece] = [Text("one two"), Boundary(), Text("three four")]
     units = list(prepared.read(pieces, final=True))
-    assert [[word.text for word in unit.told.words] for unit in units] == [
+    assert [[word.text for word in unit.conditioning.words] for unit in units] == [
         ["one", "two"],
         ["three", "four"],
     ]
