@@ -30,8 +30,8 @@ from vocoder.codecs.room import DeviceLimits, Shape, Shapes
 class Slice(NamedTuple):
     """Frames of the stream in row `row` that one launch decodes.
 
-    fresh: from a blank state. conditioning: the row's part of `DeviceCodec.conditioning`. skip: samples at its
-    beginning that are not heard.
+    fresh: from a blank state. conditioning: the row's part of `DeviceCodec.conditioning`. skip:
+    samples at its beginning that are not heard.
     """
 
     row: int
@@ -94,8 +94,8 @@ class DeviceCodec(Codec):
         """Decode in fixed shapes without reading anything back: what a graph captures.
 
         inputs: the frames' fields [rows, frames, ...], `lengths` [rows] int64 of the real ones, and
-        what `conditioning` names [rows]. Returns `samples` [rows, frames * samples_per_frame] and whatever
-        `mark` needs, [rows, ...] by name, and the states behind them.
+        what `conditioning` names [rows]. Returns `samples` [rows, frames * samples_per_frame] and
+        whatever `mark` needs, [rows, ...] by name, and the states behind them.
         """
 
     @abstractmethod

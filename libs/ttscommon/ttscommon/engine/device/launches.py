@@ -35,8 +35,8 @@ class ShapedWork:
 class Computed(Generic[ShapeT]):
     """What is computed, for any shape.
 
-    inputs: shapes and numpy dtypes of its inputs. nothing: inputs of padding alone, which may be run
-    at any time. compute: inputs -> results [rows, ...] by name, without a read by the host.
+    inputs: their shapes and numpy dtypes. nothing: inputs of padding alone, which may be run at any
+    time. compute: inputs -> results [rows, ...] by name, without a read by the host.
     """
 
     inputs: Callable[[ShapeT], InputShapes]
