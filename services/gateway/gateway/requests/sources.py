@@ -113,7 +113,7 @@ class Submit:
         request_id: str,
         listener_timeout_s: float = 0.0,
     ) -> None:
-        """`listener_timeout_s`: how long the stages go on without word of one that cannot resume."""
+        """`listener_timeout_s`: how long the stages go on without one that cannot resume."""
         self.request_id = request_id
         self.spec = spec
         given = spec.seed
