@@ -44,7 +44,6 @@ TOOLS := bench training
 PACKAGE_FILES := $(SERVING:%=%/pyproject.toml)
 TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 GOLDENS := build/goldens
-OFFICIAL := tests/parity/reference
 
 .PHONY: serve test test-slow clients fuzz test-deploy check chaos soak fleet bench voice voice-eval voice-page goldens lock clean
 
@@ -120,11 +119,9 @@ voice-eval: $(VENV)/.training
 voice-page: $(VENV)/.training
 	$(BIN)/python -m voicetrain.vesper page $(ARGS)
 
-# CSM's reference needs a newer transformers than the others.
-goldens: $(VENV)/.developing $(GOLDENS)/venv/.installed $(GOLDENS)/transformers/.installed
-	$(BIN)/python -m tests.parity.checkpoints $(GOLDENS)/checkpoints $(FAMILY)
-	$(if $(filter-out csm,$(or $(FAMILY),all)),$(GOLDENS)/venv/bin/python -m $(subst /,.,$(OFFICIAL)) $(GOLDENS)/checkpoints tests/parity/goldens $(filter-out csm,$(FAMILY)))
-	$(if $(filter csm,$(or $(FAMILY),csm)),$(GOLDENS)/transformers/bin/python -m $(subst /,.,$(OFFICIAL)).csm $(GOLDENS)/checkpoints tests/parity/goldens)
+# Each reference in an environment of its own, below $(GOLDENS): they need other versions than ours.
+goldens: $(VENV)/.developing
+	$(BIN)/python -m tests.parity.make_goldens $(GOLDENS) $(FAMILY) --pip="$(INDEX)"
 
 lock: $(VENV)/.serving
 	$(BIN)/python -m tools.lock
@@ -156,16 +153,4 @@ $(VENV)/.developing: requirements-dev.txt $(TOOL_FILES) $(VENV)/.serving
 
 $(VENV)/.training: training/requirements.txt $(VENV)/.developing
 	$(PIP) --no-deps $(INDEX) -r requirements.txt -r requirements-dev.txt -r training/requirements.txt
-	@touch $@
-
-# The official package in an environment of its own: it needs another transformers than the rest.
-$(GOLDENS)/venv/.installed: $(OFFICIAL)/requirements.txt $(OFFICIAL)/official.txt | $(BIN)/python
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $(OFFICIAL)/requirements.txt
-	$(@D)/bin/python -m pip install --quiet --no-deps -r $(OFFICIAL)/official.txt
-	@touch $@
-
-$(GOLDENS)/transformers/.installed: $(OFFICIAL)/transformers.txt | $(BIN)/python
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet $(INDEX) -r $<
 	@touch $@

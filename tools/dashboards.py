@@ -206,6 +206,12 @@ STAGES: Final = Dashboard(
             help="Positions of prompts and of steps. Takeovers and evictions add prompts.",
         ),
         Panel(
+            "Positions found instead of computed",
+            "ops",
+            {"{{model}}": _rate("tts_shared_positions_total", _MODEL, "model")},
+            help="Of prompts that begin as earlier ones did: cloned voices, long instructions.",
+        ),
+        Panel(
             "Graph hit rate",
             "percentunit",
             {

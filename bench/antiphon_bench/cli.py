@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 from pydantic import ValidationError
 from rich.console import Console
 
@@ -269,8 +270,54 @@ def prefixes(
         )
 
 
+@app.command()
+def adapters(
+    checkpoint: Annotated[Path, typer.Argument(help="A checkpoint that takes adapters.")],
+    streams: Annotated[int, typer.Option(help="In one batch.")] = 8,
+    frames: Annotated[int, typer.Option(help="Of each stream.")] = 24,
+    rank: Annotated[int, typer.Option(help="Of each adapter, on every module.")] = 16,
+    rounds: Annotated[int, typer.Option(help="The best of so many counts.")] = 3,
+) -> None:
+    """Measure frames a second of a batch with 0, 1, 4 and 8 low-rank adapters."""
+    try:
+        from antiphon_bench.adapters import compare
+    except ImportError as error:
+        hint = "needs the talker package (`pip install ./services/talker`)"
+        raise typer.BadParameter(hint) from error
+    for found in compare(checkpoint, streams, frames, rank, rounds):
+        named = "off" if found.adapters is None else str(found.adapters)
+        print(f"{named:>3} adapters  {found.streams} streams  {found.frames_per_s:8.2f} frames/s")
+
+
 def _numbers(listed: str) -> list[int]:
     return [int(number) for number in listed.split(",")]
+
+
+@app.command()
+@with_options
+def costs(
+    options: Options,
+    curves: Annotated[Path, typer.Option(help="Folder of `antiphon calibrate`.")] = Path("curves"),
+    voice_dir: Annotated[Path, typer.Option(help="The voice served.")] = Path("voices/vesper"),
+) -> None:
+    """Measure what a stack on this machine takes beside its engines' steps, for `antiphon plan`.
+
+    Writes costs.json into the folder of the curves.
+    """
+    import os
+    import platform
+
+    from antiphon_bench.plan.errors import PlanError
+    from antiphon_bench.plan.measuring import measure, speech_of
+    from antiphon_bench.processes import NotHere
+
+    config, cores = options.run_config(options.arrivals(None, 1)), os.cpu_count() or 1
+    source = f"{voice_dir.name} on {cores} cores ({platform.machine()}), antiphon bench costs"
+    try:
+        found = measure(config, curves, speech_of(voice_dir), source, cores)
+    except (NotHere, PlanError) as error:
+        raise typer.BadParameter(str(error)) from error
+    console.print_json(data=to_builtins(found))
 
 
 @app.command()

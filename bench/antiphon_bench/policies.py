@@ -1,14 +1,13 @@
 """The talker's scheduling policies under one load, in virtual time.
 
 This is the talker's own engine, chunker and policies with a model whose steps take the time of a
-curve. Only the clock is not real, so a minute of load is a second's work and the outcome depends
-on nothing but its seed.
+curve, on the planner's core. Only the clock is not real, so a minute of load is a second's work and
+the outcome depends on nothing but its seed.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,21 +19,38 @@ import msgspec
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from antiphon_bench.arrivals import PlannedRequest, open_loop
+from antiphon_bench.arrivals import ScheduledRequest, open_loop
 from antiphon_bench.config import Gamma, Poisson, RunConfig, TextSet
+from antiphon_bench.plan.calls import Call
+from antiphon_bench.plan.costs import Costs, Curves, Edge, Recovery, Speech, read_talker
+from antiphon_bench.plan.kernel import Kernel, Node
+from antiphon_bench.plan.models import PlannedRequest
+from antiphon_bench.plan.pools import Pool
+from antiphon_bench.plan.workers import TalkerSetup, TalkerWorker, Worker
 from antiphon_bench.stats import percentile
 from antiphon_bench.theme import THEMES, Theme, figure
-from talker.engine.engine import Engine
-from talker.engine.scheduler import POLICIES, PolicyName, StepLimits
-from talker.engine.stream import ChunkReady, Event
-from talker.family.chunker import ChunkSizes
-from talker.models.fake import FRAME_RATE_HZ, Curve, FakeModel
-from ttscommon.process.metrics import Metrics
+from talker.engine.scheduler import PolicyName, StepLimits
+from talker.engine.stream import ChunkReady
+from talker.models.fake import FRAME_RATE_HZ, FRAMES_PER_CHARACTER, Curve
 from ttscommon.sound.playback import PlaybackAccount
-from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.pieces import Text
+from vocoder.codecs.fake import Curve as VocoderCurve
 
 COMPARED: Final[tuple[PolicyName, ...]] = ("online", "round_robin", "first_come")
+
+_FREE: Final = Edge(0.0, 0.0)
+# A talker alone: nothing but its engine takes time, and first chunks are of two frames.
+_COSTS: Final = Costs(
+    source="a talker alone",
+    speech=Speech(FRAME_RATE_HZ, 0.064, 0.0, initial_s=0.08, regular_s=1.0, busy_growth=0.0),
+    gateway=_FREE,
+    broker=_FREE,
+    talker=_FREE,
+    vocoder=_FREE,
+    hop_s=0.0,
+    read_s=0.0,
+    recovery=Recovery(0.0, {}, 0.0, 0.0, 0.0),
+    computes=False,
+)
 
 # What a second costs grows with every stream, so that throughput saturates at 1 / stream_s.
 SATURATING: Final = Curve(base_s=0.004, stream_s=0.002, prefill_s=0.002)
@@ -54,7 +70,7 @@ class Load:
     texts: TextSet = "mixed"
     seed: int = 0
 
-    def jobs(self) -> list[PlannedRequest]:
+    def jobs(self) -> list[ScheduledRequest]:
         bursty = Gamma(rate=self.rate, cv=self.cv)
         return open_loop(
             RunConfig(
@@ -76,7 +92,6 @@ class Talker:
 
     curve: Curve = SATURATING
     limits: StepLimits = field(default_factory=StepLimits)
-    sizes: ChunkSizes = field(default_factory=partial(ChunkSizes, busy_growth=0.0))
     slots: int = 256
 
 
@@ -98,21 +113,11 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     busy_share: float
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.busy_s = 0.0
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        self.busy_s += seconds
-
-
 @dataclass
 class _Heard:
     """What the listener of one request gets."""
 
-    job: PlannedRequest
+    job: ScheduledRequest
     # Counted in frames, not in samples.
     account: PlaybackAccount = field(default_factory=lambda: PlaybackAccount(round(FRAME_RATE_HZ)))
 
@@ -123,21 +128,17 @@ class _Heard:
 
 
 class Simulation:
-    """One engine, one policy, one load. `run` returns when the last request has ended."""
+    """One talker, one policy, one load. `run` returns when the last request has ended."""
 
     def __init__(self, talker: Talker, policy: PolicyName, load: Load) -> None:
-        self._load, self._slots = load, talker.slots
-        self._clock = _Clock()
-        self._engine = Engine(
-            FakeModel("simulated", talker.curve, self._clock.sleep),
-            slots=talker.slots,
-            metrics=Metrics(),
-            sizes=talker.sizes,
-            limits=talker.limits,
-            policy=POLICIES[policy],
-            clock=lambda: self._clock.now,
-        )
-        self._engine.listen(self._listen)
+        self._load = load
+        self._kernel = Kernel()
+        setup = TalkerSetup(talker.slots, talker.limits, policy=policy)
+        curves = Curves(talker.curve, VocoderCurve(), _COSTS)
+        node = Node(math.inf)
+        self._worker = TalkerWorker(curves, setup, "talker", self._kernel, node, 0, 0, self._listen)
+        self._pool = Pool(self._open)
+        self._pool.add(self._worker)
         self._heard = [_Heard(job) for job in load.jobs()]
 
     @property
@@ -147,34 +148,29 @@ class Simulation:
 
     @property
     def busy_share(self) -> float:
-        return self._clock.busy_s / self._clock.now
+        return self._worker.busy_s / self._kernel.now
 
     def run(self) -> None:
-        coming, waiting = deque(self._heard), deque[_Heard]()
-        engine, clock = self._engine, self._clock
-        while coming or waiting or engine.streams:
-            if not waiting and not engine.streams:
-                clock.now = max(clock.now, coming[0].job.at_s)
-            while coming and coming[0].job.at_s <= clock.now:
-                waiting.append(coming.popleft())
-            room = self._slots - engine.streams
-            for _ in range(min(room, len(waiting))):
-                self._open(waiting.popleft())
-            engine.step()
+        for heard in self._heard:
+            call = Call(heard.job.index, heard.job.at_s, _frames(heard.job.text), heard.account)
+            self._kernel.at(heard.job.at_s, partial(self._pool.submit, call))
+        self._kernel.run()
 
-    def _open(self, heard: _Heard) -> None:
-        job = heard.job
-        request = SpeechRequest(str(job.index), "simulated", "slt", job.text, seed=job.index)
-        prepared = self._engine.family.prepare(request)
-        units = list(prepared.read([Text(job.text)], final=True))
-        self._engine.open(prepared, None, units, final=True)
+    def _open(self, worker: Worker, call: Call) -> None:
+        engine, prepared = self._worker.engine, PlannedRequest(call.request)
+        worker.tell(lambda: engine.open(prepared, None, (call.frames,), final=True))
 
-    def _listen(self, events: Sequence[tuple[str, Event]]) -> None:
-        for key, event in events:
-            if isinstance(event, ChunkReady):
-                heard = self._heard[int(key)]
-                heard.account.feed(len(event.arrays["codes"]), self._clock.now)
-                self._engine.acknowledge(key)
+    def _listen(self, worker: Worker, key: str, event: object) -> None:
+        engine = self._worker.engine
+        if isinstance(event, ChunkReady):
+            self._heard[int(key)].account.feed(len(event.arrays["codes"]), self._kernel.now)
+            worker.tell(lambda: engine.acknowledge(key))
+        else:
+            self._pool.release(worker)
+
+
+def _frames(text: str) -> int:
+    return int(len(text.strip()) * FRAMES_PER_CHARACTER)
 
 
 def measure(talker: Talker, policy: PolicyName, loads: Sequence[Load]) -> Point:
@@ -238,7 +234,7 @@ def talker_of(curve: Path | None, batch: int) -> Talker:
     """A talker with a measured curve, or with the saturating one."""
     known = SATURATING
     if curve is not None:
-        known = msgspec.json.decode(curve.read_bytes(), type=Curve)
+        known = read_talker(curve)
     return Talker(known, StepLimits(streams=batch))
 
 

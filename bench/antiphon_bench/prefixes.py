@@ -87,7 +87,8 @@ class _Run:
         self, family: Family, recordings: Sequence[Recording], blocks: int, shares: bool
     ) -> None:
         self._metrics = Metrics()
-        self._engine = Engine(family, slots=16, blocks=blocks, metrics=self._metrics, shares=shares)
+        keep = None if shares else 0
+        self._engine = Engine(family, slots=16, blocks=blocks, metrics=self._metrics, keep=keep)
         self._engine.listen(self._hear)
         self._recordings, self._shares = recordings, shares
         self._open: dict[str, float] = {}

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from antiphon import bus, convert, doctor, keys, listen
+from antiphon import plan as plan_command
 from antiphon import up as up_command
 from antiphon.environment import UnknownSetting, settings_in
 from antiphon.stack import StackConfig
@@ -61,6 +62,7 @@ app.command()(listen.say)
 app.command()(listen.voices)
 app.command()(listen.models)
 app.command()(doctor.doctor)
+app.command("plan")(plan_command.plan)
 app.command("convert")(convert.command)
 
 

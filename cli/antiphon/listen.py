@@ -55,6 +55,9 @@ def say(
     instructions: Annotated[
         str | None, typer.Option(help="How to speak, for models that take it.")
     ] = None,
+    adapter: Annotated[
+        str | None, typer.Option(help="A low-rank adapter, for models that take them.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The same seed, the same sound.")] = None,
     sample_rate: Annotated[
         int | None, typer.Option(help="Hz; the voice's own if not given.")
@@ -69,7 +72,9 @@ def say(
     console = Console(stderr=True)
     if text is not None and file is not None:
         raise typer.BadParameter("give a text or a file", param_hint="--file")
-    options = client.SpeechOptions(model, voice, seed, sample_rate, speed, instructions, language)
+    options = client.SpeechOptions(
+        *(model, voice, seed, sample_rate, speed, instructions, language, adapter)
+    )
     try:
         chosen = sinks.sinks(output, play, format_)
         source = _source(text, file, console)

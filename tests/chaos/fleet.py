@@ -24,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import psutil
 
 from tests.chaos.faults import kill
@@ -39,10 +40,10 @@ _KINDS = ("talker", "vocoder", "gateway", "broker")
 _LOOK_EVERY_S = 10.0
 _FIRST_SEED = 5000
 # 2 to 40 s of sound.
-_TEXTS = (TEXT[:36], TEXT[:84], TEXT, TEXT, TEXT + " " + TEXT, " ".join([TEXT] * 3))
+TEXTS = (TEXT[:36], TEXT[:84], TEXT, TEXT, TEXT + " " + TEXT, " ".join([TEXT] * 3))
 # Half as fast again as speech; a step is cheap, as 27 processes share the machine.
-_TALKER = {"base_s": 0.026, "stream_s": 0.0001, "prefill_s": 0.002}
-_VOCODER = {"base_s": 0.010, "stream_s": 0.0002, "frame_s": 0.0001}
+TALKER_CURVE = {"base_s": 0.026, "stream_s": 0.0001, "prefill_s": 0.002}
+VOCODER_CURVE = {"base_s": 0.010, "stream_s": 0.0002, "frame_s": 0.0001}
 _GATEWAY = {"ANTIPHON_KEEP_LOGS_S": "30"}
 # What a look may differ by from one before without having grown.
 _SHARE, _ROOM = 1.15, 8.0
@@ -52,11 +53,15 @@ _GROWS_WITH_LOGS = ("broker_rss_mib",)
 
 @dataclass
 class Run:
-    """What came of it. `sound_s`: seconds of speech that the listeners got."""
+    """What came of it. `sound_s`: seconds of speech that the listeners got. `waits_s`: for each
+    first sound.
+    """
 
     verdict: Verdict = field(default_factory=Verdict)
     killed: dict[str, int] = field(default_factory=dict)
     sound_s: float = 0.0
+    waits_s: list[float] = field(default_factory=list)
+    gaps: int = 0
     looks: list[dict[str, float]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -73,6 +78,8 @@ class Run:
             "took_s": round(took_s, 1),
             "spoken": verdict.streams,
             "sound_s": round(self.sound_s, 1),
+            "first_sound_s": self._first_sound(),
+            "gaps": self.gaps,
             "killed": self.killed,
             **{name: round(getattr(verdict, name), 3) for name in names},
             "cores": {n: round(median(look[n] for look in self.looks), 2) for n in cores},
@@ -81,6 +88,13 @@ class Run:
             "flat": flat(self.looks),
             "looks": self.looks,
         }
+
+    def _first_sound(self) -> dict[str, float]:
+        """Of the requests that were not refused first."""
+        if not self.waits_s:
+            return {}
+        p50, p95 = np.quantile(self.waits_s, (0.5, 0.95)).tolist()
+        return {"p50": round(p50, 4), "p95": round(p95, 4)}
 
 
 def flat(looks: Sequence[dict[str, float]]) -> dict[str, tuple[float, float, bool]]:
@@ -97,11 +111,13 @@ def flat(looks: Sequence[dict[str, float]]) -> dict[str, tuple[float, float, boo
     return found
 
 
-async def run(streams: int, for_s: float, folder: Path) -> dict[str, Any]:
+async def run(
+    streams: int, for_s: float, folder: Path, kill_every_s: float = 15.0
+) -> dict[str, Any]:
     """Figures and problems; see the module."""
     stack = chaos_stack(
         folder, lambda name, line: None, gateways=4, brokers=3, talkers=10, vocoders=10,
-        gateway=_GATEWAY, talker_curve=_TALKER, vocoder_curve=_VOCODER,
+        gateway=_GATEWAY, talker_curve=TALKER_CURVE, vocoder_curve=VOCODER_CURVE,
     )  # fmt: skip
     done = Run(killed=dict.fromkeys(_KINDS, 0))
     async with stack, AsyncExitStack() as doors:
@@ -115,7 +131,7 @@ async def run(streams: int, for_s: float, folder: Path) -> dict[str, Any]:
         end_s = began_s + for_s
         async with Probe(stack, bus) as probe:
             looking = asyncio.create_task(_look(stack, bus, probe, done, end_s))
-            killing = asyncio.create_task(_kill(stack, done, end_s))
+            killing = asyncio.create_task(_kill(stack, done, end_s, kill_every_s))
             await asyncio.gather(
                 *(_listen(url, number, bus, originals, done, end_s) for number in range(streams))
             )
@@ -146,7 +162,7 @@ class _Turning:
 async def _originals(url: str, bus: Bus) -> dict[int, Original]:
     """By seed, what each text sounds like when nobody disturbs it."""
     found: dict[int, Original] = {}
-    for number, text in enumerate(_TEXTS):
+    for number, text in enumerate(TEXTS):
         heard = await listen(url, _FIRST_SEED + number, text)
         while heard.outcome != "ok":  # the workers are still being heard of
             await asyncio.sleep(0.5)
@@ -163,12 +179,15 @@ async def _listen(
     dice = random.Random(number)
     await asyncio.sleep(dice.uniform(0, 15))
     while time.monotonic() < end_s:
-        choice = dice.randrange(len(_TEXTS))
-        heard = await listen(url, _FIRST_SEED + choice, _TEXTS[choice])
+        choice = dice.randrange(len(TEXTS))
+        heard = await listen(url, _FIRST_SEED + choice, TEXTS[choice])
         verdict = await judge(bus, [heard], originals)
         for note in verdict.notes:
             print(note, flush=True)
         done.verdict.add(verdict)
+        if heard.arrivals and not heard.refused:
+            done.waits_s.append(heard.wait_s)
+        done.gaps += heard.account.underruns > 0
         done.sound_s += len(heard.samples) / (heard.sample_rate or 1)
         await asyncio.sleep(_left_to_hear_s(heard))
 
@@ -180,13 +199,13 @@ def _left_to_hear_s(heard: Heard) -> float:
     return max(0.0, heard.arrivals[0][0] + duration_s - time.monotonic())
 
 
-async def _kill(stack: ChaosStack, done: Run, end_s: float) -> None:
-    """One process of each kind a minute, a quarter of a minute apart."""
+async def _kill(stack: ChaosStack, done: Run, end_s: float, every_s: float) -> None:
+    """A process every so often, of one kind after another."""
     dice = random.Random(17)
     next_s = time.monotonic()
     while True:
         for kind in _KINDS:
-            next_s += 60.0 / len(_KINDS)
+            next_s += every_s
             if next_s > end_s:
                 return
             await asyncio.sleep(next_s - time.monotonic())

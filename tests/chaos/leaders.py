@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from nats.errors import Error as NatsError
+
 from ttscommon.bus import Bus
 from ttscommon.bus.layout import Layout
 from ttscommon.process.settings import BusSettings
@@ -11,10 +13,24 @@ from ttscommon.wire.subjects import LEASES, LOGS, REPLICAS, STAGES, TOMBSTONES
 
 _MODEL = "vesper"
 _STREAMS = [*(stage.stream for stage in STAGES.values()), *(log.stream for log in LOGS)]
+_ELECTED_WITHIN_S = 20.0
+_ASK_AGAIN_S = 0.2
 
 
 async def leaders_of(settings: BusSettings) -> dict[str, str]:
-    """Broker names by stream or bucket, and by queue ("talk", "voc") for the stages' consumers."""
+    """Broker names by stream or bucket, and by queue ("talk", "voc") for the stages' consumers.
+
+    A cluster that still elects after the fault before answers 503 and is asked again.
+    """
+    async with asyncio.timeout(_ELECTED_WITHIN_S):
+        while True:
+            try:
+                return await _leaders_of(settings)
+            except NatsError:
+                await asyncio.sleep(_ASK_AGAIN_S)
+
+
+async def _leaders_of(settings: BusSettings) -> dict[str, str]:
     bus = await Bus.connect(settings, "leaders")
     try:
         link, found = bus.link, {}

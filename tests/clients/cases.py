@@ -29,6 +29,7 @@ AGENTS: Final = (
 SPEAKING: Final = (
     *(("sdks", name) for name in SDKS),
     *(("agents", name) for name in AGENTS),
+    ("agents", "pipecat_elevenlabs_http"),
     *(("node", name) for name in ("node_pcm", "node_wav")),
     ("litellm", "litellm_speech"),
     *(("bridge", name) for name in ("bridge_whole", "bridge_streamed")),
@@ -39,10 +40,17 @@ TIMED: Final = (
     *(("agents", f"{each}_elevenlabs") for each in ("livekit", "pipecat")),
     *(("agents", f"{each}_cartesia") for each in ("livekit", "pipecat")),
 )
+# Whose times of characters add up to the length of the audio.
+ALIGNED: Final = (
+    ("sdks", "elevenlabs_timed"),
+    ("sdks", "elevenlabs_whole"),
+    ("agents", "pipecat_elevenlabs_http"),
+)
 INTERRUPTING: Final = (
     *(("sdks", name) for name in ("openai_pcm", "elevenlabs_stream", "deepgram_http")),
     *(("sdks", name) for name in ("cartesia_socket", "deepgram_socket", "wyoming_streamed")),
     *(("agents", name) for name in AGENTS),
+    ("agents", "pipecat_elevenlabs_open"),
     ("node", "node_pcm"),
 )
 # Where the client's class for a wrong key is its transport's, that is what its users catch.

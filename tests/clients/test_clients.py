@@ -16,6 +16,7 @@ import pytest
 
 from antiphon.stack import LocalStack
 from tests.clients.cases import (
+    ALIGNED,
     INTERRUPTING,
     REFUSED,
     RETRYING,
@@ -28,6 +29,8 @@ from tests.clients.cases import (
 
 # Clients join sentences in their own ways; a character of the fake voice lasts 64 ms.
 TOLERANCE_S: Final = 0.35
+EXACT_S: Final = 0.02
+INTERRUPTIONS: Final = 4
 
 pytestmark = [
     pytest.mark.clients,
@@ -66,6 +69,25 @@ async def test_word_times_are_those_of_the_text(drive: Any, here: Any) -> None:
         if " ".join(words).split() != TEXT.split() or not in_order:
             wrong[name] = heard
     assert wrong == {}
+
+
+@pytest.mark.parametrize("stack", [{"engine": "torch"}], indirect=True)
+async def test_alignments_are_of_the_text_and_as_long_as_the_audio(drive: Any, here: Any) -> None:
+    wrong = {}
+    for module, name in here(ALIGNED):
+        heard = await drive(module, name)
+        exact = heard["spelled"] == TEXT or module == "agents"
+        if not exact or abs(heard["timed_s"] - heard["seconds"]) > EXACT_S:
+            wrong[name] = heard
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("stack", [{"engine": "torch"}], indirect=True)
+@pytest.mark.parametrize("name", ["pipecat_elevenlabs", "pipecat_elevenlabs_open"])
+async def test_words_after_an_interruption_are_in_time(drive: Any, here: Any, name: str) -> None:
+    """Pipecat adds word times of the context that was interrupted to those of the next."""
+    for _ in range(INTERRUPTIONS if here([("agents", name)]) else 0):
+        assert (await drive("agents", name, "interrupt"))["late_s"] < TOLERANCE_S
 
 
 async def test_who_interrupts_hears_no_more_of_it_and_all_of_what_is_next(

@@ -17,7 +17,9 @@ from typing import Any, Final
 import numpy as np
 from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
 from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
+from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
 from antiphon_bench.synthetic.snac import write_codec
 from talker.models import load as load_talker
@@ -46,6 +48,21 @@ def _qwen3(folder: Path) -> None:
 MAKERS: Final[Mapping[str, Maker]] = {
     "Qwen3-TTS": Maker(_qwen3, load_talker, "talker.codec_head.weight", "tts_bos_token_id"),
     "Orpheus": Maker(write_orpheus, load_talker, "model.norm.weight", "hidden_size"),
+    "Kokoro": Maker(
+        write_kokoro,
+        load_talker,
+        "predictor.module.duration_proj.linear_layer.weight",
+        "hidden_dim",
+    ),
+    "Kokoro's codec": Maker(
+        write_kokoro, load_codec, "decoder.module.encode.conv1.weight_g", "hidden_dim"
+    ),
+    "Pocket TTS": Maker(
+        write_pocket, load_talker, "flow_lm.out_norm.weight", "default_eos_threshold"
+    ),
+    "Pocket TTS, its codec": Maker(
+        write_pocket, load_codec, "flow_lm.emb_std", "default_temperature"
+    ),
     "SNAC": Maker(
         write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
     ),
@@ -146,6 +163,9 @@ def lying(field: bytes, behind: int, value: int) -> bytes:
     data[at : at + 4] = value.to_bytes(4, "little")
     return bytes(data)
 
+
+# Families of MAKERS that make voices of recordings.
+CLONING: Final = ("Qwen3-TTS", "Pocket TTS")
 
 # What is said of each; nothing where it can be used.
 RECORDINGS: Final[Mapping[str, tuple[Callable[[], bytes], str]]] = {

@@ -16,6 +16,7 @@ CHECKPOINTS: Final[dict[str, dict[str, Any]]] = {
     "base": {"kind": "base", "seed": 4},
     "ending": {"kind": "custom_voice", "seed": 5, "ending": 5.0},
     "hasty": {"kind": "custom_voice", "seed": 6, "ending": 60.0},
+    "heads": {"kind": "custom_voice", "seed": 10, "published_heads": True},
     # What folders differ in: shards, the type of the tensors, and who wrote the config.
     "sharded": {"kind": "custom_voice", "seed": 7, "shard_bytes": 1_000_000},
     "narrow": {"kind": "custom_voice", "seed": 8, "dtype": "bfloat16"},
@@ -126,6 +127,8 @@ CASES: Final = (
         seed=16,
     ),
     _custom("never ends before its third frame", checkpoint="hasty"),
+    _custom("published head counts", checkpoint="heads", streaming=True),
+    _custom("sampled at published head counts", checkpoint="heads", options=_SAMPLED, seed=18),
     _custom("in shards", LONG, checkpoint="sharded"),
     _custom("in bfloat16", LONG, checkpoint="narrow"),
     _custom("in float16", LONG, checkpoint="half", streaming=True),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 import pytest
@@ -11,8 +10,7 @@ import torch
 
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
 from tests.parity.cases import CHECKPOINTS
-
-GOLDENS: Final = Path(__file__).parent / "goldens"
+from tests.parity.material import GOLDENS
 
 Arrays = dict[str, np.ndarray]
 

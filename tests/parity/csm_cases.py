@@ -82,13 +82,13 @@ def pcm(seconds: float, seed: int) -> npt.NDArray[np.int16]:
     return np.round(audio(seconds, seed, SAMPLE_RATE) * 32_767).astype(np.int16)
 
 
-def wav(samples: npt.NDArray[np.int16]) -> bytes:
+def wav(samples: npt.NDArray[np.int16], rate: int = SAMPLE_RATE) -> bytes:
     """A recording as a client sends it."""
     file = io.BytesIO()
     with wave.open(file, "wb") as out:
         out.setnchannels(1)
         out.setsampwidth(2)
-        out.setframerate(SAMPLE_RATE)
+        out.setframerate(rate)
         out.writeframes(samples.astype("<i2").tobytes())
     return file.getvalue()
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import zlib
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
+GOLDENS: Final = Path(__file__).parent / "goldens"
 
 SAMPLE_RATE = 24_000
 CODEBOOKS = 16

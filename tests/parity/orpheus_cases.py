@@ -26,10 +26,14 @@ class Case:
     published_heads: bool = False
 
     @property
-    def folder(self) -> str:
+    def checkpoint(self) -> str:
         """Of its checkpoint."""
         return f"orpheus-{self.ending:g}{'-published-heads' * self.published_heads}"
 
+
+# The package's own settings.
+SPEED: Final = Case("speed", temperature=0.6, top_p=0.8, penalty=1.3)
+SPEED_TOKENS: Final = 20 * 7
 
 CASES: Final = (
     Case("greedy"),

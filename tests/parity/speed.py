@@ -1,10 +1,10 @@
-"""Frames a second of our engine and of the official package, side by side on one CPU thread.
+"""Frames a second in our engine and in a reference's own loop, side by side on one thread.
 
-    make goldens                          # once: the official package's environment
-    antiphon bench parity-qwen3-tts
+    make goldens FAMILY=csm               # once: the reference's environment
+    antiphon bench parity csm [--rounds 5] [--batch 1 8]
 
-Both speak the same eight texts at once with a checkpoint's own sampling, 40 frames each, in turn.
-Neither's decoding of codes to sound counts.
+Both speak one text alone and eight at once, drawn as the checkpoint says, from a small synthetic
+checkpoint, in turn. Neither's decoding of codes to sound counts.
 """
 
 from __future__ import annotations
@@ -13,84 +13,79 @@ import argparse
 import json
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import torch
 
-from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
-from antiphon_bench.synthetic.qwen3_tts.sizes import SIZES
 from talker.engine.engine import Engine
-from talker.models.qwen3_tts.family import Qwen3Tts
+from talker.models import load
+from talker.runners.model import TalkerModel
 from talker.synthesis import synthesise
-from tests.parity.cases import SPEED_FRAMES, SPEED_TEXTS
+from tests.parity.families import FAMILIES
+from tests.parity.subject import Subject
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
-from ttscommon.wire.messages import Sampling, SpeechRequest
 
-OFFICIAL: Final = Path("build/goldens/venv/bin/python")
-BLOCKS: Final = 256
+BUILD: Final = Path("build/goldens")
 
 
-def ours(family: Qwen3Tts) -> tuple[int, float]:
-    """Frames, and seconds from the first request's opening to the last frame."""
-    sampling = Sampling(max_new_tokens=SPEED_FRAMES + 1)
-    requests = [
-        SpeechRequest(f"r{i}", "m", "vivian", text, language="english", seed=i, sampling=sampling)
-        for i, text in enumerate(SPEED_TEXTS)
-    ]
-    engine = Engine(family, slots=len(requests), blocks=BLOCKS, metrics=Metrics())
+def ours(subject: Subject[Any], model: TalkerModel, batch: int) -> float:
+    """Frames a second, from the first request's opening to the last frame."""
+    requests = subject.spoken_for_speed(batch)
+    engine = Engine(model, slots=batch, blocks=subject.blocks, metrics=Metrics())
     began_s = time.perf_counter()
     spoken = synthesise(engine, requests)
-    took_s = time.perf_counter() - began_s
-    return sum(rows(one.arrays) for one in spoken), took_s
+    return sum(rows(one.arrays) for one in spoken) / (time.perf_counter() - began_s)
 
 
-def official(process: subprocess.Popen[str]) -> tuple[int, float]:
-    """The same of the official package, which waits to be asked."""
+def theirs(process: subprocess.Popen[str], batch: int) -> float:
+    """The same of the reference, which waits to be asked."""
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write("go\n")
+    process.stdin.write(f"{batch}\n")
     process.stdin.flush()
     for line in process.stdout:
         if line.startswith("{"):
-            found = json.loads(line)
-            return found["frames"], found["seconds"]
-    raise SystemExit("the official package's process ended")
+            return float(json.loads(line)["rate"])
+    raise SystemExit("the reference's process ended")
 
 
 def main() -> None:
     """Print the medians and their ratio."""
-    parser = argparse.ArgumentParser(prog="python -m tests.parity.speed")
-    parser.add_argument("--size", choices=SIZES, default="tiny")
+    parser = argparse.ArgumentParser(prog="antiphon bench parity")
+    parser.add_argument("family", choices=FAMILIES)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 8])
     given = parser.parse_args()
     torch.set_num_threads(1)
+    subject = FAMILIES[given.family]
     with TemporaryDirectory() as folder:
-        write_checkpoint(Path(folder), given.size, "custom_voice", seed=1)
-        family = Qwen3Tts.load("m", Path(folder))
-        command = [str(OFFICIAL), "-m", "tests.parity.reference.speed", folder]
+        subject.write(Path(folder), subject.checkpoints[0])
+        model = load("m", Path(folder))
+        python = str(BUILD / subject.environment / "bin" / "python")
+        command = [python, "-m", "tests.parity.reference.speed", given.family, folder]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as process:
-            rates = _compare(family, process, given.rounds)
+            for batch in given.batch:
+                pairs = [
+                    (ours(subject, model, batch), theirs(process, batch))
+                    for _ in range(given.rounds + 1)
+                ]
+                _print(given.family, batch, pairs[1:])  # the first warms up
             process.terminate()
-    mine, theirs = (median(rate) for rate in zip(*rates, strict=True))
-    print(f"batch {len(SPEED_TEXTS)}, {given.size}, medians of {given.rounds} rounds, frames/s:")
-    print(f"  Antiphon {mine:.0f}, official package {theirs:.0f}: {mine / theirs:.1f} times")
 
 
-def _compare(
-    family: Qwen3Tts, process: subprocess.Popen[str], rounds: int
-) -> list[tuple[float, float]]:
-    rates = []
-    for number in range(rounds + 1):  # the first warms up
-        (mine, mine_s), (theirs, theirs_s) = ours(family), official(process)
-        if number:
-            rates.append((mine / mine_s, theirs / theirs_s))
-    return rates
+def _print(family: str, batch: int, pairs: Sequence[tuple[float, float]]) -> None:
+    mine, other = (median(rates) for rates in zip(*pairs, strict=True))
+    ratios = [ours / theirs for ours, theirs in pairs]
+    print(f"{family}, batch {batch}, medians of {len(pairs)} rounds, frames/s:", end=" ")
+    print(f"Antiphon {mine:.1f}, reference {other:.1f}: {median(ratios):.2f} times", end=" ")
+    print(f"({min(ratios):.2f} to {max(ratios):.2f})")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from talker.models.qwen3_tts.family import Qwen3Tts
-from tests.parity.broken import BREAKAGES, MAKERS, RECORDINGS
+from talker.family.base import Family
+from talker.models import load
+from tests.parity.broken import BREAKAGES, CLONING, MAKERS, RECORDINGS
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.sound.recordings import BadRecording
 
@@ -51,16 +52,17 @@ def test_a_whole_one_loads_after_all_of_them(family: str, whole: dict[str, Path]
 
 
 @cache
-def cloning(folder: Path) -> Qwen3Tts:
-    return Qwen3Tts.load("m", folder)
+def cloning(folder: Path) -> Family:
+    return load("m", folder)
 
 
+@pytest.mark.parametrize("family_name", CLONING)
 @pytest.mark.parametrize("recording", RECORDINGS)
 def test_a_broken_recording_is_named_by_a_family_that_clones(
-    recording: str, whole: dict[str, Path]
+    recording: str, family_name: str, whole: dict[str, Path]
 ) -> None:
     make, said = RECORDINGS[recording]
-    family = cloning(whole["Qwen3-TTS"])
+    family = cloning(whole[family_name])
     if not said:
         assert family.derive(make())
         return

@@ -1,4 +1,4 @@
-"""The vocoder's decoder gives the official package's samples."""
+"""What is the own of Qwen3-TTS' codec: windows, and sound that goes on from a recording's."""
 
 from __future__ import annotations
 
@@ -23,12 +23,6 @@ def wanted() -> Arrays:
 @pytest.fixture(scope="module")
 def decoder(checkpoints: Checkpoints) -> CodecDecoder:
     return load_decoder(checkpoints["custom"] / "speech_tokenizer")
-
-
-def test_one_shot_is_the_official_one_within_1e_4(decoder: CodecDecoder, wanted: Arrays) -> None:
-    samples = decoder(torch.from_numpy(frames(FRAMES, 9))[None])[0, ::3]
-    assert np.abs(samples.numpy() - wanted["once"]).max() < 1e-4
-    assert samples.std() > 0.05
 
 
 def test_windows_are_the_official_ones_within_1e_4(decoder: CodecDecoder, wanted: Arrays) -> None:

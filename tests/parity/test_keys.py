@@ -28,7 +28,7 @@ from talker.models.qwen3_tts.weights import (
     unused_by_encoder,
 )
 from tests.parity.cases import PUBLISHED
-from tests.parity.conftest import GOLDENS
+from tests.parity.material import GOLDENS
 from ttscommon.engine.nn.mimi import encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
 from vocoder.codecs.qwen3_tts.config import CodecConfig

@@ -1,4 +1,4 @@
-"""Mimi's samples and codes are transformers', in one shot and in any pieces."""
+"""What is Mimi's own: its context, ids that are no codes, and codes of recordings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from talker.models.csm.net import load_encoder
-from tests.parity.checkpoints import write_csm_checkpoint
 from tests.parity.conftest import goldens
 from tests.parity.csm_cases import FRAMES, codes, pcm
+from tests.parity.families.csm import write_csm
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Samples, Work
 from vocoder.codecs.mimi.codec import Mimi
@@ -23,7 +23,7 @@ FRAME_SAMPLES = 1920
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("mimi") / "csm"
-    write_csm_checkpoint(found, "csm")
+    write_csm(found)
     return found
 
 
@@ -40,30 +40,6 @@ def decoded(codec: Mimi, sizes: tuple[int, ...], begin: int = 0) -> Samples:
         found += codec.decode([work])
         at = min(FRAMES, at + size)
     return np.concatenate(found)
-
-
-@pytest.mark.parametrize("sizes", [(), (1,) * FRAMES, (3, 1, 4), (7,), (2, 11, 1, 1)], ids=str)
-def test_any_pieces_give_the_references_samples(codec: Mimi, sizes: tuple[int, ...]) -> None:
-    wanted = goldens("mimi")["samples"]
-    assert 0.02 < wanted.std() < np.abs(wanted).max() < 1
-    found = decoded(codec, sizes)
-    assert found.shape == wanted.shape == (FRAMES * FRAME_SAMPLES,)
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
-
-
-def test_streams_of_unequal_pieces_in_one_batch_do_not_touch(codec: Mimi) -> None:
-    streams = [codec.open(REQUEST) for _ in range(3)]
-    found: list[list[Samples]] = [[], [], []]
-    at = [0, 0, 0]
-    while min(at) < FRAMES:
-        sizes = [min(FRAMES - n, i + 1 if n else 5 - i) for i, n in enumerate(at)]
-        parts = zip(streams, at, sizes, strict=True)
-        works = [Work(s, {"codes": codes()[n : n + size]}, final=False) for s, n, size in parts]
-        for row, sound in zip(found, codec.decode(works), strict=True):
-            row.append(sound)
-        at = [n + size for n, size in zip(at, sizes, strict=True)]
-    for row in found:
-        np.testing.assert_allclose(np.concatenate(row), goldens("mimi")["samples"], atol=1e-5)
 
 
 def test_beyond_its_context_the_past_changes_no_sample_and_within_it_does(codec: Mimi) -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from tests.parity.cases import TEXTS
-from tests.parity.conftest import GOLDENS, Checkpoints
+from tests.parity.conftest import Checkpoints
+from tests.parity.material import GOLDENS
 
 # The turn's end and the next turn's beginning, which the official package cuts off again.
 TEMPLATE_END = 5

@@ -30,10 +30,11 @@ class SpeechOptions:
     speed: float | None = None
     instructions: str | None = None
     language: str | None = None
+    adapter: str | None = None
 
     def config(self) -> dict[str, Any]:
         """The `session.config` message."""
-        names = ("voice", "seed", "sample_rate", "speed", "instructions", "language")
+        names = ("voice", "seed", "sample_rate", "speed", "instructions", "language", "adapter")
         chosen = {name: getattr(self, name) for name in names}
         set_ = {name: value for name, value in chosen.items() if value is not None}
         return {"type": "session.config", "model": self.model, "resumable": True, **set_}

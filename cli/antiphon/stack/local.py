@@ -299,6 +299,8 @@ class LocalStack:
         for program in programs_of(config.models):
             names = [f"{program.name}-{n}" for n in range(1, counts[program.stage] + 1)]
             environ = {**engine, **program.environ}
+            if program.stage == "talker":
+                environ[f"{PREFIX}LEXICON_DIR"] = str(config.voice_dir)
             mine = [self._service(program.stage, name, folder, environ) for name in names]
             programs += [replace(one, models=program.models) for one in mine]
         return programs

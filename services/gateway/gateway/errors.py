@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from ttscommon.wire.errors import (
     AntiphonError,
     BadRequest,
     BusUnavailable,
+    InvalidAdapter,
     LogGone,
     NothingToSay,
     Overloaded,
@@ -20,6 +22,7 @@ from ttscommon.wire.errors import (
     StoreLost,
     StoreUnavailable,
     TextTooLong,
+    UnknownAdapter,
     UnknownModel,
     UnknownVoice,
 )
@@ -78,6 +81,12 @@ class LexiconExists(BadRequest):
     """The caller has a lexicon of this name."""
 
     code = "lexicon_exists"
+
+
+class AdapterExists(BadRequest):
+    """The caller has an adapter of this name."""
+
+    code = "adapter_exists"
 
 
 class UnknownLexicon(BadRequest):
@@ -159,6 +168,10 @@ class RateLimited(Overloaded):
     code = "rate_limit_exceeded"
 
 
+class StreamsUsed(RateLimited):
+    """The caller's key has as many streams as it may."""
+
+
 class SynthesisTimeout(AntiphonError):
     """The stages sent nothing for too long."""
 
@@ -236,6 +249,9 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "text_too_long": Edge(400, _INVALID),
         "unknown_voice": Edge(400, _INVALID),
         "voice_exists": Edge(409, _INVALID),
+        "unknown_adapter": Edge(404, _INVALID),
+        "invalid_adapter": Edge(400, _INVALID),
+        "adapter_exists": Edge(409, _INVALID),
         "lexicon_exists": Edge(409, _INVALID),
         "unknown_lexicon": Edge(404, _INVALID),
         "invalid_lexicon": Edge(400, _INVALID),
@@ -266,7 +282,8 @@ _REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType
         kind.code: kind
         for kind in (
             BadRequest, NothingToSay, UnknownVoice, UnknownModel, TextTooLong, BusUnavailable,
-            Unavailable, SynthesisTimeout, LogGone, Poison, StoreFull, StoreLost,
+            UnknownAdapter, InvalidAdapter, Unavailable, SynthesisTimeout, LogGone, Poison,
+            StoreFull, StoreLost,
         )
     }
 )  # fmt: skip
@@ -291,7 +308,7 @@ def body(error: AntiphonError) -> dict[str, Any]:
 def retry_after_s(error: AntiphonError) -> int | None:
     """Whole seconds after which the same may succeed; None if waiting does not help."""
     if isinstance(error, Overloaded):
-        return max(1, round(error.retry_after_s))
+        return max(1, math.ceil(error.retry_after_s))
     if isinstance(error, StoreUnavailable):
         return _STORE_RETRY_S
     if isinstance(error, Unavailable):

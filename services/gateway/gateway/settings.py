@@ -33,6 +33,10 @@ class GatewaySettings(ServiceSettings):
     """Voices made of recordings that a key may keep."""
     max_lexicons: int = Field(default=20, ge=0)
     """Lexicons that a key may keep."""
+    max_adapters: int = Field(default=0, ge=0)
+    """Low-rank adapters that a key may upload and keep; a key's own: `adapter_uploads`."""
+    max_adapter_bytes: int = Field(default=64 << 20, ge=1024, le=1 << 30)
+    """Largest weights of an uploaded adapter."""
     max_queued_requests: int = Field(default=16, ge=1)
     """Requests that may wait on one socket behind the one that is spoken."""
     max_streams: int = Field(default=1000, ge=1)
@@ -55,6 +59,10 @@ class GatewaySettings(ServiceSettings):
     """`predict` refuses at once what would come too late; `off` knows only `max_streams`."""
     ttfp_target_s: float = Field(default=0.5, gt=0)
     """A request whose first packet would take longer is refused at once (429)."""
+    max_wait_s: float = Field(default=60.0, ge=0, le=600)
+    """Longest time that a request may wait for room, where it asks to wait; 0: none may."""
+    max_waiting: int = Field(default=256, ge=1)
+    """Requests that may wait for room at one gateway, a quarter of them of one key."""
     utilisation: float = Field(default=0.85, gt=0, le=1)
     """Share of the engines' speed that accepted streams may need together."""
     keys_file: Path | None = None

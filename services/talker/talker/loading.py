@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from talker.adapter_library import AdapterLibrary, with_adapters
 from talker.engine.engine import Engine
 from talker.engine.scheduler import POLICIES, StepLimits
 from talker.engine.sizing import Memory, kv_blocks
@@ -17,6 +18,7 @@ from talker.family.pauses import Pausing
 from talker.family.runner import Runner
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
+from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
@@ -56,6 +58,7 @@ def build_engine(
         limits=limits,
         policy=POLICIES[settings.policy],
         widths=Widths if settings.drafts else plain,
+        keep=settings.prefix_blocks,
         beat=beat,
         died=died,
     )
@@ -85,8 +88,27 @@ def read_family(settings: TalkerSettings) -> Family:
         pads=settings.late_text == "pad",
         device=settings.device,
         leniency=_leniency(settings),
+        lexicon=settings.lexicon_dir,
+        adapters=settings.adapters,
+        adapter_rank=settings.adapter_rank,
     )
+    _describe_adapters(settings, family)
     return family if family.pauses else Pausing(family)
+
+
+def _describe_adapters(settings: TalkerSettings, family: Family) -> None:
+    """Have the specification name what the folder has; raises CheckpointError."""
+    held = family.adapters
+    if held is None:
+        return
+    if held.reserved_bytes > settings.adapter_bytes:
+        raise CheckpointError(
+            f"{held.slots} adapters of rank {held.most_rank} take {held.reserved_bytes} bytes of"
+            " the device: lower ANTIPHON_ADAPTERS or ANTIPHON_ADAPTER_RANK, or raise"
+            " ANTIPHON_ADAPTER_BYTES"
+        )
+    library = AdapterLibrary.of(settings.adapter_dir, held, settings.adapter_bytes)
+    family.spec = with_adapters(family.spec, library, settings.voice_adapters)
 
 
 def _leniency(settings: TalkerSettings) -> Leniency:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from talker.adapter_library import AdapterLibrary
+from talker.adapters import Adapters
 from talker.engine.engine import Engine
 from talker.engine.stream import Event
 from talker.loading import build_engine
@@ -24,18 +26,35 @@ async def serve(service: Service, settings: TalkerSettings) -> None:
     """Run a talker until the service stops; raises what killed the engine, if anything did."""
 
     def handler(bus: Bus, engine: Engine) -> Handler:
-        return Talker(bus, engine, TextTiming(settings.text_timeout_s)).handle
+        timing = TextTiming(settings.text_timeout_s)
+        return Talker(bus, engine, timing, _adapters(settings, bus, engine)).handle
 
     build = partial(build_engine, settings)
     await run_stage(service, settings, subjects.TALKER, build, handler, feeds=subjects.VOCODER)
 
 
+def _adapters(settings: TalkerSettings, bus: Bus, engine: Engine) -> Adapters | None:
+    """None for a model that is served without."""
+    model = engine.family.adapters
+    if model is None:
+        return None
+    library = AdapterLibrary(settings.adapter_dir, engine.spec.adapters)
+    return Adapters(bus, model, library, settings.adapter_bytes, engine.metrics)
+
+
 class Talker:
     """Speaks one job after another into their codec logs."""
 
-    def __init__(self, bus: Bus, engine: Engine, timing: TextTiming = TextTiming()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        bus: Bus,
+        engine: Engine,
+        timing: TextTiming = TextTiming(),  # noqa: B008
+        adapters: Adapters | None = None,
+    ) -> None:
         """To be made on the event loop."""
         self._bus = bus
+        self._adapters = adapters
         self._engine = engine
         self._timing = timing
         self._router: EventRouter[Event] = EventRouter()
@@ -53,7 +72,10 @@ class Talker:
             elif sum(chunk.end - chunk.start for chunk in writer.restored) < writer.position:
                 await writer.end(_beginning_gone(request.request_id, writer.position))
             else:
-                talking = TalkJob(self._bus, self._engine, self._router, job, writer, self._timing)
+                talking = TalkJob(
+                    *(self._bus, self._engine, self._router, job, writer, self._timing),
+                    self._adapters,
+                )
                 await talking.run()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
+from pydantic_settings import NoDecode
 
 from talker.engine.scheduler import PolicyName
-from ttscommon.process.settings import StageSettings
+from talker.family.adapters import MOST_RANK
+from ttscommon.process.settings import StageSettings, listed
 
 
 class TalkerSettings(StageSettings):
@@ -17,6 +20,10 @@ class TalkerSettings(StageSettings):
     """Blocks of 16 positions in the KV cache; by default 1,024 on a CPU."""
     kv_bytes: int | None = Field(default=None, ge=1 << 20)
     """The same in bytes, which counts first; by default most of a device's free memory."""
+    prefix_blocks: int | None = Field(default=None, ge=0)
+    """Blocks of the KV cache that are kept for prompts that begin alike; by default as many as are
+    free. 0 shares nothing.
+    """
     batch_positions: int = Field(default=512, ge=16)
     """Positions of prompts and frames that one engine step may compute."""
     policy: PolicyName = "online"
@@ -37,10 +44,31 @@ class TalkerSettings(StageSettings):
     """
     draft_cents: float = Field(default=0.0, ge=0.0, le=400.0)
     """How far the pitch of a guess may be from that of a draw, in cents, with the same effect."""
+    lexicon_dir: Path = Path("voices/vesper")
+    """Where the English lexicon is, for voices that bring none."""
     late_text: Literal["wait", "pad"] = "wait"
     """What a model that is told text a token a step does when text is late: `wait` for it, or `pad`
     and go on when the listener would run dry.
     """
+    adapters: int = Field(default=0, ge=0, le=256)
+    """Low-rank adapters (LoRA) that the talker holds at once; 0 serves none. On a device their
+    places are made at the start, each as large as the highest rank.
+    """
+    adapter_rank: int = Field(default=MOST_RANK, ge=1, le=1024)
+    """Highest rank of an adapter."""
+    adapter_bytes: int = Field(default=2 << 30, ge=1 << 20)
+    """Memory that all adapters take together, and the largest file of one."""
+    adapter_dir: Path | None = None
+    """A folder with a folder for each adapter, by whose name requests ask for it."""
+    voice_adapters: Annotated[tuple[str, ...], NoDecode] = ()
+    """Voices of the model that are spoken with an adapter of the folder unless a request asks for
+    another, as VOICE=ADAPTER, separated by commas.
+    """
     text_timeout_s: float = Field(default=120.0, gt=0.0)
 
     """Text that stays away for so long is taken to be complete, as where a gateway died."""
+
+    @field_validator("voice_adapters", mode="before")
+    @classmethod
+    def _split_bindings(cls, value: Any) -> Any:
+        return listed(value)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import structlog
 
+from talker.adapters import Adapters
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
 from talker.family.base import Prepared
@@ -45,7 +46,9 @@ class TalkJob:
         job: Job,
         writer: LogWriter,
         timing: TextTiming,
+        adapters: Adapters | None = None,
     ) -> None:
+        """adapters: of a model that is served with any."""
         self._bus = bus
         self._engine = engine
         self._job = job
@@ -57,6 +60,8 @@ class TalkJob:
         self._opened_s = time.monotonic()
         self._request = job.request
         self._derived = Derived()
+        self._adapters = adapters
+        self._give_back: Callable[[], None] = lambda: None
         self._refused: Exception | None = None
 
     async def run(self) -> None:
@@ -70,6 +75,7 @@ class TalkJob:
             await submitting
             await self._writer.end(end)
         finally:
+            self._give_back()
             await stop(submitting, again_s=0.5)
 
     async def _submit(self) -> None:
@@ -133,6 +139,8 @@ class TalkJob:
         """
         if self._refused is not None:
             raise self._refused
+        if self._adapters is not None and self._request.adapter is not None:
+            self._give_back = await self._adapters.acquire(self._request.adapter)
         prepared, units, first = await asyncio.to_thread(self._begin)
         restored = self._restored()
         self._opened_s = time.monotonic()

@@ -73,6 +73,8 @@ class Decoding:
         self._spent: tuple[Spent, ...] = ()
         self._first_codes_s = 0.0
         self._codes_end: End | None = None
+        self._fed = 0  # the first frame that the engine lacks
+        self._inside = False  # the segment of the last frame fed goes on
 
     async def run(self, start: Position, prefix: Arrays | None) -> Outcome:
         """Decode from `start` on, until the request is cancelled, decoded or failed, or wanted from
@@ -105,7 +107,8 @@ class Decoding:
         """Feed the engine all codes, as far as the listener takes their sound; None when it has
         them. Returns an End if what waits is not worth decoding.
         """
-        fed = begin
+        fed = self._fed = begin
+        self._inside = False
         async with self._codes.read(begin) as codes:
             while True:
                 record = await self._next_or_late(codes, fed)
@@ -121,13 +124,15 @@ class Decoding:
                 if not await self._has_room(record.start):
                     return Unwanted()
                 self._feed(record)
-                fed = record.end
+                fed = self._fed = record.end
 
     def _feed(self, chunk: CodecChunk) -> None:
         if chunk.spent:
             self._spent, self._first_codes_s = chunk.spent, time.monotonic()
         self._words.add(chunk.words)
         arrays = {name: tensor.array() for name, tensor in chunk.tensors.items()}
+        if left := self._engine.spec.left:
+            self._inside = bool(arrays[left][-1]) if left in arrays else False
         self._engine.feed(self._job.request_id, arrays)
 
     def _finish(self, codes_end: End) -> End | None:
@@ -146,11 +151,18 @@ class Decoding:
     async def _next_or_late(self, codes: LogReader, fed: int) -> Chunk | End | Late | None:
         """Late while neither codes come nor the engine has any left; None if none come in time."""
         before = -1
-        while self._may_wait and before < self._writer.position:
+        while self._may_wait and (before < self._writer.position or self._prepares):
             before = self._writer.position
             if (record := await self._codes.next(codes, PARK_S)) is not None:
                 return record
         return Late(fed) if self._may_wait else await self._codes.next(codes)
+
+    @property
+    def _prepares(self) -> bool:
+        """Whether the engine has a whole segment in hand, of which nothing is heard for a while."""
+        spec = self._engine.spec
+        whole = bool(spec.left) and not self._inside
+        return whole and self._writer.position < self._fed * spec.samples_per_frame
 
     async def _has_room(self, frame: int) -> bool:
         """Wait until the listener takes what comes of the request's `frame`; False if it is better
@@ -158,11 +170,13 @@ class Decoding:
 
         A codec that would have to decode everything again keeps its slot while there is a listener.
         """
+        if self._inside:  # nothing of what was fed is heard without the rest of it
+            return True
         position = frame * self._engine.spec.samples_per_frame
         before = self._writer.position
         while not await self._writer.room(position, PARK_S):
             before, moved = self._writer.position, self._writer.position > before
-            if moved:  # the engine was not done with what it has
+            if moved or self._prepares:  # the engine was not done with what it has
                 continue
             if self._engine.spec.context_frames is not None or not await self._writer.is_heard():
                 return False

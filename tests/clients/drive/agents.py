@@ -74,6 +74,19 @@ def livekit_interrupted(name: str) -> Any:
     return interruption
 
 
+def pipecat_http(heard: Heard, url: str, session: aiohttp.ClientSession) -> Any:
+    """ElevenLabs' service without a socket: each sentence is a request, and its clock adds up."""
+    from pipecat.services.elevenlabs.tts import ElevenLabsHttpTTSService
+
+    class Watched(ElevenLabsHttpTTSService):  # type: ignore[misc]
+        def _reset_state(self) -> None:
+            heard.timed_s = max(heard.timed_s, getattr(self, "_cumulative_time", 0.0))
+            super()._reset_state()
+
+    voice = ElevenLabsHttpTTSService.Settings(voice="21m00Tcm4TlvDq8ikWAM")
+    return Watched(api_key=KEY, settings=voice, base_url=url, aiohttp_session=session)
+
+
 def pipecat_service(name: str, url: str) -> Any:
     from pipecat.services.cartesia.tts import CartesiaTTSService
     from pipecat.services.deepgram.tts import DeepgramTTSService
@@ -106,9 +119,13 @@ def _sink(heard: Heard, came: asyncio.Event, interrupted: asyncio.Event) -> Any:
         async def process_frame(self, frame: Any, direction: FrameDirection) -> None:
             await super().process_frame(frame, direction)
             if isinstance(frame, TTSAudioRawFrame):
+                if not came.is_set() and not heard.seconds:
+                    heard.late_s = -self.get_clock().get_time() / 1e9
                 heard.audio(len(frame.audio) / 2 / frame.sample_rate)
                 came.set()
             elif isinstance(frame, TTSTextFrame):
+                if not heard.words:
+                    heard.late_s += (frame.pts or 0) / 1e9
                 heard.words.append((frame.text.strip(), (frame.pts or 0) / 1e9))
             elif isinstance(frame, ErrorFrame):
                 heard.error = "ErrorFrame"
@@ -144,7 +161,7 @@ class Pipeline:
         await self._task.queue_frames([EndFrame()])
         await asyncio.wait((running,), timeout=10)
 
-    async def say(self, text: str) -> None:
+    async def say(self, text: str, *, ends: bool = True) -> None:
         from pipecat.frames.frames import (
             LLMFullResponseEndFrame,
             LLMFullResponseStartFrame,
@@ -152,9 +169,8 @@ class Pipeline:
         )
 
         frames = [LLMTextFrame(text=f"{word} ") for word in text.split()]
-        await self._task.queue_frames(
-            [LLMFullResponseStartFrame(), *frames, LLMFullResponseEndFrame()]
-        )
+        end = [LLMFullResponseEndFrame()] if ends else []
+        await self._task.queue_frames([LLMFullResponseStartFrame(), *frames, *end])
 
     async def first_audio(self) -> None:
         await self._came.wait()
@@ -200,15 +216,29 @@ def pipecat(name: str) -> Any:
     return driver
 
 
-def pipecat_interrupted(name: str) -> Any:
-    """An InterruptionFrame, as when the user speaks; then the next answer."""
+async def pipecat_elevenlabs_http(url: str, heard: Heard, text: str) -> None:
+    async with aiohttp.ClientSession() as session:
+        pipeline = Pipeline(pipecat_http(heard, url, session), heard)
+
+        async def feed() -> None:
+            await pipeline.say(text)
+            await pipeline.quiet()
+
+        await pipeline.run(feed)
+
+
+def pipecat_interrupted(name: str, *, ends: bool = True) -> Any:
+    """An InterruptionFrame, as when the user speaks; then the next answer.
+
+    ends: the answer that is interrupted has been written to its end.
+    """
 
     async def interruption(url: str, heard: Heard) -> None:
         pipeline = Pipeline(pipecat_service(name, url), heard)
 
         async def feed() -> None:
             with pipeline.apart() as cut:
-                await pipeline.say(LONG)
+                await pipeline.say(LONG, ends=ends)
                 await pipeline.first_audio()
                 await pipeline.interrupt()
                 heard.cut_s = cut.seconds
@@ -226,7 +256,9 @@ if __name__ == "__main__":
     vendors = ("openai", "elevenlabs", "cartesia", "deepgram")
     main(
         {f"livekit_{name}": livekit(name) for name in vendors}
-        | {f"pipecat_{name}": pipecat(name) for name in vendors},
+        | {f"pipecat_{name}": pipecat(name) for name in vendors}
+        | {"pipecat_elevenlabs_http": pipecat_elevenlabs_http},
         {f"livekit_{name}": livekit_interrupted(name) for name in vendors}
-        | {f"pipecat_{name}": pipecat_interrupted(name) for name in vendors},
+        | {f"pipecat_{name}": pipecat_interrupted(name) for name in vendors}
+        | {"pipecat_elevenlabs_open": pipecat_interrupted("elevenlabs", ends=False)},
     )

@@ -31,7 +31,8 @@ class Heard:
 
     words: as the client timed them, in seconds from the first sample. until_s: the listener
     interrupts there. cut_s: heard before he did. stray_s: heard of it afterwards. patient: the
-    client may try again.
+    client may try again. spelled: characters that were timed, and timed_s where the last of them
+    ends. late_s: how long after the first sound the first word is due.
     """
 
     seconds: float = 0.0
@@ -42,6 +43,9 @@ class Heard:
     stray_s: float = 0.0
     until_s: float | None = None
     patient: bool = False
+    spelled: str = ""
+    timed_s: float = 0.0
+    late_s: float = 0.0
     began_s: float = field(default_factory=time.monotonic)
 
     def audio(self, seconds: float) -> None:

@@ -107,9 +107,15 @@ async def elevenlabs_timed(url: str, heard: Heard, text: str) -> None:
     async for part in parts:
         heard.audio(len(base64.b64decode(part.audio_base_64 or "")) / 32_000)
         if part.alignment is not None:
+            _take(heard, part.alignment)
             starts = part.alignment.character_start_times_seconds
             chars += zip(part.alignment.characters, starts, strict=True)
     heard.words = words_of(chars)
+
+
+def _take(heard: Heard, alignment: Any) -> None:
+    heard.spelled += "".join(alignment.characters)
+    heard.timed_s = alignment.character_end_times_seconds[-1]
 
 
 async def elevenlabs_whole(url: str, heard: Heard, text: str) -> None:
@@ -118,6 +124,8 @@ async def elevenlabs_whole(url: str, heard: Heard, text: str) -> None:
         "21m00Tcm4TlvDq8ikWAM", text=text, output_format="pcm_16000"
     )
     heard.audio(len(base64.b64decode(found.audio_base_64)) / 32_000)
+    if found.alignment is not None:
+        _take(heard, found.alignment)
 
 
 async def elevenlabs_realtime(url: str, heard: Heard, text: str) -> None:

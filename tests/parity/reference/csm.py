@@ -1,4 +1,4 @@
-"""Goldens of CSM and Mimi: python -m tests.parity.reference.csm CHECKPOINTS GOLDENS.
+"""Goldens of CSM and Mimi.
 
 transformers' own models and generation loop; draws take the goldens' noise. Earlier versions of
 transformers leave out the window of Mimi's transformers, with which it was trained.
@@ -7,8 +7,8 @@ transformers leave out the window of Mimi's transformers, with which it was trai
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -19,11 +19,13 @@ import torch
 from tokenizers import Tokenizer
 from transformers import CsmForConditionalGeneration
 
-from tests.parity.csm_cases import CASES, CODEBOOKS, Case, codes, pcm
+from tests.parity.csm_cases import CASES, CODEBOOKS, SPEED_FRAMES, Case, codes, pcm
 from tests.parity.material import gumbel
 
 IDS, FRAME_SAMPLES = 2051, 1920
 BEGIN, END, AUDIO, AUDIO_END = 128_000, 128_001, 128_002, 128_003
+
+Speaker = Callable[[int], tuple[int, float]]
 
 
 @contextmanager
@@ -103,6 +105,22 @@ def generated(folder: Path, case: Case) -> dict[str, Any]:
     return {"prompt": asked["input_ids"][0].tolist(), "codes": found[0].tolist()}
 
 
+def speaker(folder: Path) -> Speaker:
+    """See speed.py."""
+    case = Case("speed", temperature=(0.9, 0.9))
+    model, asked = model_of(folder), prompt(folder, case)
+
+    def speak(count: int) -> tuple[int, float]:
+        batch = {name: tensor.expand(count, -1) for name, tensor in asked.items()}
+        began_s = time.perf_counter()
+        found = model.generate(
+            **batch, max_new_tokens=SPEED_FRAMES, pad_token_id=AUDIO, **drawing(case)
+        )
+        return found.shape[0] * found.shape[1], time.perf_counter() - began_s
+
+    return speak
+
+
 def sounds(folder: Path) -> dict[str, Any]:
     """Samples of the codec's codes, and codes of a recording."""
     codec = model_of(folder).codec_model
@@ -113,15 +131,10 @@ def sounds(folder: Path) -> dict[str, Any]:
     return {"samples": samples.numpy(), "heard": heard.numpy().astype(np.int16)}
 
 
-def main() -> None:
+def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
     torch.set_num_threads(1)
-    checkpoints, goldens = Path(sys.argv[1]), Path(sys.argv[2])
     found = {case.name: generated(checkpoints / case.checkpoint, case) for case in CASES}
     (goldens / "csm.json").write_text(json.dumps(found) + "\n", "utf-8")
     np.savez_compressed(goldens / "mimi.npz", **sounds(checkpoints / "csm"))
     print({name: len(case["codes"]) for name, case in found.items()})
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,8 @@ are a logits processor, and draws take the goldens' noise.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 
 from tests.parity.material import gumbel
-from tests.parity.orpheus_cases import CASES, Case
+from tests.parity.orpheus_cases import CASES, SPEED, SPEED_TOKENS, Case
 
 CODES, SLOTS, FIRST, END = 4096, 7, 128_266, 128_258
 
@@ -90,9 +91,35 @@ def generated(folder: Path, case: Case) -> dict[str, list[int]]:
     return {"prompt": ids, "ids": found[0, len(ids) :].tolist()}
 
 
+def speaker(folder: Path) -> Callable[[int], tuple[int, float]]:
+    """See speed.py. Without a mask: the reference draws from its whole vocabulary."""
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    asked = torch.tensor([prompt(folder, SPEED)])
+
+    def speak(count: int) -> tuple[int, float]:
+        batch = asked.expand(count, -1)
+        began_s = time.perf_counter()
+        found = model.generate(
+            batch,
+            attention_mask=torch.ones_like(batch),
+            do_sample=True,
+            temperature=SPEED.temperature,
+            top_k=SPEED.top_k,
+            top_p=SPEED.top_p,
+            repetition_penalty=SPEED.penalty,
+            max_new_tokens=SPEED_TOKENS,
+            eos_token_id=END,
+            pad_token_id=END,
+        )
+        took_s = time.perf_counter() - began_s
+        return count * (found.shape[1] - batch.shape[1]) // SLOTS, took_s
+
+    return speak
+
+
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
     torch.set_num_threads(1)
-    found = {c.name: generated(checkpoints / c.folder, c) for c in CASES}
+    found = {c.name: generated(checkpoints / c.checkpoint, c) for c in CASES}
     (goldens / "orpheus.json").write_text(json.dumps(found) + "\n", "utf-8")
     print({name: len(case["ids"]) for name, case in found.items()})

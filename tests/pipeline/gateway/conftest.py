@@ -48,8 +48,8 @@ MODEL = Model(
     RATE,
     25.0,
     (
-        Voice("slt", "Slt", "en-US"),
-        Voice("awb", "Awb", "en-GB"),
+        Voice("slt", "Slt", "en-US", "female"),
+        Voice("awb", "Awb", "en-GB", "male"),
         Voice("vesper", "Vesper", "en-US"),
         Voice("vesper-low", "Vesper Low", "en-US"),
     ),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import json
+import wave
 from typing import Any
 
 import httpx
@@ -70,7 +72,7 @@ async def test_timestamps_over_http_cover_the_text(stand: Any) -> None:
         audio = b"".join(base64.b64decode(one["audio_base64"]) for one in found)
         assert len(audio) == 2 * 160 * len(TEXT)
         times = [one["alignment"] for one in found if one["alignment"]]
-        assert "".join(c for t in times for c in t["characters"]) == TEXT + " "
+        assert "".join(c for t in times for c in t["characters"]) == TEXT
         ends = [e for t in times for e in t["character_end_times_seconds"]]
         assert ends[-1] == pytest.approx(len(TEXT) * 0.01)
 
@@ -146,14 +148,19 @@ async def test_alignment_counts_from_where_the_client_expects(stand: Any, sync: 
         messages = await until(socket, "alignment")
         await say(socket, text="Two.", context_id="c")
         messages += await until(socket, "alignment")
+        await say(socket, context_id="c", flush=True)
         await say(socket, context_id="c", close_context=True)
         messages += await until(socket, "isFinal")
-    text, starts, durations = chars(messages)
+    text = chars(messages)[0]
     assert text.split() == ["One.", "Two."]
-    second = text.index("T")
-    # Relative times add up: each message begins where the one before ended.
-    origin = 0 if sync else starts[second - 1] + durations[second - 1]
-    assert origin + starts[second] >= 40
+    assert text.endswith(" ")  # or Pipecat would wait for the end of the last word
+    at_ms = 0
+    for found in (m["alignment"] for m in messages if m.get("alignment")):
+        # Relative times add up: each message begins where the one before ended.
+        origin = 0 if sync else at_ms
+        assert origin + found["charStartTimesMs"][0] == at_ms
+        at_ms = origin + found["charStartTimesMs"][-1] + found["charDurationsMs"][-1]
+    assert at_ms == pytest.approx(1000 * len(pcm(messages)) / 16_000, abs=1)
 
 
 async def test_keeping_alive_opens_nothing(stand: Any) -> None:
@@ -162,10 +169,48 @@ async def test_keeping_alive_opens_nothing(stand: Any) -> None:
         await say(socket, text="", context_id="gone")
         await say(socket, context_id="gone", close_context=True)
         await say(socket, text=TEXT, context_id="c")
+        await say(socket, context_id="c", flush=True)
         await say(socket, context_id="c", close_context=True)
         messages = await until(socket, "isFinal")
     assert {m["contextId"] for m in messages} == {"c"}
     assert len(stand.stage.jobs) == 1
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+async def test_an_interrupted_context_ends_at_once(stand: Any, talk: Any, flushed: bool) -> None:
+    """Pipecat closes what it interrupts: without a flush, or for the second time."""
+    held = asyncio.Event()
+
+    async def script(performance: Any) -> None:
+        await performance.say("The tide ", word=True)
+        await held.wait()
+
+    stand.stage.script = script
+    async with connect(url(stand, "multi-stream-input")) as socket:
+        await say(socket, text=TEXT, context_id="c", flush=flushed)
+        await until(socket, "audio")
+        if flushed:
+            await say(socket, context_id="c", close_context=True)
+        await say(socket, context_id="c", close_context=True)
+        messages = await until(socket, "isFinal")
+        held.set()
+        stand.stage.script = talk.recite
+        await say(socket, text="Next.", context_id="d", flush=True)
+        await say(socket, context_id="d", close_context=True)
+        after = await until(socket, "isFinal")
+    assert {m["contextId"] for m in messages} == {"c"}
+    assert {m["contextId"] for m in after} == {"d"}
+    assert chars(after)[0].strip() == "Next."
+
+
+async def test_wav_has_its_length_where_it_is_sent_whole(stand: Any) -> None:
+    path = "/v1/text-to-speech/x?output_format=wav_16000"
+    response = await stand.http.post(path, json={"text": TEXT})
+    assert response.headers["content-type"] == "audio/wav"
+    with wave.open(io.BytesIO(response.content)) as sound:
+        assert (sound.getframerate(), sound.getnframes()) == (16_000, 160 * len(TEXT))
+    streamed = await stand.http.post(path.replace("x?", "x/stream?"), json={"text": TEXT})
+    assert streamed.content[:4] == b"RIFF"
 
 
 @pytest.mark.parametrize("settings", [{"max_contexts": 1}], indirect=True)

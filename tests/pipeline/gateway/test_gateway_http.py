@@ -123,15 +123,24 @@ async def test_models_and_voices_come_from_live_replicas(stand: Any) -> None:
     models = (await stand.http.get("/v1/models")).json()
     assert [model["id"] for model in models["data"]] == ["vesper"]
     voices = (await stand.http.get("/v1/audio/voices")).json()
-    assert voices == {
-        "voices": [
-            {"id": "slt", "name": "Slt", "language": "en-US"},
-            {"id": "awb", "name": "Awb", "language": "en-GB"},
-            {"id": "vesper", "name": "Vesper", "language": "en-US"},
-            {"id": "vesper-low", "name": "Vesper Low", "language": "en-US"},
-        ],
-        "uploaded_voices": [],
-    }
+    assert voices["voices"][1:3] == [
+        {
+            "id": "awb",
+            "name": "Awb",
+            "language": "en-GB",
+            "languages": ["en-GB"],
+            "gender": "male",
+        },
+        {
+            "id": "vesper",
+            "name": "Vesper",
+            "language": "en-US",
+            "languages": ["en-US"],
+            "gender": None,
+        },
+    ]
+    assert [voice["id"] for voice in voices["voices"]] == ["slt", "awb", "vesper", "vesper-low"]
+    assert voices["uploaded_voices"] == []
 
 
 async def test_an_error_of_a_stage_before_audio_is_a_plain_error(stand: Any) -> None:
@@ -319,6 +328,36 @@ async def test_a_full_gateway_refuses_with_a_hint(stand: Any) -> None:
     go.set()
     assert (await posting).status_code == 200
     assert stand.metric("tts_refused_total", reason="overloaded") == 1
+
+
+@pytest.mark.parametrize("settings", [{"max_streams": 1}], indirect=True)
+async def test_a_request_waits_for_room_where_it_asks_to(stand: Any, talk: Any) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def script(performance: Any) -> None:
+        begun.set()
+        await go.wait()
+        await talk.recite(performance)
+
+    stand.stage.script = script
+    first = asyncio.create_task(stand.http.post("/v1/audio/speech", json={"input": TEXT}))
+    await begun.wait()
+    asked = {"input": TEXT, "max_wait_s": 20}
+    own = asyncio.create_task(stand.http.post("/v1/audio/speech", json=asked))
+    header = {"x-max-wait-s": "20"}
+    vendor = asyncio.create_task(
+        stand.http.post("/v1/text-to-speech/x/stream", json={"text": TEXT}, headers=header)
+    )
+    briefly = await stand.http.post("/v1/audio/speech", json={**asked, "max_wait_s": 0.05})
+    assert briefly.status_code == 429
+    assert not own.done()
+    go.set()
+    answers = await asyncio.gather(first, own, vendor)
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    wrong = await stand.http.post(
+        "/v1/audio/speech", json={"input": TEXT}, headers={"x-max-wait-s": "soon"}
+    )
+    assert wrong.json()["error"]["param"] == "max_wait_s"
 
 
 async def test_without_a_vocoder_the_model_is_unavailable(stand: Any) -> None:

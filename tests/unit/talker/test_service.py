@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
@@ -27,8 +28,10 @@ from ttscommon.bus import Bus
 from ttscommon.cluster.references import References, recording_key
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.runtime import Stopped
+from ttscommon.engine.stage_job import StageJob
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.errors import Overloaded
+from ttscommon.wire.adapters import AdapterRef
+from ttscommon.wire.errors import Overloaded, UnknownAdapter
 from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import (
     Cancel,
@@ -365,3 +368,78 @@ async def test_a_model_refuses_what_it_cannot_take_whoever_sent_it(
     await asyncio.wait_for(Talker(bus, engine).handle(job(**asked)), 15)
     _, _, end = await hear(bus)
     assert (end.outcome, end.code, end.param) == ("error", "bad_request", param)
+
+
+class Held:
+    """Adapters that are there, or are not."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error, self.users = error, 0
+        self.acquired: list[str] = []
+
+    async def acquire(self, ref: AdapterRef) -> Callable[[], None]:
+        await asyncio.sleep(0)
+        if self.error is not None:
+            raise self.error
+        self.acquired.append(ref.digest)
+        self.users += 1
+        return self.release
+
+    def release(self) -> None:
+        self.users -= 1
+
+
+ADAPTER = AdapterRef("narrator", "ab" * 32)
+
+
+def adaptable() -> Engine:
+    model = FakeModel("m", Curve(0.0, 0.0, 0.0))
+    model.spec = dataclasses.replace(model.spec, accepts=model.spec.accepts | {"adapter"})
+    engine = Engine(model, slots=8, metrics=Metrics())
+    engine.start()
+    return engine
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+async def test_a_request_holds_its_adapter_until_it_has_left_the_engine(
+    connect: Connect, epoch: int
+) -> None:
+    bus, held, engine = await connect(), Held(), adaptable()
+    users: list[int] = []
+    free = StageJob.free
+
+    async def spy(stage: StageJob[Any]) -> None:
+        await free(stage)
+        users.append(held.users)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StageJob, "free", spy)
+        asked = job(epoch=epoch, adapter=ADAPTER)
+        await asyncio.wait_for(Talker(bus, engine, adapters=held).handle(asked), 15)  # type: ignore[arg-type]
+    engine.stop()
+    _, _, end = await hear(bus)
+    assert end.outcome == "ok"
+    assert held.acquired == [ADAPTER.digest]
+    assert (users, held.users) == ([1], 0)
+
+
+async def test_a_talker_that_cannot_have_the_adapter_says_so_once(connect: Connect) -> None:
+    bus, engine = await connect(), adaptable()
+    held = Held(UnknownAdapter("the adapter 'narrator' was deleted", param="adapter"))
+    await asyncio.wait_for(
+        Talker(bus, engine, adapters=held).handle(job(adapter=ADAPTER)),  # type: ignore[arg-type]
+        15,
+    )
+    engine.stop()
+    frames, _, end = await hear(bus)
+    assert frames == []
+    assert (end.outcome, end.code, end.param) == ("error", "unknown_adapter", "adapter")
+
+
+async def test_a_talker_without_adapters_refuses_a_request_with_one(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    await asyncio.wait_for(Talker(bus, engine).handle(job(adapter=ADAPTER)), 15)
+    _, _, end = await hear(bus)
+    assert (end.outcome, end.code, end.param) == ("error", "bad_request", "adapter")

@@ -73,6 +73,7 @@ def test_an_unknown_family_is_refused(tmp_path: Path) -> None:
     [
         {"codec": dataclasses.asdict(dataclasses.replace(SMALL, dim=24))},
         {"sample_rate": 16_000},
+        {"voices": [{"id": "slt", "name": "SLT", "language": "en_US"}]},
     ],
 )
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:

@@ -14,17 +14,22 @@ import numpy.typing as npt
 import pytest
 
 from tests.late import Late
+from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
 from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
+from tests.unit.vocoder.codecs.piper.tiny import tiny as piper
+from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny as pocket_tts
+from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny_on as pocket_tts_on
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, MalformedMessage
-from ttscommon.wire.fields import concatenate, rows
+from ttscommon.wire.fields import Field, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Codec, Samples, Work
+from vocoder.codecs.base import Codec, CodecSpec, Samples, Work
 from vocoder.codecs.fake import Curve, FakeCodec, Manner
+from vocoder.codecs.kokoro.codec import example
 from vocoder.codecs.room import DeviceLimits
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
@@ -61,13 +66,22 @@ def mimi_on_a_device() -> Codec:
     return mimi_on(Late(), DeviceLimits())
 
 
+@cache
+def pocket_tts_on_a_device() -> Codec:
+    return pocket_tts_on(Late(), DeviceLimits())
+
+
 FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
     "vesper on a device": vesper_on_a_device,
     "Qwen3-TTS in windows on a device": qwen3_on_a_device,
     "SNAC": snac,
+    "Piper": piper,
     "Mimi": mimi,
+    "Kokoro": kokoro,
     "Mimi on a device": mimi_on_a_device,
+    "Pocket TTS": pocket_tts,
+    "Pocket TTS on a device": pocket_tts_on_a_device,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),
@@ -110,12 +124,35 @@ def request(name: str) -> SpeechRequest:
 
 def sequence(codec: Codec, first: int = 0, last: int = FRAMES) -> dict[str, npt.NDArray[Any]]:
     """A request's frames, as the codec wants them."""
-    ((name, frame),) = codec.spec.frame.items()
+    if codec.spec.left:
+        return cut(_of_segments(codec.spec), first, last)
+    return {name: _of_field(name, frame)[first:last] for name, frame in codec.spec.frame.items()}
+
+
+def _of_field(name: str, frame: Field) -> npt.NDArray[Any]:
+    """[FRAMES, ...] of one field."""
+    if name == "passage":
+        return (np.arange(FRAMES) // 37).astype(np.int16)
+    if frame.dtype == "u1":
+        return (np.arange(FRAMES) % 37 == 0).astype("u1")
     drawn = np.random.default_rng(3).integers(
         0, min(500, frame.limit or 500), (FRAMES, *frame.shape)
     )
-    codes = drawn.astype(np.int16)[first:last]
-    return {name: codes / np.float32(512) if name == "latent" else codes}
+    codes = drawn.astype(np.int16)
+    return codes / np.float32(512) if frame.dtype == "f4" else codes
+
+
+def _of_segments(spec: CodecSpec) -> dict[str, npt.NDArray[Any]]:
+    """Segments of several lengths, each of another height."""
+    parts = []
+    for number, frames in enumerate((7, 16, 1, 12, 15, 16, 9, 14)):
+        segment = example(spec, frames)
+        segment["symbol"][:] = 40 + segment["place"]
+        segment["curves"][:] = 100 + 20 * number
+        parts.append(segment)
+    found = concatenate(parts)
+    assert rows(found) == FRAMES
+    return found
 
 
 def speak(codec: Codec, behind: DecodedAudio | None = None, skip: int = 0) -> tuple[Heard, int]:
@@ -136,7 +173,8 @@ def speak(codec: Codec, behind: DecodedAudio | None = None, skip: int = 0) -> tu
             engine.feed("a", sequence(codec, start, stop))
         if stop == FRAMES:
             engine.finish("a")
-        for _ in range(4 + (stop - start) // 8):
+        # The work on a segment takes some steps of its own.
+        for _ in range(4 + (stop - start) // 8 + 30 * bool(codec.spec.left)):
             engine.cancel("nobody")  # a command, so that an idle step does not wait for one
             engine.step()
         start = stop

@@ -20,6 +20,7 @@ from vocoder.codecs.vesper.sound import SAMPLE_RATE
 
 NAME: Final = "vesper"
 LANGUAGE: Final = "en-US"
+GENDER: Final = "female"
 NOTICE: Final = "NOTICE.txt"
 
 PRESETS: Final[dict[str, dict[str, float]]] = {
@@ -62,7 +63,12 @@ def export_voice(
         "frame_rate_hz": SAMPLE_RATE / FRAME_SAMPLES,
         "codebooks": CODEBOOKS,
         "voices": [
-            {"id": voice, "name": voice.replace("-", " ").title(), "language": LANGUAGE}
+            {
+                "id": voice,
+                "name": voice.replace("-", " ").title(),
+                "language": LANGUAGE,
+                "gender": GENDER,
+            }
             for voice in PRESETS
         ],
         "presets": PRESETS,

@@ -72,14 +72,26 @@ PREPROCESSOR: Final[Config] = {
 }
 
 
-def model_config(size: Size, kind: Kind, text_vocabulary: int, *, small: bool = False) -> Config:
+def model_config(
+    size: Size,
+    kind: Kind,
+    text_vocabulary: int,
+    *,
+    small: bool = False,
+    published_heads: bool = False,
+) -> Config:
     """config.json. text_vocabulary: tokens before the special ones.
 
     small: of a tiny one, take the 0.6B's shape, whose predictor is as wide as its talker.
+    published_heads: of a tiny one, the number and size of heads of all published ones.
     """
     small = small if size == "tiny" else size == "0.6b"
     ids = {name: text_vocabulary + i for i, name in enumerate(SPECIAL_TOKENS)}
     talker = (_tiny_talker if size == "tiny" else _published_talker)(small)
+    if published_heads:
+        for part in (talker, talker["code_predictor_config"]):
+            part |= {"num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128}
+        talker["rope_scaling"]["mrope_section"] = [24, 20, 20]
     talker["text_vocab_size"] = _text_rows(text_vocabulary + len(SPECIAL_TOKENS))
     custom = kind == "custom_voice"
     talker |= {

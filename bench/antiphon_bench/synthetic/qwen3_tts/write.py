@@ -35,19 +35,22 @@ def write_checkpoint(
     *,
     seed: int = 0,
     small: bool = False,
+    published_heads: bool = False,
     ending: float = 1.0,
     shard_bytes: int = SHARD_BYTES,
     dtype: str = "",
     transformers_version: str | None = "",
 ) -> None:
     """Write a whole checkpoint. ending: how loudly the end of speech speaks among the logits.
+    published_heads: see model_config.
 
     dtype: of the talker's tensors; by default tiny ones are float32, the others as published:
     bfloat16, and float32 for the codec. transformers_version: what config.json names as its
     writer, None for nothing; by default the version of the published form.
     """
     vocab = vocabulary(0 if size == "tiny" else PUBLISHED_TEXT_VOCABULARY)
-    config, codec = model_config(size, kind, len(vocab), small=small), codec_config(size)
+    config = model_config(size, kind, len(vocab), small=small, published_heads=published_heads)
+    codec = codec_config(size)
     if transformers_version is None:
         config.pop("transformers_version")
     elif transformers_version:

@@ -42,6 +42,7 @@ BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.VOICES: None,
     subjects.DERIVED: None,
     subjects.LEXICONS: None,
+    subjects.ADAPTERS: None,
     subjects.PASSING_DERIVED: 3600.0,
 }
 # How long an object lives, and how much all of them may take, as a share of a log's bytes.

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 from ttscommon.bus.layout import kept_streams
 from ttscommon.wire.subjects import (
+    ADAPTERS,
     AUDIO,
     CODES,
     DERIVED,
@@ -41,11 +42,11 @@ ROLES: Final[tuple[Role, ...]] = ("gateway", TALKER.name, VOCODER.name, "setup",
 
 # What was derived of recordings, by talkers and for all replicas.
 _DERIVED: Final = (DERIVED, PASSING_DERIVED)
-_BUCKETS: Final = (REPLICAS, LEASES, TOMBSTONES, VOICES, LEXICONS, *_DERIVED)
+_BUCKETS: Final = (REPLICAS, LEASES, TOMBSTONES, VOICES, LEXICONS, ADAPTERS, *_DERIVED)
 _STORES: Final = (RECORDINGS, PASSING_RECORDINGS)
 _QUEUES: Final = tuple(stage.stream for stage in STAGES.values())
 # Gateways ask their leaders for records.
-_ASKED: Final = (LEASES, VOICES, LEXICONS)
+_ASKED: Final = (LEASES, VOICES, LEXICONS, ADAPTERS)
 # What gateways tell each other.
 _TOLD: Final = ("ctl.gateways.*", "ctl.gone.*")
 _DISCONNECTS: Final = "$SYS.ACCOUNT.*.DISCONNECT"
@@ -128,7 +129,7 @@ def _gateway(names: _Names) -> tuple[list[str], list[str]]:
         *names.subjects("job.*.*.*", *_written(TEXT), *_read(AUDIO), "ctl.*.*"),
         names.key(LEASES, ">"),
         names.key(TOMBSTONES, "*"),
-        *(names.key(bucket, ">") for bucket in (VOICES, LEXICONS, *_DERIVED)),
+        *(names.key(bucket, ">") for bucket in (VOICES, LEXICONS, ADAPTERS, *_DERIVED)),
         *(f"$O.{names.prefix}-{store}.>" for store in _STORES),
         *_api("STREAM.PURGE", [*logs, *map(names.bucket, (LEASES, TOMBSTONES)), *names.stores]),
         *_api("STREAM.INFO", names.all),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from statistics import median
 from typing import Final
@@ -32,10 +33,18 @@ class Line:
         """
         if not points:
             raise ValueError("a curve needs a measured point")
-        sizes = _spread(sorted(points))
-        slopes = [(points[b] - points[a]) / (b - a) for a, b in combinations(sizes, 2)]
-        stream_s = max(0.0, median(slopes)) if slopes else 0.0
-        return cls(max(0.0, median(points[n] - stream_s * n for n in sizes)), stream_s)
+        return cls(*_fitted(tuple(points.items())))
+
+
+# Every request is judged by the same few reports.
+@lru_cache(1024)
+def _fitted(measured: tuple[tuple[int, float], ...]) -> tuple[float, float]:
+    """Base and slope of the line through the points; see Line.through."""
+    points = dict(measured)
+    sizes = _spread(sorted(points))
+    slopes = [(points[b] - points[a]) / (b - a) for a, b in combinations(sizes, 2)]
+    stream_s = max(0.0, median(slopes)) if slopes else 0.0
+    return max(0.0, median(points[n] - stream_s * n for n in sizes)), stream_s
 
 
 def _spread(sizes: Sequence[int]) -> list[int]:

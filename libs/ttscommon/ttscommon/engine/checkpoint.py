@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ from ttscommon.engine.hub import PICKLES, TENSORS, CheckpointError, HubName, dow
 from ttscommon.engine.voice import sha256_of
 
 T = TypeVar("T")
+VOICES: Final = f"voices{TENSORS}"
+"""Voices of a checkpoint, gathered when they are converted."""
+ONNX = ".onnx"
 
 
 def read_json(path: Path, form: type[T]) -> T:
@@ -78,13 +81,14 @@ def _shards(index: Path) -> list[Path]:
 
 
 def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
-    """The folder of a checkpoint: `name` itself if it is one, else a download from the hub.
+    """The folder of a checkpoint: `name` itself if it is one, else a download from the hub. A
+    voice that is an ONNX file stands for itself.
 
-    name: `ORG/NAME` or `ORG/NAME@REVISION` on the hub. pickles: see `download`. Raises
-    CheckpointError.
+    name: `ORG/NAME` or `ORG/NAME@REVISION` on the hub, `/FOLDER` behind NAME for a part of it.
+    pickles: see `download`. Raises CheckpointError.
     """
     folder = Path(name)
-    if folder.is_dir():
+    if folder.is_dir() or (folder.suffix == ONNX and folder.is_file()):
         return folder
     hub = HubName.parse(name)
     if hub is None:
@@ -94,18 +98,41 @@ def find_checkpoint(name: str, *, pickles: bool = False) -> Path:
     return download(hub, pickles=pickles)
 
 
-def codec_digest(folder: Path) -> str:
-    """Hexadecimal SHA-256 of a codec's own folder, config and tensors: equal ones are one codec.
+def onnx_files(place: Path) -> list[Path]:
+    """The ONNX files that a place is or holds."""
+    return [place] if place.suffix == ONNX else sorted(place.glob(f"*{ONNX}"))
 
-    Raises CheckpointError.
+
+def voice_file(place: Path) -> Path:
+    """The one ONNX file that a place is or holds; raises CheckpointError."""
+    found = onnx_files(place)
+    if len(found) != 1 or not found[0].is_file():
+        named = ", ".join(path.name for path in found) or "none"
+        raise CheckpointError(f"{place} holds {named} where one {ONNX} file is due: name the file")
+    return found[0]
+
+
+def codec_digest(folder: Path) -> str:
+    """Hexadecimal SHA-256 of a codec's config, tensors and voices: equal ones are one codec.
+
+    A folder may have no config. Raises CheckpointError.
     """
     hashed = hashlib.sha256()
+    voices = [path for path in (folder / VOICES,) if path.exists()]
     try:
-        for path in (folder / "config.json", *tensor_files(folder)):
+        for path in (*_codec_files(folder), *voices):
             hashed.update(f"{path.name} {sha256_of(path)}\n".encode())
     except OSError as error:
         raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from error
     return hashed.hexdigest()
+
+
+def _codec_files(folder: Path) -> list[Path]:
+    if not onnx_files(folder):
+        config = folder / "config.json"
+        return [*([config] if config.exists() else ()), *tensor_files(folder)]
+    voice = voice_file(folder)
+    return [voice, voice.with_name(f"{voice.name}.json")]
 
 
 def dump_json(path: Path, content: object) -> None:
@@ -116,10 +143,13 @@ def dump_json(path: Path, content: object) -> None:
 __all__ = [
     "PICKLES",
     "TENSORS",
+    "VOICES",
     "CheckpointError",
     "codec_digest",
     "dump_json",
     "find_checkpoint",
+    "onnx_files",
     "read_json",
     "tensor_files",
+    "voice_file",
 ]

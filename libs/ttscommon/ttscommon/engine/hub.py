@@ -19,9 +19,9 @@ from ttscommon.wire.errors import VoiceError
 
 TENSORS: Final = ".safetensors"
 PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
-_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_NAME: Final = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)((?:/[A-Za-z0-9][\w.-]*)*)")
 _REVISION: Final = re.compile(r"[\w./-]{1,200}")
-_WANTED: Final = ("*.json", "*.txt", f"*{TENSORS}")
+_WANTED: Final = ("*.json", "*.txt", "*.model", f"*{TENSORS}")
 _CHECKED: Final = ".checked.json"
 _SHA256_DIGITS: Final = 64
 _SHA1_DIGITS: Final = 40
@@ -32,21 +32,28 @@ class CheckpointError(VoiceError):
 
 
 class HubName(NamedTuple):
-    """A place on the hub. revision: a commit, branch or tag; None is the newest."""
+    """A place on the hub. revision: a commit, branch or tag; None is the newest. folder: within
+    the repository; empty is all of it.
+    """
 
     name: str
     revision: str | None = None
+    folder: str = ""
 
     @classmethod
     def parse(cls, given: str) -> HubName | None:
-        """`ORG/NAME` or `ORG/NAME@REVISION`; None for what is neither."""
-        name, at, revision = given.partition("@")
-        if not _NAME.fullmatch(name) or (at and not _REVISION.fullmatch(revision)):
+        """`ORG/NAME`, `ORG/NAME@REVISION`, or either with `/FOLDER` behind the name; None for what
+        is neither.
+        """
+        place, at, revision = given.partition("@")
+        found = _NAME.fullmatch(place)
+        if not found or (at and not _REVISION.fullmatch(revision)):
             return None
-        return cls(name, revision or None)
+        return cls(found[1], revision or None, found[2].strip("/"))
 
     def __str__(self) -> str:
-        return f"{self.name}@{self.revision}" if self.revision else self.name
+        place = f"{self.name}/{self.folder}" if self.folder else self.name
+        return f"{place}@{self.revision}" if self.revision else place
 
 
 def download(hub: HubName, *, pickles: bool = False) -> Path:
@@ -60,13 +67,21 @@ def download(hub: HubName, *, pickles: bool = False) -> Path:
         found = huggingface_hub.snapshot_download(
             hub.name,
             revision=hub.revision,
-            allow_patterns=[*suffixes, *(f"*/{suffix}" for suffix in suffixes)],
+            allow_patterns=[f"{within}{suffix}" for within in _within(hub) for suffix in suffixes],
         )
-    folder = Path(found)
-    check(folder)
+    check(Path(found))
+    folder = Path(found) / hub.folder
+    if not folder.is_dir():
+        raise CheckpointError(f"{hub} cannot be downloaded: there is no such folder")
     if not pickles and not any(folder.rglob(f"*{TENSORS}")):
         _refuse_pickles(hub)
     return folder
+
+
+def _within(hub: HubName) -> tuple[str, str]:
+    """What the names of wanted files begin with."""
+    folder = f"{hub.folder}/" if hub.folder else ""
+    return folder, f"{folder}*/"
 
 
 @contextmanager
@@ -90,7 +105,8 @@ def _refuse_pickles(hub: HubName) -> None:
     """Raises CheckpointError where the hub has tensors in pickles alone."""
     with _failures(hub) as huggingface_hub:
         names = huggingface_hub.list_repo_files(hub.name, revision=hub.revision)
-    found = sorted(name for name in names if name.endswith(PICKLES))
+    here = _within(hub)[0]
+    found = sorted(name for name in names if name.startswith(here) and name.endswith(PICKLES))
     if found:
         raise CheckpointError(refusal(f"{hub} has {found[0]}, which", str(hub)))
 

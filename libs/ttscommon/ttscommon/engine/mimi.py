@@ -16,7 +16,10 @@ LAST_STRIDE = 2
 
 @dataclass(frozen=True)
 class MimiSizes:
-    """Sizes by their published names; defaults are MimiConfig's."""
+    """Sizes by their published names; defaults are MimiConfig's.
+
+    last_stride: steps of the transformers in a frame, which no file names.
+    """
 
     hidden_size: int = 512
     num_filters: int = 64
@@ -49,10 +52,11 @@ class MimiSizes:
     pad_mode: Literal["constant"] = "constant"
     hidden_act: Literal["gelu"] = "gelu"
     attention_bias: bool = False
+    last_stride: int = LAST_STRIDE
 
     @property
     def frame_samples(self) -> int:
-        return LAST_STRIDE * prod(self.upsampling_ratios)
+        return self.last_stride * prod(self.upsampling_ratios)
 
     @property
     def head_size(self) -> int:

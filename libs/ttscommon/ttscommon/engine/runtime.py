@@ -102,6 +102,11 @@ class Runtime(ABC, Generic[StreamT, EventT]):
         """No stream, nothing in flight, and everything given back."""
         return self._slots.idle and not self._in_flight
 
+    @property
+    def waits(self) -> bool:
+        """The last turn found nothing to do: `step` waits for a command first."""
+        return self._blocked
+
     def listen(self, sink: Sink) -> None:
         """From now on `sink` gets each turn's events with their streams' keys, on the thread.
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from ttscommon.wire.errors import VoiceError
 from ttscommon.wire.replicas import Voice
 
@@ -74,10 +76,12 @@ def load_voice(path: str | Path) -> VoiceFolder:
             sample_rate=int(config["sample_rate"]),
             frame_rate_hz=float(config["frame_rate_hz"]),
             codebooks=int(config["codebooks"]),
-            voices=tuple(Voice(v["id"], v["name"], v["language"]) for v in config["voices"]),
+            voices=msgspec.convert(config["voices"], tuple[Voice, ...]),
             talker_weights=_checked(folder, config["weights"]["talker"]),
             vocoder_weights=_checked(folder, config["weights"]["vocoder"]),
             config=config,
         )
+    except msgspec.ValidationError as error:
+        raise VoiceError(f"{folder / CONFIG_NAME}: voices: {error}") from error
     except (KeyError, TypeError) as error:
         raise VoiceError(f"{folder / CONFIG_NAME} lacks {error}") from error

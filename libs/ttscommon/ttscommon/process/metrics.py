@@ -188,6 +188,17 @@ class Metrics:
         self.positions = self._counter(
             "tts_positions", "Positions a talker computed: of prompts or of steps.", ("kind",)
         )
+        self.shared_positions = self._counter(
+            "tts_shared_positions", "Positions of prompts that were there from earlier requests."
+        )
+        self.prefixes = self._counter(
+            "tts_prefixes",
+            "Prompts that may begin like others, by whether any of it was found.",
+            ("found",),
+        )
+        self.prefix_blocks = self._gauge(
+            "tts_prefix_blocks", "Free KV-cache blocks that are kept for prompts that begin alike."
+        )
         self.launches = self._counter(
             "tts_launches",
             "Parts of engine steps, by how they were computed (graph or eager).",
@@ -195,6 +206,17 @@ class Metrics:
         )
         self.evictions = self._counter(
             "tts_evictions", "Times that a stream gave its KV blocks to a more urgent one."
+        )
+        self.adapters = self._gauge("tts_adapters", "Adapters that a talker holds.")
+        self.adapter_bytes = self._gauge("tts_adapter_bytes", "Bytes that they take together.")
+        self.adapter_load = self._histogram(
+            "tts_adapter_load_seconds",
+            "An adapter was asked for and not held: until it is.",
+            (),
+            _LATENCY_S,
+        )
+        self.adapter_unloads = self._counter(
+            "tts_adapter_unloads", "Adapters that made room for others."
         )
         self.recoveries = self._counter(
             "tts_recoveries", "Requests taken over from another worker.", ("stage",)

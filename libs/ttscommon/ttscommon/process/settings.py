@@ -134,7 +134,7 @@ class BusSettings(BaseModel):
     @classmethod
     def _split(cls, value: Any) -> Any:
         """Accept `nats://a:4222,nats://b:4222`, which is how an environment writes a list."""
-        return _listed(value)
+        return listed(value)
 
 
 class TracingSettings(BaseModel):
@@ -237,7 +237,7 @@ class StageSettings(ServiceSettings):
     @field_validator("also", mode="before")
     @classmethod
     def _split_names(cls, value: Any) -> Any:
-        return _listed(value)
+        return listed(value)
 
 
 class _Environment(EnvSettingsSource):
@@ -274,7 +274,7 @@ def _up_to_date(environ: Mapping[str, str], renamed: Mapping[str, str]) -> dict[
     return variables
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
     """`a,b` as a list; anything else as it is."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())

@@ -38,6 +38,18 @@ class UnknownVoice(BadRequest):
     code = "unknown_voice"
 
 
+class UnknownAdapter(BadRequest):
+    """There is no such adapter, or not any more."""
+
+    code = "unknown_adapter"
+
+
+class InvalidAdapter(BadRequest):
+    """What was sent is no adapter, or none for this model, or one beyond the limits."""
+
+    code = "invalid_adapter"
+
+
 class UnknownModel(BadRequest):
     """No talker serves such a model."""
 
@@ -58,6 +70,10 @@ class Overloaded(AntiphonError):
     def __init__(self, message: str, *, retry_after_s: float = 1.0) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class ShareUsed(Overloaded):
+    """The caller has its share of the streams, and there is no other to be had."""
 
 
 class BusUnavailable(AntiphonError):

@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final, Literal, TypeAlias, get_args
+
 import msgspec
 
+from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.parameters import Parameter
 from ttscommon.wire.subjects import StageName
 
+# BCP 47, as far as voices need it: a language, then script, region and the like.
+_TAG: Final = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
+
+Gender: TypeAlias = Literal["female", "male", "neutral"]
+MANY: Final = "mul"
+"""The language of a voice that speaks many, each text in its own."""
+
 
 class Voice(msgspec.Struct, frozen=True):
-    """A voice as a client may ask for it."""
+    """A voice as a client may ask for it.
+
+    language: what it speaks unless a request says otherwise, as a BCP 47 tag ("en-US"), or MANY.
+    gender: as listeners hear it; None is unknown. languages: tags of all that it speaks, its native
+    language first; empty where `language` is the only one. adapter: the one that it is spoken with
+    by itself. Raises ValueError.
+    """
 
     id: str
     name: str
     language: str
+    gender: Gender | None = None
+    languages: tuple[str, ...] = ()
+    adapter: str = ""
+
+    def __post_init__(self) -> None:
+        for tag in (self.language, *self.languages):
+            if not _TAG.fullmatch(tag):
+                raise ValueError(f"voice {self.id!r}: {tag!r} is no BCP 47 tag")
+        if self.gender not in (None, *get_args(Gender)):
+            raise ValueError(f"voice {self.id!r}: no gender {self.gender!r}")
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """Tags of all languages that it speaks, its native one first."""
+        return self.languages or (self.language,)
+
+    @property
+    def native(self) -> str:
+        """The language that it is listed under."""
+        return self.spoken[0]
+
+    def speaks(self, language: str) -> bool:
+        """Whether it speaks a language; regions and scripts do not count ("en" is "en-GB")."""
+        return any(_primary(language) == _primary(tag) for tag in self.spoken)
+
+
+def _primary(tag: str) -> str:
+    """ "en" of "en-US"."""
+    return tag.partition("-")[0].lower()
 
 
 class Model(msgspec.Struct, frozen=True):
@@ -22,7 +68,8 @@ class Model(msgspec.Struct, frozen=True):
 
     accepts: fields of a request, by their names in the API, that it obeys besides text and voice.
     languages: what `language` may be; anything where there are none. speeds: slowest and fastest
-    that it speaks by itself. parameters: what it takes in `extra_params`.
+    that it speaks by itself. parameters: what it takes in `extra_params`. adapters: those that it
+    brings along. blends: whether its voices can be mixed, see ttscommon.wire.blends.
     """
 
     name: str
@@ -34,6 +81,8 @@ class Model(msgspec.Struct, frozen=True):
     accepts: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
+    adapters: tuple[Adapter, ...] = ()
+    blends: bool = False
 
 
 class Replica(msgspec.Struct, frozen=True):

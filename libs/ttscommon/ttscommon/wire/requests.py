@@ -6,6 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
+from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.parameters import Value
 from ttscommon.wire.pieces import Mark, Span
 from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Count, Identifier, Text
@@ -112,6 +113,7 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     again: bool = False
     remake: bool = False
     spans: Spans = ()
+    adapter: AdapterRef | None = None
     v: int = VERSION
 
     def without_text(self) -> SpeechRequest:

@@ -50,6 +50,8 @@ TOMBSTONES: Final = "tombstones"
 # those, each beside a twin for recordings that came with a single request.
 VOICES: Final = "voices"
 DERIVED: Final = "derived"
+# Low-rank adapters that clients uploaded: who owns them. Their content lies beside recordings.
+ADAPTERS: Final = "adapters"
 # How clients want words to be read.
 LEXICONS: Final = "lexicons"
 PASSING_DERIVED: Final = "derived_passing"

@@ -4,8 +4,9 @@ from gateway.admission.admission import Admission, Grant
 from gateway.admission.exchange import Exchange
 from gateway.admission.keys import ANONYMOUS, KeyRing, KeysError
 from gateway.admission.peers import Peers
-from gateway.admission.terms import REST_S, AdmissionLimits, Applicant
+from gateway.admission.terms import Applicant
 from gateway.admission.watch import KeysWatch
+from ttscommon.cluster.admission import REST_S, AdmissionLimits
 
 __all__ = [
     "ANONYMOUS",

@@ -9,24 +9,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import structlog
 
-from gateway.admission.floods import FloodDetector
-from gateway.admission.forecast import Forecast, forecast
+from gateway.admission.ends import Ends
 from gateway.admission.keys import KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
 from gateway.admission.pauses import Pauses
 from gateway.admission.peers import GatewayUse, Peers
-from gateway.admission.predictions import Predictions, share_used
-from gateway.admission.shares import Shares, Standing
-from gateway.admission.terms import AdmissionLimits, Applicant, Capacity
+from gateway.admission.queueing import WaitingRoom
+from gateway.admission.terms import Applicant, Capacity
 from gateway.admission.turns import Turnstile
-from gateway.errors import Draining, Unavailable
+from gateway.errors import Draining, RateLimited, StreamsUsed, Unavailable
 from gateway.settings import GatewaySettings
+from ttscommon.cluster.admission import AdmissionLimits, Forecast, Judge, forecast
+from ttscommon.cluster.admission.predictions import share_used
+from ttscommon.cluster.admission.shares import Standing
 from ttscommon.process.metrics import GatewayMetrics
-from ttscommon.wire.errors import AntiphonError, Overloaded
+from ttscommon.wire.errors import AntiphonError, Overloaded, ShareUsed
 
 _LONGEST_RETRY_S: Final = 60
 
@@ -45,6 +47,8 @@ class Grant:
     alone: bool = False
     silent: bool = True
     model: str = ""
+    characters: int = 0
+    began_s: float = 0.0
     resting: bool = False
     touched_s: float = 0.0
     writing: Callable[[], float | None] | None = None
@@ -69,11 +73,12 @@ class Grant:
         """It has no first sound to wait for any more; safe to call twice."""
         if self.silent:
             self.silent = False
-            self.admission.silent[self.tenant] -= 1
+            self.admission.judge.silent[self.tenant] -= 1
 
     def text(self, characters: int) -> None:
         """So much of its text came after the request itself."""
         self.wake()
+        self.characters += characters
         self.admission.charge(self.tenant, characters)
 
     def rest(self) -> None:
@@ -112,13 +117,14 @@ class Admission:
         tenants = self.keys.tenants
         self._resting: Counter[str] = Counter()
         self.pauses = Pauses(self.clock, self.limits.pause_s, self.limits.rest_s)
-        self._shares = Shares({name: tenant.weight for name, tenant in tenants.items()})
+        weights = {name: tenant.weight for name, tenant in tenants.items()}
+        self.judge = Judge(weights, self.limits, self.settings.ttfp_target_s)
+        self._shares = self.judge.shares
         self._limits = KeyLimits(tenants, self.peers, self._held)
         self._turnstile = Turnstile(self.peers, self.clock)
-        self._hold_s = self.limits.first_hold_s
-        self._predictions = Predictions(self.limits, self.settings.ttfp_target_s)
-        self._floods = FloodDetector(self.limits.floods)
-        self.silent: Counter[str] = Counter()
+        self._ends = Ends()
+        self._running: dict[int, Grant] = {}
+        self._room = WaitingRoom(self.settings.max_waiting)
 
     def keys_changed(self) -> None:
         """The key ring has other tenants, or the same with other rights."""
@@ -150,13 +156,15 @@ class Admission:
                 reason=error.message,
             )
             if isinstance(error, Overloaded):
-                self._floods.refused(applicant.tenant, self.clock())
+                self.judge.refused(applicant.tenant, self.clock())
+                self._say_when(error, applicant)
             raise
-        began_s = self.clock()
+        began_s = grant.began_s = self.clock()
+        grant.characters = applicant.characters
+        self._running[id(grant)] = grant
         self._turnstile.took(applicant.kinds, began_s)
         self.changed.set()
-        self._shares.take(grant.tenant)
-        self.silent[grant.tenant] += 1
+        self.judge.take(grant.tenant)
         self.catalogue.own[applicant.model] += 1
         if applicant.resumed:
             self.catalogue.adopt(applicant.model)
@@ -166,16 +174,50 @@ class Admission:
             yield grant
         finally:
             self.pauses.forget(grant)
+            del self._running[id(grant)]
             grant.wake()
             self._shares.give_back(grant.tenant)
             grant.silence_ends()
             self.catalogue.own[applicant.model] -= 1
             self.changed.set()
             held_s = self.clock() - began_s
-            self._hold_s += self.limits.hold_weight * (held_s - self._hold_s)
+            self.judge.held(held_s)
+            self._ends.learn(grant.characters, held_s)
+            self._room.room()
             if not self.streams:
                 self.idle.set()
             self.metrics.active.labels("gateway", *listener).dec()
+
+    def _say_when(self, error: Overloaded, applicant: Applicant) -> None:
+        """Tell the caller when what is in its way is expected to have ended.
+
+        What a key has used up of its minute comes back by itself: that is told already.
+        """
+        if isinstance(error, RateLimited) and not isinstance(error, StreamsUsed):
+            return
+        own = isinstance(error, StreamsUsed | ShareUsed)
+        mine = [g for g in self._running.values() if g.tenant == applicant.tenant]
+        there = [g for g in self._running.values() if g.model == applicant.model]
+        kind = applicant.kinds[1] if own and mine else applicant.kinds[0]
+        wait_s = self._ends.promise(kind, mine if own and mine else there, self.clock())
+        if wait_s is not None:
+            error.retry_after_s = min(max(error.retry_after_s, wait_s), _LONGEST_RETRY_S)
+
+    async def wait(self, applicant: Applicant) -> bool:
+        """Wait until there is room, as long as the caller would; whether it had to."""
+        most_s = min(applicant.max_wait_s, self.settings.max_wait_s)
+        if most_s <= 0 or applicant.resumed:
+            return False
+        ask = partial(self._objection, applicant)
+        return await self._room.wait(applicant.tenant, most_s, ask) > 0
+
+    def _objection(self, applicant: Applicant) -> Overloaded | None:
+        """Why it may not start now, of what time can mend; raises the rest of what `admit` does."""
+        try:
+            self._judge(applicant, self.clock())
+        except Overloaded as objection:
+            return objection.with_traceback(None)
+        return None
 
     async def turn(self, applicant: Applicant) -> Applicant:
         """Wait while this gateway has taken its part of what the other gateways see as free too,
@@ -228,19 +270,10 @@ class Admission:
         """
         now = self.clock()
         tenant = applicant.tenant
-        if self.draining:
-            raise Draining("this gateway is shutting down; connect again")
-        self.keys.check(tenant)
         if applicant.resumed:
+            self._require_open(tenant)
             return self._admit_again(applicant, now)
-        ahead = self._forecast(applicant.model)
-        self._limits.check(tenant, applicant.characters, now)
-        if applicant.crowded:
-            raise Overloaded("there is no room for another stream now")
-        capacity = min(self._most_active, self._shares.total + ahead.room)
-        standing = self._shares.judge(tenant, capacity, now)
-        predicted_s = self._predictions.check(ahead, standing, now)
-        self._check_flood(tenant, now)
+        ahead, standing, predicted_s = self._judge(applicant, now)
         self._limits.request(tenant, applicant.characters, now)
         priority = applicant.priority
         if standing is Standing.BORROWED:
@@ -249,6 +282,22 @@ class Admission:
         return Grant(
             self, tenant, priority, predicted_s, ahead.alone_s, alone, model=applicant.model
         )
+
+    def _require_open(self, tenant: str) -> None:
+        if self.draining:
+            raise Draining("this gateway is shutting down; connect again")
+        self.keys.check(tenant)
+
+    def _judge(self, applicant: Applicant, now: float) -> tuple[Forecast, Standing, float | None]:
+        """What a new request would get, and how it stands; takes nothing. Raises as `admit`."""
+        tenant = applicant.tenant
+        self._require_open(tenant)
+        ahead = self._forecast(applicant.model)
+        self._limits.check(tenant, applicant.characters, now)
+        if applicant.crowded:
+            raise Overloaded("there is no room for another stream now")
+        standing, predicted_s = self.judge.check(ahead, tenant, self._most_active, now)
+        return ahead, standing, predicted_s
 
     @property
     def _most_active(self) -> int:
@@ -266,8 +315,8 @@ class Admission:
     def learn(self, grant: Grant, ttfp_s: float) -> None:
         """Compare a prediction with what came of it."""
         if grant.predicted_s:
-            ratios = ttfp_s / grant.predicted_s, ttfp_s / grant.alone_s
-            self._predictions.learn(*ratios, self.clock(), alone=grant.alone)
+            alone = grant.alone
+            self.judge.learn(ttfp_s, grant.predicted_s, grant.alone_s, self.clock(), alone=alone)
 
     def rested(self, grant: Grant) -> None:
         """A stream holds nothing but its place in its key's limits."""
@@ -289,7 +338,7 @@ class Admission:
     def no_slot(self, model: str, waiting: int) -> Overloaded:
         """What a request is told that waited for a slot in vain, as one of so many."""
         slots = sum(replica.slots for replica in self.catalogue.capacity(model).talkers)
-        wait_s = math.ceil(waiting * self._hold_s / max(1, slots))
+        wait_s = math.ceil(waiting * self.judge.hold_s / max(1, slots))
         retry_s = float(min(max(1, wait_s), _LONGEST_RETRY_S))
         return Overloaded("no slot became free in time", retry_after_s=retry_s)
 
@@ -303,8 +352,8 @@ class Admission:
             if not replicas:
                 raise Unavailable(f"no live {stage} serves '{model}'", param="model")
         if self.settings.admission == "off":
-            return Forecast(None, 0.0, self.settings.max_streams - self.streams, self._hold_s)
-        return forecast(view, self._hold_s, self.settings.utilisation)
+            return Forecast(None, 0.0, self.settings.max_streams - self.streams, self.judge.hold_s)
+        return forecast(view, self.judge.hold_s, self.settings.utilisation)
 
     def _free(self, applicant: Applicant) -> Iterator[tuple[str, float]]:
         """What is left of all that gateways take from together, by kind."""
@@ -316,12 +365,3 @@ class Admission:
         for kind, free in zip(applicant.kinds[1:], (streams, requests), strict=True):
             if free is not None:
                 yield kind, free
-
-    def _check_flood(self, tenant: str, now: float) -> None:
-        """A key that floods has one stream at any rate, and more while others do not feel it."""
-        if not self._shares.held[tenant]:
-            return
-        if self._floods.floods(tenant, self._shares.active(now), now) and (
-            self.silent[tenant] or self._predictions.congested(now)
-        ):
-            raise share_used(1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gateway.admission.forecast import View, cached_streams, realtime_streams
+from ttscommon.cluster.admission.forecast import View, cached_streams, realtime_streams
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.replicas import Replica
 

@@ -16,7 +16,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from gateway.admission.peers import TenantUse
 from gateway.errors import InvalidApiKey, RateLimited
 from gateway.settings import GatewaySettings
-from ttscommon.wire.errors import UnknownModel, UnknownVoice
+from ttscommon.wire.adapters import ADAPTER
+from ttscommon.wire.errors import UnknownAdapter, UnknownModel, UnknownVoice
 
 ANONYMOUS: Final = ""
 _MINUTE_S: Final = 60.0
@@ -53,7 +54,8 @@ class Tenant(BaseModel):
     given is the gateway's.
 
     `previous_sha256`: of the key that the present one replaces, which works too. `voices` are
-    presets; voices that the tenant made are its own.
+    presets; voices that the tenant made are its own. `adapters` are the deployment's, and so many
+    `adapter_uploads` of its own the tenant may keep.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -69,6 +71,8 @@ class Tenant(BaseModel):
     least_characters_per_minute: Annotated[float, Field(ge=0)] | None = None
     models: frozenset[str] | None = None
     voices: frozenset[str] | None = None
+    adapters: frozenset[str] | None = None
+    adapter_uploads: Annotated[int, Field(ge=0)] | None = None
     expires: AwareDatetime | None = None
 
     def text_limits(self, settings: GatewaySettings) -> TextLimits:
@@ -115,6 +119,8 @@ class KeyRing:
         least_characters_per_minute = 1
         models = ["vesper"]
         voices = ["warm"]
+        adapters = ["narrator"]
+        adapter_uploads = 5
         expires = 2027-12-31T23:59:59Z
 
     `take` replaces them while requests run; see gateway.admission.watch.
@@ -202,6 +208,18 @@ class KeyRing:
             raise UnknownModel(f"this API key may not use the model '{model}'", param="model")
         if voice is not None and tenant.voices is not None and voice not in tenant.voices:
             raise UnknownVoice(f"this API key may not use the voice '{voice}'", param="voice")
+
+    def permit_adapter(self, name: str, adapter: str) -> None:
+        """Raises UnknownAdapter for one of the deployment's that a tenant's key is not for."""
+        tenant = self.tenants.get(name, Tenant())
+        if tenant.adapters is not None and adapter not in tenant.adapters:
+            raise UnknownAdapter(f"this API key may not use the adapter '{adapter}'", param=ADAPTER)
+
+    def adapter_uploads(self, name: str, otherwise: int) -> int:
+        """How many adapters the tenant may keep."""
+        known = self.tenants.get(name)
+        given = None if known is None else known.adapter_uploads
+        return otherwise if given is None else given
 
 
 def _incorrect() -> InvalidApiKey:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from gateway.admission.keys import Allowance, Tenant
 from gateway.admission.peers import Peers, Spent, TenantUse
-from gateway.errors import RateLimited
+from gateway.errors import StreamsUsed
 
 
 class KeyLimits:
@@ -35,11 +35,11 @@ class KeyLimits:
         return self._tenants[tenant].limited
 
     def check(self, tenant: str, characters: int, now: float) -> None:
-        """Raises RateLimited if the tenant may have no stream more; takes nothing."""
+        """Raises StreamsUsed or RateLimited if the tenant may not have one more; takes nothing."""
         free = self.free_streams(tenant)
         if free is not None and free <= 0:
             limit = self._tenants[tenant].streams
-            raise RateLimited(f"all {limit} streams of this key are in use", retry_after_s=1.0)
+            raise StreamsUsed(f"all {limit} streams of this key are in use", retry_after_s=1.0)
         self._allowances[tenant].check(characters, now)
 
     def free_streams(self, tenant: str) -> int | None:

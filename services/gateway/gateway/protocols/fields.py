@@ -27,6 +27,7 @@ RequestId: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{8,64}$")]
 Token: TypeAlias = Annotated[str, Field(max_length=128)]
 Speaker: TypeAlias = Annotated[int, Field(ge=0, lt=MAX_SPEAKERS)]
 Value: TypeAlias = bool | int | float | Annotated[str, Field(max_length=200)]
+MaxWait: TypeAlias = Annotated[float, Field(ge=0.0, le=600.0)]
 Position: TypeAlias = Annotated[int, Field(ge=0, lt=1 << 53)]
 
 
@@ -113,6 +114,7 @@ class WishFields(BaseModel):
     subtalker_top_k: TopK | None = None
     subtalker_top_p: Share | None = None
     lexicons: Annotated[tuple[Name, ...], Field(max_length=_MOST_LEXICONS)] | None = None
+    adapter: Annotated[str, Field(max_length=64)] | None = None
 
     @property
     def wishes(self) -> Wishes:
@@ -130,4 +132,5 @@ class WishFields(BaseModel):
             self.extra_params,
             Sampling(**{name: getattr(self, name) for name in _SAMPLING}),
             self.lexicons or (),
+            self.adapter,
         )

@@ -33,6 +33,10 @@ class Framing(ABC):
     def audio(self, speech: Speech, piece: PcmBlock) -> str | bytes:
         """The message for a piece; empty if there is nothing to say yet."""
 
+    def last(self, speech: Speech, samples: int) -> str | bytes:
+        """What goes behind the last audio, of which there are so many samples in all."""
+        return b""
+
     def end(self, speech: Speech) -> str | bytes:
         """What follows the last audio of a complete utterance."""
         return b""

@@ -84,14 +84,17 @@ class Utterance(Generic[F]):
         Raises what Speech raises, and NothingToSay as the framing says.
         """
         encoder = encoder_for(self._audio, self.speech.sample_rate)
-        unsent = 0
+        unsent = made = 0
         async with self.speech as speech:
             async for piece in pieces(speech, encoder, cost_ms(self._audio)):
+                made += piece.samples
                 for part in self.framing.parts(piece):
                     unsent += part.samples
                     if message := self.framing.audio(speech, part):
                         await self._sink.put_audio(message, partial(self._left, unsent), self)
                         unsent = 0
+            if message := self.framing.last(speech, made):
+                await self._sink.put_audio(message, partial(self._left, unsent), self)
             await self._sink.flush()
             self._require_sound()
 

@@ -7,22 +7,20 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
-from gateway.admission.forecast import View
 from gateway.admission.peers import Peers
 from gateway.errors import ModelLoading, Unavailable
 from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT
 from ttscommon.bus import BucketEntry, Bus, Incoming
-from ttscommon.wire import subjects
+from ttscommon.cluster.admission.forecast import View
+from ttscommon.wire import blends, subjects
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
-from ttscommon.wire.replicas import Model, Replica, Voice
+from ttscommon.wire.replicas import MANY, Model, Replica, Voice
 from ttscommon.wire.subjects import STAGES, StageName
-
-_ANY_LANGUAGE: Final = "mul"
 
 log_ = structlog.get_logger(__name__)
 
@@ -119,18 +117,36 @@ class Snapshot:
 def voice_of(model: Model, voice_id: str) -> Voice:
     """The voice called `voice_id`, its heir, or the model's first; raises UnknownVoice.
 
-    A model without voices of its own speaks with those that clients made of recordings, or as it
-    is told to, and then the name says nothing.
+    A model that clones speaks with voices that clients made of recordings as well, its own names
+    first. One without any speaks as it is told to, and then the name says nothing.
     """
-    if not model.voices:
-        cloned = "ref_audio" in model.accepts and voice_id != DEFAULT
-        return Voice(voice_id if cloned else "", voice_id if cloned else "", _ANY_LANGUAGE)
     for wanted in (voice_id, retired.VOICES.get(voice_id)):
         for voice in model.voices:
             if wanted in (DEFAULT, voice.id):
                 return voice
+    if model.blends:
+        return _blended(model, voice_id)
+    clones = "ref_audio" in model.accepts
+    if clones or not model.voices:
+        named = voice_id if clones and voice_id != DEFAULT else ""
+        return Voice(named, named, MANY)
     known = ", ".join(voice.id for voice in model.voices)
     raise UnknownVoice(f"there is no voice '{voice_id}'; try {known}", param="voice")
+
+
+def presets_of(model: Model, voice: Voice) -> tuple[str, ...]:
+    """The model's own voices that a voice is or is mixed of; none for one made of a recording."""
+    known = tuple(one.id for one in model.voices)
+    if voice.id in known:
+        return (voice.id,)
+    return tuple(name for name, _ in blends.parse(voice.id, known)) if model.blends else ()
+
+
+def _blended(model: Model, voice_id: str) -> Voice:
+    """A voice that is mixed of several, with the language of the first."""
+    known = {voice.id: voice for voice in model.voices}
+    first, *_ = blends.parse(voice_id, known)
+    return Voice(voice_id, voice_id, known[first[0]].language)
 
 
 class Catalogue:

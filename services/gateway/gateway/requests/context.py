@@ -8,9 +8,11 @@ from functools import partial
 from typing import Literal, TypeAlias
 
 from gateway.admission import ANONYMOUS, KeyRing
+from gateway.errors import Unsupported
 from gateway.requests import retired
+from gateway.requests.adapters import AdapterStore, unknown
 from gateway.requests.aliases import DEFAULT, Aliases
-from gateway.requests.catalogue import Catalogue
+from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicons import LexiconStore
 from gateway.requests.services import RequestServices
@@ -20,6 +22,7 @@ from gateway.requests.turns import Turns
 from gateway.requests.voices import VoiceStore
 from gateway.requests.wishes import Wishes, recording
 from gateway.settings import GatewaySettings
+from ttscommon.wire.adapters import ADAPTER, AdapterRef
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.messages import Reference, Turn
 from ttscommon.wire.replicas import Model, Voice
@@ -62,27 +65,31 @@ class GatewayContext:
         wishes: Wishes = Wishes(),  # noqa: B008 -- frozen
         lenient: bool = True,
         attaching: bool = False,
+        max_wait_s: float = 0.0,
     ) -> SpeechSpec:
         """What a client's names and wishes come to.
 
         names: whether only the deployment's own are known ("own"), those of other services too
         ("aliases"), or any, which then means the default ("any"). lenient: wishes that can be
         dropped are, where the model does not obey them; see Wishes. attaching: the request runs
-        already, so that only its sound matters. Raises UnknownModel, UnknownVoice, Unavailable,
-        Unsupported, UnknownLexicon, and BadRequest for a recording.
+        already, so that only its sound matters. max_wait_s: see Applicant. Raises UnknownModel,
+        UnknownVoice, Unavailable, Unsupported, UnknownLexicon, and BadRequest for a recording.
         """
         naming = None if names == "own" else partial(self.names, lenient=names == "any")
         found, spoken = await self.catalogue.resolve(model, voice, naming)
-        preset = any(spoken.id == one.id for one in found.voices)
-        self.keys.permit(tenant, found.name, spoken.id if preset else None)
+        for preset in presets_of(found, spoken) or (None,):
+            self.keys.permit(tenant, found.name, preset)
         rate = sample_rate or found.sample_rate
         if wishes.language is None:
             wishes = replace(wishes, language=language)
         obeyed, ignored = wishes.obeyed(found, spoken, lenient=lenient)
         reference: Reference | None = None
+        adapter: AdapterRef | None = None
         turns: tuple[Turn, ...] = ()
         if not attaching:
-            reference = await self._reference(tenant, found, spoken, obeyed)
+            reference, bound = await self._reference(tenant, found, spoken, obeyed)
+            named = bound if obeyed.adapter is None else obeyed.adapter
+            adapter = await self._adapter(tenant, found, named)
             turns = await Turns(self.voices, tenant).of(obeyed.turns)
         return SpeechSpec(
             found,
@@ -99,6 +106,8 @@ class GatewayContext:
             turns,
             retired.warning(voice, spoken.id),
             () if attaching else await self.lexicons.named(tenant, wishes.lexicons),
+            max_wait_s,
+            None if attaching else adapter,
         )
 
     @property
@@ -107,27 +116,66 @@ class GatewayContext:
         return VoiceStore(self.services.bus, self.settings.max_voices)
 
     @property
+    def adapters(self) -> AdapterStore:
+        """What clients trained."""
+        return AdapterStore(self.services.bus)
+
+    @property
     def lexicons(self) -> LexiconStore:
         """How clients want words to be read."""
         return LexiconStore(self.services.bus, self.settings.max_lexicons)
 
     async def _reference(
         self, tenant: str, model: Model, voice: Voice, wishes: Wishes
-    ) -> Reference | None:
-        """Whose voice to clone, for a model that clones."""
+    ) -> tuple[Reference | None, str]:
+        """Whose voice to clone, for a model that clones and has none of that
+        name itself, and the adapter that the voice goes by."""
         if "ref_audio" not in model.accepts:
-            return None
+            return None, voice.adapter
         alone = bool(wishes.x_vector_only_mode)
         if wishes.ref_audio:
             data = await recording(wishes.ref_audio)
-            return await self.voices.passing(tenant, data, wishes.ref_text or "", alone=alone)
+            passing = self.voices.passing(tenant, data, wishes.ref_text or "", alone=alone)
+            return await passing, ""
+        if voice in model.voices:
+            return None, voice.adapter
         if not voice.id:
             raise BadRequest(
                 f"'{model.name}' speaks with the voice of a recording: send ref_audio, or name a"
                 " voice that you made of one",
                 param="ref_audio",
             )
-        return (await self.voices.get(tenant, voice.id)).reference(x_vector_only=alone)
+        stored = await self.voices.get(tenant, voice.id)
+        return stored.reference(x_vector_only=alone), stored.adapter
+
+    async def _adapter(self, tenant: str, model: Model, name: str) -> AdapterRef | None:
+        """The caller's adapter of this name, or else the deployment's; raises UnknownAdapter."""
+        if not name:
+            return None
+        if ADAPTER not in model.accepts:
+            raise Unsupported(
+                f"the voice goes by the adapter '{name}', and the model '{model.name}' takes none",
+                param="voice",
+            )
+        if (own := await self.adapters.find(tenant, name)) is not None:
+            return own.ref
+        for one in model.adapters:
+            if one.name == name:
+                self.keys.permit_adapter(tenant, name)
+                return AdapterRef(one.name, one.digest)
+        raise unknown(name, ", ".join(one.name for one in model.adapters))
+
+    def adapter_quota(self, tenant: str) -> int:
+        """How many adapters the caller may keep."""
+        return self.keys.adapter_uploads(tenant, self.settings.max_adapters)
+
+    async def require_adapter(self, tenant: str, name: str) -> None:
+        """A voice is to go by this adapter; raises UnknownAdapter where no model has it."""
+        if await self.adapters.find(tenant, name) is None:
+            models = self.catalogue.snapshot.models().values()
+            if all(one.name != name for model in models for one in model.adapters):
+                raise unknown(name)
+            self.keys.permit_adapter(tenant, name)
 
     def names(self, model: str, voice: str, *, lenient: bool = False) -> tuple[str, str]:
         """A model's and a voice's name here, for those of another service.

@@ -18,6 +18,7 @@ from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
 from ttscommon.bus.logs.logstore import Stored
+from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece, Turn
 from ttscommon.wire.pieces import Mark, Span
@@ -38,7 +39,8 @@ class SpeechSpec:
     `sample_rate` (Hz) is what the client hears, `model.sample_rate` what the model makes. The
     model speaks at `speed` as far as it can by itself; the rest is `stretch`. `wishes` are those
     that the model obeys, `ignored` the names of those that were dropped. `warning`:
-    what the client is to be told about the voice. `lexicons`: how its words are read.
+    what the client is to be told about the voice. `lexicons`: how its words are read. `max_wait_s`:
+    how long it may wait for room.
     """
 
     model: Model
@@ -55,6 +57,8 @@ class SpeechSpec:
     turns: tuple[Turn, ...] = ()
     warning: str = ""
     lexicons: tuple[ClientLexicon, ...] = ()
+    max_wait_s: float = 0.0
+    adapter: AdapterRef | None = None
 
     @property
     def model_speed(self) -> float:
@@ -136,7 +140,10 @@ class Submit:
             self.text = None if head.final else self._given
         else:
             self._job_text = self._given
-        return Applicant(self.spec.tenant, self.spec.model.name, len(self._job_text))
+        spec = self.spec
+        return Applicant(
+            spec.tenant, spec.model.name, len(self._job_text), max_wait_s=spec.max_wait_s
+        )
 
     async def require(self) -> None:
         """A new request needs a broker that stores it; raises StoreUnavailable."""
@@ -175,6 +182,7 @@ class Submit:
             tenant=spec.tenant,
             created_unix_s=time.time(),
             listener_timeout_s=self._listener_timeout_s,
+            adapter=spec.adapter,
         )
 
     def _whole_text(self) -> bool | None:

@@ -153,6 +153,8 @@ class Speech:
         async with AsyncExitStack() as stack:
             if applicant.resumed:
                 listeners.give_up_place(self.request_id)
+            if await admission.wait(applicant):
+                self.delivery.accept()  # what it waited for is no forecast's business
             applicant = await admission.turn(applicant)
             self._grant: Grant = self._place.enter_context(admission.stream(applicant))
             self._waiting = Waiting(self._services, source, self._grant, self.delivery.accepted_s)

@@ -34,7 +34,9 @@ log_ = structlog.get_logger(__name__)
 
 
 class StoredVoice(msgspec.Struct, frozen=True):
-    """consent: what the speaker agreed to, kept with the recording. text: what is said in it."""
+    """consent: what the speaker agreed to, kept with the recording. text: what is said in it.
+    adapter: what the voice is spoken with unless a request asks for another.
+    """
 
     name: str
     recording: str
@@ -42,6 +44,7 @@ class StoredVoice(msgspec.Struct, frozen=True):
     consent: str
     seconds: float
     created_unix_s: float
+    adapter: str = ""
 
     def reference(self, *, x_vector_only: bool) -> Reference:
         """What a request speaks with: without a transcript only the timbre can be cloned.
@@ -62,6 +65,7 @@ class NewVoice:
     data: bytes
     consent: str
     text: str = ""
+    adapter: str = ""
 
 
 class VoiceStore:
@@ -85,7 +89,10 @@ class VoiceStore:
         # voice is never another's, whichever gateways do it at once.
         digest = await asyncio.to_thread(recording_key, tenant, new.data)
         key = f"{digest}-{secrets.token_hex(8)}"
-        voice = StoredVoice(new.name, key, new.text, new.consent, seconds, time.time())
+        made_s = time.time()
+        voice = StoredVoice(
+            *(new.name, key, new.text, new.consent, seconds, made_s), adapter=new.adapter
+        )
         await self._references.keep(key, new.data, kept=True)
         try:
             await self._record(tenant, voice)

@@ -43,7 +43,9 @@ class TurnWish:
 
 @dataclass(frozen=True)
 class Wishes:
-    """By their names in the API; None is what the client did not say. ref_audio: see recording."""
+    """By their names in the API; None is what the client did not say. ref_audio: see recording.
+    adapter: empty for none, whatever the voice is spoken with otherwise.
+    """
 
     language: str | None = None
     instructions: str | None = None
@@ -57,6 +59,7 @@ class Wishes:
     extra_params: Mapping[str, Value] = field(default_factory=dict)
     sampling: Sampling = field(default_factory=Sampling)
     lexicons: tuple[str, ...] = ()
+    adapter: str | None = None
 
     def named(self) -> Iterator[str]:
         """The fields that the client set to anything, of those that a model has to obey."""
@@ -73,7 +76,7 @@ class Wishes:
         """
         parameters.checked(model.parameters, self.extra_params)
         refused = [name for name in self.named() if name not in model.accepts]
-        if self.language is not None and _primary(self.language) == _primary(voice.language):
+        if self.language is not None and voice.speaks(self.language):
             refused = [name for name in refused if name != "language"]
         dropped = [name for name in refused if lenient and name in _DROPPABLE]
         for name in refused:
@@ -90,11 +93,6 @@ def _refusal(name: str, model: Model) -> str:
     if name in _INSTEAD:
         return f"{refusal}: leave it out, or use a model whose `accepts` in /v1/models names it"
     return refusal
-
-
-def _primary(language: str) -> str:
-    """ "en" of "en-US"."""
-    return language.split("-")[0].lower()
 
 
 async def recording(given: str) -> bytes:

@@ -49,11 +49,12 @@ class Engine(Runtime[Stream, ChunkReady]):
         died: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         contention: Contention | None = None,
-        shares: bool = True,
+        keep: int | None = None,
     ) -> None:
         """`blocks`: of KV cache, for a model that has one. `depth`: see Runner.
 
-        shares: prompts that begin alike are computed once, see TalkerStream.prefix.
+        keep: blocks of prompts that later requests may begin with (see TalkerStream.prefix); None
+        for as many as are free, 0 for none, and then nothing is shared.
 
         runner: one that is ready, and has slots and blocks enough; otherwise one is made here.
         """
@@ -63,14 +64,14 @@ class Engine(Runtime[Stream, ChunkReady]):
         self.metrics = metrics
         self._gauges = Gauges(metrics)
         kv_blocks = blocks if self.spec.caches else 0
-        self._room = CacheSpace(kv_blocks, self.spec.max_positions, self._in_flight.release)
+        self._room = CacheSpace(kv_blocks, self.spec.max_positions, self._in_flight.release, keep)
         if runner is None:
             runner = family.runner(self._slots.rows, kv_blocks, depth)
             runner.record(min(slots, limits.streams), limits.positions)
         self._runner: Runner = runner
         self._sizes = sizes or self.spec.chunks.sizes(self.spec.frame_rate_hz)
         self._limits = limits
-        self._policy, self._shares = policy, shares
+        self._policy, self._shares = policy, keep != 0
         self._clock = clock
         self._pace = Pace(family.measured_round_s, clock)
         self._contention = Contention(clock) if contention is None else contention
@@ -169,7 +170,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         while len(self._in_flight) > (self._runner.depth if chosen else 0):
             gained = max(gained, 0) + self._collect()
         self._send_due()
-        self._gauges.room(len(self._slots), self._room.blocks)
+        self._gauges.room(len(self._slots), self._room.blocks, self._room.kept)
         if not chosen and gained < 0:
             self._contention.idle(probe=not len(self._slots))
             return False
@@ -187,7 +188,9 @@ class Engine(Runtime[Stream, ChunkReady]):
         chosen = self._policy(ready, self._limits)
         for stream in chosen:
             if stream.planned is not None and not stream.planned.start:
-                stream.begin_at(self._room.share(stream.key, self._prefix(stream)), most)
+                prefix = self._prefix(stream)
+                stream.begin_at(self._room.share(stream.key, prefix), most)
+                stream.sought = bool(prefix)
         if self._room.free_for(len(chosen)):
             self._widths.widen(chosen, most, limit)
         slacks, idle = partial(self._slacks, now), not self._in_flight
@@ -214,7 +217,10 @@ class Engine(Runtime[Stream, ChunkReady]):
         launched, failed = launch_bisected(batch, self._start)
         self._fail_all(failed)
         for part, ticket in launched:
-            for stream, _, _ in part:
+            for stream, row, _ in part:
+                if stream.sought and not row.plan.decode:
+                    self._gauges.sought(row.plan.start)
+                    stream.sought = False
                 stream.launched(began)
             self._in_flight.launched((list(part), ticket, began))
             self._gauges.launched([row.plan for _, row, _ in part], self._runner.paths(ticket))

@@ -12,6 +12,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.subjects import TALKER
 
 STAGE: Final = TALKER.name
+_FOUND: Final = {True: "true", False: "false"}
 _KINDS: Final = {True: "step", False: "prompt"}
 
 
@@ -21,6 +22,9 @@ class Gauges:
     def __init__(self, metrics: Metrics) -> None:
         self._of = metrics
         metrics.evictions.labels()  # counters start at 0
+        metrics.shared_positions.labels()
+        for found in _FOUND.values():
+            metrics.prefixes.labels(found)
         for path in get_args(LaunchPath):
             metrics.launches.labels(STAGE, path)
 
@@ -55,8 +59,14 @@ class Gauges:
             given_s = slack_s + now - stream.fed_s
             self._of.chunk(STAGE, slack_s, before_s, given_s=given_s)
 
-    def room(self, streams: int, blocks: tuple[int, int]) -> None:
-        """Open streams; free blocks and all blocks."""
+    def sought(self, positions: int) -> None:
+        """A prompt that others may begin with, too, began behind so many that were there."""
+        self._of.prefixes.labels(_FOUND[positions > 0]).inc()
+        self._of.shared_positions.labels().inc(positions)
+
+    def room(self, streams: int, blocks: tuple[int, int], kept: int) -> None:
+        """Open streams; free blocks and all blocks; those of the free that are kept."""
+        self._of.prefix_blocks.labels().set(kept)
         free, total = blocks
         self._of.active.labels(STAGE).set(streams)
         self._of.kv_blocks.labels("free").set(free)

@@ -165,10 +165,16 @@ class CacheSpace:
     """
 
     def __init__(
-        self, blocks: int, max_positions: int, release: Callable[[Command], object]
+        self,
+        blocks: int,
+        max_positions: int,
+        release: Callable[[Command], object],
+        keep: int | None = None,
     ) -> None:
-        """`blocks`: none for a model without caches. `release`: see InFlight.release."""
-        self._allocator = BlockAllocator(blocks) if blocks else None
+        """`blocks`: none for a model without caches. `release`: see InFlight.release. `keep`: see
+        BlockAllocator.
+        """
+        self._allocator = BlockAllocator(blocks, keep) if blocks else None
         self.most_positions = min(max_positions, blocks * BLOCK_POSITIONS or max_positions)
         self._release = release
         self._promised: str | None = None
@@ -181,6 +187,11 @@ class CacheSpace:
     def blocks(self) -> tuple[int, int]:
         """Free blocks, and all blocks."""
         return (0, 0) if self._allocator is None else (self._allocator.free, self._allocator.total)
+
+    @property
+    def kept(self) -> int:
+        """Blocks without an owner that later requests may begin with."""
+        return 0 if self._allocator is None else self._allocator.kept
 
     def free_for(self, streams: int) -> bool:
         """Whether so many streams could take one more block each without evicting a stream."""

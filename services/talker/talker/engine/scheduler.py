@@ -12,7 +12,9 @@ class Candidate(Protocol):
     """A stream that could step. `slack_s` is the playback its listener has left.
 
     `startup` streams have sent nothing yet. `waited_s`: how long it could have stepped and was
-    not chosen. `positions`: what the step would compute for it.
+    not chosen. `positions`: what the step would compute for it. `whole`: the step is a piece of
+    work by itself, which shares a launch with few others or none. `bulk`: what is to be computed of
+    a segment's prompt in this step and later ones, 0 behind it.
     """
 
     @property
@@ -23,6 +25,10 @@ class Candidate(Protocol):
     def slack_s(self) -> float: ...
     @property
     def positions(self) -> int: ...
+    @property
+    def whole(self) -> bool: ...
+    @property
+    def bulk(self) -> int: ...
     @property
     def arrived_s(self) -> float: ...
     @property
@@ -38,13 +44,16 @@ C = TypeVar("C", bound=Candidate)
 class StepLimits:
     """What one step may hold, and who may share it.
 
-    Streams under `urgent_slack_s` must step now; those over `relaxed_slack_s` step aside for them.
-    A stream that waited `patience_s` goes before all others.
+    Streams under `dry_slack_s` whose step is a piece of work by itself go before a first sound,
+    since it would not find room beside them. Streams under `urgent_slack_s` must step now; those
+    over `relaxed_slack_s` step aside for them. A stream that waited `patience_s` goes before all
+    others.
     """
 
     streams: int = 32
     positions: int = 512
     startup_share: float = 0.5
+    dry_slack_s: float = 0.15
     urgent_slack_s: float = 0.5
     relaxed_slack_s: float = 8.0
     patience_s: float = 0.5
@@ -54,7 +63,7 @@ class StepLimits:
             raise ValueError("a step has room for something")
         if not 0.0 < self.startup_share <= 1.0:
             raise ValueError("startup_share is in (0, 1]")
-        if self.urgent_slack_s > self.relaxed_slack_s:
+        if not self.dry_slack_s <= self.urgent_slack_s <= self.relaxed_slack_s:
             raise ValueError("an urgent stream is not well supplied")
         if self.patience_s <= 0.0:
             raise ValueError("patience_s is positive")
@@ -67,16 +76,21 @@ class Policy(Protocol):
 
 
 def online(candidates: Sequence[C], limits: StepLimits) -> list[C]:
-    """Startup first within a bounded share, then least slack; the well-supplied step aside."""
+    """Startup first within a bounded share, then least slack; the well-supplied step aside.
+
+    Of those that start, one that has read its segment comes before one that has to, and a short
+    segment before a long one.
+    """
     starved = [c for c in candidates if c.waited_s >= limits.patience_s]
     starting = [c for c in candidates if c.startup]
-    starting.sort(key=lambda c: (-c.priority, c.arrived_s))
+    starting.sort(key=lambda c: (-c.priority, c.bulk, c.arrived_s))
     steady = _steady(candidates, limits, startup=bool(starting))
     starved.sort(key=lambda c: (-c.waited_s, c.arrived_s))
     share = limits.streams
     if steady:
         share = max(1, math.floor(limits.streams * limits.startup_share))
-    order = [*starved, *starting[:share], *steady, *starting[share:]]
+    dry = [c for c in steady if c.whole and c.slack_s < limits.dry_slack_s]
+    order = [*starved, *dry, *starting[:share], *steady, *starting[share:]]
     return _fill(order, limits)
 
 

@@ -45,7 +45,8 @@ class Stream:
     that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s` are of
     the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its first
     prompt was computed. `fed_s`: when text last came that it waited for. `lacking`: frames that its
-    first chunk still lacks, 0 once it was sent.
+    first chunk still lacks, 0 once it was sent. sought: the planned sequence may begin with what
+    others computed.
     """
 
     request: SpeechRequest
@@ -72,6 +73,7 @@ class Stream:
     sent_chunks: int = 0
     last_frames: int = 0
     lacking: int = 0
+    sought: bool = False
     fed_s: float = -math.inf
     sends_left: int = UNACKNOWLEDGED_CHUNKS
     key: str = field(init=False)
@@ -89,7 +91,20 @@ class Stream:
 
     @property
     def positions(self) -> int:
-        return 0 if self.planned is None else self.planned.count
+        return 0 if self.planned is None else self.planned.work or self.planned.count
+
+    @property
+    def whole(self) -> bool:
+        """See Plan."""
+        return self.planned is not None and self.planned.whole
+
+    @property
+    def bulk(self) -> int:
+        """Positions that a segment's prompt still has before its first frame, in all its steps."""
+        plan = self.planned
+        if plan is None or plan.decode or plan.grain == 1:
+            return 0
+        return self.last + 1 - plan.start
 
     @property
     def end(self) -> int:
@@ -133,7 +148,8 @@ class Stream:
     @property
     def draftable(self) -> bool:
         """Whether the planned step may draft frames: everything before it is known."""
-        return self.planned is not None and self.planned.decode and not self.ahead
+        plan = self.planned
+        return plan is not None and plan.decode and not plan.certain and not self.ahead
 
     def widen(self, width: int, limit: int) -> None:
         """Have the planned step try to gain `width` frames, of `limit` positions in all."""
@@ -150,7 +166,8 @@ class Stream:
     def launched(self, now: float) -> None:
         """The planned positions are being computed."""
         assert self.planned is not None
-        self.drafting = self.planned.decode and self.planned.count > 1
+        plan = self.planned
+        self.drafting = plan.decode and plan.count > 1 and not plan.certain
         self.launched_s = now if self.launched_s is None else self.launched_s
         self.rest = self.remainder
         self.ahead += self.rest is None

@@ -84,7 +84,7 @@ class Widths:
     def account(self, plans: Sequence[Plan], gained: Sequence[int], seconds: float) -> None:
         """Take what a step gave and took."""
         width = max(plan.count for plan in plans)
-        if max(width, len(self.choices)) == 1 or not all(plan.decode for plan in plans):
+        if max(width, len(self.choices)) == 1 or not all(_may_draft(plan) for plan in plans):
             return
         self.add(len(plans), width, sum(gained), seconds)
         for frames in gained:
@@ -135,6 +135,10 @@ class Widths:
         """What is not best now, each in turn: times change with the load around."""
         others = [width for width in self.choices if width != best]
         return others[self._steps[size] // _PROBE_EVERY % len(others)]
+
+
+def _may_draft(plan: Plan) -> bool:
+    return plan.decode and not plan.certain
 
 
 def plain(most: int, gained: Callable[[int, int], object]) -> Widths:

@@ -21,9 +21,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from talker.family.adapters import Adaptable
 from talker.family.chunker import ChunkSeconds
 from talker.family.runner import Runner
 from talker.family.streams import TalkerStream
+from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -56,8 +58,10 @@ class ModelSpec:
     successor. raw: what a step computes of a frame; where it differs from frame and replay
     together, `TalkerModel.render` makes the one from the other. state: per slot, on the device.
     inputs: per position of a prompt. max_positions: of one prompt with all of its frames.
-    width: most frames that a step can gain; it tries one unless its plan is wider.
-    accepts, languages, speeds, parameters: see replicas.Model.
+    width: most frames that a step can gain; it tries one unless its plan is wider. Those behind the
+    first are drafts. window: frames of a step of a family whose frames do not follow from one
+    another, on a device, where each step has as many; see segments.SegmentStream. 0: they do.
+    accepts, languages, speeds, parameters, adapters, blends: see replicas.Model.
     """
 
     name: str
@@ -73,11 +77,14 @@ class ModelSpec:
     caches: Mapping[str, CacheSpec] = field(default_factory=dict)
     max_positions: int = 1024
     width: int = 1
+    window: int = 0
     chunks: ChunkSeconds = field(default_factory=ChunkSeconds)
     accepts: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ()
     speeds: tuple[float, float] = (1.0, 1.0)
     parameters: tuple[Parameter, ...] = ()
+    adapters: tuple[Adapter, ...] = ()
+    blends: bool = False
 
     def listed(self, name: str) -> Model:
         """See StageSpec."""
@@ -91,6 +98,8 @@ class ModelSpec:
             tuple(sorted(self.accepts)),
             self.languages,
             self.parameters,
+            self.adapters,
+            self.blends,
         )
 
     @property
@@ -126,7 +135,8 @@ class Family(ABC):
     measured_round_s: seconds of a round by streams (see Pace), as far as known before any traffic.
     depth: see Runner. exact: frames are the same bits whatever the batch and wherever a successor
     goes on; otherwise only what was heard is the same. cache_itemsize: bytes of a number of K or V.
-    pauses: it makes silence of a `Pause`; for others `Pausing` does.
+    pauses: it makes silence of a `Pause`; for others `Pausing` does. adapters: where its networks
+    can be adapted and the deployment wants it.
     """
 
     spec: ModelSpec
@@ -134,6 +144,7 @@ class Family(ABC):
     exact: bool = True
     cache_itemsize: int = 4
     pauses: bool = False
+    adapters: Adaptable | None = None
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 
     def free_bytes(self) -> int | None:

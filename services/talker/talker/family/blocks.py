@@ -26,11 +26,13 @@ class BlockAllocator:
     because a launch in flight may still write it. What is kept makes room when blocks run out.
     """
 
-    def __init__(self, blocks: int) -> None:
+    def __init__(self, blocks: int, keep: int | None = None) -> None:
+        """keep: most blocks without an owner that are kept; None for as many as are free."""
         if blocks < 1:
             raise ValueError("a cache needs at least one block")
         self.total = blocks
         self.returning = 0
+        self._keep = blocks if keep is None else keep
         self._free = list(range(blocks - 1, -1, -1))
         self._owned: dict[str, list[int]] = {}
         self._owners: Counter[int] = Counter()
@@ -137,8 +139,10 @@ class BlockAllocator:
 
     def _next(self) -> int:
         """A block that can be handed out; what has been of no use for longest is given up."""
-        if self._free:
-            return self._free.pop()
+        return self._free.pop() if self._free else self._given_up()
+
+    def _given_up(self) -> int:
+        """The kept block that was used longest ago, which nothing in flight writes."""
         block = next(iter(self._kept))
         del self._kept[block]
         self._withdraw(block)
@@ -158,6 +162,8 @@ class BlockAllocator:
             del self._owners[block]
             if block in self._keys:
                 self._kept[block] = None
+                if len(self._kept) > self._keep:
+                    self._free.append(self._given_up())
             else:
                 gone.append(block)
         return gone[::-1]

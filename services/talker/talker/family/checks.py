@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from talker.family.base import ModelSpec
 from ttscommon.wire import parameters
+from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.messages import SpeechRequest
 
@@ -12,6 +13,8 @@ def check(spec: ModelSpec, request: SpeechRequest) -> None:
     """Raises BadRequest for turns or parameters that the model knows nothing of."""
     if request.turns and "turns" not in spec.accepts:
         raise BadRequest("this model goes on from no turns: send the text alone", param="turns")
+    if request.adapter is not None and ADAPTER not in spec.accepts:
+        raise BadRequest("this model, as it is served here, takes no adapters", param=ADAPTER)
     if request.speaker and "speaker" not in spec.accepts:
         raise BadRequest("this model has one speaker at a time", param="speaker")
     parameters.checked(spec.parameters, request.extra_params)

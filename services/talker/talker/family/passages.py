@@ -36,10 +36,11 @@ class Passage(Protocol):
 class PassageStream(TalkerStream):
     """Subclasses say what a position holds and what a slot is told; see TalkerStream.
 
-    frame: the fields of a frame. steps: a frame's, in positions.
+    frame: the fields of a frame. replay: what is logged with it. steps: a frame's, in positions.
     """
 
     frame: ClassVar[Mapping[str, Field]]
+    replay: ClassVar[Mapping[str, Field]] = REPLAY
     steps: ClassVar[int] = 1
 
     def __init__(self, most_frames: int) -> None:
@@ -138,7 +139,7 @@ class PassageStream(TalkerStream):
         return {name: self._logged(name, array[:count]) for name, array in whole.items()}, ()
 
     def _logged(self, name: str, array: Array) -> Array:
-        return array.astype({**self.frame, **REPLAY}[name].dtype)
+        return array.astype({**self.frame, **self.replay}[name].dtype)
 
     def evict(self) -> None:
         self._cached = self._staged = False

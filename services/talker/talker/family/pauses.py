@@ -37,6 +37,7 @@ class Pausing(Family):
         self.depth, self.exact = family.depth, family.exact
         self.cache_itemsize = family.cache_itemsize
         self.measured_round_s = family.measured_round_s
+        self.adapters = family.adapters
 
     def free_bytes(self) -> int | None:
         return self._family.free_bytes()

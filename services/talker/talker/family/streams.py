@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ttscommon.wire.fields import Arrays
@@ -18,32 +18,50 @@ class Plan:
     `start` 0 means that nothing cached is needed any more. Positions before `start` are cached.
     `decode`: an ordinary step, whose inputs are in the slot's state; everything else is a prompt.
     Of its positions the first is certain, and the model drafts those behind it.
+    `certain`: of none is it drafted: the positions are frames of a segment that its prompt has told
+    of already, from `start` on, and the step gains as many of them as the segment has.
     `partial`: more of the prompt follows in a later step, and no frame is sampled in this one.
+    `grain`: a prompt is cut behind so many positions only: behind each where it follows from those
+    before it, behind a pass over all of a segment where they attend to each other both ways.
+    `work`: what the step counts for in the engine's budget of positions, if not their number.
     """
 
     start: int
     count: int
     decode: bool = False
     partial: bool = False
+    certain: bool = False
+    grain: int = 1
+    work: int = 0
 
     def __post_init__(self) -> None:
         if self.start < 0 or self.count < 1:
             raise ValueError("a plan starts at 0 or later and computes something")
+        if not self.decode and self.count % self.grain:
+            raise ValueError("a prompt is made of whole grains")
 
     @property
     def end(self) -> int:
         return self.start + self.count
+
+    @property
+    def whole(self) -> bool:
+        """Its positions belong together: it is a piece of work, not a row among many."""
+        return self.certain or self.grain > 1
 
     def widened(self, width: int, limit: int) -> Plan:
         """A decode plan with `width` positions, as far as there are `limit` in all."""
         return Plan(self.start, max(1, min(width, limit - self.start)), decode=True)
 
     def cut(self, count: int) -> tuple[Plan, Plan | None]:
-        """The first `count` positions, and the rest if there is one."""
-        if count >= self.count:
+        """The first `count` positions, in whole grains and one at the least, and the rest if there
+        is one. Steps are not cut.
+        """
+        count = max(self.grain, count - count % self.grain)
+        if count >= self.count or self.decode:
             return self, None
-        rest = Plan(self.start + count, self.count - count, partial=self.partial)
-        return Plan(self.start, count, partial=True), rest
+        rest = replace(self, start=self.start + count, count=self.count - count)
+        return replace(self, count=count, partial=True), rest
 
 
 class SlotWriter(Protocol):

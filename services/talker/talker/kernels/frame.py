@@ -24,5 +24,7 @@ def attend_frame(
         return frame_triton.attend_frame(q, k, v, keys, values, filled)
     end = filled + k.shape[1]
     keys[:, filled:end], values[:, filled:end] = k, v
-    visible = torch.ones(end, end, dtype=torch.bool, device=q.device).tril()[filled:]
+    visible = None
+    if q.shape[1] > 1:
+        visible = torch.ones(end, end, dtype=torch.bool, device=q.device).tril()[filled:]
     return dense_attention(q, keys[:, :end], values[:, :end], visible).to(v.dtype)

@@ -6,8 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from talker.family.adapters import MOST_RANK
 from talker.family.leniency import Leniency
-from talker.models.loading import ModelOptions
+from talker.models.loading import LEXICON, ModelOptions
 from ttscommon.engine.checkpoint import find_checkpoint
 from ttscommon.engine.families import FAMILIES
 
@@ -29,19 +30,27 @@ def load(
     pads: bool = False,
     device: str = "cpu",
     leniency: Leniency = Leniency(),  # noqa: B008
+    lexicon: Path = LEXICON,
+    adapters: int = 0,
+    adapter_rank: int = MOST_RANK,
 ) -> TalkerModel:
     """Load a voice folder or a published checkpoint, by folder or hub name, as model `name`.
 
-    pads, leniency: see Loading. device: "cpu", "cuda" or "cuda:1"; checkpoints run in bfloat16 on
-    a GPU. Raises VoiceError, which for an unknown family lists the known ones, or DeviceError.
-    torch is imported only for families that use it.
+    pads, leniency, lexicon: see Loading. device: "cpu", "cuda" or "cuda:1"; checkpoints run in
+    bfloat16 on a GPU. adapters: how many are held at once, of ranks up to `adapter_rank`. Raises
+    VoiceError, which for an unknown family lists the known ones, or DeviceError. torch is imported
+    only for families that use it.
     """
     from ttscommon.engine.device.device import device_of
 
     where = device_of(device, _PRIORITY)
     folder = find_checkpoint(str(path))
-    model = _loader(FAMILIES.of(folder).name)(name, folder, ModelOptions(pads, where, leniency))
+    model = _loader(FAMILIES.of(folder).name)(
+        name, folder, ModelOptions(pads, where, leniency, lexicon)
+    )
     model.compute_on(where)
+    if adapters:
+        model.adapt(adapters, adapter_rank)
     return model
 
 

@@ -37,7 +37,11 @@ CODEBOOKS: Final = 4
 CODEBOOK_SIZE: Final = 512
 FRAMES_PER_CHARACTER: Final = 1.6
 PROMPT: Final = 2
-_VOICES: Final = tuple(Voice(id=v, name=v.upper(), language="en") for v in ("slt", "rms", "awb"))
+_VOICES: Final = (
+    Voice("slt", "SLT", "en-US", "female"),
+    Voice("rms", "RMS", "en-US", "male"),
+    Voice("awb", "AWB", "en-GB", "male"),
+)
 _ENDLESS: Final = 1 << 40
 _PARAMETERS: Final = (Parameter("salt", "integer", 0, "Other frames for the same seed.", 0, 1e6),)
 

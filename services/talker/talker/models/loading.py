@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from talker.family.leniency import Leniency
 
@@ -11,15 +12,20 @@ if TYPE_CHECKING:
     from ttscommon.engine.device.device import Device
 
 
+LEXICON: Final = Path("voices/vesper")
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """pads: late text is padded instead of waited for, by families that can. device: None is the
-    CPU. leniency: with models that draft frames.
+    CPU. leniency: with models that draft frames. lexicon: the folder of the English lexicon, for
+    voices that bring none.
     """
 
     pads: bool = False
     device: Device | None = None
     leniency: Leniency = field(default_factory=Leniency)
+    lexicon: Path = LEXICON
 
     @property
     def place(self) -> str:

@@ -29,13 +29,15 @@ class Rows:
 
     slots: [rows] int64. positions: [tokens] int64, of every token computed, row by row. real: so
     many rows are not padding, and an `Out` may have no more; all of them where shapes are fixed.
-    width: tokens of each row of a decode step, all but the first drafted by the model.
+    width: tokens of each row of a decode step, all but the first drafted by the model. window:
+    frames of each row of a step over segments, from its one position on; 0 for other steps.
     """
 
     slots: Tensor
     positions: Tensor
     real: int
     width: int = field(default=1, kw_only=True)
+    window: int = field(default=0, kw_only=True)
 
 
 @dataclass

@@ -180,7 +180,8 @@ class Decodes(KindOfLaunch):
                 name: cache.decode(tables, positions, shape.reach)
                 for name, cache in place.caches.items()
             }
-        return self._computed(Rows(slots, positions, shape.rows), attend)
+        rows = Rows(slots, positions, shape.rows, window=place.model.spec.window)
+        return self._computed(rows, attend)
 
     def _computed(self, rows: Rows, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
         return tensors_of(self._place.model.decode(rows, self._place.state.tensors, attend))

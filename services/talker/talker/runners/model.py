@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import structlog
+
 from talker.family.base import Family
 from talker.family.runner import Runner
 from talker.runners.computation import Computation
 from talker.runners.device_runner import DeviceRunner
 from talker.runners.torch_runner import TorchRunner
 from ttscommon.engine.device.device import Device
+
+log_ = structlog.get_logger(__name__)
 
 
 class TalkerModel(Family, Computation):
@@ -24,6 +28,14 @@ class TalkerModel(Family, Computation):
         self.depth, self.exact = int(device is not None), device is None
         if device is not None and self.cache_dtype is not None:
             self.cache_itemsize = self.cache_dtype.itemsize
+
+    def adapt(self, slots: int, most_rank: int) -> None:
+        """Have place for so many adapters, before a runner is made; see Adaptable.
+
+        A family that cannot is served without, as its `accepts` says.
+        """
+        del most_rank
+        log_.warning("adapters.unsupported", family=self.spec.family, adapters=slots)
 
     def free_bytes(self) -> int | None:
         return None if self.device is None else self.device.free_bytes()

@@ -82,10 +82,20 @@ class TorchRunner:
         return _results(self._decode(rows) if decode else self._prefill(rows), rows)
 
     def _decode(self, rows: Sequence[Row]) -> Out:
+        if rows[0].plan.certain:
+            return self._window(rows)
         width = rows[0].plan.count
         positions = torch.tensor([at for row in rows for at in range(row.plan.start, row.plan.end)])
         batch = Rows(
             self._slots(rows, width), padded(positions, LEAST_ROWS), len(rows), width=width
+        )
+        return self._model.decode(batch, self._state.tensors, self._attend(rows))
+
+    def _window(self, rows: Sequence[Row]) -> Out:
+        """So many frames of each row's segment."""
+        slots, starts = ([of(row) for row in rows] for of in (_slot, _start))
+        batch = Rows(
+            *(torch.tensor(slots), torch.tensor(starts), len(rows)), window=rows[0].plan.count
         )
         return self._model.decode(batch, self._state.tensors, self._attend(rows))
 
@@ -113,8 +123,17 @@ class TorchRunner:
 
 
 def _kind(row: Row) -> int:
-    """0 for a prompt, else the width of the step."""
-    return row.plan.count if row.plan.decode else 0
+    """0 for a prompt, else the width of the step; more than 1 for frames of a segment."""
+    plan = row.plan
+    return plan.count + plan.certain if plan.decode else 0
+
+
+def _slot(row: Row) -> int:
+    return row.slot
+
+
+def _start(row: Row) -> int:
+    return row.plan.start
 
 
 def _results(out: Out, rows: Sequence[Row]) -> Results:

@@ -22,6 +22,8 @@ from ttscommon.engine.kernels.choice import use_triton
 MOST_IDS: Final = 8192
 # On the CPU, sorting a whole vocabulary takes longer than the network that made it.
 _WINDOW: Final = 64
+# Noise for so many ids costs more than picking the rows that need any.
+_WIDE: Final = 1024
 
 
 def draw_ids(
@@ -40,8 +42,21 @@ def draw_ids(
     if not logits.is_cpu:
         return sample(logits, noise, draw, settings, rules)
     x = logits.float()
+    return _ruled(x, noise, draw, settings, rules), x.isfinite().all(-1)
+
+
+def draw_alone(
+    logits: Tensor, noise: Noise, draw: int, settings: Settings, rules: Rules | None = None
+) -> Tensor:
+    """The ids of `draw_ids`, where another draw of the step says whether rows are finite."""
+    if logits.is_cpu and not use_triton(logits):
+        return _ruled(logits.float(), noise, draw, settings, rules)
+    return draw_ids(logits, noise, draw, settings, rules)[0]
+
+
+def _ruled(x: Tensor, noise: Noise, draw: int, settings: Settings, rules: Rules | None) -> Tensor:
     allowed = x if rules is None else rules.applied(x)
-    return _on_cpu(allowed, noise, draw, settings), x.isfinite().all(-1)
+    return _on_cpu(allowed, noise, draw, settings)
 
 
 def sample(
@@ -67,8 +82,17 @@ def _limited(x: Tensor, settings: Settings) -> Tensor:
 
 
 def _on_cpu(x: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
-    if bool((settings.temperature <= 0.0).all()):
-        return x.argmax(-1)
+    """Greedy rows, such as those of padding, need no noise."""
+    warm = settings.temperature > 0.0
+    if bool(warm.all()) or (bool(warm.any()) and x.shape[1] < _WIDE):
+        return _warm(x, noise, draw, settings)
+    chosen, rows = x.argmax(-1), warm.nonzero()[:, 0]
+    if len(rows):
+        chosen[rows] = _warm(x[rows], noise.rows(rows), draw, settings.rows(rows))
+    return chosen
+
+
+def _warm(x: Tensor, noise: Noise, draw: int, settings: Settings) -> Tensor:
     if settings.top_p is None or _keeps_all(settings.top_p, settings.temperature):
         return choose(x, noise.gumbel(draw, x.shape[1]), settings.temperature, settings.top_k)
     return _by_mass(x, noise, draw, settings)

@@ -118,6 +118,12 @@ class Noise:
         found = uniforms(key, ids) if isinstance(ids, int) else uniforms_of(key, ids)
         return _gumbel(found)
 
+    def normal(self, draw: int, count: int) -> Tensor:
+        """Standard normal noise of draw `draw`: [rows, count] float32."""
+        return normals(draw_keys(self.keys, draw), count)
+
     def rows(self, index: Tensor) -> Noise:
         """The noise of some of the rows."""
-        return Noise(self.seed[index], self.frame[index])
+        found = Noise(self.seed[index], self.frame[index])
+        found.__dict__["keys"] = self.keys[index]  # hashed once for all draws of a step
+        return found

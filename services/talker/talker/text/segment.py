@@ -30,7 +30,7 @@ _CLOSERS = "\"'”’»)]}*_`"
 _TERMINATORS = (".", "!", "?", "…", "。", "！", "？")
 _CLAUSE_MARKS = (",", ";", ":", "—", "–")
 _LIST_MARKER = re.compile(r"[-*•–—#]+|\(?\d{1,3}[.)]|\(?[a-z]\)")
-_JOINTS = collection(
+JOINTS = collection(
     "and but or so because then which who that when while where although though if unless "
     "until after before with for"
 )
@@ -180,7 +180,7 @@ class Segmenter:
             if marked and weights[count] >= _CLAUSE_CUT_FROM:
                 return count
         for count in range(len(words) - 1, 0, -1):
-            if weights[count] in _JOINT_CUT and words[count].lower() in _JOINTS:
+            if weights[count] in _JOINT_CUT and words[count].lower() in JOINTS:
                 return count
         return max(1, sum(weight <= _PLAIN_CUT for weight in weights) - 1)
 

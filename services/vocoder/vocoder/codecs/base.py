@@ -50,6 +50,10 @@ class CodecSpec:
     mark of n; None: only a state fed all frames will do. Once it has the mark, its samples are
     the undisturbed ones from `settle_samples` behind n on.
 
+    `left`: of a codec that decodes whole segments, the field of a frame that says how many of its
+    segment follow. The frames of a segment are prepared before the first of them is decoded, see
+    Work, and a state can only be opened where one begins. Empty for others.
+
     `tolerance`: by so many int16 steps may a stream's samples depend on cuts, batch and takeovers.
     0 is exact.
     """
@@ -65,6 +69,7 @@ class CodecSpec:
     tolerance: int = 0
     voices: tuple[Voice, ...] = ()
     conditions: Mapping[str, Field] = field(default_factory=dict)
+    left: str = ""
 
     def __post_init__(self) -> None:
         if min(self.sample_rate, self.samples_per_frame) < 1 or not self.frame:
@@ -111,12 +116,16 @@ class Work:
 
     `final` says that no frame follows: what was held back comes out as well. `silent`: all of the
     frames are silence, whatever they hold; see Codec.silences.
+
+    segment: not new frames, but all of a segment whose frames come next. A codec of whole segments
+    does a bounded piece of the work that they need, and says when it is `Decoded.prepared`.
     """
 
     state: CodecState
     frames: Arrays
     final: bool
     silent: bool = False
+    segment: Arrays | None = None
 
     def __len__(self) -> int:
         return rows(self.frames)
@@ -124,10 +133,14 @@ class Work:
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """[samples] float32 in -1..1, and the codec's mark behind the work's last frame."""
+    """[samples] float32 in -1..1, and the codec's mark behind the work's last frame.
+
+    prepared: of a work with a segment, whether its frames can be decoded now.
+    """
 
     samples: Samples
     mark: bytes = b""
+    prepared: bool = True
 
 
 class Codec(ABC):

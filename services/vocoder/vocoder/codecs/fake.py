@@ -22,7 +22,11 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Samples, Work
 
-_VOICES: Final = tuple(Voice(id=v, name=v.upper(), language="en") for v in ("slt", "rms", "awb"))
+_VOICES: Final = (
+    Voice("slt", "SLT", "en-US", "female"),
+    Voice("rms", "RMS", "en-US", "male"),
+    Voice("awb", "AWB", "en-GB", "male"),
+)
 _CODEBOOKS: Final = 4
 _CODEBOOK_SIZE: Final = 512
 _FRAME: Final = 640

@@ -130,7 +130,8 @@ class Silences(Codec):
         who is given its place writes it later.
         """
         stream: _Stream = work.state
-        if work.silent or not len(work) or not stream.over:
+        begins = len(work) or work.segment is not None
+        if work.silent or not begins or not stream.over:
             return
         self.close(stream)
         stream.inner = None
@@ -153,7 +154,7 @@ class Silences(Codec):
         frames = work.frames
         if stream.due_lead is not None:
             frames = concatenate([stream.due_lead, frames])
-        return Work(stream.inner, frames, work.final)
+        return Work(stream.inner, frames, work.final, segment=work.segment)
 
     def _part(self, work: Work, inner: int | None) -> _Part:
         stream: _Stream = work.state
@@ -179,16 +180,19 @@ def _advance(work: Work, part: _Part) -> None:
     if len(work):
         stream.due_lead = None
         stream.over, stream.fed = work.silent, stream.fed or not work.silent
+    elif work.segment is not None:
+        stream.over = False
 
 
 def _given(part: _Part, results: Sequence[Decoded]) -> Decoded:
     """A work's samples: those that were held, the codec's, and silence, as far as they are due."""
     stream = part.stream
     if part.inner is None:
-        made, mark = np.zeros(0, np.float32), b""
+        made, mark, prepared = np.zeros(0, np.float32), b"", True
     else:
-        made, mark = results[part.inner].samples[part.skip :], results[part.inner].mark
+        given = results[part.inner]
+        made, mark, prepared = given.samples[part.skip :], given.mark, given.prepared
     if len(stream.held) or part.zeros:
         made = np.concatenate([stream.held, made, np.zeros(part.zeros, np.float32)])
     stream.held = made[part.due :]
-    return Decoded(made[: part.due], b"" if part.zeros else mark)
+    return Decoded(made[: part.due], b"" if part.zeros else mark, prepared)

@@ -14,7 +14,7 @@ from ttscommon.engine.inflight import LaunchPath, launch_bisected
 from ttscommon.engine.runtime import Failed, Finished, Runtime, Stopped
 from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import VOCODER
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
@@ -211,6 +211,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
         now, waited_s = self._clock(), self._contention.measure()
         self._measure(batch, now - max(started, self._collected_s), waited_s)
         self._collected_s = now
+        self._measure_segments(batch, results, max(0.0, now - started - waited_s))
         for (stream, work), decoded in zip(batch, results, strict=True):
             if stream.slot < 0:
                 continue
@@ -222,11 +223,25 @@ class Engine(Runtime[Stream, DecodedAudio]):
     def _measure(self, batch: Batch, took_s: float, waited_s: float) -> None:
         shape = len(batch), max(len(work) for _, work in batch)
         worked_s = max(0.0, took_s - waited_s)
-        self._step_s.setdefault(shape, deque(maxlen=_LATELY)).append(worked_s)
+        if not self.spec.left:
+            self._step_s.setdefault(shape, deque(maxlen=_LATELY)).append(worked_s)
         self.metrics.stage_duration.labels(_STAGE).observe(took_s)
         self.metrics.batch.labels(_STAGE).observe(len(batch))
         if self.on_step is not None:
             self.on_step(took_s, [stream.key for stream, _ in batch])
+
+    def _measure_segments(self, batch: Batch, results: Sequence[Decoded], worked_s: float) -> None:
+        """What frames cost that come by the segment: as much of it as a step would hold."""
+        for (stream, work), decoded in zip(batch, results, strict=True):
+            if work.segment is None:
+                continue
+            stream.preparing_s += worked_s / len(batch)
+            if decoded.prepared:
+                count = rows(work.segment)
+                size = min(count, self._limits.stream_frames)
+                took_s = stream.preparing_s * size / count
+                self._step_s.setdefault((1, size), deque(maxlen=_LATELY)).append(took_s)
+                stream.preparing_s = 0.0
 
     def _send(self, stream: Stream, work: Work, decoded: Decoded, now: float) -> None:
         first, deadline_s, before_s = not stream.sent, stream.deadline_s, stream.position_s

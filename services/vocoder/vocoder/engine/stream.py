@@ -77,7 +77,7 @@ class Stream:
     """A request inside the engine, fed from `first_frame` on.
 
     prefix: the frames of its reference, if it has one. `fed_s`: when frames last came while none
-    waited.
+    waited. preparing_s: what the segment that comes next has cost so far.
     """
 
     request: SpeechRequest
@@ -91,6 +91,7 @@ class Stream:
     ready_since_s: float | None = None
     fed_s: float = -math.inf
     sent: bool = False
+    preparing_s: float = 0.0
     _waiting: deque[_Kept] = field(default_factory=deque)
     _frames_waiting: int = 0
     _silences: bool = False
@@ -103,6 +104,7 @@ class Stream:
     _last_taken: bool = False
     _gathered: list[npt.NDArray[np.int16]] = field(default_factory=list)
     _samples_gathered: int = 0
+    _prepared: int = 0  # frames of a whole segment that can be decoded
 
     def __post_init__(self) -> None:
         self._before = 0 if self.prefix is None else rows(self.prefix)
@@ -191,6 +193,9 @@ class Stream:
 
     def take(self, frames: int) -> Work:
         """The next `frames` frames as work; with the last of an ended stream comes the rest."""
+        if self._unprepared:
+            self.ready_since_s = None
+            return Work(self.state, self.spec.none(), final=False, segment=self._segment())
         parts: list[Arrays] = []
         missing, kind = frames, False
         while missing:
@@ -200,6 +205,7 @@ class Stream:
                 head = cut(head, 0, missing)
             parts.append(head)
             missing -= rows(head)
+        self._prepared -= 0 if kind else min(frames, self._prepared)
         self._frames_waiting -= frames
         self._frames_taken += frames
         self.ready_since_s = None
@@ -214,6 +220,8 @@ class Stream:
 
         Raises RuntimeError for a codec that gave other samples than it owed.
         """
+        if work.segment is not None:
+            self._prepared = rows(work.segment) if decoded.prepared else 0
         self._frames_decoded += len(work)
         start, end = self._position, self._samples(self._frames_decoded, final=work.final)
         samples = decoded.samples
@@ -261,8 +269,27 @@ class Stream:
             waiting = min(waiting, missing)
         if waiting and self._waiting[0].silent:
             return waiting
+        if self.spec.left and waiting:
+            return min(waiting, self._prepared or self._whole(waiting))
         ended = self.ended or alike < self._frames_waiting
         return self.spec.cut(self._frames_taken, waiting, ended=ended and waiting == alike)
+
+    @property
+    def _unprepared(self) -> bool:
+        """A segment comes next that is to be prepared."""
+        waits = self._frames_waiting > 0 and not self._waiting[0].silent
+        return bool(self.spec.left) and waits and not self._prepared
+
+    def _whole(self, waiting: int) -> int:
+        """Frames of the segment that comes next if it is there, or as much of it as will come."""
+        size = 1 + int(self._waiting[0].frames[self.spec.left][0])
+        over = self.ended or waiting < self._frames_waiting
+        return size if size <= waiting else waiting * over
+
+    def _segment(self) -> dict[str, Array]:
+        """All frames of the segment that comes next."""
+        alike = [kept.frames for kept in takewhile(lambda kept: not kept.silent, self._waiting)]
+        return cut(concatenate(alike), 0, self._whole(self._alike))
 
     @property
     def _alike(self) -> int:
@@ -283,7 +310,7 @@ class Stream:
 
     def _note(self, mark: bytes) -> None:
         """Remember the codec's mark as it is now, until a later one serves as well."""
-        if self.spec.context_frames is None:
+        if self.spec.context_frames is None or self._prepared:
             return
         self._marks.append((self._frames_decoded, mark))
         while len(self._marks) > 1 and self._settled(self._marks[1][0]):

@@ -51,10 +51,10 @@ async def test_multi_stream_input(stand: Any, tape: Tape, play: Play) -> None:
 
     tape.title("contexts, one of which fails and one is used again")
     async with wired(tape, url) as wire:
-        await wire.say(text="wait for me", context_id="slow")
+        await wire.say(text="wait for me", context_id="slow", flush=True)
         await wire.say(context_id="slow", close_context=True)
         for name, said in (("fast", "not for me"), ("bad", "fail now"), ("fast", "again")):
-            await wire.say(text=said, context_id=name)
+            await wire.say(text=said, context_id=name, flush=True)
             await wire.say(context_id=name, close_context=True)
             await wire.until('"isFinal":true', '"error"')
         play.go.set()
@@ -145,7 +145,7 @@ async def test_vendors_limits(stand: Any, tape: Tape, play: Play) -> None:
         await wire.say(text="x" * 11, context_id="a")
         await wire.until('"error"')
         await wire.until('"error"')
-        await wire.say(text="hold on", context_id="a")
+        await wire.say(text="hold on", context_id="a", flush=True)
         await wire.until('"audio":"')
         await wire.say(text="hold on", context_id="b")
         await wire.until('"error"')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import ExitStack
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 import pytest
 
 from gateway.admission import Admission, Applicant, KeyRing
-from gateway.admission.forecast import View
 from gateway.admission.keys import Tenant, TextLimits
 from gateway.errors import Draining, RateLimited, Unavailable, edge, headers
 from gateway.settings import GatewaySettings
+from ttscommon.cluster.admission.forecast import View
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.replicas import Replica
@@ -203,6 +204,50 @@ def test_a_key_has_no_more_streams_than_it_may() -> None:
         with pytest.raises(RateLimited, match="streams of this key"):
             one.admit(request("a"))
         one.admit(request("b"))
+
+
+def test_a_refused_key_is_told_when_its_stream_will_have_ended() -> None:
+    one = admission(tenants={"a": Tenant(streams=1), "b": Tenant()})
+    clock: Any = one.clock
+    with one.stream(Applicant("b", "m", 100)):  # learns what a character takes
+        clock.now += 5.0
+    with one.stream(Applicant("a", "m", 380)):
+        clock.now += 4.0
+        with (
+            pytest.raises(RateLimited, match="streams of this key") as caught,
+            one.stream(request("a")),
+        ):
+            pass
+    assert headers(caught.value) == {"retry-after": "15"}
+
+
+def test_a_full_gateway_tells_when_the_next_stream_ends() -> None:
+    one = admission(max_streams=2)
+    with one.stream(Applicant("", "m", 100)), one.stream(Applicant("", "m", 400)):
+        told = []
+        for _ in range(3):
+            with pytest.raises(Overloaded) as caught, one.stream(request()):
+                pass
+            told.append(caught.value.retry_after_s)
+    assert told == pytest.approx([6.0, 24.0, 30.0])
+
+
+async def test_a_request_that_would_wait_gets_the_next_place() -> None:
+    one = admission(max_streams=1)
+    patient = Applicant("", "m", 5, max_wait_s=5.0)
+    with one.stream(request()):
+        waiting = asyncio.create_task(one.wait(patient))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    assert await waiting
+    with one.stream(patient):
+        assert not await one.wait(request())
+
+
+async def test_a_wait_is_no_longer_than_the_gateway_allows() -> None:
+    one = admission(max_streams=1, max_wait_s=0)
+    with one.stream(request()):
+        assert not await one.wait(Applicant("", "m", 5, max_wait_s=5.0))
 
 
 def test_a_key_has_no_more_requests_a_minute_than_it_may() -> None:

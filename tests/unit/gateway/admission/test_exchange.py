@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from gateway.admission import Admission, Applicant, Exchange, KeyRing, Peers
-from gateway.admission.forecast import View
 from gateway.admission.keys import Tenant
 from gateway.errors import RateLimited
 from gateway.settings import GatewaySettings
 from ttscommon.bus import Bus
+from ttscommon.cluster.admission.forecast import View
 from ttscommon.process.metrics import GatewayMetrics
 from ttscommon.wire.errors import Overloaded
 from ttscommon.wire.replicas import Replica

@@ -12,8 +12,8 @@ from gateway.admission import KeyRing, KeysWatch
 from gateway.admission.keys import Tenant
 from gateway.admission.limits import KeyLimits
 from gateway.admission.peers import Peers
-from gateway.admission.shares import Shares, Standing
 from gateway.errors import InvalidApiKey, RateLimited
+from ttscommon.cluster.admission.shares import Shares, Standing
 from ttscommon.wire.errors import UnknownModel, UnknownVoice
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import msgspec
@@ -8,7 +9,14 @@ import pytest
 
 from gateway.admission.peers import GatewayUse, Peers
 from gateway.errors import ModelLoading, Unavailable
-from gateway.requests.catalogue import Catalogue, CatalogueTuning, Snapshot, voice_of
+from gateway.requests.catalogue import (
+    Catalogue,
+    CatalogueTuning,
+    Snapshot,
+    presets_of,
+    voice_of,
+)
+from gateway.requests.context import GatewayContext
 from ttscommon.bus import Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import UnknownModel, UnknownVoice
@@ -51,6 +59,46 @@ def test_a_voice_is_found_by_id_or_is_the_first() -> None:
     assert voice_of(model, "default").id == "slt"
     with pytest.raises(UnknownVoice, match="slt, awb"):
         voice_of(model, "hal")
+
+
+def test_a_blend_is_a_voice_of_models_that_mix_them() -> None:
+    plain = replica("talker", "a").models[0]
+    mixing = msgspec.structs.replace(plain, blends=True)
+    blend = voice_of(mixing, "awb*0.5+slt*0.5")
+    assert (blend.id, blend.language) == ("awb*0.5+slt*0.5", "en-GB")
+    assert presets_of(mixing, blend) == ("awb", "slt")
+    assert presets_of(mixing, voice_of(mixing, "slt")) == ("slt",)
+    with pytest.raises(UnknownVoice, match="slt, awb"):
+        voice_of(mixing, "awb+hal")
+    with pytest.raises(UnknownVoice):
+        voice_of(plain, "awb*0.5+slt*0.5")
+
+
+async def test_a_key_for_one_voice_is_for_no_blend_with_another() -> None:
+    mixing = msgspec.structs.replace(replica("talker", "a").models[0], blends=True)
+    permitted: list[str | None] = []
+
+    async def resolve(model: str, voice: str, naming: Any) -> Any:
+        return mixing, voice_of(mixing, voice)
+
+    def permit(tenant: str, model: str, voice: str | None) -> None:
+        permitted.append(voice)
+        if voice == "slt":
+            raise UnknownVoice("not with this key")
+
+    catalogue, keys = SimpleNamespace(resolve=resolve), SimpleNamespace(permit=permit)
+    context = SimpleNamespace(catalogue=catalogue, keys=keys)
+    with pytest.raises(UnknownVoice, match="not with this key"):
+        await GatewayContext.spec(context, "t", voice="awb+slt")  # type: ignore[arg-type]
+    assert permitted == ["awb", "slt"]
+
+
+def test_a_model_that_clones_takes_other_names_for_voices_that_clients_made() -> None:
+    for voices in (VOICES, ()):
+        model = Model("a", "a", 24_000, 12.5, voices, accepts=("ref_audio",))
+        assert voice_of(model, "mine").id == "mine"
+        assert voice_of(model, "awb") == (VOICES[1] if voices else Voice("awb", "awb", "mul"))
+        assert voice_of(model, "default").id == ("slt" if voices else "")
 
 
 def test_retired_names_mean_their_heirs_unless_somebody_still_serves_them() -> None:

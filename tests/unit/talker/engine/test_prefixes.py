@@ -19,11 +19,12 @@ from talker.models.qwen3_tts.config import GenerationConfig
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.runners.torch_runner import TorchRunner
+from tests.unit.talker.models.csm.tiny import tiny as csm
 from tests.unit.talker.models.qwen3_tts.tiny import CODEBOOKS, _parts
 from tests.unit.talker.models.test_conformance import Bench, Heard, on_a_device, same
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
 from ttscommon.wire.pieces import Pause, Piece, Text
 
 # Long enough for blocks of their own: the codes that follow what is said in it.
@@ -175,3 +176,41 @@ def test_on_a_device_every_request_is_spoken_and_prefixes_are_found() -> None:
     allocator = bench.engine._room._allocator
     assert allocator is not None
     assert allocator.kept
+
+
+def test_what_is_found_and_kept_can_be_counted() -> None:
+    bench = bench_of(clones(), 60)
+    for number in (0, 1, 3):
+        opened(bench, number, voice=1)
+        bench.run()
+    metrics = bench.engine.metrics.registry.get_sample_value
+    allocator = bench.engine._room._allocator
+    assert allocator is not None
+    assert metrics("tts_prefixes_total", {"found": "false"}) == 1
+    assert metrics("tts_prefixes_total", {"found": "true"}) == 2
+    assert metrics("tts_shared_positions_total") == 2 * 16 * allocator.kept
+    assert metrics("tts_prefix_blocks") == allocator.kept > 0
+
+
+def test_turns_of_a_conversation_are_computed_once() -> None:
+    said = [Turn(0, "I asked them yesterday, and they said it was fine."), Turn(1, "Was it?")]
+    turns = tuple(said * 2)
+    family = csm(2)
+
+    def spoken(bench: Bench, number: int, turns: tuple[Turn, ...]) -> Heard:
+        key = f"r{number}"
+        request = SpeechRequest(key, "m", "", "", seed=number, turns=turns)
+        prepared = family.prepare(request, turns=[None] * len(turns))
+        heard = bench.heard[key] = Heard()
+        units = list(prepared.read([Text(f"And what did {number} say?")], final=True))
+        bench.engine.open(prepared, None, units, final=True)
+        bench.run()
+        assert isinstance(heard.end, Finished)
+        return heard
+
+    shared, apart = bench_of(family, 60), bench_of(family, 60, shares=False)
+    for number, given in enumerate((turns, turns[:3])):
+        same(spoken(shared, number, given).arrays, spoken(apart, number, given).arrays)
+    found = shared.engine.metrics.registry.get_sample_value("tts_shared_positions_total")
+    assert found == prompted(apart) - prompted(shared)
+    assert found >= 2 * 16

@@ -22,6 +22,8 @@ class Waiting:
     arrived_s: float = 0.0
     waited_s: float = 0.0
     priority: int = 5
+    whole: bool = False
+    bulk: int = 0
 
 
 def steady(key: object, slack_s: float, **changes: object) -> Waiting:
@@ -125,3 +127,21 @@ def test_no_stream_starves_however_urgent_the_others_are(
             waited[key] = 0.0 if key in chosen else waited[key] + step_s
         worst_s = max(worst_s, *waited.values())
     assert worst_s <= limits.patience_s + (len(streams) + 1) * step_s
+
+
+def test_of_those_that_start_a_short_segment_comes_before_a_long_one() -> None:
+    long, short, read = (
+        dataclasses.replace(starting(name, float(at)), whole=True, bulk=bulk)
+        for at, (name, bulk) in enumerate([("long", 900), ("short", 40), ("read", 0)])
+    )
+    assert keys(online([long, short, read], StepLimits())) == ["read", "short", "long"]
+    waited = dataclasses.replace(long, waited_s=0.6)
+    assert keys(online([waited, short, read], StepLimits())) == ["long", "read", "short"]
+
+
+def test_a_listener_about_to_run_dry_gets_its_window_before_a_first_sound() -> None:
+    window = steady("dry", 0.1, whole=True, positions=400)
+    late = steady("late", 0.3, whole=True, positions=400)
+    chosen = online([late, window, starting("new")], StepLimits(positions=410))
+    assert keys(chosen) == ["dry"]
+    assert keys(online([late, starting("new")], StepLimits(positions=410))) == ["new"]

@@ -172,3 +172,18 @@ def test_shared_blocks_hold_what_their_readers_expect(actions: list[tuple[str, s
     for blocks in taken:
         allocator.give_back(blocks)
     assert allocator.idle
+
+
+def test_no_more_is_kept_than_may_be() -> None:
+    allocator = BlockAllocator(12, keep=2)
+    for owner in "ab":
+        assert allocator.reserve(owner, 3 * BLOCK_POSITIONS)
+        allocator.publish(owner, [f"{owner}{n}".encode() for n in range(3)])
+        allocator.give_back(allocator.take(owner))
+        assert allocator.kept == 2
+        assert allocator.idle
+    assert allocator.share("c", [b"b0", b"b1", b"b2"]) == 2 * BLOCK_POSITIONS
+    assert allocator.share("d", [b"a0"]) == 0
+    for owner in "cd":
+        allocator.give_back(allocator.take(owner))
+    assert allocator.idle

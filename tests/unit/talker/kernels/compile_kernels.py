@@ -14,7 +14,7 @@ from triton.compiler import ASTSource
 
 from talker.kernels import attention_triton, cache_triton, frame_triton
 from talker.sampling import draw_triton
-from ttscommon.engine.kernels import blocks_triton
+from ttscommon.engine.kernels import blocks_triton, lora_triton
 
 TARGETS: Final = (80, 90)
 _IDS: Final = {"ids_out": "*i64", "finite_out": "*i1", "vocabulary": "i32", "draw": "i32"}
@@ -76,6 +76,9 @@ _FRAME: Final = {
     **dict.fromkeys(("filled", "v_row", "v_new", "cache_row"), "i32"),
     "scale": "fp32",
 }
+_DOWN: Final = {"ids": "*i64", "low_out": "*fp32", "rows": "i32"}
+_UP: Final = {"low": "*fp32", "ids": "*i64", "rows": "i32"}
+_LORA: Final = {"RANK": 192, "TILE": 16, "RANKS": 16}
 _PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "DIM": 128, "DIM_BLOCK": 128, "POSITIONS": 16}
 _QWEN: Final = {"HEADS": 16, "KV_HEADS": 8, "DIM": 128, "DIM_BLOCK": 128, "PAGE": 16, "KEYS": 64}
 _ALL: Final = {"HAS_RULES": True, "HAS_TOP_K": True, "HAS_TOP_P": True}
@@ -116,6 +119,15 @@ CASES: Final = (
     (
         *("norm, rotate", blocks_triton.rotate_heads, _ROTATE),
         {"HEADS": 16, "HALF": 64, "BLOCK": 64, "HAS_NORM": True},
+    ),
+    *(
+        (f"adapters {part}, {kind}", kernel, {**told, **dict.fromkeys(halves, kind)}, sizes)
+        for kind in ("*bf16", "*fp32")
+        for part, kernel, told, halves, sizes in (
+            ("down", lora_triton.lora_down, _DOWN, ("x", "a"), {"SIZE": 2048, "INPUTS": 128}),
+            ("up", lora_triton.lora_up, _UP, ("b", "out"), {"SIZE": 4096, "OUTPUTS": 64}),
+        )
+        for sizes in ({**_LORA, **sizes},)
     ),
 )
 

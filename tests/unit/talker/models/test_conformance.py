@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -31,10 +31,14 @@ from talker.runners.model import TalkerModel
 from talker.runners.torch_runner import TorchRunner
 from tests.late import Late
 from tests.unit.talker.models.csm.tiny import tiny as csm
+from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
+from tests.unit.talker.models.piper.tiny import tiny as piper
+from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
+from tests.unit.talker.models.toy_segments import Toy, at_once
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import AntiphonError, NothingToSay
@@ -70,10 +74,18 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "qwen3-tts": tiny,
     "orpheus": orpheus,
     "csm": partial(csm, 6),
+    "kokoro": kokoro,
+    "piper": piper,
+    "toy whose prompt gives windows": Toy,
+    "toy whose prompt gives all frames": at_once,
+    "pocket-tts": partial(pocket_tts, 12),
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
     "csm on a device": partial(on_a_device, partial(csm, 6)),
+    "piper on a device": partial(on_a_device, piper),
+    "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
+    "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 
@@ -184,14 +196,27 @@ def depth(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
-@pytest.fixture
-def undisturbed(family: Family) -> Heard:
-    """Alone, in step."""
-    bench = Bench(family)
-    heard = bench.open(request())
+@cache
+def alone(name: str, text: str = TEXT, seed: int = 7) -> Heard:
+    """What a family of that name says alone, in step: once for all tests of this module."""
+    bench = Bench(FAMILIES[name]())
+    heard = bench.open(request(text=text, seed=seed))
     bench.run()
     assert isinstance(heard.end, Finished), heard.end
     return heard
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest, family: Family) -> str:
+    """The family's own, in FAMILIES."""
+    del family
+    return str(request.node.callspec.params["family"])
+
+
+@pytest.fixture
+def undisturbed(name: str) -> Heard:
+    """Alone, in step."""
+    return alone(name)
 
 
 def bench_positions(family: Family, heard: Heard) -> int:
@@ -285,28 +310,21 @@ def test_company_and_chunking_change_nothing(
 
 
 def test_pressure_on_the_cache_changes_nothing(
-    family: Family, depth: int, undisturbed: Heard
+    family: Family, name: str, depth: int, undisturbed: Heard
 ) -> None:
-    """Seven streams in a cache that holds two: most of the time somebody has given way."""
+    """Five streams in a cache that holds two: most of the time one has given way."""
     if not family.spec.caches:
         pytest.skip("a family without a cache")
-    texts = {f"other{i}": TEXT[i:] for i in range(6)}
-    alone = {}
-    for i, (name, text) in enumerate(texts.items()):
-        bench = Bench(family)
-        alone[name] = bench.open(request(name, text, seed=50 + i))
-        bench.run()
-    longest = max(bench_positions(family, heard) for heard in (undisturbed, *alone.values()))
+    texts = [TEXT[i:] for i in range(4)]
+    expected = [alone(name, text, 50 + i) for i, text in enumerate(texts)]
+    longest = max(bench_positions(family, heard) for heard in (undisturbed, *expected))
     bench = Bench(family, depth, blocks=2 * -(-longest // 16))
     heard = bench.open(request())
-    others = {
-        name: bench.open(request(name, text, seed=50 + i))
-        for i, (name, text) in enumerate(texts.items())
-    }
+    others = [bench.open(request(f"other{i}", text, seed=50 + i)) for i, text in enumerate(texts)]
     bench.run()
     agree(family, heard.arrays, undisturbed.arrays)
-    for name, other in others.items():
-        agree(family, other.arrays, alone[name].arrays)
+    for other, whole in zip(others, expected, strict=True):
+        agree(family, other.arrays, whole.arrays)
 
 
 def test_cut_prompts_change_nothing(family: Family, depth: int, undisturbed: Heard) -> None:
@@ -382,9 +400,9 @@ def test_a_poisoned_block_fails_its_own_stream_and_nobody_elses(depth: int) -> N
     bench = Bench(family, depth)
     runner = bench.engine._runner
     assert isinstance(runner, TorchRunner)
-    alone = Bench(family)
-    expected = alone.open(request("fine", seed=3))
-    alone.run()
+    by_itself = Bench(family)
+    expected = by_itself.open(request("fine", seed=3))
+    by_itself.run()
     sick, fine = bench.open(request("sick")), bench.open(request("fine", seed=3))
     for _ in range(12):
         bench.engine.step()
@@ -398,9 +416,9 @@ def test_a_poisoned_block_fails_its_own_stream_and_nobody_elses(depth: int) -> N
     # The block is poisoned still; the next stream that enters it must not see it.
     after = bench.open(request("after"))
     bench.run()
-    alone = Bench(family)
-    undisturbed = alone.open(request("after"))
-    alone.run()
+    by_itself = Bench(family)
+    undisturbed = by_itself.open(request("after"))
+    by_itself.run()
     same(after.arrays, undisturbed.arrays)
 
 

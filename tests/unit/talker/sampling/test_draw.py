@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from talker.sampling import MOST_IDS, Noise, Rules, Settings, draw_ids
+from talker.sampling import MOST_IDS, Noise, Rules, Settings, draw_alone, draw_ids
 from talker.sampling.draw import choose, sample
 from talker.sampling.noise import draw_keys, gumbel, uniforms
 from ttscommon.engine.kernels.choice import only
@@ -77,6 +77,26 @@ def test_the_cpu_s_shorter_ways_draw_what_the_definition_says(
         expected, _ = sample(logits, random, draw, settings, told)
         ids, _ = draw_ids(logits, random, draw, settings, told)
         assert ids.tolist() == expected.tolist()
+
+
+def test_greedy_rows_of_a_wide_vocabulary_ask_for_no_noise() -> None:
+    asked = []
+
+    class Counted(Noise):
+        def gumbel(self, draw: int, ids: torch.Tensor | int) -> torch.Tensor:
+            asked.append(len(self.seed))
+            return super().gumbel(draw, ids)
+
+        def rows(self, index: torch.Tensor) -> Counted:
+            return Counted(self.seed[index], self.frame[index])
+
+    g = torch.Generator().manual_seed(3)
+    logits, random = torch.randn(4, 2051, generator=g), noise(g, 4)
+    counted = Counted(random.seed, random.frame)
+    settings = Settings(torch.tensor([0.9, 0.0, 0.0, 0.7]), torch.tensor([50, 50, 0, 0]))
+    found = draw_alone(logits, counted, 2, settings)
+    assert asked == [2]
+    assert found.tolist() == sample(logits, random, 2, settings)[0].tolist()
 
 
 def test_a_row_draws_the_same_alone_and_among_rows_with_other_settings() -> None:

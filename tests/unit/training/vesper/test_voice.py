@@ -45,6 +45,7 @@ def test_a_folder_holds_presets_notice_and_weights_it_vouches_for(folder: Path) 
     assert (voice.name, voice.family, voice.sample_rate) == ("vesper", "vesper", 24_000)
     assert voice.frame_rate_hz == 20
     assert [v.id for v in voice.voices] == list(PRESETS)
+    assert {(v.language, v.gender) for v in voice.voices} == {("en-US", "female")}
     assert "hibari" in (folder / "NOTICE.txt").read_text()
     assert {"config.json", "lexicon.json.gz", "talker.safetensors"} <= sizes(folder).keys()
 

@@ -40,7 +40,7 @@ def test_books_around_the_weights_are_left_out_and_shared_memory_is_parted(tmp_p
     weights["tied"], weights["view"] = weights["a.weight"], torch.arange(100.0)[10:12]
     source, target = tmp_path / "epoch_3.pth", tmp_path / "model.safetensors"
     torch.save({"epoch": 3, "optimizer": {"lr": 0.1}, "state_dict": weights}, source)
-    assert trouble(source, target) == ""
+    assert trouble([source], target) == {}
     assert same(target, weights)
 
 
@@ -85,7 +85,7 @@ def test_what_holds_more_than_weights_is_named_and_never_run(tmp_path: Path) -> 
     }
     for reason, write in cases.items():
         write()
-        assert reason in trouble(path, tmp_path / "model.safetensors")
+        assert reason in trouble([path], tmp_path / "model.safetensors")["error"]
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -122,3 +122,25 @@ def test_of_several_pickles_one_is_chosen(tmp_path: Path) -> None:
 def test_without_a_pickle_there_is_nothing_to_convert(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nothing to convert"):
         convert(tmp_path)
+
+
+def test_voices_of_a_tensor_each_become_one_file_by_their_names(tmp_path: Path) -> None:
+    torch.save(network(), tmp_path / "model.pth")
+    (tmp_path / "voices").mkdir()
+    packs = {"af_one": torch.ones(3, 2), "am_two": torch.zeros(3, 2)}
+    for name, pack in packs.items():
+        torch.save(pack, tmp_path / "voices" / f"{name}.pt")
+    made = convert(tmp_path)
+    assert [path.name for path in made] == ["model.safetensors", "voices.safetensors"]
+    assert same(made[0], network())
+    assert same(made[1], packs)
+
+
+def test_a_voice_that_holds_more_than_a_tensor_is_named(tmp_path: Path) -> None:
+    torch.save(network(), tmp_path / "model.pth")
+    (tmp_path / "voices").mkdir()
+    torch.save(torch.ones(3), tmp_path / "voices" / "af_one.pt")
+    (tmp_path / "voices" / "af_two.pt").write_bytes(pickle.dumps(os.getcwd))
+    with pytest.raises(CheckpointError, match=r"af_two\.pt cannot be converted"):
+        convert(tmp_path)
+    assert not list(tmp_path.glob("*.safetensors"))

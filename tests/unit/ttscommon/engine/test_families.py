@@ -30,6 +30,7 @@ def folder_of(path: Path, config: object = None, tensors: tuple[str, ...] = ()) 
         ({"model_type": "qwen3_tts"}, "qwen3_tts"),
         ({"format": 1, "family": "vesper"}, "vesper"),
         ({"model_type": "llama", "vocab_size": 156_940}, "orpheus"),
+        ({"istftnet": {}, "plbert": {}, "vocab": {}}, "kokoro"),
     ],
 )
 def test_a_config_names_the_family(tmp_path: Path, config: object, family: str) -> None:

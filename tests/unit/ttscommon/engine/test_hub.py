@@ -72,6 +72,28 @@ def test_a_file_that_was_damaged_on_its_way_is_named_removed_and_downloaded_agai
     assert (Path(folder) / TENSORS).read_bytes() == FILES[TENSORS]
 
 
+def test_a_folder_of_a_repository_is_downloaded_without_the_others(tmp_path: Path) -> None:
+    one, other = "languages/one", "languages/other"
+    files = {
+        **{f"{one}/{name}": data for name, data in FILES.items()},
+        f"{one}/tokenizer.model": b"pieces",
+        f"{one}/embeddings/anna.safetensors": b"voice",
+        f"{other}/{TENSORS}": b"weights",
+    }
+    with serving(Hub({"main": files, "v1": files})) as hub:
+        (folder, pinned, missing), _ = found(
+            hub, tmp_path, f"{REPO}/{one}", f"{REPO}/{one}@v1", f"{REPO}/languages/none"
+        )
+        gets = list(hub.gets)
+    assert Path(folder).parts[-2:] == ("languages", "one")
+    assert (Path(folder) / TENSORS).read_bytes() == LARGE
+    assert (Path(folder) / "embeddings/anna.safetensors").read_bytes() == b"voice"
+    assert (Path(folder) / "tokenizer.model").exists()
+    assert Path(pinned).parts[-2:] == ("languages", "one")
+    assert not any(other in name for name in gets)
+    assert missing.startswith(f"error: {REPO}/languages/none cannot be downloaded")
+
+
 def test_a_checkpoint_of_pickles_alone_is_not_downloaded_but_converted(tmp_path: Path) -> None:
     files = {"config.json": b"{}", "pytorch_model.bin": b"a pickle"}
     with serving(Hub({"main": files})) as hub:

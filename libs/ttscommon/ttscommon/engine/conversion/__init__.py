@@ -18,8 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ttscommon.engine.checkpoint import PICKLES, TENSORS, CheckpointError, dump_json, read_json
+from ttscommon.engine.checkpoint import (
+    PICKLES,
+    TENSORS,
+    VOICES,
+    CheckpointError,
+    dump_json,
+    read_json,
+)
 
+_VOICES: Final = "voices"
 _INDEX: Final = ".index.json"
 _STEMS: Final = ("pytorch_model", "model")
 _COPIED: Final = ("*.json", "*.txt")
@@ -46,20 +54,27 @@ def convert(
     """Write a checkpoint's tensors as safetensors, beside its pickles or `into` another folder.
 
     file: which pickle, where there are several. Another folder gets the JSON and text files too.
-    Returns the files that were written. Raises CheckpointError, and then has written none.
+    Pickles of one tensor each in a folder `voices` become one file, by their names. Returns the
+    files that were written. Raises CheckpointError, and then has written none.
     """
-    pickles = _pickles(folder, file)
+    pickles, voices = _pickles(folder, file), _voices(folder)
     target = folder if into is None else into
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target, prefix=".converting-") as scratch:
         made = [(source, Path(scratch) / name) for source, name in pickles]
-        _convert_all(made, limits)
+        gathered = Path(scratch) / VOICES
+        _convert_all([*made, *((voice, gathered) for voice in voices)], limits)
         if into is not None:
             _copy_others(folder, into)
         found = [path.replace(target / path.name) for _, path in made]
+        others = [gathered.replace(target / VOICES)] if voices else []
     if len(found) > 1:
         found.append(_write_index(target, found))
-    return found
+    return found + others
+
+
+def _voices(folder: Path) -> list[Path]:
+    return sorted(path for path in (folder / _VOICES).glob("*") if path.suffix in PICKLES)
 
 
 def _pickles(folder: Path, file: str) -> list[tuple[Path, str]]:
@@ -108,7 +123,10 @@ def _convert_all(files: Sequence[tuple[Path, Path]], limits: ConversionLimits) -
         raise CheckpointError(f"a pickle has {largest} bytes: at most {limits.most_bytes} are read")
     memory = limits.memory_bytes + 3 * largest
     # What is written is no larger than what was read, but for the names in the header.
-    given = [str(memory), str(2 * largest + (1 << 20)), *(str(p) for pair in files for p in pair)]
+    written = max(
+        2 * largest, 2 * sum(source.stat().st_size for source, t in files if t.name == VOICES)
+    )
+    given = [str(memory), str(written + (1 << 20)), *(str(p) for pair in files for p in pair)]
     module = "ttscommon.engine.conversion.child"
     said = _said([sys.executable, "-m", module, *given], limits.seconds * len(files))
     if not said.get("ok"):

@@ -1,5 +1,7 @@
 """The process that opens pickles: `python -m ... MEMORY_BYTES FILE_BYTES SOURCE TARGET ...`.
 
+Neighbours with one target are gathered there.
+
 Its last line on stdout is JSON: {"ok": true} or {"source": which, "error": why}.
 """
 
@@ -10,12 +12,15 @@ import pickle
 import re
 import resource
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
 # Where training scripts put the network's tensors beside their own books.
 _HOLDERS: Final = ("state_dict", "model_state_dict", "model", "module", "generator", "net")
+_VOICES: Final = "voices"
 _TOO_LARGE: Final = "it asks for more memory than a file of its size may"
 _GLOBAL: Final = re.compile(r"(?:GLOBAL|global) ([\w.]+)")
 
@@ -23,24 +28,31 @@ _GLOBAL: Final = re.compile(r"(?:GLOBAL|global) ([\w.]+)")
 def main() -> None:
     """Convert one after another, and say how it went."""
     _limit(int(sys.argv[1]), int(sys.argv[2]))
-    for source, target in zip(sys.argv[3::2], sys.argv[4::2], strict=True):
-        if error := trouble(Path(source), Path(target)):
-            print(json.dumps({"source": source, "error": error}), flush=True)
+    pairs = zip(sys.argv[3::2], sys.argv[4::2], strict=True)
+    for target, alike in groupby(pairs, key=itemgetter(1)):
+        sources = [Path(source) for source, _ in alike]
+        if found := trouble(sources, Path(target)):
+            print(json.dumps(found), flush=True)
             return
     print(json.dumps({"ok": True}), flush=True)
 
 
-def trouble(source: Path, target: Path) -> str:
-    """Convert one file; why it cannot be, or nothing."""
+def trouble(sources: Sequence[Path], target: Path) -> dict[str, str]:
+    """Convert files into one; which of them cannot be and why, or nothing."""
+    source, tensors = target, dict[str, Any]()
     try:
-        _convert(source, target)
+        for source in sources:
+            tensors |= _read(source)
+        _write(tensors, target)
     except MemoryError:
-        return _TOO_LARGE
-    except pickle.UnpicklingError as error:
-        return _refused(str(error))
-    except Exception as error:  # noqa: BLE001 -- whatever a damaged file provokes
-        return _first_line(error)
-    return ""
+        error = _TOO_LARGE
+    except pickle.UnpicklingError as refused:
+        error = _refused(str(refused))
+    except Exception as other:  # noqa: BLE001 -- whatever a damaged file provokes
+        error = _first_line(other)
+    else:
+        return {}
+    return {"source": str(source), "error": error}
 
 
 def _limit(memory: int, written: int) -> None:
@@ -52,15 +64,22 @@ def _limit(memory: int, written: int) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def _convert(source: Path, target: Path) -> None:
+def _read(source: Path) -> dict[str, Any]:
+    """Its tensors by name. A voice is one tensor without a name, and gets its file's."""
     import torch
-    from safetensors.torch import save_file
 
     torch.set_num_threads(1)
     loaded = torch.load(source, map_location="cpu", weights_only=True)
-    tensors = dict(_tensors(_network(loaded)))
+    voice = source.parent.name == _VOICES and isinstance(loaded, torch.Tensor)
+    tensors = dict(_tensors(_network(loaded), source.stem if voice else ""))
     if not tensors:
         raise ValueError("it holds no tensors by name")
+    return tensors
+
+
+def _write(tensors: Mapping[str, Any], target: Path) -> None:
+    from safetensors.torch import save_file
+
     save_file(_apart(tensors), target, {"format": "pt"})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttscommon.engine.families import csm, orpheus, qwen3_tts, vesper
+from ttscommon.engine.families import csm, kokoro, orpheus, piper, pocket_tts, qwen3_tts, vesper
 from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
 from ttscommon.engine.families.registry import Registry
 
@@ -19,6 +19,9 @@ FAMILIES: Final = Registry(
         qwen3_tts.FAMILY,
         orpheus.FAMILY,
         csm.FAMILY,
+        kokoro.FAMILY,
+        piper.FAMILY,
+        pocket_tts.FAMILY,
     )
 )
 

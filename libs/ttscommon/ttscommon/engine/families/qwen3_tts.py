@@ -35,7 +35,8 @@ FAMILY = FamilyFacts(
         inside="speech_tokenizer",
     ),
     accepts=(
-        *("instructions", "language", "non_streaming_mode", "ref_audio", "ref_text", "task_type"),
+        *("adapter", "instructions", "language", "non_streaming_mode", "ref_audio", "ref_text"),
+        "task_type",
         *("x_vector_only_mode", *_SAMPLING, *(f"subtalker_{name}" for name in _SAMPLING[:3])),
     ),
     code="Apache-2.0",

@@ -8,7 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json, tensor_files
+from ttscommon.engine.checkpoint import (
+    CheckpointError,
+    onnx_files,
+    read_json,
+    tensor_files,
+    voice_file,
+)
 from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
 
 _CONFIG: Final = "config.json"
@@ -61,6 +67,9 @@ def signs_of(folder: Path) -> Signs:
     config: dict[str, Any] = {}
     if (folder / _CONFIG).exists():
         config = read_json(folder / _CONFIG, dict[str, Any])
+    elif onnx_files(folder):
+        voice = voice_file(folder)
+        config = read_json(voice.with_name(f"{voice.name}.json"), dict[str, Any])
     else:
         tensor_files(folder)
     return Signs(config, cache(lambda: frozenset(_tensor_names(folder))))

@@ -43,7 +43,7 @@ class DecoderConfig:
     eps: float = 1e-6
     rope: RopeConfig = field(default_factory=RopeConfig)
     norm: Literal["rms", "layer"] = "rms"
-    mlp: Literal["swiglu", "gelu"] = "swiglu"
+    mlp: Literal["swiglu", "gelu", "gelu_tanh"] = "swiglu"
     qk_norm: bool = False
     qkv_bias: bool = False
     out_bias: bool = False
@@ -128,16 +128,17 @@ class SwiGLU(nn.Module):
 
 
 class GeluMLP(nn.Module):
-    """The plain feed-forward network of Mimi's transformers."""
+    """The plain feed-forward network of Mimi's transformers. approximate: see torch's gelu."""
 
-    def __init__(self, dim: int, hidden: int) -> None:
+    def __init__(self, dim: int, hidden: int, approximate: str = "none") -> None:
         super().__init__()
+        self.approximate = approximate
         self.up = nn.Linear(dim, hidden, bias=False)
         self.down = nn.Linear(hidden, dim, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., dim] -> [..., dim]."""
-        return self.down(nn.functional.gelu(self.up(x)))
+        return self.down(nn.functional.gelu(self.up(x), approximate=self.approximate))
 
 
 class Scale(nn.Module):
@@ -157,7 +158,9 @@ def _norm(c: DecoderConfig) -> nn.Module:
 
 
 def _mlp(c: DecoderConfig) -> nn.Module:
-    return SwiGLU(c.dim, c.hidden) if c.mlp == "swiglu" else GeluMLP(c.dim, c.hidden)
+    if c.mlp == "swiglu":
+        return SwiGLU(c.dim, c.hidden)
+    return GeluMLP(c.dim, c.hidden, "tanh" if c.mlp == "gelu_tanh" else "none")
 
 
 class DecoderBlock(nn.Module):
@@ -236,17 +239,18 @@ class Decoder(nn.Module):
         return _added_and_normed(x, added, self.norm)[1]
 
 
-def dense_attention(q: Tensor, k: Tensor, v: Tensor, visible: Tensor) -> Tensor:
+def dense_attention(q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None) -> Tensor:
     """Grouped-query attention over keys at hand, in float32 at least.
 
     q: [..., queries, heads, head_dim]; k, v: [..., keys, kv_heads, head_dim].
-    visible: bool, broadcast against [..., queries, keys].
+    visible: bool, broadcast against [..., queries, keys]; None: every query sees all keys.
     Returns [..., queries, heads, head_dim] in v's type.
     """
     exact = torch.promote_types(q.dtype, torch.float32)
     kv_heads, head_dim = k.shape[-2:]
     grouped = q.unflatten(-2, (kv_heads, -1)).to(exact) * head_dim**-0.5
     scores = torch.einsum("...qhgd,...khd->...hgqk", grouped, k.to(exact))
-    scores = scores.masked_fill(~visible[..., None, None, :, :], float("-inf"))
+    if visible is not None:
+        scores = scores.masked_fill(~visible[..., None, None, :, :], float("-inf"))
     mixed = torch.einsum("...hgqk,...khd->...qhgd", scores.softmax(-1), v.to(exact))
     return mixed.flatten(-3, -2).to(v.dtype)

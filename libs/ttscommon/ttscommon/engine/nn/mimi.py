@@ -11,12 +11,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.mimi import LAST_STRIDE, MimiSizes
+from ttscommon.engine.mimi import MimiSizes
 from ttscommon.engine.nn.decoder import Decoder, DecoderConfig, dense_attention
 from ttscommon.engine.nn.rope import RopeConfig
 from ttscommon.engine.nn.weights import Source, decoder_sources, same
 
 USAGE_FLOOR = 1e-5
+# Of a transformer: half a minute at 25 Hz.
+_MOST_STEPS, _PIECE_STEPS = 1024, 500
 
 
 def transformer_config(c: MimiSizes) -> DecoderConfig:
@@ -104,33 +106,57 @@ class ResidualQuantizer(nn.Module):
         return torch.stack(codes, -1)
 
 
-class MimiEncoder(nn.Module):
-    """Waveforms at 24 kHz to frames of codes.
+class LatentEncoder(nn.Module):
+    """Waveforms to vectors at the frame rate.
 
-    codebooks: so many of the published ones. window: steps that one step attends to, itself
-    included; None for all before it.
+    stack: of the transformer. window: steps that one step attends to, itself included; None for
+    all before it. latent: values of a frame.
     """
 
-    def __init__(self, c: MimiSizes, codebooks: int, window: int | None) -> None:
+    def __init__(self, c: MimiSizes, stack: DecoderConfig, window: int | None, latent: int) -> None:
         super().__init__()
         self.window = window
         self.convolutions = seanet(c)
-        self.transformer = Decoder(transformer_config(c))
+        self.transformer = Decoder(stack)
         self.slow_down = StridedConv1d(
-            c.hidden_size, c.hidden_size, 2 * LAST_STRIDE, stride=LAST_STRIDE, bias=False,
+            c.hidden_size, latent, 2 * c.last_stride, stride=c.last_stride, bias=False,
             edge="replicate",
         )  # fmt: skip
-        self.semantic = ResidualQuantizer(c, 1)
-        self.acoustic = ResidualQuantizer(c, codebooks - 1)
 
     def latents(self, wav: Tensor) -> Tensor:
-        """[samples] float32 in -1..1 -> what is quantised, [1, hidden_size, frames]."""
+        """[samples] float32 in -1..1 -> [1, latent, frames], the last frame maybe partial."""
         x = self.convolutions(wav[None, None]).transpose(1, 2)
         steps = torch.arange(x.shape[1], device=x.device)
-        age = steps[:, None] - steps
-        visible = age >= 0 if self.window is None else (age >= 0) & (age < self.window)
-        x = self.transformer(x, steps, lambda _, q, k, v: dense_attention(q, k, v, visible))
+        x = self.transformer(x, steps, self._attend)
         return self.slow_down(x.transpose(1, 2))
+
+    def _attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Long sequences with a window go piece by piece: a whole mask takes gigabytes."""
+        del layer
+        steps, window = q.shape[1], self.window
+        size = steps if window is None or steps <= _MOST_STEPS else max(window, _PIECE_STEPS)
+        found = []
+        for start in range(0, steps, size):
+            first = 0 if window is None or size == steps else max(0, start - window + 1)
+            stop = min(steps, start + size)
+            query = torch.arange(start, stop, device=q.device)[:, None]
+            age = query - torch.arange(first, stop, device=q.device)
+            visible = age >= 0 if window is None else (age >= 0) & (age < window)
+            keys = slice(first, stop)
+            found.append(dense_attention(q[:, start:stop], k[:, keys], v[:, keys], visible))
+        return torch.cat(found, 1)
+
+
+class MimiEncoder(LatentEncoder):
+    """Waveforms at 24 kHz to frames of codes.
+
+    codebooks: so many of the published ones. window: see LatentEncoder.
+    """
+
+    def __init__(self, c: MimiSizes, codebooks: int, window: int | None) -> None:
+        super().__init__(c, transformer_config(c), window, c.hidden_size)
+        self.semantic = ResidualQuantizer(c, 1)
+        self.acoustic = ResidualQuantizer(c, codebooks - 1)
 
     def forward(self, wav: Tensor) -> Tensor:
         """[samples] float32 in -1..1 -> [frames, codebooks] int64, the last frame maybe partial."""

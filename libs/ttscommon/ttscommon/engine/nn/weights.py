@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -29,23 +29,34 @@ class Source:
     """The published tensors that one parameter is made of, joined along the first dimension.
 
     rows: how many rows each of them contributes; empty: the parameter is one tensor as it is.
-    stacked: each contributes one entry of a new first dimension instead.
+    stacked: each contributes one entry of a new first dimension instead. folded: they are the
+    length and the direction of a weight-normed convolution's rows.
     """
 
     names: tuple[str, ...]
     rows: tuple[int, ...] = ()
     stacked: bool = False
+    folded: bool = False
 
     def shapes(self, whole: Sequence[int]) -> dict[str, tuple[int, ...]]:
         """The shape of every published tensor, given the parameter's."""
         if self.stacked:
             return {name: tuple(whole[1:]) for name in self.names}
+        if self.folded:
+            return {self.names[0]: (whole[0], 1, 1), self.names[1]: tuple(whole)}
         if not self.rows:
             return {self.names[0]: tuple(whole)}
         return {name: (rows, *whole[1:]) for name, rows in zip(self.names, self.rows, strict=True)}
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
         """The parameter."""
+        if self.folded:
+            length, direction = (
+                part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts
+            )
+            return direction * (
+                length / torch.linalg.vector_norm(direction, dim=(1, 2), keepdim=True)
+            )
         return torch.stack(list(parts)) if self.stacked else torch.cat(list(parts))
 
 
@@ -55,6 +66,15 @@ Sources = Mapping[str, Source]
 def same(name: str) -> Source:
     """A parameter that is published as it is."""
     return Source((name,))
+
+
+class Tensors(Protocol):
+    """Published tensors by their names; `where` is the file that holds one, or any of them."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]: ...
+    def read(self, name: str) -> Tensor: ...
+    def where(self, name: str) -> Path: ...
 
 
 class Shards:
@@ -109,7 +129,7 @@ def _listed(path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
         ) from error
 
 
-def fill(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[str] = ()) -> None:
+def fill(net: nn.Module, sources: Sources, shards: Tensors, *, others: Sequence[str] = ()) -> None:
     """Copy a checkpoint into `net`, cast to the types that its parameters have.
 
     others: beginnings of names that belong to other modules. Raises CheckpointError, which names
@@ -122,7 +142,7 @@ def fill(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[s
             parameter.copy_(sources[key].join([shards.read(name) for name in sources[key].names]))
 
 
-def check(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[str] = ()) -> None:
+def check(net: nn.Module, sources: Sources, shards: Tensors, *, others: Sequence[str] = ()) -> None:
     """What `fill` checks of names and shapes; `net` may have no memory yet."""
     state = net.state_dict()
     if unstated := state.keys() ^ sources.keys():
@@ -132,7 +152,7 @@ def check(net: nn.Module, sources: Sources, shards: Shards, *, others: Sequence[
         _check_shapes(sources[key].shapes(parameter.shape), shards)
 
 
-def _check_names(sources: Sources, shards: Shards, others: Sequence[str]) -> None:
+def _check_names(sources: Sources, shards: Tensors, others: Sequence[str]) -> None:
     wanted = [name for source in sources.values() for name in source.names]
     if missing := [name for name in wanted if name not in shards.shapes]:
         raise CheckpointError(
@@ -148,7 +168,7 @@ def _check_names(sources: Sources, shards: Shards, others: Sequence[str]) -> Non
         )
 
 
-def _check_shapes(wanted: Mapping[str, tuple[int, ...]], shards: Shards) -> None:
+def _check_shapes(wanted: Mapping[str, tuple[int, ...]], shards: Tensors) -> None:
     for name, shape in wanted.items():
         if shards.shapes[name] != shape:
             raise CheckpointError(

@@ -82,7 +82,9 @@ def parse(data: bytes | Mapping[str, Any]) -> Speak:
         raise errors.from_validation(error) from error
 
 
-async def spec_of(context: GatewayContext, tenant: str, wish: Speak) -> SpeechSpec:
+async def spec_of(
+    context: GatewayContext, tenant: str, wish: Speak, waits_s: float = 0.0
+) -> SpeechSpec:
     """Raises Unavailable; names that mean nothing here mean the defaults."""
     output = wish.output_format
     return await context.spec(
@@ -92,6 +94,7 @@ async def spec_of(context: GatewayContext, tenant: str, wish: Speak) -> SpeechSp
         names="any",
         sample_rate=output.audio.rate_for(output.sample_rate),
         speed=wish.pace,
+        max_wait_s=waits_s,
     )
 
 

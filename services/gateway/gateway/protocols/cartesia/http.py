@@ -18,7 +18,7 @@ from gateway.protocols.cartesia.fields import (
     word_timestamps,
 )
 from gateway.protocols.framing import Framing
-from gateway.protocols.shared.context import Context, chosen_headers, read_json
+from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
@@ -66,7 +66,7 @@ async def speak(request: Request, context: Context) -> Response:
     tenant = tenant_of(context, request)
     wish = parse((await read_json(request, context.settings)).data)
     text = context.whole(wish.transcript)
-    spec = await spec_of(context, tenant, wish)
+    spec = await spec_of(context, tenant, wish, max_wait_s(request))
     spoken = context.speak(spec, text, request.state.request_id)
     audio = wish.output_format.audio
     return SpeechResponse(context.settings, spoken, audio, headers=chosen_headers(spec, text))
@@ -78,7 +78,7 @@ async def stream(request: Request, context: Context) -> Response:
     tenant = tenant_of(context, request)
     wish = parse((await read_json(request, context.settings)).data)
     text = context.whole(wish.transcript)
-    spec = await spec_of(context, tenant, wish)
+    spec = await spec_of(context, tenant, wish, max_wait_s(request))
     request_id = request.state.request_id
     spoken = context.speak(spec, text, request_id)
     audio = AudioFormat(wish.output_format.audio.codec)

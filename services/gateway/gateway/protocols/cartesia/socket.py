@@ -18,6 +18,7 @@ from gateway.protocols.cartesia.fields import (
     word_timestamps,
 )
 from gateway.protocols.framing import Framing
+from gateway.protocols.shared.context import max_wait_s
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
@@ -84,7 +85,7 @@ class CartesiaSession(JsonSession[Chunks]):
 
     async def _begin(self, wish: Speak) -> Utterance[Chunks]:
         self.require_room()
-        spec = await spec_of(self.context, self._tenant, wish)
+        spec = await spec_of(self.context, self._tenant, wish, max_wait_s(self.socket))
         name, timed = wish.context_id, wish.add_timestamps
         framing = Chunks(name, self.tell, self.request_id, timed=timed)
         utterance = self.begin(spec, framing, wish.output_format.audio, name)

@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError
+from starlette.requests import HTTPConnection
 
 from gateway import errors
 from gateway.audio import AudioFormat
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.fields import LenientMessage, SampleRate
+from gateway.protocols.shared.context import max_wait_s
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
 from ttscommon.wire.errors import AntiphonError
 
@@ -32,6 +34,7 @@ class Query(LenientMessage):
     sample_rate: SampleRate | None = None
     bit_rate: Annotated[int, Field(ge=4_000, le=650_000)] | None = None
     speed: Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)] = 1.0
+    max_wait_s: float = 0.0
 
     def audio(self, encoding: str, container: str) -> AudioFormat:
         """The format; `encoding` and `container` where the client names none."""
@@ -49,9 +52,10 @@ class Body(LenientMessage):
     text: str
 
 
-def parse_query(query: Mapping[str, str]) -> Query:
+def parse_query(connection: HTTPConnection) -> Query:
     """Raises BadRequest."""
-    wanted = dict(query)
+    wanted: dict[str, Any] = dict(connection.query_params)
+    wanted["max_wait_s"] = max_wait_s(connection)
     for name in ("sample_rate", "bit_rate"):
         if name in wanted:
             wanted[name] = wanted[name].removesuffix(".0")
@@ -80,6 +84,7 @@ async def spec_of(
         sample_rate=sample_rate,
         speed=query.speed,
         names="any",
+        max_wait_s=query.max_wait_s,
     )
 
 

@@ -24,7 +24,7 @@ _CONTAINER: Final = "wav"
 async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
     tenant = tenant_of(context, request)
-    query = parse_query(request.query_params)
+    query = parse_query(request)
     body = parse_body((await read_json(request, context.settings)).data)
     audio = query.audio(_ENCODING, _CONTAINER)
     ready(audio)

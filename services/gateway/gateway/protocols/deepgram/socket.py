@@ -43,7 +43,7 @@ class DeepgramSession(JsonSession[Plain]):
 
     async def open(self) -> None:
         tenant = tenant_of(self.context, self.socket)
-        self._query = parse_query(self.socket.query_params)
+        self._query = parse_query(self.socket)
         self._audio = self._query.audio(_ENCODING, "none")
         if not self._audio.raw:
             raise Unsupported("encoding must be linear16, mulaw or alaw here", param="encoding")

@@ -16,12 +16,18 @@ from gateway.errors import Unsupported
 from gateway.protocols.fields import LenientMessage
 from gateway.requests import DEFAULT
 from ttscommon.wire.errors import AntiphonError, BadRequest
-from ttscommon.wire.messages import WordTime
 
 _DEFAULT_FORMAT: Final = "mp3_44100_128"
-_FORMAT: Final = re.compile(r"^(mp3|pcm|ulaw|alaw|opus)_(\d{4,5})(?:_(\d{1,3}))?$")
+_FORMAT: Final = re.compile(r"^(mp3|pcm|wav|ulaw|alaw|opus)_(\d{4,5})(?:_(\d{1,3}))?$")
 _CODECS: Final = MappingProxyType(
-    {"mp3": "mp3", "pcm": "pcm_s16le", "ulaw": "mulaw", "alaw": "alaw", "opus": "opus"}
+    {
+        "mp3": "mp3",
+        "pcm": "pcm_s16le",
+        "wav": "pcm_s16le",
+        "ulaw": "mulaw",
+        "alaw": "alaw",
+        "opus": "opus",
+    }
 )
 _HIGHEST_HZ: Final = 48_000
 _LOWEST_HZ: Final = 8_000
@@ -64,7 +70,7 @@ def parse_format(name: str | None) -> tuple[AudioFormat, int]:
     bit_rate = 1000 * int(found[3]) if found[3] else None
     if bit_rate is not None and not 8_000 <= bit_rate <= 320_000:
         raise Unsupported(f"there is no output_format '{name}'", param="output_format")
-    audio = AudioFormat(codec, bit_rate=bit_rate)
+    audio = AudioFormat(codec, "wav" if found[1] == "wav" else "none", bit_rate)
     return audio, audio.rate_for(int(found[2]))
 
 
@@ -81,76 +87,3 @@ def error_shape(error: AntiphonError, request_id: str) -> Mapping[str, Any]:
     return {
         "detail": {"status": told["code"], "message": told["message"], "request_id": request_id}
     }
-
-
-class Alignment:
-    """Word times as times of characters, a space behind each word.
-
-    `relative`: each alignment begins where the one before ended, else at the beginning.
-    """
-
-    def __init__(self, *, relative: bool) -> None:
-        self._relative = relative
-        self._end_s = 0.0
-
-    def seconds(
-        self, words: tuple[WordTime, ...], *, spoken: bool = False
-    ) -> tuple[list[str], list[float], list[float]]:
-        """Characters, as written or as `spoken`, their starts and their ends."""
-        base_s = self._base_s
-        chars: list[str] = []
-        starts: list[float] = []
-        ends: list[float] = []
-        for word in words:
-            text = word.spoken or word.word if spoken else word.word
-            step_s = (word.end_s - word.start_s) / max(1, len(text))
-            for index, char in enumerate(text):
-                chars.append(char)
-                starts.append(word.start_s + index * step_s - base_s)
-                ends.append(word.start_s + (index + 1) * step_s - base_s)
-            chars.append(" ")
-            starts.append(word.end_s - base_s)
-            ends.append(word.end_s - base_s)
-        return chars, starts, ends
-
-    def fields(self, words: tuple[WordTime, ...], names: tuple[str, str]) -> dict[str, Any]:
-        """What the sockets call `names`: the text as it is written, and as it is spoken."""
-        found = [self._milliseconds(words, spoken=spoken) for spoken in (False, True)]
-        self._go_on(words)
-        return dict(zip(names, found, strict=True))
-
-    def of_http(self, words: tuple[WordTime, ...]) -> dict[str, Any]:
-        """The two objects of `with-timestamps`; None without words."""
-        found = [self._http(words, spoken=spoken) for spoken in (False, True)]
-        self._go_on(words)
-        return dict(zip(("alignment", "normalized_alignment"), found, strict=True))
-
-    @property
-    def _base_s(self) -> float:
-        return self._end_s if self._relative else 0.0
-
-    def _go_on(self, words: tuple[WordTime, ...]) -> None:
-        if words:
-            self._end_s = words[-1].end_s
-
-    def _milliseconds(self, words: tuple[WordTime, ...], *, spoken: bool) -> dict[str, Any] | None:
-        if not words:
-            return None
-        chars, starts, ends = self.seconds(words, spoken=spoken)
-        return {
-            "chars": chars,
-            "charStartTimesMs": [round(1000 * s) for s in starts],
-            "charDurationsMs": [
-                round(1000 * e) - round(1000 * s) for s, e in zip(starts, ends, strict=True)
-            ],
-        }
-
-    def _http(self, words: tuple[WordTime, ...], *, spoken: bool) -> dict[str, Any] | None:
-        if not words:
-            return None
-        chars, starts, ends = self.seconds(words, spoken=spoken)
-        return {
-            "characters": chars,
-            "character_start_times_seconds": [round(s, 4) for s in starts],
-            "character_end_times_seconds": [round(e, 4) for e in ends],
-        }

@@ -13,8 +13,8 @@ from gateway import errors
 from gateway.audio import AudioFormat, PcmBlock
 from gateway.audio.silence import SILENCE_S
 from gateway.errors import InvalidApiKey
+from gateway.protocols.elevenlabs.alignment import Alignment
 from gateway.protocols.elevenlabs.fields import (
-    Alignment,
     error_shape,
     parse_format,
     settings_of,
@@ -22,6 +22,7 @@ from gateway.protocols.elevenlabs.fields import (
 )
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import NORMAL
+from gateway.protocols.shared.context import max_wait_s
 from gateway.protocols.shared.credentials import key_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape
 from gateway.protocols.shared.sockets import JsonObject, JsonSession, encode
@@ -36,19 +37,31 @@ _TRUE: Final = frozenset({"true", "1"})
 
 
 class Timed(Framing):
-    """A text's audio, and the times of its characters. `about`: what names it, first of all."""
+    """A text's audio, and the times of its characters. `about`: what names it, first of all.
+
+    `flushed`: all of its text so far was followed by a flush.
+    """
 
     silence_s = SILENCE_S
+    flushed = True
 
     def __init__(self, *, relative: bool, about: Mapping[str, str] = MappingProxyType({})) -> None:
         self._alignment = Alignment(relative=relative)
         self._about = about
 
     def audio(self, speech: Speech, piece: PcmBlock) -> str:
-        if not piece.data and not piece.words:
+        self._alignment.add(piece.words)
+        return self._message(base64.b64encode(piece.data).decode() if piece.data else None)
+
+    def last(self, speech: Speech, samples: int) -> str:
+        self._alignment.end(samples / speech.sample_rate)
+        return self._message(None)
+
+    def _message(self, audio: str | None) -> str:
+        written, spoken = self._alignment.milliseconds()
+        if audio is None and written is None:
             return ""
-        alignments = self._alignment.fields(piece.words, ("alignment", "normalizedAlignment"))
-        audio = base64.b64encode(piece.data).decode() if piece.data else None
+        alignments = {"alignment": written, "normalizedAlignment": spoken}
         return encode({**self._about, "audio": audio, "isFinal": None, **alignments})
 
     def end(self, speech: Speech) -> str:
@@ -99,6 +112,7 @@ class _Speaking(JsonSession[Timed]):
             sample_rate=self._rate,
             speed=speed,
             names="any",
+            max_wait_s=max_wait_s(self.socket),
         )
 
     async def _begin(self, message: Mapping[str, Any], name: str | None = None) -> Spoken:
@@ -116,6 +130,7 @@ class _Speaking(JsonSession[Timed]):
         """The text of a message. A lone space only keeps the connection alive."""
         text = text_of(message)
         flush = message.get("flush") is True
+        utterance.framing.flushed = flush or (utterance.framing.flushed and not text.strip())
         if text.strip():
             utterance.text.add(text)
         if (self._sentences and text.strip()) or flush:
@@ -150,7 +165,12 @@ class StreamInput(_Speaking):
 
 
 class MultiStreamInput(_Speaking):
-    """`multi-stream-input`: contexts that do not wait for each other."""
+    """`multi-stream-input`: contexts that do not wait for each other.
+
+    A context that is closed speaks what it was told to flush. With text that was not flushed it is
+    one that its client has interrupted, and so it is when it is closed once more: it ends at once,
+    because clients take word times that still come for those of the next context.
+    """
 
     async def take(self, message: JsonObject) -> None:
         if message.get("close_socket") is True:
@@ -161,16 +181,39 @@ class MultiStreamInput(_Speaking):
             return  # keeps the connection alive and opens nothing
         name = name or _DEFAULT_CONTEXT
         spoken = self.contexts.get(name)
+        closes = message.get("close_context") is True
         if spoken is None:
-            if message.get("close_context") is True or not _opens(message):
+            if closes:
+                await self._stop(self._closed(name))
+            if closes or not _opens(message):
                 return
             self.require_room()
             spoken = await self._begin(message, name)
         self._write(spoken, message)
-        if message.get("close_context") is True:
-            spoken.text.finish()
-            # Its name may be used again at once; its audio goes on.
+        if closes:
+            # Its name may be used again at once.
             del self.contexts[name]
+            await self._end(spoken)
+
+    async def _end(self, spoken: Spoken) -> None:
+        if spoken.framing.flushed:
+            spoken.text.finish()
+        else:
+            await self._stop([spoken])
+
+    def _closed(self, name: str) -> list[Spoken]:
+        """The contexts of this name that still speak though they were closed."""
+        return [one for one in self.utterances if one.name == name and one.text.complete]
+
+    async def _stop(self, unwanted: list[Spoken]) -> None:
+        for spoken in unwanted:
+            if await self.stop(spoken):
+                self._tell_end(spoken)
+                self.finished(spoken)
+
+    def _tell_end(self, spoken: Spoken) -> None:
+        """The final message, which clients wait for."""
+        self.put(spoken.framing.end(spoken.speech))
 
     def _close(self) -> None:
         for spoken in self.contexts.values():

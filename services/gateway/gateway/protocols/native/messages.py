@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from gateway import errors
 from gateway.errors import BinaryMessage, InvalidJson, MessageTooBig, Unsupported
 from gateway.protocols.fields import (
+    MaxWait,
     Name,
     Position,
     RequestId,
@@ -37,6 +38,7 @@ class SessionConfig(StrictMessage, WishFields):
     seed: Seed | None = None
     sample_rate: SampleRate | None = None
     speed: Speed = 1.0
+    max_wait_s: MaxWait = 0.0
     response_format: str = "pcm"
     resumable: bool = False
 

@@ -116,6 +116,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             speed=config.speed,
             wishes=config.wishes,
             lenient=False,
+            max_wait_s=config.max_wait_s,
         )
         self._tell_configuration(self._spec, first=first)
 

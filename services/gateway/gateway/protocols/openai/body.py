@@ -11,7 +11,15 @@ from gateway import errors
 from gateway.audio import AudioFormat
 from gateway.audio.encoders import ready
 from gateway.errors import Unsupported
-from gateway.protocols.fields import LenientMessage, Name, SampleRate, Seed, Speed, WishFields
+from gateway.protocols.fields import (
+    LenientMessage,
+    MaxWait,
+    Name,
+    SampleRate,
+    Seed,
+    Speed,
+    WishFields,
+)
 from gateway.protocols.shared.sifter import Json
 from gateway.requests import DEFAULT
 
@@ -43,6 +51,7 @@ class SpeechBody(LenientMessage, WishFields):
     seed: Seed | None = None
     sample_rate: SampleRate = SAMPLE_RATE
     resumable: bool = False
+    max_wait_s: MaxWait | None = None
 
     @field_validator("voice", mode="before")
     @classmethod

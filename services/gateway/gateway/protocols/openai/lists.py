@@ -15,6 +15,7 @@ from gateway.errors import InvalidApiKey, NotFound
 from gateway.protocols.shared.context import Context
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.requests import DEFAULT, GatewayContext, StoredVoice
+from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.replicas import Model, Voice
 
 router = APIRouter()
@@ -32,11 +33,28 @@ def model_card(model: Model) -> dict[str, Any]:
         "accepts": list(model.accepts),
         "languages": list(model.languages),
         "extra_params": msgspec.to_builtins(model.parameters),
+        **_adapters(model),
     }
 
 
+def _adapters(model: Model) -> dict[str, Any]:
+    """Those that the deployment brings along, where the model takes any."""
+    if ADAPTER not in model.accepts:
+        return {}
+    listed = [{"name": a.name, "digest": a.digest, "rank": a.rank} for a in model.adapters]
+    return {"adapters": listed}
+
+
 def voice_card(voice: Voice) -> dict[str, Any]:
-    return {"id": voice.id, "name": voice.name, "language": voice.language}
+    """One voice; `language` is its native one, `languages` all that it speaks."""
+    card: dict[str, Any] = {
+        "id": voice.id,
+        "name": voice.name,
+        "language": voice.native,
+        "languages": list(voice.spoken),
+        "gender": voice.gender,
+    }
+    return card | ({"adapter": voice.adapter} if voice.adapter else {})
 
 
 @router.get("/v1/models/{name:path}")
@@ -83,6 +101,7 @@ def uploaded_card(voice: StoredVoice) -> dict[str, Any]:
         "ref_text": voice.text,
         "duration_s": round(voice.seconds, 3),
         "created_at": int(voice.created_unix_s),
+        **({"adapter": voice.adapter} if voice.adapter else {}),
     }
 
 

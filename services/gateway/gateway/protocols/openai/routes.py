@@ -11,11 +11,11 @@ from fastapi.responses import JSONResponse, Response
 from gateway.errors import NotFound
 from gateway.protocols import elevenlabs
 from gateway.protocols.fields import SampleRate, Speed
-from gateway.protocols.openai import lexicons, lists, voices
+from gateway.protocols.openai import adapters, lexicons, lists, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
 from gateway.protocols.openai.events import SpeechEvents
 from gateway.protocols.openai.lists import model_card
-from gateway.protocols.shared.context import Context, chosen_headers, read_json
+from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import TOKEN_HEADER, SpeechResponse
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
@@ -24,6 +24,7 @@ router = APIRouter()
 router.include_router(lists.router)
 router.include_router(voices.router)
 router.include_router(lexicons.router)
+router.include_router(adapters.router)
 
 _REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
@@ -45,7 +46,8 @@ async def speech(request: Request, context: Context) -> Response:
     body = parse_body(await read_json(request, context.settings))
     audio = body.audio
     text = context.whole(body.input)
-    spec = await _spec(context, tenant, body)
+    waits_s = max_wait_s(request) if body.max_wait_s is None else body.max_wait_s
+    spec = await _spec(context, tenant, body, waits_s)
     spoken = context.speak(spec, text, request.state.request_id)
     events = SpeechEvents(len(body.input)) if body.stream_format == "sse" else None
     streamed = body.stream or events is not None
@@ -59,7 +61,9 @@ async def speech(request: Request, context: Context) -> Response:
     )
 
 
-async def _spec(context: GatewayContext, tenant: str, body: SpeechBody) -> SpeechSpec:
+async def _spec(
+    context: GatewayContext, tenant: str, body: SpeechBody, waits_s: float
+) -> SpeechSpec:
     return await context.spec(
         tenant,
         model=body.model,
@@ -70,6 +74,7 @@ async def _spec(context: GatewayContext, tenant: str, body: SpeechBody) -> Speec
         wishes=body.wishes,
         resumable=body.resumable,
         speed=body.speed,
+        max_wait_s=waits_s,
     )
 
 

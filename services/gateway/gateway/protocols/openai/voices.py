@@ -33,6 +33,7 @@ class VoiceBody(LenientMessage):
     audio_sample: Recording
     consent: Annotated[str, Field(max_length=4000)]
     ref_text: Annotated[str, Field(max_length=MAX_TEXT_CHARS)] = ""
+    adapter: Annotated[str, Field(max_length=64)] = ""
 
 
 @router.post("/v1/audio/voices")
@@ -45,6 +46,8 @@ async def upload(request: Request, context: Context) -> dict[str, Any]:
         new = _from_form(await read_form(kind, body, {"audio_sample": MOST_BYTES}))
     else:
         new = await _from_json(await read_json(request, context.settings, _MOST_BODY))
+    if new.adapter:
+        await context.require_adapter(tenant, new.adapter)
     voice = await context.voices.add(tenant, new)
     return {"success": True, "voice": uploaded_card(voice)}
 
@@ -59,7 +62,7 @@ async def delete(request: Request, context: Context, name: str) -> dict[str, Any
 async def _from_json(given: Json) -> NewVoice:
     body = _checked(partial(VoiceBody.model_validate_json, context=given), given.data)
     data = await recording(body.audio_sample)
-    return NewVoice(body.name, data, body.consent, body.ref_text)
+    return NewVoice(body.name, data, body.consent, body.ref_text, body.adapter)
 
 
 def _from_form(values: dict[str, bytes]) -> NewVoice:
@@ -70,7 +73,7 @@ def _from_form(values: dict[str, bytes]) -> NewVoice:
     if audio is not None:
         texts["audio_sample"] = ""
     body = _checked(VoiceBody.model_validate, texts)
-    return NewVoice(body.name, audio or b"", body.consent, body.ref_text)
+    return NewVoice(body.name, audio or b"", body.consent, body.ref_text, body.adapter)
 
 
 def _checked(validate: Any, given: Any) -> VoiceBody:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from fastapi import Depends
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -20,6 +21,9 @@ def context_of(connection: HTTPConnection) -> GatewayContext:
     context: GatewayContext = connection.app.state.context
     return context
 
+
+_MAX_WAIT: Final = "x-max-wait-s"
+_LONGEST_WAIT_S: Final = 600.0
 
 Context: TypeAlias = Annotated[GatewayContext, Depends(context_of)]
 
@@ -56,6 +60,20 @@ def _is_json(content_type: str) -> bool:
     return kind == "application/json" or (
         kind.startswith("application/") and kind.endswith("+json")
     )
+
+
+def max_wait_s(connection: HTTPConnection) -> float:
+    """How long a request of this connection would wait for room; raises BadRequest."""
+    given = connection.headers.get(_MAX_WAIT, connection.query_params.get("max_wait_s", "0"))
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= _LONGEST_WAIT_S:
+        raise BadRequest(
+            f"max_wait_s is a number of seconds from 0 to {_LONGEST_WAIT_S:g}", param="max_wait_s"
+        )
+    return seconds
 
 
 def chosen_headers(spec: SpeechSpec, text: IncrementalText) -> dict[str, str]:

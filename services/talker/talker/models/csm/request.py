@@ -63,12 +63,13 @@ class Turn(NamedTuple):
 class CsmPrompt(NamedTuple):
     """text: [positions] int64, FRAME where codes [positions, codebooks] int64 stand instead.
 
-    frames: how many may follow.
+    frames: how many may follow. turns: so many of the positions are earlier turns.
     """
 
     text: Array
     codes: Array
     frames: int
+    turns: int = 0
 
 
 def turns_of(request: SpeechRequest, sounds: Sequence[Arrays | None]) -> list[Turn]:
@@ -121,7 +122,8 @@ class CsmPrepared(Prepared):
             )
         usual = min(self._most, _FRAMES_BEYOND + _FRAMES_A_TOKEN * tokens)
         limit = self.request.sampling.max_new_tokens or usual
-        yield CsmPrompt(ids, codes, min(limit, self._positions - len(ids)))
+        before = len(self._laid_out(self._turns)[0])
+        yield CsmPrompt(ids, codes, min(limit, self._positions - len(ids)), before)
 
     def _laid_out(self, turns: Iterable[Turn]) -> tuple[Array, Array]:
         """Each turn's text and then, if it sounded, its frames and the end of them."""

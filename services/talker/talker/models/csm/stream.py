@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from talker.family.prefixes import keys
 from talker.family.streams import Plan, SlotWriter, TalkerStream
 from talker.models.csm.request import FRAME, CsmPrepared, CsmPrompt
 from ttscommon.wire.fields import Array, Arrays
@@ -19,6 +20,7 @@ class CsmStream(TalkerStream):
     def __init__(self, prepared: CsmPrepared, codebooks: int) -> None:
         self._prepared, self._codebooks = prepared, codebooks
         self._prompt: CsmPrompt | None = None
+        self._prefix: tuple[bytes, ...] = ()
         self._codes: list[Array] = []
         self._taken = 0
         self._cached = self._ended = self._staged = False
@@ -39,6 +41,11 @@ class CsmStream(TalkerStream):
         del final  # the prompt is the last unit and the first
         for unit in units:
             self._prompt = unit
+            self._prefix = keys((unit.text, unit.codes), unit.turns)
+
+    def prefix(self) -> Sequence[bytes]:
+        """Turns: a voice's, or those of a conversation that goes on."""
+        return self._prefix
 
     def restore(self, arrays: Arrays) -> None:
         self._codes = list(arrays["codes"])

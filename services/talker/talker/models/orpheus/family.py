@@ -33,7 +33,7 @@ from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
-from ttscommon.wire.replicas import Voice
+from ttscommon.wire.replicas import Gender, Voice
 
 SAMPLE_RATE: Final = 24_000
 FRAME_SAMPLES: Final = 2048
@@ -43,6 +43,11 @@ _MOVING: Final = ("step", "drawn", "over", "codes", "seed")
 _SETTINGS: Final = {
     **dict.fromkeys(("temperature", "top_p", "penalty", "min_p"), _REAL),
     "top_k": _NUMBER,
+}
+# The published speakers', as listeners hear them.
+_GENDERS: Final[Mapping[str, Gender]] = {
+    **dict.fromkeys(("tara", "leah", "jess", "mia", "zoe"), "female"),
+    **dict.fromkeys(("leo", "dan", "zac"), "male"),
 }
 _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
@@ -62,6 +67,7 @@ class Orpheus(TalkerModel):
     ) -> None:
         """most_tokens: of a request's speech, where it does not ask for fewer."""
         self.spec = spec_of(name, net.config, voices)
+        self.noise = Noise
         self.cache_dtype = net.embedding.weight.dtype
         self._net, self._tokenizer, self._voices = net, tokenizer, voices
         self._most = most_tokens
@@ -151,7 +157,7 @@ class Orpheus(TalkerModel):
         # The penalty covers the prompt's ids too, as in the reference; none of them can be drawn.
         rules = Rules(seen.bool(), old["penalty"], (slot == 0).long(), self._never, CODES, 1)
         settings = Settings(old["temperature"], old["top_k"], old["top_p"])
-        noise = Noise(old["seed"], old["step"])
+        noise = self.noise(old["seed"], old["step"])
         found = without_unlikely(logits.gather(1, columns), settings, rules, old["min_p"])
         return draw_ids(found, noise, 0, settings, rules)
 
@@ -169,7 +175,7 @@ def spec_of(name: str, c: LlamaConfig, voices: Sequence[str]) -> ModelSpec:
         family="orpheus",
         sample_rate=SAMPLE_RATE,
         frame_rate_hz=SAMPLE_RATE / FRAME_SAMPLES,
-        voices=tuple(Voice(id, id.title(), "en") for id in voices),
+        voices=tuple(Voice(id, id.title(), "en", _GENDERS.get(id)) for id in voices),
         frame=OrpheusStream.frame,
         replay=REPLAY,
         parameters=PARAMETERS,

@@ -6,7 +6,8 @@ scratch. Text that is told one token a step lies in the slot, so that a device g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
@@ -24,26 +25,29 @@ from talker.models.qwen3_tts.config import (
 )
 from talker.models.qwen3_tts.config_files import load_config, load_generation_config
 from talker.models.qwen3_tts.frame import History, embed_positions, make_frame
+from talker.models.qwen3_tts.languages import voice_of
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.request import Qwen3Prepared, Reader
 from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
-from talker.models.qwen3_tts.weights import load_encoders, load_talker
+from talker.models.qwen3_tts.weights import load_encoders, load_talker, talker_sources
 from talker.models.shared.depth import CodeDraw, Picks
 from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors, TwoPartComputation
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Settings
 from ttscommon.engine.checkpoint import CheckpointError
+from ttscommon.engine.nn.lora import AdapterBank
+from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
-from ttscommon.wire.replicas import Voice
 
 SAMPLE_RATE: Final = 24_000
 FRAME_RATE_HZ: Final = 12.5
 # A text has at most 20,000 characters; one of these tokens is most often several of them.
 MOST_TOKENS: Final = 8192
-_ANY_LANGUAGE: Final = "mul"
+# Whether training had the whole model, its talker, or that one's backbone in hand.
+_ROOTS: Final = ("", "talker.", "talker.model.")
 _NUMBER: Final = Field((), "i8")
 _REAL: Final = Field((), "f4")
 _EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
@@ -82,6 +86,7 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         }
         self._defaults, self._tokenizer, self._streaming = defaults, tokenizer, streaming
         self._reader = self._reading(defaults)
+        self._bank: AdapterBank | None = None
 
     @classmethod
     def load(
@@ -114,7 +119,11 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         turns: Sequence[Arrays | None] = (),
     ) -> Qwen3Prepared:
         del turns
-        return self._reader.prepare(request, reference)
+        prepared = self._reader.prepare(request, reference)
+        if self._bank is not None:
+            chosen = request.adapter
+            prepared.adapter = 0 if chosen is None else self._bank.row_id(chosen.digest)
+        return prepared
 
     def fit(self, positions: int) -> None:
         """Half of the positions are for text, half for frames, unless a request asks for less."""
@@ -130,6 +139,27 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
             streaming=self._streaming,
             positions=positions,
         )
+
+    def adapt(self, slots: int, most_rank: int) -> None:
+        """Of the backbone, the code predictor and what stands around them, as PEFT names them."""
+        sources, device = talker_sources(self._net), self.device
+        self.adapters = self._bank = AdapterBank(
+            *(self._net, sources, slots, most_rank),
+            roots=_ROOTS,
+            fixed=device is not None,
+            beside=nullcontext if device is None else device.aside,
+        )
+        own = {ADAPTER: _NUMBER}
+        spec = self.spec
+        self.spec = replace(
+            spec,
+            accepts=spec.accepts | {ADAPTER},
+            state={**spec.state, **own},
+            inputs={**spec.inputs, **own},
+        )
+
+    def _adapted(self, ids: Callable[[], Tensor]) -> AbstractContextManager[None]:
+        return nullcontext() if self._bank is None else self._bank.rows(ids())
 
     def open(self, prepared: Prepared) -> Qwen3Stream:
         assert isinstance(prepared, Qwen3Prepared)
@@ -161,8 +191,9 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
     ) -> dict[str, Tensor]:
         told = rows.inputs
         speaker = told.get("speaker", self._net.codec.weight[:1])
-        x = embed_positions(self._net, told["text"], told["heard"], told["codes"], speaker)
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        with self._adapted(lambda: told[ADAPTER]):
+            x = embed_positions(self._net, told["text"], told["heard"], told["codes"], speaker)
+            hidden = self._net.hidden(x, rows.positions, attend["backbone"])
         use = told["use"].index_select(0, rows.last)
         return {"hidden": hidden[rows.last], "use": use, "samples": rows.samples}
 
@@ -176,8 +207,9 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         text = torch.where(here, ids, self._net.config.tts_pad_token_id)
         late = torch.where(state["complete"][slots] > 0, 0, PADDED)
         use = torch.where(here, TOLD, late)
-        x = self._net.step_input(state["codes"][slots], text)
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
+        with self._adapted(lambda: state[ADAPTER][slots]):
+            x = self._net.step_input(state["codes"][slots], text)
+            hidden = self._net.hidden(x, rows.positions, attend["backbone"])
         return {"hidden": hidden, "use": use, "samples": torch.ones_like(here)}
 
     def make_frames(
@@ -190,9 +222,10 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         use, samples = hidden["use"], hidden["samples"]
         old = {name: state[name].index_select(0, slots) for name in _MOVING}
         history = History(old["codes"], old["seen"].bool(), old["frame"])
-        frame = make_frame(
-            self._net, self._never, hidden["hidden"], history, old["penalty"], self._picks(old)
-        )
+        with self._adapted(lambda: state[ADAPTER].index_select(0, slots)):
+            frame = make_frame(
+                self._net, self._never, hidden["hidden"], history, old["penalty"], self._picks(old)
+            )
         active = samples & (old["over"] == 0)
         gained = active & ~frame.ended
         new = {
@@ -261,7 +294,7 @@ def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> Mode
         family="qwen3_tts",
         sample_rate=SAMPLE_RATE,
         frame_rate_hz=FRAME_RATE_HZ,
-        voices=tuple(Voice(id, id.replace("_", " ").title(), _ANY_LANGUAGE) for id in c.spk_id),
+        voices=tuple(voice_of(id, config.languages) for id in c.spk_id),
         frame={"codes": Field((c.codebooks,), "i2", CODEBOOK0_SIZE)},
         replay={"padded": Field((), "u1", 2)},
         state={"codes": codes, "seen": seen, **text, **_COUNTS, **_SETTINGS},

@@ -10,6 +10,7 @@ import numpy as np
 
 from talker.family.base import Prepared
 from talker.models.qwen3_tts.config import GenerationConfig, TalkerConfig
+from talker.models.qwen3_tts.languages import NAMES
 from talker.models.qwen3_tts.prompt import InContext, PromptRequest, prompt_positions
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.shared.asked import chosen, plain_text
@@ -17,27 +18,15 @@ from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, Unknown
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Pause, Piece
+from ttscommon.wire.replicas import MANY
 
 TASK_TYPES: Final = {
     "custom_voice": "CustomVoice",
     "voice_design": "VoiceDesign",
     "base": "Base",
 }
-# ISO 639 codes beside the names that checkpoints have; "mul" is a voice of many languages.
-_LANGUAGES: Final = {
-    "": "auto",
-    "mul": "auto",
-    "zh": "chinese",
-    "en": "english",
-    "de": "german",
-    "it": "italian",
-    "pt": "portuguese",
-    "es": "spanish",
-    "ja": "japanese",
-    "ko": "korean",
-    "fr": "french",
-    "ru": "russian",
-}
+# Codes beside the names that checkpoints have.
+_LANGUAGES: Final = {"": "auto", MANY: "auto", **NAMES}
 
 
 @dataclass(frozen=True)
@@ -85,7 +74,10 @@ class Qwen3Prepared(Prepared):
     """A request that the checkpoint can speak, and its text so far.
 
     asked: its prompt, but for the text. speaker: the embedding of a cloned voice, if there is one.
+    adapter: its rows' id (see Adaptable), None where the checkpoint is served without adapters.
     """
+
+    adapter: int | None = None
 
     def __init__(
         self,
@@ -206,7 +198,7 @@ class Reader:
         return default if self._streaming is None else self._streaming
 
     def _language(self, asked: str) -> str:
-        name = _LANGUAGES.get(asked.lower(), asked.lower())
+        name = _LANGUAGES.get(asked.lower().partition("-")[0], asked.lower())
         if name not in self._config.languages:
             known = ", ".join(self._config.languages)
             raise BadRequest(f"no language {asked!r}; there are {known}", param="language")

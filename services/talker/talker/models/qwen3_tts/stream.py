@@ -26,6 +26,7 @@ from talker.models.qwen3_tts.prompt import (
     spoken_frames,
 )
 from talker.models.qwen3_tts.request import Qwen3Prepared, Tokens, with_text
+from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import WordTime
 
@@ -91,6 +92,8 @@ class Qwen3Stream(TalkerStream):
         assert told is not None
         speaker = self._prepared.speaker
         whole = b"" if speaker is None else speaker.astype(np.float32).tobytes()
+        if (adapter := self._prepared.request.adapter) is not None:
+            whole += bytes.fromhex(adapter.digest)
         return keys((told.text, told.heard, told.codes), positions, whole)
 
     def prefix(self) -> Sequence[bytes]:
@@ -133,6 +136,8 @@ class Qwen3Stream(TalkerStream):
             "codes": rows.codes.astype(np.int64),
             "use": np.concatenate([np.zeros(plan.count - len(frames), np.int64), uses]),
         }
+        if self._prepared.adapter is not None:
+            told[ADAPTER] = np.full(plan.count, self._prepared.adapter, np.int64)
         if self._prepared.speaker is not None:
             told["speaker"] = np.zeros((plan.count, len(self._prepared.speaker)), np.float32)
             told["speaker"][rows.heard == Kind.SPEAKER] = self._prepared.speaker
@@ -173,6 +178,8 @@ class Qwen3Stream(TalkerStream):
         write("frame", self.frames)
         write("told", self._told)
         write("over", 0)
+        if self._prepared.adapter is not None:
+            write(ADAPTER, self._prepared.adapter)
         write("seed", self._prepared.request.seed)
         for name in _DRAWING:
             write(name, getattr(self._prepared.drawing, name))

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from talker.kernels.frame import attend_frame
-from talker.sampling import Noise, Rules, Settings, draw_ids
+from talker.sampling import Noise, Rules, Settings, draw_alone
 from ttscommon.engine.nn import Decoder, DecoderConfig
 
 
@@ -33,7 +33,7 @@ class Picks:
 
     def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
         settings = self._depth if codebook else self._talker
-        return draw_ids(logits, self._noise, codebook, settings, rules)[0]
+        return draw_alone(logits, self._noise, codebook, settings, rules)
 
 
 class Scratch:

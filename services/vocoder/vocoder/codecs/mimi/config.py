@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.mimi import LAST_STRIDE, MimiSizes
+from ttscommon.engine.mimi import MimiSizes
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def context_frames(c: MimiSizes) -> int:
     their residual blocks two steps a dilation, the last convolution two samples; the first
     transposed convolution one frame.
     """
-    rate = c.frame_samples // LAST_STRIDE
+    rate = c.frame_samples // c.last_stride
     reach = (c.num_hidden_layers * (c.sliding_window - 1) + c.kernel_size - 1) * rate
     dilations = sum(c.dilation_growth_rate**depth for depth in range(c.num_residual_layers))
     for ratio in c.upsampling_ratios:

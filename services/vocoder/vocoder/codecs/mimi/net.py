@@ -6,14 +6,15 @@ padded length alone.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.mimi import LAST_STRIDE, MimiSizes
-from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder
+from ttscommon.engine.mimi import MimiSizes
+from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
 from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
 from vocoder.codecs.carried import CarriedState, Quantizer, SlidingWindow, Tails, blank
@@ -53,18 +54,17 @@ class UpsampleBlock(nn.Module):
         return x
 
 
-class MimiDecoder(nn.Module):
-    """Codes to sound. Call `quantizer.freeze` after loading."""
+class VectorDecoder(nn.Module):
+    """Frames of any kind to sound; `vectors` says what they are. stack: of the transformer."""
 
-    def __init__(self, c: MimiSizes) -> None:
+    def __init__(self, c: MimiSizes, stack: DecoderConfig) -> None:
         super().__init__()
         self.sizes = c
         dim, width = c.hidden_size, c.num_filters << len(c.upsampling_ratios)
-        self.quantizer = Quantizer(c.num_quantizers, c.codebook_size, c.codebook_dim, dim)
         self.stretch = CausalUpsample1d(
-            dim, dim, 2 * LAST_STRIDE, LAST_STRIDE, groups=c.upsample_groups, bias=False
+            dim, dim, 2 * c.last_stride, c.last_stride, groups=c.upsample_groups, bias=False
         )
-        self.transformer = Decoder(transformer_config(c))
+        self.transformer = Decoder(stack)
         self.widen = CausalConv1d(dim, width, c.kernel_size)
         self.ups = nn.ModuleList(
             UpsampleBlock(c, width >> i, ratio) for i, ratio in enumerate(c.upsampling_ratios)
@@ -89,14 +89,17 @@ class MimiDecoder(nn.Module):
         window, like = self.sizes.sliding_window, self.out.weight
         return blank(self.transformer.config, window, self.convolutions(), batch, like)
 
+    @abstractmethod
+    def vectors(self, frames: Tensor) -> Tensor:
+        """[batch, frames, ...] -> [batch, hidden_size, frames]."""
+
     def step(
         self, codes: Tensor, lengths: Tensor, state: CarriedState
     ) -> tuple[Tensor, CarriedState]:
-        """See Steps. Ids that no codebook has count as the nearest one."""
+        """See Steps."""
         tails = Tails(state.tails, lengths)
-        x = self.quantizer(codes.clamp(0, self.sizes.codebook_size - 1))
-        x = tails.through(self.stretch, x).transpose(1, 2)
-        steps = lengths * LAST_STRIDE
+        x = tails.through(self.stretch, self.vectors(codes)).transpose(1, 2)
+        steps = lengths * self.sizes.last_stride
         window = SlidingWindow(state, steps, x.shape[1])
         positions = state.position[:, None] + torch.arange(x.shape[1], device=x.device)
         x = self.transformer(x, positions, window.attend).transpose(1, 2)
@@ -105,6 +108,19 @@ class MimiDecoder(nn.Module):
             x = up(x, tails)
         samples = tails.through(self.out, nn.functional.elu(x))[:, 0].clamp(-1, 1)
         return samples, CarriedState(state.position + steps, *window.done(), tails.done())
+
+
+class MimiDecoder(VectorDecoder):
+    """Codes to sound. Call `quantizer.freeze` after loading."""
+
+    def __init__(self, c: MimiSizes) -> None:
+        super().__init__(c, transformer_config(c))
+        self.quantizer = Quantizer(c.num_quantizers, c.codebook_size, c.codebook_dim, c.hidden_size)
+
+    def vectors(self, frames: Tensor) -> Tensor:
+        """Ids that no codebook has count as the nearest one."""
+        found: Tensor = self.quantizer(frames.clamp(0, self.sizes.codebook_size - 1))
+        return found
 
 
 def sources(net: MimiDecoder, theirs: str) -> dict[str, Source]:
@@ -121,13 +137,13 @@ def sources(net: MimiDecoder, theirs: str) -> dict[str, Source]:
     }
     stack = f"{theirs}decoder_transformer."
     found |= decoder_sources(net.transformer.config, "transformer.", stack)
-    for ours, layer in _layers(net.sizes):
+    for ours, layer in layers(net.sizes):
         for part in ("weight", "bias"):
             found[f"{ours}.{part}"] = same(f"{theirs}decoder.layers.{layer}.conv.{part}")
     return found
 
 
-def _layers(c: MimiSizes) -> Iterator[tuple[str, str]]:
+def layers(c: MimiSizes) -> Iterator[tuple[str, str]]:
     """Our names of the SEANet's convolutions, and theirs: activations count there as well."""
     yield "widen", "0"
     at = 1

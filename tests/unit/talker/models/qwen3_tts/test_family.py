@@ -43,6 +43,21 @@ def asked(voice: str = "vivian", text: str = "Hello", **more: Any) -> SpeechRequ
     return SpeechRequest("r", "m", voice, text, **more)
 
 
+def test_its_speakers_are_listed_by_language_and_gender(custom_voice: Qwen3Tts) -> None:
+    voices = {voice.id: voice for voice in custom_voice.spec.voices}
+    sohee, uncle = voices["sohee"], voices["uncle_fu"]
+    assert (sohee.native, sohee.gender) == ("ko", "female")
+    assert (uncle.name, uncle.native, uncle.gender) == ("Uncle Fu", "zh", "male")
+    assert set(sohee.spoken) == set(uncle.spoken) > {"en", "ko", "zh"}
+    # A text without a language is read in its own, not in the speaker's.
+    assert {voice.language for voice in voices.values()} == {"mul"}
+
+
+def test_a_language_may_have_a_region(custom_voice: Qwen3Tts) -> None:
+    prompts = [custom_voice.prepare(asked(language=tag)) for tag in ("en", "en-GB", "english")]
+    assert len({prompt.asked.language for prompt in prompts}) == 1
+
+
 @pytest.mark.parametrize(
     ("request_", "param"),
     [

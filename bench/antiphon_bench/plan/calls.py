@@ -1,0 +1,141 @@
+"""Requests in virtual time, what their listeners hear, and who makes them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from antiphon_bench.plan.models import NAME
+from ttscommon.sound.playback import PlaybackAccount
+from ttscommon.wire.messages import SpeechRequest
+
+if TYPE_CHECKING:
+    from antiphon_bench.plan.gateways import Gateway
+    from antiphon_bench.plan.workers import Worker
+
+Outcome = Literal["ok", "refused", "error"]
+OUTCOMES: Final[tuple[Outcome, ...]] = ("ok", "refused", "error")
+
+
+@dataclass(eq=False, slots=True)
+class Call:
+    """One request. `frames`: of its text. `asked`: the vocoders' job is queued.
+
+    committed: frames in the codec log; `whole`: they are all there. fed: frames that its vocoder
+    has been told of, -1 before it is open. voiced: samples that have left the vocoders. held: those
+    at a gateway that has not sent them on; `said`: no more come.
+    """
+
+    number: int
+    at_s: float
+    frames: int
+    account: PlaybackAccount
+    user: int = -1
+    request: SpeechRequest = field(init=False)
+    gateway: Gateway | None = None
+    talker: Worker | None = None
+    vocoder: Worker | None = None
+    predicted_s: float | None = None
+    alone_s: float = 0.0
+    alone: bool = False
+    silent: bool = True
+    admitted_s: float = 0.0
+    asked: bool = False
+    committed: int = 0
+    whole: bool = False
+    fed: int = 0
+    finishing: bool = False
+    voiced: int = 0
+    said: bool = False
+    held: int = 0
+    over: bool = False
+    priority: int = 5
+
+    def __post_init__(self) -> None:
+        self.request = SpeechRequest(str(self.number), NAME, "", "", priority=self.priority)
+
+    @property
+    def key(self) -> str:
+        return self.request.request_id
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A request to come: when, of how many characters."""
+
+    at_s: float
+    characters: int
+
+
+class Load(Protocol):
+    """Who asks. `first`: what is known beforehand, in order. `next`: what a user asks next, after
+    one that ended, was heard to its end at `heard_s`, or was refused.
+    """
+
+    def first(self) -> Iterable[tuple[Wanted, int]]: ...
+    def next(self, user: int, heard_s: float, *, ok: bool) -> Wanted | None: ...
+
+
+@dataclass(frozen=True)
+class OpenLoop:
+    """Requests come at their times, whatever became of those before."""
+
+    wanted: Sequence[Wanted]
+
+    def first(self) -> Iterator[tuple[Wanted, int]]:
+        return ((one, -1) for one in self.wanted)
+
+    def next(self, user: int, heard_s: float, *, ok: bool) -> None:
+        del user, heard_s, ok
+
+
+class ClosedLoop:
+    """Users who each ask anew when they have heard the last text to its end."""
+
+    def __init__(
+        self, users: int, characters: Iterator[int], until_s: float, spread_s: float, retry_s: float
+    ) -> None:
+        """`spread_s`: over which they begin. `retry_s`: until one who was refused asks again."""
+        self._users, self._characters = users, characters
+        self._until_s, self._spread_s, self._retry_s = until_s, spread_s, retry_s
+
+    def first(self) -> Iterator[tuple[Wanted, int]]:
+        for user in range(self._users):
+            yield Wanted(user * self._spread_s / self._users, next(self._characters)), user
+
+    def next(self, user: int, heard_s: float, *, ok: bool) -> Wanted | None:
+        at_s = heard_s + (0.0 if ok else self._retry_s)
+        return Wanted(at_s, next(self._characters)) if at_s < self._until_s else None
+
+
+class Heard:
+    """What became of every request, in order of their ends: columns, a few bytes each."""
+
+    def __init__(self) -> None:
+        self.at_s = array("d")
+        self.outcomes = array("b")
+        self.ttfp_s = array("d")
+        self.chunks = array("i")
+        self.viable_chunks = array("i")
+        self.underruns = array("i")
+        self.underrun_s = array("d")
+        self.longest_s = array("d")
+        self.sound_s = array("d")
+
+    def __len__(self) -> int:
+        return len(self.at_s)
+
+    def add(self, call: Call, outcome: Outcome) -> None:
+        account = call.account
+        first_s = account.first_at_s
+        self.at_s.append(call.at_s)
+        self.outcomes.append(OUTCOMES.index(outcome))
+        self.ttfp_s.append(-1.0 if first_s is None else first_s - call.at_s)
+        self.chunks.append(account.chunks)
+        self.viable_chunks.append(account.viable_chunks)
+        self.underruns.append(account.underruns)
+        self.underrun_s.append(account.underrun_s)
+        self.longest_s.append(account.longest_underrun_s)
+        self.sound_s.append(account.duration_s)

@@ -1,0 +1,156 @@
+"""A fleet's parts, as measured: step times, and the costs of everything around the engines.
+
+A folder holds `talker.json` and `vocoder.json` (`antiphon calibrate`) and `costs.json` (`antiphon
+bench costs`). Nothing in it is guessed: what was not measured is not there, and without it there is
+no plan.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from antiphon_bench.plan.errors import BadCosts, BadCurve, BadInput
+from talker.family.chunker import ChunkSeconds
+from talker.models.fake import Curve as TalkerCurve
+from vocoder.codecs.fake import Curve as VocoderCurve
+
+T = TypeVar("T")
+# No step lasts so long; a file in milliseconds is a mistake.
+_LONGEST_STEP_S: Final = 10.0
+
+
+class Edge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Processor seconds of a process, engine apart: of a request, and of a second of its sound."""
+
+    request_s: float
+    sound_s: float
+
+
+class Speech(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a model says: its rate, how long a character lasts, and how it cuts chunks.
+
+    lag_s: sound that its decoder holds back. The rest: see ChunkSeconds.
+    """
+
+    frame_rate_hz: float
+    seconds_per_character: float
+    lag_s: float = 0.0
+    initial_s: float = 0.12
+    regular_s: float = 1.0
+    busy_growth: float = 2.0
+
+    @property
+    def chunks(self) -> ChunkSeconds:
+        return ChunkSeconds(self.initial_s, self.regular_s, self.busy_growth)
+
+    def frames(self, characters: int) -> int:
+        """Frames of a text of so many characters."""
+        return max(1, round(characters * self.seconds_per_character * self.frame_rate_hz))
+
+
+class Recovery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Seconds, as `python -m tests.chaos` and the logs of starts have them.
+
+    takeover_s: from a worker's death until another has its jobs. start_s: until a process that was
+    started serves, by kind. resume_s: until a client of a dead gateway hears from another one.
+    reconnect_s: until a process that lost its broker has another. elect_s: until the queues of a
+    dead broker have another leader.
+    """
+
+    takeover_s: float
+    start_s: dict[str, float]
+    resume_s: float
+    reconnect_s: float
+    elect_s: float
+
+
+class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`costs.json`. source: how and where it was measured.
+
+    hop_s: what a message takes from process to process beside their work. read_s: the reading of a
+    text, before the engine has it. computes: engine steps take a core of their machine, which
+    those of a GPU and of fakes do not.
+    """
+
+    source: str
+    speech: Speech
+    gateway: Edge
+    broker: Edge
+    talker: Edge
+    vocoder: Edge
+    hop_s: float
+    read_s: float
+    recovery: Recovery
+    computes: bool = True
+
+
+class Curves(msgspec.Struct, frozen=True):
+    """All that was measured of one model on one kind of machine."""
+
+    talker: TalkerCurve
+    vocoder: VocoderCurve
+    costs: Costs
+
+
+def read_curves(folder: Path) -> Curves:
+    """Raises BadCurve or BadCosts, with the command that writes what is missing."""
+    talker = read_talker(folder / "talker.json")
+    vocoder = read_vocoder(folder / "vocoder.json")
+    path = folder / "costs.json"
+    costs = _read(path, Costs, BadCosts, "antiphon bench costs")
+    _check_costs(path, costs)
+    return Curves(talker, vocoder, costs)
+
+
+def read_talker(path: Path) -> TalkerCurve:
+    """A talker's step times; raises BadCurve."""
+    curve = _read(path, TalkerCurve, BadCurve, "antiphon calibrate")
+    linear = (curve.base_s, curve.stream_s, curve.prefill_s)
+    rendering = (curve.render_base_s, curve.render_frame_s)
+    _check_seconds(path, (*linear, *rendering, *curve.step_s.values()), BadCurve)
+    if any(streams < 1 for streams in curve.step_s):
+        raise BadCurve(path, "step_s names a step of less than one stream")
+    if curve.seconds(1, 0) <= 0.0:
+        raise BadCurve(path, "a step takes no time")
+    return curve
+
+
+def read_vocoder(path: Path) -> VocoderCurve:
+    """A vocoder's step times; raises BadCurve."""
+    curve = _read(path, VocoderCurve, BadCurve, "antiphon calibrate")
+    _check_seconds(path, (curve.base_s, curve.stream_s, curve.frame_s), BadCurve)
+    if curve.step_s(1, 1) <= 0.0:
+        raise BadCurve(path, "a step takes no time")
+    return curve
+
+
+def _read(path: Path, kind: type[T], error: type[BadInput], command: str) -> T:
+    try:
+        raw: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict)
+        return msgspec.convert(raw, kind, str_keys=True)
+    except FileNotFoundError:
+        raise error(path, f"it is not there; `{command}` writes one") from None
+    except OSError as found:
+        raise error(path, found.strerror or "it cannot be read") from found
+    except msgspec.MsgspecError as found:
+        raise error(path, str(found)) from found
+
+
+def _check_seconds(path: Path, seconds: tuple[float, ...], error: type[BadInput]) -> None:
+    if any(not 0.0 <= one <= _LONGEST_STEP_S for one in seconds):
+        raise error(path, f"seconds lie between 0 and {_LONGEST_STEP_S:g}")
+
+
+def _check_costs(path: Path, costs: Costs) -> None:
+    edges = (costs.gateway, costs.broker, costs.talker, costs.vocoder)
+    seconds = [part for edge in edges for part in (edge.request_s, edge.sound_s)]
+    _check_seconds(path, (*seconds, costs.hop_s, costs.read_s, costs.speech.lag_s), BadCosts)
+    speech = costs.speech
+    if min(speech.frame_rate_hz, speech.seconds_per_character, speech.initial_s) <= 0.0:
+        raise BadCosts(path, "rates and lengths of speech are positive")
+    missing = {"talker", "vocoder", "gateway", "broker"} - costs.recovery.start_s.keys()
+    if missing:
+        raise BadCosts(path, f"recovery.start_s lacks {', '.join(sorted(missing))}")

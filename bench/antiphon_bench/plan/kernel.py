@@ -1,0 +1,97 @@
+"""Virtual time: what happens when, on how many cores, and who waits in line."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from itertools import count
+from typing import Final
+
+Action = Callable[[], object]
+
+# How long work of the past counts as load of a node.
+_MEMORY_S: Final = 0.5
+
+
+class Kernel:
+    """Runs actions in the order of their moments; those of one moment as they were scheduled."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._coming: list[tuple[float, int, Action]] = []
+        self._order = count()
+
+    def at(self, when_s: float, action: Action) -> None:
+        """Do it at `when_s`, or now if that is over."""
+        moment = max(when_s, self.now)
+        heapq.heappush(self._coming, (moment, next(self._order), action))
+
+    def after(self, seconds: float, action: Action) -> None:
+        self.at(self.now + seconds, action)
+
+    def run(self, until_s: float = math.inf) -> None:
+        """Until nothing is left to do, or nothing before `until_s`."""
+        coming = self._coming
+        while coming and coming[0][0] <= until_s:
+            self.now, _, action = heapq.heappop(coming)
+            action()
+
+
+class Node:
+    """A machine. What computes on it shares its cores fairly.
+
+    `computing`: engine steps under way. Other processes count by what they worked lately.
+    """
+
+    def __init__(self, cores: float) -> None:
+        self.cores = cores
+        self.computing = 0
+        self._lately_s = 0.0
+        self._at_s = 0.0
+
+    def worked(self, seconds: float, now: float) -> None:
+        """A process that is no engine takes so much processor time now."""
+        if self.cores == math.inf:
+            return
+        self._lately_s = self._lately_s * self._decay(now) + seconds
+        self._at_s = max(self._at_s, now)
+
+    def stretch(self, now: float, more: int = 0) -> float:
+        """How many times as long work takes as on a core of its own, with `more` steps beginning.
+
+        Processes that are no engines are many, and the kernel serves such as sleep much first: an
+        engine waits for them, not for its equals alone.
+        """
+        if self.cores == math.inf:
+            return 1.0
+        others = self._lately_s * self._decay(now) / _MEMORY_S
+        return max(1.0, (self.computing + more + others) / self.cores)
+
+    def _decay(self, now: float) -> float:
+        return math.exp((min(self._at_s, now) - now) / _MEMORY_S)
+
+
+class Station:
+    """A process that does one thing after another, in the order in which they came.
+
+    `servers`: so many things at once. `worked_s`: processor time so far.
+    """
+
+    def __init__(self, kernel: Kernel, node: Node | None = None, servers: int = 1) -> None:
+        self._kernel = kernel
+        self._node = node
+        self._free_s = [0.0] * servers
+        self.worked_s = 0.0
+
+    def serve(self, work_s: float, then: Action) -> None:
+        """Work for so long when it is this one's turn, and do `then`."""
+        now, node = self._kernel.now, self._node
+        self.worked_s += work_s
+        took_s = work_s
+        if node is not None:
+            took_s *= node.stretch(now)
+            node.worked(work_s, now)
+        began_s = max(now, heapq.heappop(self._free_s))
+        heapq.heappush(self._free_s, began_s + took_s)
+        self._kernel.at(began_s + took_s, then)

@@ -1,0 +1,184 @@
+"""Measures what a stack on this machine costs beside its engines' steps: `antiphon bench costs`.
+
+Each process's processor time is divided between requests and seconds of sound, from loads of short
+and of long texts. Engines count by their curves, so of talkers and vocoders only the main thread
+does, which is their side of the bus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from antiphon_bench.config import Closed, RunConfig, TextSet
+from antiphon_bench.plan.calls import ClosedLoop
+from antiphon_bench.plan.costs import (
+    Costs,
+    Curves,
+    Edge,
+    Recovery,
+    Speech,
+    read_talker,
+    read_vocoder,
+)
+from antiphon_bench.plan.fleet import Fleet, Setup, Shape
+from antiphon_bench.processes import stack_at
+from antiphon_bench.results import RequestResult, read_lines
+from antiphon_bench.run import run
+
+# docs/performance.md, "Recovery": a worker's death to the next sample (0.27 s with one stream, of
+# which the successor computes a part), starts of processes, a client at another gateway (0.45 s),
+# another of three brokers (0.26 s), and elections.
+MEASURED: Final = Recovery(
+    takeover_s=0.2,
+    start_s={"talker": 2.0, "vocoder": 2.0, "gateway": 1.5, "broker": 0.5},
+    resume_s=0.4,
+    reconnect_s=0.25,
+    elect_s=6.0,
+)
+_ENGINES: Final = ("talker", "vocoder")
+_HOPS: Final = 5
+_NS: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class Work:
+    """What was served, and processor seconds by process."""
+
+    requests: int
+    sound_s: float
+    spent_s: Mapping[str, float]
+
+
+def spent_s(url: str) -> dict[str, float]:
+    """Processor seconds of each kind of process so far; of engines' processes the main thread."""
+    found: dict[str, float] = {}
+    for served in stack_at(url):
+        pid = served.process.pid
+        tasks = Path(f"/proc/{pid}/task")
+        ids = [str(pid)] if served.name in _ENGINES else [task.name for task in tasks.iterdir()]
+        seconds = sum(int((tasks / one / "schedstat").read_text().split()[0]) for one in ids) * _NS
+        found[served.name] = found.get(served.name, 0.0) + seconds
+    return found
+
+
+def edges(works: Sequence[Work]) -> dict[str, Edge]:
+    """Each process's cost of a request and of a second of sound; neither is negative."""
+    rows = np.array([[work.requests, work.sound_s] for work in works], float)
+    found = {}
+    for name in works[0].spent_s:
+        seconds = np.array([work.spent_s[name] for work in works])
+        request_s, sound_s = np.linalg.lstsq(rows, seconds, rcond=None)[0].tolist()
+        if request_s < 0.0 or sound_s < 0.0:
+            # Hardly any of the one: all of it is the other.
+            request_s = 0.0 if request_s < 0.0 else float((seconds / rows[:, 0]).mean())
+            sound_s = 0.0 if sound_s < 0.0 else float((seconds / rows[:, 1]).mean())
+        found[name] = Edge(round(request_s, 6), round(sound_s, 6))
+    return found
+
+
+def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores: int) -> Costs:
+    """Costs of the stack at the configuration's address, whose curves are in `folder`.
+
+    `speech`: the model's rate and chunks; how long a character lasts is measured. Takes about 30 s
+    and writes `costs.json`, and `listeners.json` with what the generator itself takes. Raises
+    NotHere or BadCurve.
+    """
+    alone = _results(config, "alone", "medium", 1, 8.0)
+    works = [_work(config, texts, 6.0) for texts in ("short", "long")]
+    found = edges(works)
+    heard = [one for one in alone if one.outcome == "ok"]
+    characters = sum(len(one.text) for one in heard)
+    each_s = sum(one.audio_s for one in heard) / characters
+    waits = [one.server.get("talker_s", 0.0) - one.server.get("talker_engine_s", 0.0)
+             for one in heard]  # fmt: skip
+    talker = found["talker"]
+    costs = Costs(
+        source=source,
+        speech=msgspec.structs.replace(speech, seconds_per_character=round(each_s, 5)),
+        gateway=found["gateway"],
+        broker=found["broker"],
+        talker=talker,
+        vocoder=found["vocoder"],
+        hop_s=0.0,
+        read_s=round(max(0.0, median(waits) - talker.request_s / 2), 6),
+        recovery=MEASURED,
+    )
+    ttfp_s = median(one.ttfp_s for one in heard if one.ttfp_s is not None)
+    costs = _with_hops(costs, folder, ttfp_s, characters // len(heard), cores)
+    _write(folder / "costs.json", costs)
+    _write(folder / "listeners.json", found["generator"])
+    return costs
+
+
+def _results(
+    config: RunConfig, name: str, texts: TextSet, users: int, for_s: float, *, listen: bool = False
+) -> list[RequestResult]:
+    """A closed loop whose users do not wait until what they have got is played."""
+    update = {
+        "arrivals": Closed(concurrency=users, listen=listen),
+        "texts": texts,
+        "warmup_s": 0.5,
+        "duration_s": for_s,
+        "out": config.out / name,
+    }
+    run(config.model_copy(update=update))
+    return read_lines(config.out / name / "requests.jsonl")
+
+
+def _work(config: RunConfig, texts: TextSet, for_s: float) -> Work:
+    """What all of a run's requests cost, those outside of its window too."""
+    url = config.target.url
+    before, own_s = spent_s(url), _own_s()
+    results = _results(config, texts, texts, 2, for_s)
+    spent = {name: seconds - before.get(name, 0.0) for name, seconds in spent_s(url).items()}
+    spent["generator"] = _own_s() - own_s
+    served = [one for one in results if one.outcome == "ok"]
+    return Work(len(served), sum(one.audio_s for one in served), spent)
+
+
+def _own_s() -> float:
+    """Processor seconds of this process so far."""
+    counts = [task / "schedstat" for task in Path("/proc/self/task").iterdir()]
+    return sum(int(count.read_text().split()[0]) for count in counts) * _NS
+
+
+def _with_hops(costs: Costs, folder: Path, ttfp_s: float, characters: int, cores: int) -> Costs:
+    """What a request alone took beyond all that is accounted for, divided among its hops."""
+    curves = Curves(
+        read_talker(folder / "talker.json"), read_vocoder(folder / "vocoder.json"), costs
+    )
+    fleet = Fleet(Setup(curves, Shape(nodes=1, cores=cores)))
+    lengths = iter([characters] * 20)
+    heard = fleet.run(ClosedLoop(1, lengths, 60.0, 1.0, 1.0), 120.0)
+    rest_s = ttfp_s - fmean(one for one in heard.ttfp_s if one >= 0.0)
+    return msgspec.structs.replace(costs, hop_s=round(max(0.0, rest_s / _HOPS), 6))
+
+
+def _write(path: Path, record: msgspec.Struct) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
+
+
+def speech_of(voice_dir: Path) -> Speech:
+    """What the planner has to know of a voice folder's model; loads it, which takes seconds."""
+    from talker.loading import load_family
+    from talker.settings import TalkerSettings
+    from vocoder.service import load_codec
+    from vocoder.settings import VocoderSettings
+
+    talker = load_family(TalkerSettings(voice_dir=voice_dir)).spec
+    codec = load_codec(VocoderSettings(voice_dir=voice_dir)).spec
+    return Speech(
+        frame_rate_hz=talker.frame_rate_hz,
+        seconds_per_character=1.0,
+        lag_s=codec.lag_samples / codec.sample_rate,
+        initial_s=talker.chunks.initial_s,
+        regular_s=talker.chunks.regular_s,
+        busy_growth=talker.chunks.busy_growth,
+    )

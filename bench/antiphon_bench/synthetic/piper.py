@@ -1,0 +1,150 @@
+"""Piper: published names and node names, small widths, weights drawn from a seed, as ONNX.
+
+The graph has the convolutions and tables that weights are found by, and computes nothing.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from antiphon_bench.synthetic.families import Family
+from talker.models.piper.net import Durations, Encoder, Flow, TextEncoder, Vits
+from ttscommon.engine.checkpoint import dump_json
+from vocoder.codecs.piper.net import Block, Generator, Sizes, Stage
+
+Array = npt.NDArray[np.float32]
+_SYMBOLS: Final = " !',-.:;?abcdefghijklmnopqrstuvwxyz"
+_CHANNELS, _LATENT, _SPEAKER = 8, 4, 6
+_STAGES: Final = (
+    Stage(16, 8, (Block(3, (1, 2), paired=False),)),
+    Stage(16, 8, (Block(3, (1, 3), paired=False),)),
+    Stage(8, 4, (Block(3, (1,), paired=False),)),
+)
+# The exporter folds weight norm, and the weights lose their names.
+_ANONYMOUS: Final = (".in_layers.", ".res_skip_layers.", ".cond_layer.")
+_RAW, _TABLE_NODES = 9, {"enc_p.emb": "/enc_p/emb/Gather", "emb_g": "/emb_g/Gather"}
+
+
+def config(speakers: int = 1, sample_rate: int = 22_050) -> dict[str, Any]:
+    """The JSON file: a voice of letters."""
+    table = {symbol: [at] for at, symbol in enumerate(f"_^${_SYMBOLS}")}
+    named = {f"speaker-{n}": n for n in range(speakers)} if speakers > 1 else {}
+    return {
+        "audio": {"sample_rate": sample_rate, "quality": "tiny"},
+        "inference": {"noise_scale": 0.667, "length_scale": 1, "noise_w": 0.8},
+        "phoneme_type": "text",
+        "phoneme_id_map": table,
+        "num_symbols": 64,
+        "num_speakers": speakers,
+        "speaker_id_map": named,
+        "language": {"code": "en_US"},
+        "dataset": "slt",
+    }
+
+
+def network(speakers: int = 1) -> nn.Module:
+    """All modules of a voice, by their published names; no memory."""
+    speaker = _SPEAKER if speakers > 1 else 0
+    with torch.device("meta"):
+        text = TextEncoder(64, _CHANNELS, _LATENT, Encoder(2, _CHANNELS, 16, 2, 3))
+        whole: nn.Module = Vits(
+            text,
+            Durations(_CHANNELS, _CHANNELS, speaker, 2, 3),
+            Flow(_LATENT, _CHANNELS, 2, 5, speaker),
+            nn.Embedding(speakers, _SPEAKER) if speaker else None,
+        )
+        whole.dec = Generator(Sizes(_LATENT, 32, speaker, _STAGES))
+    return whole
+
+
+def write_voice(
+    place: Path, *, speakers: int = 1, seed: int = 0, sample_rate: int = 22_050
+) -> None:
+    """Write NAME.onnx and its JSON: `place` is the file, or a folder for voice.onnx."""
+    path = place if place.suffix == ".onnx" else place / "voice.onnx"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    dump_json(path.with_name(f"{path.name}.json"), config(speakers, sample_rate))
+    whole = network(speakers)
+    tensors = {n: _drawn(n, tuple(t.shape), seed) for n, t in whole.state_dict().items()}
+    path.write_bytes(onnx_of(whole, tensors))
+
+
+def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Array:
+    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
+    drawn = random.standard_normal(shape, np.float32)
+    if name.endswith(("gamma", "scale")):
+        return np.float32(1.0) + np.float32(0.1) * drawn
+    if name == "dp.flows.0.m":
+        return drawn * np.float32(0.1) - np.float32(1.2)  # letters of two to six frames
+    width = np.prod(shape[1:]) if len(shape) > 1 else 1.0
+    return drawn * np.float32(0.1 if len(shape) < 2 else 0.7 / np.sqrt(max(1.0, width)))
+
+
+def onnx_of(whole: nn.Module, tensors: Mapping[str, Array]) -> bytes:
+    """A model with these tensors, and the nodes of the network's convolutions and tables."""
+    names = {name: _stored_name(name, at) for at, name in enumerate(tensors)}
+    graph = b"".join(_message(1, node) for node in _nodes(whole, names))
+    graph += b"".join(_message(5, _tensor(names[name], a)) for name, a in tensors.items())
+    return b"\x08\x08" + _message(7, graph)
+
+
+def _stored_name(name: str, at: int) -> str:
+    if name == "enc_p.emb.weight":
+        return "sid"
+    if name == "dp.flows.0.scale":
+        return "/dp/flows.0/Exp_output_0"
+    if name.endswith(".weight") and any(part in name for part in _ANONYMOUS):
+        return f"onnx::Conv_{at}"
+    return name
+
+
+def _nodes(whole: nn.Module, names: Mapping[str, str]) -> Iterator[bytes]:
+    for name, module in whole.named_modules():
+        if isinstance(module, nn.Embedding):
+            yield _node("Gather", _TABLE_NODES[name], [names[f"{name}.weight"], "ids"], {})
+        if isinstance(module, nn.Conv1d | nn.ConvTranspose1d):
+            parts = [p for p in ("weight", "bias") if f"{name}.{p}" in names]
+            kind = "ConvTranspose" if isinstance(module, nn.ConvTranspose1d) else "Conv"
+            ints = {"dilations": module.dilation[0], "strides": module.stride[0]}
+            told = ["x", *(names[f"{name}.{part}"] for part in parts)]
+            yield _node(kind, f"/{name.replace('.', '/')}/{kind}", told, ints)
+
+
+def _node(op: str, name: str, inputs: list[str], ints: Mapping[str, int]) -> bytes:
+    node = b"".join(_message(1, one.encode()) for one in inputs)
+    node += _message(3, name.encode()) + _message(4, op.encode())
+    for key, value in ints.items():
+        node += _message(5, _message(1, key.encode()) + _message(8, _varint(value)))
+    return node
+
+
+def _tensor(name: str, array: Array) -> bytes:
+    dims = b"".join(b"\x08" + _varint(size) for size in array.shape)
+    return dims + b"\x10\x01" + _message(8, name.encode()) + _message(_RAW, array.tobytes())
+
+
+def _message(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    found = b""
+    while value > 127:
+        found, value = found + bytes([value & 127 | 128]), value >> 7
+    return found + bytes([value])
+
+
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A voice of one speaker, or of two."""
+    write_voice(folder, speakers=2 if kind == "speakers" else 1, seed=seed)
+
+
+FAMILY: Final = Family(write_family, "a voice with its generator", kinds=("", "speakers"))

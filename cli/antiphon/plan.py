@@ -1,0 +1,206 @@
+"""`antiphon plan`: how many talkers, vocoders and gateways a load needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from antiphon_bench.plan.loads import Demand
+    from antiphon_bench.plan.search import Question
+
+_EXIT_MISSED: Final = 1
+_EXIT_INPUT: Final = 2
+_HELP: Final = """Say how many talkers, vocoders and gateways a load needs, and what they cost.
+
+A deployment is simulated with the real scheduler, chunker and admission in it, from step times
+that were measured: [bold]antiphon calibrate[/] and [bold]antiphon bench costs[/] write them.
+
+  antiphon plan --curves curves --callers 500
+
+  antiphon plan --curves curves --trace yesterday.csv --event talker@60/60 --prices prices.toml
+
+Exit status: 0 the fleet meets the targets, 1 it does not, 2 the input cannot be used.
+"""
+
+
+def plan(
+    curves: Annotated[
+        Path, typer.Option(help="Folder with talker.json, vocoder.json and costs.json.")
+    ],
+    callers: Annotated[
+        int | None,
+        typer.Option(min=1, help="People who each hear one text after another."),
+    ] = None,
+    pause: Annotated[
+        float, typer.Option(min=0, help="With --callers: seconds between two texts of one.")
+    ] = 4.0,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="Or: requests a second.")] = None,
+    load: Annotated[Path | None, typer.Option(help="Or: TOML with [[source]] tables.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Or: CSV with at_s,characters, or a bench's requests.jsonl."),
+    ] = None,
+    texts: Annotated[
+        str, typer.Option(help="short, medium, long, mixed, or a file with one text a line.")
+    ] = "mixed",
+    cv: Annotated[float, typer.Option(help="Burstiness: 1 is Poisson, 3 comes in bursts.")] = 1.0,
+    seconds: Annotated[
+        float, typer.Option(min=10, max=86_400, help="How long to simulate; of a day, its peak.")
+    ] = 120.0,
+    ttfp_p95: Annotated[float, typer.Option(help="Target: p95 of the first sound (s).")] = 0.5,
+    viable: Annotated[float, typer.Option(help="Target: share of streams without a gap.")] = 0.99,
+    refused: Annotated[float, typer.Option(help="Target: share of refusals, at most.")] = 0.001,
+    event: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="WHAT@SECONDS or WHAT@SECONDS/EVERY; talker, vocoder, gateway, broker, node,"
+            " rolling, add-talker, add-vocoder. Repeatable."
+        ),
+    ] = None,
+    fleet: Annotated[
+        str, typer.Option(help="Judge GATEWAYS,TALKERS,VOCODERS in place of looking for them.")
+    ] = "",
+    brokers: Annotated[int, typer.Option(min=1, max=5, help="NATS servers.")] = 1,
+    nodes: Annotated[
+        int, typer.Option(min=0, help="Machines that all is dealt out to; 0: as many as it takes.")
+    ] = 0,
+    cores: Annotated[float, typer.Option(min=0, help="Cores of each of the --nodes.")] = 0.0,
+    slots: Annotated[int, typer.Option(min=1, help="Streams of a talker.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="Streams of a talker's step.")] = 32,
+    kv_blocks: Annotated[
+        int, typer.Option(min=0, help="Blocks of 16 positions in a talker's KV cache; 0: plenty.")
+    ] = 0,
+    prompt: Annotated[int, typer.Option(min=1, help="Positions of a prompt in that cache.")] = 128,
+    vocoder_slots: Annotated[int, typer.Option(min=1, help="Streams of a vocoder.")] = 64,
+    utilisation: Annotated[
+        float, typer.Option(min=0.05, max=1, help="The gateways' setting of that name.")
+    ] = 0.85,
+    prices: Annotated[Path | None, typer.Option(help="List of prices, TOML.")] = None,
+    model: Annotated[str, typer.Option(help="Name in the chart's values.")] = "vesper",
+    seed: Annotated[int, typer.Option(help="Of arrivals, texts and losses.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for plan.json, values.yaml and the plot.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """See _HELP."""
+    given = {name: value for name, value in locals().items()}  # noqa: C416 -- a copy of them
+    try:
+        from antiphon_bench.plan.errors import PlanError
+    except ImportError as error:
+        message = "[bold red]antiphon plan:[/] needs the bench package (`pip install ./bench`)"
+        Console(stderr=True).print(message, highlight=False)
+        raise typer.Exit(1) from error
+    try:
+        met = _run(given)
+    except PlanError as error:
+        typer.echo(f"antiphon plan: {error}", err=True)
+        raise typer.Exit(_EXIT_INPUT) from error
+    raise typer.Exit(0 if met else _EXIT_MISSED)
+
+
+plan.__doc__ = _HELP
+
+
+def _run(given: dict[str, Any]) -> bool:
+    """Make the plan, show it, and say whether the targets are met; raises PlanError."""
+    from antiphon_bench.plan import report
+    from antiphon_bench.plan.answers import Answer
+    from antiphon_bench.plan.fleet import Shape
+    from antiphon_bench.plan.prices import read_prices
+
+    question = _question(given)
+    prices = None if given["prices"] is None else read_prices(given["prices"])
+    console = Console(stderr=True)
+
+    def tried(shape: Shape, answer: Answer, met: bool) -> None:
+        p95 = "-" if answer.ttfp_p95_s is None else f"{1e3 * answer.ttfp_p95_s:.0f} ms"
+        console.print(
+            f"[dim]{shape.gateways} gateways, {shape.talkers} talkers, {shape.vocoders} vocoders:"
+            f" p95 {p95}, viable {answer.viable_share or 0.0:.2%}, refused"
+            f" {answer.refused_share:.2%}{'' if met else ': too few'}[/]",
+            highlight=False,
+        )
+
+    shape = _fleet(given["fleet"], question) if given["fleet"] else None
+    made = report.make(question, model=given["model"], given=shape, prices=prices, report=tried)
+    written = report.write(made, given["out"]) if given["out"] is not None else []
+    if given["json"]:
+        import msgspec
+
+        typer.echo(msgspec.json.format(msgspec.json.encode(made)).decode())
+    else:
+        table = Table(show_header=False, box=None, pad_edge=False)
+        for name, text in report.summary(made):
+            table.add_row(f"[bold]{name}[/]", text)
+        Console().print(table, highlight=False)
+    for path in written:
+        console.print(f"[dim]{path}[/]", highlight=False)
+    return made.met
+
+
+def _question(given: dict[str, Any]) -> Question:
+    from antiphon_bench.plan.answers import Target
+    from antiphon_bench.plan.costs import read_curves
+    from antiphon_bench.plan.faults import Event
+    from antiphon_bench.plan.fleet import Setup, Shape
+    from antiphon_bench.plan.gateways import GatewaySetup
+    from antiphon_bench.plan.models import Cache
+    from antiphon_bench.plan.search import Question
+    from antiphon_bench.plan.workers import TalkerSetup, VocoderSetup
+    from talker.engine.scheduler import StepLimits
+
+    if bool(given["nodes"]) != bool(given["cores"]):
+        raise typer.BadParameter("--nodes and --cores belong together")
+    cache = Cache(given["kv_blocks"], given["prompt"]) if given["kv_blocks"] else Cache()
+    setup = Setup(
+        read_curves(given["curves"]),
+        Shape(brokers=given["brokers"], nodes=given["nodes"], cores=given["cores"]),
+        GatewaySetup(ttfp_target_s=given["ttfp_p95"], utilisation=given["utilisation"]),
+        TalkerSetup(given["slots"], StepLimits(streams=given["batch"]), cache),
+        VocoderSetup(given["vocoder_slots"]),
+    )
+    target = Target(given["ttfp_p95"], given["viable"], given["refused"])
+    events = tuple(Event.parse(text) for text in given["event"] or ())
+    return Question(setup, _demand(given, setup), target, events, given["seed"])
+
+
+def _demand(given: dict[str, Any], setup: Any) -> Demand:
+    from antiphon_bench.plan.loads import Demand, Source, lengths_of, sources_of
+
+    asked = [name for name in ("callers", "rate", "load", "trace") if given[name] is not None]
+    if len(asked) != 1:
+        raise typer.BadParameter("say one of --callers, --rate, --load and --trace")
+    length_s = given["seconds"]
+    warmup_s = min(20.0, length_s / 6)
+    if given["trace"] is not None:
+        return Demand(traced=given["trace"], length_s=length_s, warmup_s=0.0)
+    if given["load"] is not None:
+        sources, folder = sources_of(given["load"]), given["load"].parent
+        return Demand(sources, folder=folder, length_s=length_s, warmup_s=warmup_s)
+    rate = given["rate"]
+    if rate is None:
+        lengths = lengths_of(given["texts"])
+        speech = setup.curves.costs.speech
+        heard_s = speech.seconds_per_character * sum(lengths) / len(lengths)
+        rate = given["callers"] / (heard_s + given["pause"])
+    source = Source(rate, given["texts"], given["cv"])
+    return Demand((source,), length_s=length_s, warmup_s=warmup_s)
+
+
+def _fleet(text: str, question: Question) -> Any:
+    from dataclasses import replace
+
+    try:
+        gateways, talkers, vocoders = (int(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter("GATEWAYS,TALKERS,VOCODERS, as 2,4,3") from None
+    if min(gateways, talkers, vocoders) < 1:
+        raise typer.BadParameter("at least one of each")
+    shape = question.setup.shape
+    return replace(shape, gateways=gateways, talkers=talkers, vocoders=vocoders)

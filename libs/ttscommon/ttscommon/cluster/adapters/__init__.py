@@ -1,0 +1,1 @@
+"""Low-rank adapters: the published format, and those that clients keep on the bus. No torch."""

@@ -1,0 +1,202 @@
+"""Kokoro's config and voices, which both of its stages read. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from ttscommon.engine.checkpoint import VOICES, CheckpointError, read_json
+from ttscommon.engine.checkpoint_values import size_problems
+from ttscommon.wire import blends
+from ttscommon.wire.fields import Array, Field
+from ttscommon.wire.replicas import Gender, Voice
+
+SAMPLE_RATE: Final = 24_000
+# Curves (pitch, energy) have two values a frame.
+HALVES: Final = 2
+_MOST_FRAMES: Final = 32_767
+# Language by a voice's first letter.
+LANGUAGES: Final[Mapping[str, str]] = {
+    "a": "en-US",
+    "b": "en-GB",
+    "e": "es",
+    "f": "fr",
+    "h": "hi",
+    "i": "it",
+    "j": "ja",
+    "p": "pt-BR",
+    "z": "zh",
+}
+
+
+@dataclass(frozen=True)
+class AlbertSizes:
+    """`plbert`. embedding_size: ALBERT's own default."""
+
+    hidden_size: int
+    num_attention_heads: int
+    intermediate_size: int
+    max_position_embeddings: int
+    num_hidden_layers: int
+    embedding_size: int = 128
+
+
+@dataclass(frozen=True)
+class GeneratorSizes:
+    """`istftnet`."""
+
+    upsample_rates: tuple[int, ...]
+    upsample_kernel_sizes: tuple[int, ...]
+    upsample_initial_channel: int
+    resblock_kernel_sizes: tuple[int, ...]
+    resblock_dilation_sizes: tuple[tuple[int, ...], ...]
+    gen_istft_n_fft: int
+    gen_istft_hop_size: int
+
+    @property
+    def half_samples(self) -> int:
+        """Samples of half a frame."""
+        return prod(self.upsample_rates) * self.gen_istft_hop_size
+
+
+@dataclass(frozen=True)
+class KokoroConfig:
+    """config.json. decoder_dim, decoder_residual: widths that published files do not name."""
+
+    n_token: int
+    hidden_dim: int
+    style_dim: int
+    n_layer: int
+    max_dur: int
+    text_encoder_kernel_size: int
+    plbert: AlbertSizes
+    istftnet: GeneratorSizes
+    vocab: dict[str, int]
+    decoder_dim: int = 1024
+    decoder_residual: int = 64
+
+    @property
+    def frame_samples(self) -> int:
+        return HALVES * self.istftnet.half_samples
+
+    @property
+    def most_symbols(self) -> int:
+        """Of a segment, without the silence at both ends."""
+        return self.plbert.max_position_embeddings - 2
+
+
+def load_config(folder: Path) -> KokoroConfig:
+    """Read and check a checkpoint's config.json; raises CheckpointError."""
+    path = folder / "config.json"
+    config = read_json(path, KokoroConfig)
+    for wrong in _problems(config):
+        raise CheckpointError(f"{path}: {wrong}")
+    return config
+
+
+def _problems(c: KokoroConfig) -> list[str]:
+    found = [*size_problems(c), *size_problems(c.plbert), *size_problems(c.istftnet)]
+    if found:
+        return found
+    generator = c.istftnet
+    if c.plbert.hidden_size % c.plbert.num_attention_heads:
+        found.append("plbert's hidden_size is no multiple of its heads")
+    pairs = tuple(zip(generator.upsample_rates, generator.upsample_kernel_sizes, strict=False))
+    if len(generator.upsample_rates) != 2 or len(generator.upsample_kernel_sizes) != 2:
+        found.append("only two upsampling stages are served")
+    if any(kernel < rate or (kernel - rate) % 2 for rate, kernel in pairs):
+        found.append("an upsampling kernel does not fit its rate")
+    if len(generator.resblock_kernel_sizes) != len(generator.resblock_dilation_sizes):
+        found.append("residual kernels and dilations differ in number")
+    if not c.vocab or not all(0 < id < c.n_token for id in c.vocab.values()):
+        found.append(f"the vocabulary's ids are not within 1 .. {c.n_token - 1}")
+    return found
+
+
+def voice_of(name: str) -> Voice:
+    """A voice as it is listed: its letters say its language and who it sounds like."""
+    genders: Mapping[str, Gender] = {"f": "female", "m": "male"}
+    return Voice(name, name, LANGUAGES[name[0]], genders.get(name[1:2]))
+
+
+class Voices:
+    """Tables of style vectors by the length of a segment: the file that `convert` makes."""
+
+    def __init__(self, packs: Mapping[str, Array]) -> None:
+        """packs: [lengths, 2 * style_dim] float32 by name."""
+        self._packs = dict(sorted(packs.items()))
+
+    @classmethod
+    def load(cls, folder: Path, config: KokoroConfig) -> Voices:
+        """Read and check a checkpoint's voices; raises CheckpointError."""
+        path = folder / VOICES
+        try:
+            packs = load_file(path)
+        except FileNotFoundError as error:
+            raise CheckpointError(
+                f"{folder} has no {VOICES}: make it of voices/*.pt with `antiphon convert {folder}`"
+            ) from error
+        except (SafetensorError, OSError, KeyError) as error:
+            raise CheckpointError(f"{path} is truncated or damaged ({error})") from error
+        return cls({name: _checked(path, name, pack, config) for name, pack in packs.items()})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._packs)
+
+    def language(self, voice: str) -> str:
+        """Of a voice, or of the first of a blend; raises UnknownVoice."""
+        return LANGUAGES[blends.parse(voice, self._packs)[0][0][0]]
+
+    def pack(self, voice: str, known: Collection[str] | None = None) -> Array:
+        """The table of a voice or a blend, [lengths, 2 * style_dim].
+
+        Raises UnknownVoice, also for voices that are not `known`.
+        """
+        blend = blends.parse(voice, self._packs if known is None else known)
+        total: Array = np.sum([np.float32(s) * self._packs[name] for name, s in blend], 0)
+        return total
+
+
+def _checked(path: Path, name: str, pack: Array, c: KokoroConfig) -> Array:
+    width = HALVES * c.style_dim
+    if name[:1] not in LANGUAGES:
+        raise CheckpointError(f"{path}: the first letter of {name} is that of no known language")
+    if (
+        pack.size != c.most_symbols * width
+        or pack.shape[-1] != width
+        or len(pack) != c.most_symbols
+    ):
+        raise CheckpointError(
+            f"{path}: {name} is {list(pack.shape)}, but config.json makes it"
+            f" {[c.most_symbols, 1, width]}"
+        )
+    if not np.isfinite(pack).all():
+        raise CheckpointError(f"{path}: {name} holds values that are no finite numbers")
+    return pack.reshape(c.most_symbols, width).astype(np.float32)
+
+
+def frame_of(c: KokoroConfig) -> dict[str, Field]:
+    """What a talker says of a frame, beside the place of its symbol in the segment.
+
+    symbol: what it is of. row: of the voice's table. left: frames of the segment that follow.
+    curves: pitch in Hz and energy, two of each.
+    """
+    return {
+        "symbol": Field((), "i2", c.n_token),
+        "row": Field((), "i2", c.most_symbols),
+        "left": Field((), "i2", _MOST_FRAMES),
+        "curves": Field((2 * HALVES,), "f4"),
+    }
+
+
+def style_row(symbols: int, rows: int) -> int:
+    """The row of a voice's table for a segment of so many symbols."""
+    return min(max(symbols, 1), rows) - 1

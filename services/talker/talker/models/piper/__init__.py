@@ -1,0 +1,1 @@
+"""Piper: VITS. A sentence is read whole, its durations drawn, and any frame follows from them."""

@@ -1,0 +1,1 @@
+"""Pocket TTS: text to latents of floats, each made of noise by a flow head within its step."""

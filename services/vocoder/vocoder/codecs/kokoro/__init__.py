@@ -1,0 +1,1 @@
+"""Kokoro (StyleTTS 2 with an iSTFTNet): the half that makes sound."""

@@ -1,0 +1,38 @@
+"""Mimi beside transformers' MimiModel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tests.parity.csm_cases import FRAMES, codes
+from tests.parity.families.csm import write_csm
+from tests.parity.material import GOLDENS, Floats
+from tests.parity.subject import CodecSubject
+from ttscommon.wire.fields import Arrays
+from vocoder.codecs.mimi.codec import Mimi
+
+
+class MimiSubject(CodecSubject):
+    """See CodecSubject."""
+
+    frames = FRAMES
+    atol = 1e-5
+
+    def write(self, folder: Path) -> None:
+        write_csm(folder)
+
+    def load(self, folder: Path) -> Mimi:
+        return Mimi.load("m", folder)
+
+    def material(self) -> Arrays:
+        return {"codes": codes()}
+
+    def wanted(self) -> Floats:
+        with np.load(GOLDENS / "mimi.npz") as file:
+            return np.asarray(file["samples"])
+
+
+CODEC: Final = MimiSubject()

@@ -1,0 +1,39 @@
+"""The codec of Qwen3-TTS beside the official package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from tests.parity.cases import CHECKPOINTS
+from tests.parity.material import GOLDENS, Floats, frames
+from tests.parity.subject import CodecSubject
+from ttscommon.wire.fields import Arrays
+from vocoder.codecs import load
+from vocoder.codecs.base import Codec
+
+
+class Qwen3Subject(CodecSubject):
+    """See CodecSubject."""
+
+    frames = 24
+    stride = 3
+
+    def write(self, folder: Path) -> None:
+        write_checkpoint(folder, "tiny", **CHECKPOINTS["custom"])
+
+    def load(self, folder: Path) -> Codec:
+        return load("m", folder)
+
+    def material(self) -> Arrays:
+        return {"codes": frames(self.frames, 9).astype(np.int16)}
+
+    def wanted(self) -> Floats:
+        with np.load(GOLDENS / "codec.npz") as file:
+            return np.asarray(file["once"])
+
+
+CODEC: Final = Qwen3Subject()

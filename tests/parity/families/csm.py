@@ -1,0 +1,101 @@
+"""CSM beside transformers' CsmForConditionalGeneration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.csm import PUBLISHED, SMALL, write_checkpoint
+from antiphon_bench.synthetic.mimi import add_decoder
+from talker.models.csm.family import Csm
+from talker.runners.model import TalkerModel
+from tests.parity.csm_cases import CASES, CHECKPOINTS, SPEED_FRAMES, TEXT, Case, wav
+from tests.parity.material import GOLDENS
+from tests.parity.subject import Subject, golden_noise
+from ttscommon.cluster.references import Derived
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
+
+_SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
+_IDS: Final = 2051
+
+
+@cache
+def goldens() -> dict[str, Any]:
+    """Prompts and frames, that of the end included, by case."""
+    found: dict[str, Any] = json.loads((GOLDENS / "csm.json").read_text("utf-8"))
+    return found
+
+
+def ended(case: Case) -> bool:
+    """Whether the reference's last frame is the end."""
+    return not any(goldens()[case.name]["codes"][-1][:-1])
+
+
+def write_csm(folder: Path, name: str = "csm") -> None:
+    """One of csm_cases.CHECKPOINTS, codec included."""
+    seed, published, ending = CHECKPOINTS[name]
+    write_checkpoint(folder, seed=seed, heads=PUBLISHED if published else SMALL, ending=ending)
+    add_decoder(folder, seed=seed)
+
+
+class CsmSubject(Subject[Case]):
+    """See Subject."""
+
+    cases = CASES
+    environment = "transformers"
+    published_heads: ClassVar = {"backbone": PUBLISHED[0]}
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        write_csm(folder, checkpoint)
+
+    def load(self, folder: Path) -> Csm:
+        model = Csm.load("m", folder, device="cpu", dtype="float32")
+        model.noise = golden_noise(_IDS)
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        (hot, subtalker), (k, subtalker_k) = case.temperature, case.top_k
+        p, subtalker_p = case.top_p
+        sampling = Sampling(
+            temperature=hot,
+            top_k=k,
+            top_p=p,
+            subtalker_temperature=subtalker,
+            subtalker_top_k=subtalker_k,
+            subtalker_top_p=subtalker_p,
+            max_new_tokens=case.frames,
+        )
+        turns = (Turn(t.speaker, t.text, _SOUND if t.seconds else None) for t in case.turns)
+        return SpeechRequest(
+            "r",
+            "m",
+            "",
+            case.text,
+            seed=case.seed,
+            turns=tuple(turns),
+            speaker=case.speaker,
+            sampling=sampling,
+        )
+
+    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
+        sampling = Sampling(max_new_tokens=SPEED_FRAMES)
+        return [
+            SpeechRequest(f"r{i}", "m", "", TEXT, seed=i, sampling=sampling) for i in range(batch)
+        ]
+
+    def derived(self, model: TalkerModel, case: Case) -> Derived:
+        sounds = [turn.sound() for turn in case.turns]
+        return Derived(None, tuple(None if s is None else model.derive(wav(s)) for s in sounds))
+
+    def wanted(self, case: Case) -> Arrays:
+        codes = np.array(goldens()[case.name]["codes"], np.int16)
+        return {"codes": codes[:-1] if ended(case) else codes}
+
+
+FAMILY: Final = CsmSubject()

@@ -1,0 +1,142 @@
+"""What a family tells the runner of parity: how its checkpoints are written, and what it is asked.
+
+A family of the registry is `tests/parity/families/NAME.py`, whose `FAMILY` is a `Subject`; a codec
+is `tests/parity/codecs/NAME.py`, whose `CODEC` is a `CodecSubject`. Both are found by name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from talker.runners.model import TalkerModel
+from talker.sampling import Noise
+from tests.parity.material import Floats, gumbel
+from ttscommon.cluster.references import Derived
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.base import Codec
+
+Heads = tuple[int, int, int]
+
+
+class Case(Protocol):
+    """One request of which a golden tells the frames."""
+
+    @property
+    def name(self) -> str:
+        """Of its own among the family's."""
+
+    @property
+    def checkpoint(self) -> str:
+        """The name of the folder that the reference ran on."""
+
+
+C = TypeVar("C", bound=Case)
+
+
+class Subject(ABC, Generic[C]):
+    """A talker and its goldens.
+
+    environment: the reference runs in `build/goldens/ENVIRONMENT`, made of the requirements in
+    `reference/ENVIRONMENT.txt`. published_heads: heads, KV heads and head_dim of the published
+    caches, by name. blocks: of the KV cache that the cases need, sixteen at once. atol: by so much
+    may fields of real numbers differ from the reference's.
+    """
+
+    cases: ClassVar[Sequence[Any]]
+    environment: ClassVar[str]
+    published_heads: ClassVar[Mapping[str, Heads]] = {}
+    blocks: ClassVar[int] = 512
+    atol: ClassVar[float] = 0.0
+
+    @property
+    def checkpoints(self) -> Sequence[str]:
+        """Names of what the cases run on, in their order."""
+        return tuple(dict.fromkeys(case.checkpoint for case in self.cases))
+
+    def of(self, checkpoint: str) -> Sequence[C]:
+        """The cases of a checkpoint."""
+        return [case for case in self.cases if case.checkpoint == checkpoint]
+
+    @abstractmethod
+    def write(self, folder: Path, checkpoint: str) -> None:
+        """Write a synthetic checkpoint."""
+
+    def write_all(self, folder: Path) -> None:
+        """Write all that the reference reads, below a folder."""
+        for checkpoint in self.checkpoints:
+            self.write(folder / checkpoint, checkpoint)
+
+    @abstractmethod
+    def load(self, folder: Path) -> TalkerModel:
+        """Load it, with the goldens' noise in place of our own."""
+
+    @abstractmethod
+    def request(self, case: C) -> SpeechRequest:
+        """A case in our API's terms, under any request id."""
+
+    @abstractmethod
+    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
+        """What `reference/NAME.py` speaks where its speed is compared, in our API's terms."""
+
+    def derived(self, model: TalkerModel, case: C) -> Derived:
+        """What the model derives of a case's recordings."""
+        del model, case
+        return Derived()
+
+    @abstractmethod
+    def wanted(self, case: C) -> Arrays:
+        """All that a log has of the reference's frames, [frames, ...] each."""
+
+
+class CodecSubject(ABC):
+    """A codec and its golden.
+
+    environment: see Subject; empty where the reference of its talker writes the golden. stride:
+    the golden has every so many-th sample. atol: of samples in -1..1.
+    """
+
+    frames: ClassVar[int]
+    environment: ClassVar[str] = ""
+    stride: ClassVar[int] = 1
+    atol: ClassVar[float] = 1e-4
+    request: ClassVar[SpeechRequest] = SpeechRequest("r", "m", "", "text", seed=1)
+
+    @abstractmethod
+    def write(self, folder: Path) -> None:
+        """Write a synthetic codec."""
+
+    @abstractmethod
+    def load(self, folder: Path) -> Codec:
+        """Load it, with the goldens' noise in place of our own."""
+
+    @abstractmethod
+    def material(self) -> Arrays:
+        """What is decoded, `frames` frames of each field."""
+
+    @abstractmethod
+    def wanted(self) -> Floats:
+        """The reference's samples."""
+
+
+def golden_noise(ids: int) -> type[Noise]:
+    """The goldens' noise of draws among `ids` ids, keyed by seed, frame (or step) and draw."""
+
+    class Golden(Noise):
+        def gumbel(self, draw: int, ids: Tensor | int) -> Tensor:
+            keys = zip(self.seed.tolist(), self.frame.tolist(), strict=True)
+            whole = torch.from_numpy(np.stack([gumbel(*key, draw, count) for key in keys]))
+            return whole[:, :ids] if isinstance(ids, int) else whole.gather(1, ids)
+
+        def rows(self, index: Tensor) -> Golden:
+            return Golden(self.seed[index], self.frame[index])
+
+    count = ids
+    return Golden

@@ -1,0 +1,98 @@
+"""Every family says what its reference says, whatever happens to its streams.
+
+The goldens' noise is numpy's; it stands in for ours in the draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from talker.family.base import CacheSpec
+from tests.parity.codecs import CODECS
+from tests.parity.families import FAMILIES
+from tests.parity.runner import TREATMENTS, Loaded, alone, compare
+from ttscommon.engine.families import FAMILIES as KNOWN
+from ttscommon.wire.fields import rows
+
+CASES = [(name, case) for name, family in FAMILIES.items() for case in family.cases]
+CHECKPOINTS = [(name, each) for name, family in FAMILIES.items() for each in family.checkpoints]
+# Whole segments cannot be cut, and are compared in float64: see test_kokoro.py.
+ALONE = {"kokoro"}
+Load = Callable[[str, str], Loaded[Any]]
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def test_every_published_family_and_its_codec_are_held_against_a_reference() -> None:
+    published = [facts for facts in KNOWN if facts.published]
+    assert [facts.name for facts in published if facts.name not in FAMILIES] == []
+    codecs = [facts.codec.name for facts in published if facts.codec.name not in ALONE]
+    assert [name for name in codecs if name not in CODECS] == []
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
+    """A family's checkpoint by name, written and loaded once."""
+
+    @cache
+    def loaded(family: str, checkpoint: str) -> Loaded[Any]:
+        return Loaded(FAMILIES[family], tmp_path_factory.mktemp(family), checkpoint)
+
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("family", "case"), CASES, ids=[f"{family}-{case.name}" for family, case in CASES]
+)
+def test_alone_it_says_what_the_reference_says(family: str, case: Any, load: Load) -> None:
+    loaded = load(family, case.checkpoint)
+    compare(loaded.subject, case, alone(loaded, case))
+
+
+@pytest.mark.parametrize("treatment", TREATMENTS)
+@pytest.mark.parametrize(
+    ("family", "checkpoint"), CHECKPOINTS, ids=["-".join(each) for each in CHECKPOINTS]
+)
+def test_whatever_happens_it_says_the_same(
+    family: str, checkpoint: str, treatment: str, load: Load
+) -> None:
+    loaded = load(family, checkpoint)
+    for name, (case, found) in TREATMENTS[treatment](loaded).items():
+        compare(loaded.subject, case, found, name)
+
+
+@every_family
+def test_cases_have_frames_and_are_greedy_and_drawn(family: str) -> None:
+    subject = FAMILIES[family]
+    assert all(rows(subject.wanted(case)) for case in subject.cases)
+    requests = [subject.request(case) for case in subject.cases]
+    assert {request.sampling.temperature == 0 for request in requests} == {True, False}
+
+
+@every_family
+def test_cases_have_small_and_published_head_counts(family: str, load: Load) -> None:
+    subject = FAMILIES[family]
+    specs = [load(family, checkpoint).model.spec.caches for checkpoint in subject.checkpoints]
+    for cache_name, published in subject.published_heads.items():
+        found = {_heads(spec[cache_name]) for spec in specs}
+        assert published in found
+        assert len(found) > 1
+    assert all(spec.keys() == subject.published_heads.keys() for spec in specs)
+
+
+def _heads(spec: CacheSpec) -> tuple[int, int, int]:
+    return spec.heads, spec.kv_heads, spec.head_dim
+
+
+@every_family
+def test_what_clones_has_a_case_that_clones(family: str, load: Load) -> None:
+    subject = FAMILIES[family]
+    accepts = load(family, subject.checkpoints[0]).model.spec.accepts
+    requests = [subject.request(case) for case in subject.cases]
+    if "turns" in accepts:
+        assert any(turn.sound for request in requests for turn in request.turns)
+    if "ref_audio" in accepts:
+        assert any(request.reference for request in requests)

@@ -1,0 +1,141 @@
+"""Pocket TTS's samples, latents of recordings and division of texts are the official package's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+
+from talker.models.pocket_tts.family import PocketTts
+from talker.models.pocket_tts.net import PocketNet, sources
+from talker.models.pocket_tts.text import Chunks, prompt
+from talker.models.pocket_tts.tokenizer import load_tokenizer
+from tests.parity.csm_cases import wav
+from tests.parity.material import GOLDENS, goldens
+from tests.parity.pocket_cases import CASES, RULES, TEXTS, hashed, latents, recording
+from tests.parity.pocket_checkpoints import write_pocket_checkpoint
+from ttscommon.engine.nn.pocket_tts import PocketEncoder, encoder_sources
+from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.engine.pocket_tts import PocketConfig, languages, load_config, published
+from ttscommon.wire.fields import cut
+from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.base import Samples, Work
+from vocoder.codecs.pocket_tts.codec import PocketCodec
+from vocoder.codecs.pocket_tts.net import LatentDecoder, load_decoder
+from vocoder.codecs.pocket_tts.net import sources as decoder_sources
+
+WANTED: dict[str, Any] = json.loads((GOLDENS / "pocket_tts.json").read_text("utf-8"))
+SOUNDS = goldens("pocket_tts")
+REQUEST = SpeechRequest("r", "m", "", "text", seed=1)
+VALUES, OF = latents()
+COUNT = len(OF)
+CLOSE = 2e-5
+checkpoints = pytest.mark.parametrize("name", ["pocket", "pocket-small"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("codec")
+    for name in ("pocket", "pocket-small"):
+        write_pocket_checkpoint(found / name, name)
+    return found
+
+
+def decoded(codec: PocketCodec, sizes: tuple[int, ...], begin: int = 0) -> Samples:
+    """Samples of the frames from `begin` on, of a stream that knows no earlier ones."""
+    stream, found, at = codec.open(REQUEST), [], begin
+    for size in (*sizes, COUNT):
+        frames = cut({"latent": VALUES, "passage": OF}, at, at + size)
+        found += codec.decode([Work(stream, frames, final=at + size >= COUNT)])
+        at = min(COUNT, at + size)
+    return np.concatenate(found)
+
+
+@checkpoints
+@pytest.mark.parametrize("sizes", [(), (1,) * COUNT, (3, 1, 4), (7,), (2, 11, 1)], ids=str)
+def test_any_pieces_give_the_references_samples(
+    folder: Path, name: str, sizes: tuple[int, ...]
+) -> None:
+    wanted = SOUNDS[f"{name}/samples"]
+    assert wanted.std() > 0.02
+    found = decoded(PocketCodec("m", load_decoder(folder / name)), sizes)
+    assert found.shape == wanted.shape == (COUNT * 1920,)
+    np.testing.assert_allclose(found, wanted, atol=CLOSE)
+
+
+@checkpoints
+def test_resumed_at_any_frame_behind_its_context_it_gives_the_same(folder: Path, name: str) -> None:
+    codec, wanted = PocketCodec("m", load_decoder(folder / name)), SOUNDS[f"{name}/samples"]
+    context = codec.spec.context_frames
+    assert context is not None
+    assert context < COUNT // 2
+    for frame in range(COUNT):
+        begin = codec.spec.replay_from(frame)
+        tail = decoded(codec, (1,), begin)[(frame - begin) * 1920 :]
+        np.testing.assert_allclose(tail, wanted[frame * 1920 :], atol=CLOSE)
+
+
+def test_streams_of_unequal_pieces_in_one_batch_do_not_touch(folder: Path) -> None:
+    codec = PocketCodec("m", load_decoder(folder / "pocket"))
+    streams = [codec.open(REQUEST) for _ in range(3)]
+    found: list[list[Samples]] = [[], [], []]
+    at = [0, 0, 0]
+    while min(at) < COUNT:
+        sizes = [min(COUNT - n, i + 1 if n else 5 - i) for i, n in enumerate(at)]
+        whole = {"latent": VALUES, "passage": OF}
+        parts = zip(streams, at, sizes, strict=True)
+        works = [Work(s, cut(whole, n, n + size), final=False) for s, n, size in parts]
+        for row, sound in zip(found, codec.decode(works), strict=True):
+            row.append(sound)
+        at = [n + size for n, size in zip(at, sizes, strict=True)]
+    for row in found:
+        np.testing.assert_allclose(np.concatenate(row), SOUNDS["pocket/samples"], atol=CLOSE)
+
+
+@checkpoints
+@pytest.mark.parametrize("rate", [8000, 24_000, 44_100])
+def test_a_recordings_latents_are_the_references(folder: Path, name: str, rate: int) -> None:
+    case = next(case for case in CASES if case.seconds)
+    heard = PocketTts.load("m", folder / name).derive(wav(recording(case, rate), rate))
+    np.testing.assert_allclose(heard["latents"], SOUNDS[f"{name}/heard at {rate}"], atol=CLOSE)
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_a_text_is_divided_as_the_reference_divides_it(folder: Path, rules: str) -> None:
+    config = load_config(folder / "pocket")
+    config = PocketConfig(**{**vars(config), "replace_characters": {}, **RULES[rules]})
+    tokenizer = load_tokenizer(folder / "pocket", config.flow_lm.lookup_table)
+    for text, wanted in zip(TEXTS, WANTED["divisions"][rules], strict=True):
+        for size in (len(text), 1, 7):
+            chunks = Chunks(config, tokenizer)
+            found: list[str] = []
+            for at in range(0, len(text), size):
+                found += chunks.feed(text[at : at + size], final=False)
+            found += chunks.feed("", final=True)
+            assert [list(prompt(config, chunk)) for chunk in found] == wanted
+
+
+def test_the_published_configurations_are_the_packages() -> None:
+    assert set(languages()) == WANTED["published"].keys()
+    for name, theirs in WANTED["published"].items():
+        found = msgspec.convert(published(name), PocketConfig)
+        assert found == msgspec.convert(theirs | {"language": found.language}, PocketConfig)
+        assert not found.problems()
+
+
+@pytest.mark.parametrize("name", languages())
+def test_names_and_shapes_of_all_published_tensors_are_the_references(name: str) -> None:
+    config = msgspec.convert(published(name), PocketConfig)
+    with torch.device("meta"):
+        net, encoder, decoder = (
+            PocketNet(config), PocketEncoder(config.mimi), LatentDecoder(config.mimi)
+        )  # fmt: skip
+    shapes = published_shapes(net, sources(net))
+    shapes |= published_shapes(encoder, encoder_sources(encoder))
+    shapes |= published_shapes(decoder, decoder_sources(decoder))
+    assert hashed(shapes) == WANTED["shapes"][name]

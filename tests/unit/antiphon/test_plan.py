@@ -1,0 +1,108 @@
+"""`antiphon plan`: what an operator sees, and what it says of bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from antiphon.app import app
+from tests.unit.antiphon_bench.plan.scene import write_curves
+
+CALLS = "at_s,characters\n" + "".join(f"{number / 3},50\n" for number in range(24))
+
+
+def plan(tmp_path: Path, *arguments: str) -> Result:
+    curves = tmp_path / "curves"
+    if not curves.exists():
+        write_curves(curves)
+    return CliRunner().invoke(app, ["plan", "--curves", str(curves), *arguments])
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> str:
+    path = tmp_path / "calls.csv"
+    path.write_text(CALLS)
+    return str(path)
+
+
+def test_a_trace_gets_a_fleet_values_and_pictures(tmp_path: Path, calls: str) -> None:
+    out = tmp_path / "plan"
+    result = plan(tmp_path, "--trace", calls, "--seconds", "10", "--json", "--out", str(out))
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    assert made["met"] is True
+    assert made["fleet"] == {"gateway": 1, "talker": 1, "vocoder": 1, "broker": 1}
+    assert made["answer"]["requests"] == 24
+    assert {path.name for path in out.iterdir()} == {
+        "plan.json", "values.yaml", "plan-light.svg", "plan-dark.svg",
+    }  # fmt: skip
+    assert json.loads((out / "plan.json").read_text()) == made
+    assert yaml.safe_load((out / "values.yaml").read_text()) == made["values"]
+
+
+def test_a_given_fleet_that_is_too_small_is_exit_status_1(tmp_path: Path) -> None:
+    result = plan(
+        tmp_path, "--callers", "45", "--pause", "0", "--texts", "medium",
+        "--seconds", "10", "--fleet", "1,1,1",
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert "meets the targets" in result.stdout
+    assert "refused" in result.stdout
+    assert "gives way first" in result.stdout
+
+
+def test_prices_make_a_bill(tmp_path: Path, calls: str) -> None:
+    prices = tmp_path / "prices.toml"
+    needs = "".join(
+        f'[needs.{role}]\nmachine = "small"\n'
+        for role in ("gateway", "talker", "vocoder", "broker")
+    )
+    prices.write_text(
+        f'currency = "EUR"\nhours = 730\n[machine.small]\nprice_per_hour = 0.1\ncores = 4\n{needs}'
+    )
+    arguments = ("--trace", calls, "--seconds", "10", "--fleet", "1,1,1", "--prices", str(prices))
+    result = plan(tmp_path, *arguments)
+    assert "73.00 EUR (1 x small)" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--trace", "nowhere.csv"], "trace nowhere.csv"),
+        (["--callers", "5", "--texts", "nowhere.txt"], "nowhere.txt"),
+        (["--callers", "5", "--event", "disk@3"], "nothing is called 'disk'"),
+        (["--callers", "5", "--prices", "nowhere.toml"], "prices nowhere.toml"),
+        (["--load", "nowhere.toml"], "trace nowhere.toml"),
+    ],
+)
+def test_bad_input_is_a_line_and_exit_status_2(
+    tmp_path: Path, arguments: list[str], reason: str
+) -> None:
+    result = plan(tmp_path, *arguments)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_curves_that_are_missing_name_the_command_that_writes_them(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["plan", "--curves", str(tmp_path), "--callers", "5"])
+    assert result.exit_code == 2
+    assert "`antiphon calibrate` writes one" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--callers", "5", "--rate", "1"], ["--rate", "1", "--nodes", "2"]]
+)
+def test_a_question_that_is_none_is_refused(tmp_path: Path, arguments: list[str]) -> None:
+    assert plan(tmp_path, *arguments).exit_code == 2
+
+
+def test_help_shows_how_to_ask(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["plan", "--help"], env={"COLUMNS": "120"})
+    assert result.exit_code == 0
+    assert "--callers 500" in result.stdout
+    assert "antiphon calibrate" in result.stdout

@@ -1,0 +1,65 @@
+"""A small deployment with round figures, for the planner's tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from antiphon_bench.plan.calls import Wanted
+from antiphon_bench.plan.costs import Costs, Curves, Edge, Recovery, Speech
+from antiphon_bench.plan.fleet import Setup, Shape
+from antiphon_bench.plan.gateways import GatewaySetup
+from antiphon_bench.plan.workers import TalkerSetup
+from talker.models.fake import Curve as TalkerCurve
+from vocoder.codecs.fake import Curve as VocoderCurve
+
+RECOVERY: Final = Recovery(
+    0.2, {"talker": 2.0, "vocoder": 2.0, "gateway": 1.0, "broker": 0.5}, 0.4, 0.25, 3.0
+)
+COSTS: Final = Costs(
+    source="a test",
+    speech=Speech(25.0, 0.04),
+    gateway=Edge(0.004, 0.0004),
+    broker=Edge(0.002, 0.0002),
+    talker=Edge(0.002, 0.0002),
+    vocoder=Edge(0.002, 0.0002),
+    hop_s=0.001,
+    read_s=0.005,
+    recovery=RECOVERY,
+)
+CURVES: Final = Curves(
+    TalkerCurve(base_s=0.004, stream_s=0.001, prefill_s=0.002),
+    VocoderCurve(base_s=0.004, stream_s=0.0002, frame_s=0.0002),
+    COSTS,
+)
+# A talker of these keeps up with three streams.
+SLOW: Final = Curves(
+    TalkerCurve(base_s=0.020, stream_s=0.004, prefill_s=0.002),
+    VocoderCurve(base_s=0.010, stream_s=0.002, frame_s=0.0005),
+    COSTS,
+)
+ONE: Final = Shape()
+
+
+def setup(
+    shape: Shape = ONE, *, predict: bool = True, curves: Curves = CURVES, **talker: Any
+) -> Setup:
+    return Setup(curves, shape, GatewaySetup(predict=predict), TalkerSetup(**talker))
+
+
+def every(seconds: float, requests: int, characters: int = 100) -> list[Wanted]:
+    """Requests at even distances; a character lasts a frame."""
+    return [Wanted(number * seconds, characters) for number in range(requests)]
+
+
+def write_curves(folder: Path, **changed: Any) -> Path:
+    """The three files, with `changed` fields of the costs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, record in (("talker", CURVES.talker), ("vocoder", CURVES.vocoder)):
+        (folder / f"{name}.json").write_bytes(msgspec.json.encode(record))
+    costs = {**msgspec.to_builtins(COSTS), **changed}
+    (folder / "costs.json").write_text(json.dumps(costs))
+    return folder

@@ -1,0 +1,91 @@
+"""Curves and costs are read strictly: nothing is made up for what was not measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from antiphon_bench.plan.costs import read_curves
+from antiphon_bench.plan.errors import BadCosts, BadCurve
+from antiphon_bench.plan.measuring import Work, edges
+from tests.unit.antiphon_bench.plan.scene import CURVES, write_curves
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    assert read_curves(write_curves(tmp_path)) == CURVES
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "command"),
+    [
+        ("talker.json", BadCurve, "antiphon calibrate"),
+        ("vocoder.json", BadCurve, "antiphon calibrate"),
+        ("costs.json", BadCosts, "antiphon bench costs"),
+    ],
+)
+def test_a_file_that_is_missing_names_the_command_that_writes_it(
+    tmp_path: Path, name: str, error: type[Exception], command: str
+) -> None:
+    (write_curves(tmp_path) / name).unlink()
+    with pytest.raises(error, match=f"{name}: it is not there; `{command}`"):
+        read_curves(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [
+        "step times",
+        "[1, 2]",
+        '{"base_s": "fast"}',
+        '{"base_s": 0.0, "stream_s": 0.0}',
+        '{"base_s": -0.1}',
+        '{"base_s": 20.0}',
+        '{"step_s": {"0": 0.01}}',
+        '{"step_s": {"1": -0.01}}',
+    ],
+)
+def test_a_curve_that_no_calibration_wrote_is_refused(tmp_path: Path, curve: str) -> None:
+    (write_curves(tmp_path) / "talker.json").write_text(curve)
+    with pytest.raises(BadCurve, match=r"talker\.json"):
+        read_curves(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"hop_s": -1.0},
+        {"speech": {"frame_rate_hz": 0.0, "seconds_per_character": 0.06}},
+        {"gateway": {"request_s": 0.1}},
+        {"colour": "green"},
+        {"recovery": {**msgspec.to_builtins(CURVES.costs.recovery), "start_s": {"talker": 1.0}}},
+    ],
+)
+def test_costs_that_no_measurement_wrote_are_refused(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    with pytest.raises(BadCosts, match=r"costs\.json"):
+        read_curves(write_curves(tmp_path, **changed))
+
+
+def test_curves_of_a_calibration_may_hold_what_they_were_fitted_to(tmp_path: Path) -> None:
+    path = write_curves(tmp_path) / "vocoder.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "measured": [[1, 1, 0.005]]}))
+    assert read_curves(tmp_path).vocoder == CURVES.vocoder
+
+
+def test_processor_time_is_divided_between_requests_and_sound() -> None:
+    short, long = Work(100, 200.0, {"gateway": 0.6}), Work(20, 300.0, {"gateway": 0.4})
+    found = edges([short, long])["gateway"]
+    for work in (short, long):
+        spent_s = work.requests * found.request_s + work.sound_s * found.sound_s
+        assert spent_s == pytest.approx(work.spent_s["gateway"], rel=0.01)
+
+
+def test_no_cost_is_negative() -> None:
+    found = edges([Work(100, 200.0, {"broker": 0.1}), Work(10, 300.0, {"broker": 0.2})])["broker"]
+    assert found.request_s == 0.0
+    assert 0.0005 <= found.sound_s <= 0.00067

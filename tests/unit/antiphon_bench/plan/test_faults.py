@@ -1,0 +1,85 @@
+"""Losses and restarts: what was being said is said to its end, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon_bench.plan.answers import simulate
+from antiphon_bench.plan.calls import OUTCOMES, Heard, OpenLoop
+from antiphon_bench.plan.errors import BadEvent
+from antiphon_bench.plan.faults import KINDS, Event, Faults
+from antiphon_bench.plan.fleet import Fleet, Shape
+from antiphon_bench.plan.loads import Demand, Source
+from tests.unit.antiphon_bench.plan.scene import SLOW, every, setup
+from tests.unit.antiphon_bench.plan.test_fleet import assert_idle
+
+WHOLE = Shape(2, 3, 3, brokers=3, nodes=3, cores=4.0)
+
+
+def disturbed(*events: str, shape: Shape = WHOLE) -> tuple[Fleet, Heard, dict[str, int]]:
+    fleet = Fleet(setup(shape))
+    faults = Faults(fleet, 1)
+    faults.schedule([Event.parse(event) for event in events], 30.0)
+    heard = fleet.run(OpenLoop(every(0.5, 36)), 300.0)
+    return fleet, heard, faults.lost
+
+
+@pytest.mark.parametrize("what", [kind for kind in KINDS if not kind.startswith("add-")])
+def test_whatever_is_lost_every_stream_is_heard_whole_and_nothing_is_left(what: str) -> None:
+    fleet, heard, lost = disturbed(f"{what}@5.1/6")
+    assert {OUTCOMES[number] for number in heard.outcomes} == {"ok"}
+    assert list(heard.sound_s) == pytest.approx([4.0] * 36)
+    assert lost or what == "rolling"
+    assert_idle(fleet)
+    assert len(list(fleet.talkers)) == WHOLE.talkers
+    assert sum(gateway.alive for gateway in fleet.gateways) == WHOLE.gateways
+
+
+def test_the_only_broker_is_away_until_it_has_started_again() -> None:
+    _, quiet, _ = disturbed(shape=Shape(1, 2, 2))
+    _, heard, _ = disturbed("broker@5.45", shape=Shape(1, 2, 2))
+    # Half a second to start and a quarter to connect again; the next request comes at 5.5.
+    assert max(heard.ttfp_s) - max(quiet.ttfp_s) == pytest.approx(0.7, abs=0.1)
+
+
+def test_the_only_talker_is_waited_for_until_another_has_started() -> None:
+    _, heard, lost = disturbed("talker@5.1", shape=Shape(1, 1, 2))
+    assert lost == {"talker": 1}
+    assert OUTCOMES[1] in {OUTCOMES[number] for number in heard.outcomes}  # no live talker
+    assert max(heard.longest_s) > 0.5
+
+
+def test_a_rolling_restart_is_not_heard() -> None:
+    _, heard, _ = disturbed("rolling@5")
+    assert not sum(heard.underruns)
+
+
+def test_a_worker_that_is_added_serves_when_it_has_started() -> None:
+    demand = Demand((Source(3.0, "medium"),), length_s=24.0, warmup_s=8.0)
+    one = setup(Shape(1, 1, 4), curves=SLOW)
+    without = simulate(one, demand)
+    more = simulate(one, demand, [Event("add-talker", 3.0), Event("add-talker", 3.0)])
+    late = simulate(one, demand, [Event("add-talker", 23.0)])
+    assert without.refused_share > 0.5
+    assert more.refused_share < without.refused_share - 0.2
+    assert late == without
+
+
+def test_an_event_says_what_when_and_how_often() -> None:
+    assert Event.parse("node@60") == Event("node", 60.0)
+    assert Event.parse("talker@30/60") == Event("talker", 30.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("disk@3", "nothing is called 'disk'"),
+        ("talker", "is not WHAT@SECONDS"),
+        ("talker@soon", "is not WHAT@SECONDS"),
+        ("talker@-1", "counted from the beginning"),
+        ("talker@nan", "counted from the beginning"),
+    ],
+)
+def test_an_event_that_cannot_happen_is_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(BadEvent, match=reason):
+        Event.parse(text)

@@ -1,0 +1,135 @@
+"""A deployment in virtual time: nothing is lost, and what is known comes out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import cycle, pairwise
+
+import msgspec
+import pytest
+
+from antiphon_bench.plan.answers import simulate
+from antiphon_bench.plan.calls import OUTCOMES, ClosedLoop, Heard, OpenLoop
+from antiphon_bench.plan.fleet import Fleet, Setup, Shape
+from antiphon_bench.plan.loads import Demand, Source
+from antiphon_bench.plan.models import Cache
+from tests.unit.antiphon_bench.plan.scene import COSTS, CURVES, SLOW, every, setup
+
+
+def run(fleet: Fleet, *, requests: int = 40, every_s: float = 0.1) -> Heard:
+    return fleet.run(OpenLoop(every(every_s, requests)), 300.0)
+
+
+def outcomes(heard: Heard) -> list[str]:
+    return [OUTCOMES[number] for number in heard.outcomes]
+
+
+def assert_idle(fleet: Fleet) -> None:
+    """Nothing is held: no call, no job, no slot, no place at a gateway."""
+    assert not fleet.calls
+    assert not fleet.talkers.waiting
+    assert not fleet.vocoders.waiting
+    for worker in [*fleet.talkers, *fleet.vocoders]:
+        assert worker.used == 0
+        assert worker._engine.idle
+    assert [gateway.streams for gateway in fleet.gateways if gateway.alive].count(0) == sum(
+        gateway.alive for gateway in fleet.gateways
+    )
+
+
+def test_every_request_ends_once_and_is_heard_whole() -> None:
+    fleet = Fleet(setup(Shape(2, 2, 2)))
+    heard = run(fleet)
+    assert outcomes(heard) == ["ok"] * 40
+    assert list(heard.sound_s) == pytest.approx([100 / 25.0] * 40)
+    assert_idle(fleet)
+
+
+def test_a_request_alone_waits_for_the_sum_of_what_is_on_its_way() -> None:
+    heard = run(Fleet(setup()), requests=1)
+    curves, costs = CURVES, COSTS
+    # A prefill that gives the first frame, then two steps: a first chunk of 3 frames, 0.12 s.
+    talker_s = curves.talker.seconds(1, 1) + 2 * curves.talker.seconds(1, 0)
+    vocoder_s = curves.vocoder.step_s(1, 3)
+    edges_s = (costs.gateway.request_s + costs.broker.request_s + costs.talker.request_s) / 2
+    sound_s = 0.12 * sum(
+        edge.sound_s for edge in (costs.talker, costs.broker, costs.vocoder, costs.gateway)
+    )
+    way_s = 5 * costs.hop_s + costs.read_s + edges_s + sound_s
+    assert heard.ttfp_s[0] == pytest.approx(talker_s + vocoder_s + way_s, abs=1e-4)
+
+
+def test_a_run_depends_on_nothing_but_its_seed() -> None:
+    demand = Demand((Source(4.0, "medium"),), length_s=8.0, warmup_s=1.0)
+    first, again = (simulate(setup(Shape(2, 2, 2)), demand, seed=3) for _ in range(2))
+    assert first == again
+    assert first != simulate(setup(Shape(2, 2, 2)), demand, seed=4)
+
+
+def test_more_than_the_engines_keep_up_with_is_refused_and_the_rest_is_served_well() -> None:
+    fleet = Fleet(setup(curves=SLOW))
+    heard = run(fleet, requests=60, every_s=0.1)
+    found = outcomes(heard)
+    assert found.count("refused") > 40
+    assert found.count("ok") == 60 - found.count("refused")
+    assert not sum(heard.underruns)
+    assert_idle(fleet)
+
+
+def test_without_admission_the_same_load_waits_and_hears_gaps() -> None:
+    closed, open_door = (
+        run(Fleet(setup(curves=SLOW, predict=predict)), requests=40, every_s=0.1)
+        for predict in (True, False)
+    )
+    assert max(open_door.ttfp_s) > 2 * max(closed.ttfp_s)
+    assert sum(open_door.underruns) > 10
+
+
+def test_requests_beyond_the_slots_wait_for_one() -> None:
+    fleet = Fleet(setup(predict=False, slots=1))
+    heard = run(fleet, requests=5, every_s=0.0)
+    assert outcomes(heard) == ["ok"] * 5
+    waits = sorted(heard.ttfp_s)
+    assert all(later > sooner + 0.1 for sooner, later in pairwise(waits))
+    assert fleet.talkers.most_waiting == 4
+
+
+def test_a_job_goes_to_the_worker_with_the_most_room() -> None:
+    fleet = Fleet(setup(Shape(1, 4, 4)))
+    run(fleet, requests=4, every_s=0.001)
+    assert all(worker.busy_s > 0.0 for worker in fleet.talkers)
+
+
+def test_users_of_a_closed_loop_ask_when_they_have_heard_all() -> None:
+    fleet = Fleet(setup())
+    heard = fleet.run(ClosedLoop(2, cycle([100]), 15.0, 1.0, 0.5), 60.0)
+    # Four seconds of sound and a short wait, again and again.
+    assert len(heard) == 2 * 4
+    assert_idle(fleet)
+
+
+def crowded(setup: Setup) -> float:
+    """Seconds that all first sounds took together, of one request after another."""
+    heard = run(Fleet(setup), every_s=0.4)
+    assert outcomes(heard) == ["ok"] * 40
+    return sum(heard.ttfp_s)
+
+
+def test_on_a_shared_machine_first_sounds_come_later() -> None:
+    own, shared = setup(predict=False), setup(Shape(nodes=1, cores=1.0), predict=False)
+    assert crowded(shared) > 1.1 * crowded(own)
+
+
+def test_what_does_not_compute_on_the_machine_is_not_slowed_by_its_engines() -> None:
+    host = setup(Shape(nodes=1, cores=1.0), predict=False)
+    costs = msgspec.structs.replace(COSTS, computes=False)
+    device = replace(host, curves=msgspec.structs.replace(CURVES, costs=costs))
+    assert crowded(device) < crowded(host)
+
+
+def test_a_small_kv_cache_makes_streams_give_way_and_loses_nothing() -> None:
+    fleet = Fleet(setup(predict=False, cache=Cache(blocks=40, prompt=64)))
+    heard = run(fleet, requests=20, every_s=0.01)
+    assert outcomes(heard) == ["ok"] * 20
+    assert list(heard.sound_s) == pytest.approx([4.0] * 20)
+    assert_idle(fleet)

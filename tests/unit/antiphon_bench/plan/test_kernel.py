@@ -1,0 +1,76 @@
+"""Virtual time, held to what is known of queues."""
+
+from __future__ import annotations
+
+import math
+import random
+from functools import partial
+from statistics import fmean
+
+import pytest
+
+from antiphon_bench.plan.kernel import Kernel, Node, Station
+
+
+def mean_wait_s(load: float, servers: int = 1, requests: int = 40_000) -> float:
+    """Mean wait of Poisson arrivals for a station that takes a second for each."""
+    kernel = Kernel()
+    station = Station(kernel, servers=servers)
+    waits: list[float] = []
+    rng = random.Random(7)
+
+    def arrive() -> None:
+        came_s = kernel.now
+        station.serve(1.0, lambda: waits.append(kernel.now - came_s - 1.0))
+
+    at_s = 0.0
+    for _ in range(requests):
+        at_s += rng.expovariate(load * servers)
+        kernel.at(at_s, arrive)
+    kernel.run()
+    assert len(waits) == requests
+    return fmean(waits)
+
+
+@pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
+def test_a_station_with_poisson_arrivals_is_the_queue_m_d_1(load: float) -> None:
+    # Pollaczek and Khinchine: half of what it would be with exponential service.
+    assert mean_wait_s(load) == pytest.approx(load / (2.0 * (1.0 - load)), rel=0.08)
+
+
+def test_many_servers_wait_less_than_one_at_the_same_load() -> None:
+    assert mean_wait_s(0.8, servers=4) < 0.4 * mean_wait_s(0.8)
+
+
+def test_actions_run_in_the_order_of_their_moments_and_then_as_they_were_scheduled() -> None:
+    kernel, done = Kernel(), list[str]()
+    for when_s, name in ((2.0, "late"), (1.0, "first"), (1.0, "second")):
+        kernel.at(when_s, partial(done.append, name))
+    kernel.at(1.0, lambda: kernel.at(0.0, partial(done.append, "never before now")))
+    kernel.run()
+    assert done == ["first", "second", "never before now", "late"]
+
+
+def test_nothing_happens_behind_the_end() -> None:
+    kernel, done = Kernel(), list[float]()
+    for when_s in (1.0, 2.0, 3.0):
+        kernel.at(when_s, partial(done.append, when_s))
+    kernel.run(2.0)
+    assert done == [1.0, 2.0]
+
+
+def test_what_computes_beside_others_takes_as_much_longer_as_cores_are_short() -> None:
+    node = Node(2.0)
+    node.computing = 2
+    assert node.stretch(0.0) == 1.0
+    assert node.stretch(0.0, 1) == 1.5
+    node.worked(0.5, 0.0)  # half a second of work, remembered for half a second
+    assert node.stretch(0.0, 1) == 2.0
+    assert node.stretch(60.0, 1) == pytest.approx(1.5)
+
+
+def test_a_machine_without_bounds_never_slows_down() -> None:
+    node = Node(math.inf)
+    node.computing = 1000
+    node.worked(1e6, 0.0)
+    assert node.stretch(0.0) == 1.0

@@ -1,0 +1,56 @@
+"""The smallest fleet: one process less of any kind misses a target."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from antiphon_bench.plan.answers import Target
+from antiphon_bench.plan.errors import NoFleet
+from antiphon_bench.plan.fleet import Shape
+from antiphon_bench.plan.loads import Demand, Source
+from antiphon_bench.plan.search import Question, gives_way, smallest, under_load
+from tests.unit.antiphon_bench.plan.scene import SLOW, setup
+
+DEMAND = Demand((Source(4.0, "medium"),), length_s=12.0, warmup_s=4.0)
+
+
+@pytest.fixture(scope="module")
+def question() -> Question:
+    return Question(setup(curves=SLOW), DEMAND, Target(0.4, 0.95, 0.05))
+
+
+@pytest.fixture(scope="module")
+def found(question: Question) -> Shape:
+    shape, answer = smallest(question)
+    assert question.meets(answer)
+    return shape
+
+
+def test_one_process_less_is_too_few(question: Question, found: Shape) -> None:
+    assert found.talkers > 1
+    for kind in ("gateways", "talkers", "vocoders"):
+        if (number := getattr(found, kind)) > 1:
+            assert not question.meets(question.asked(replace(found, **{kind: number - 1})))
+
+
+def test_what_gives_way_first_is_what_more_of_would_cure(question: Question, found: Shape) -> None:
+    tight = replace(found, vocoders=4 * found.vocoders, gateways=4 * found.gateways)
+    points = under_load(question, tight, question.asked(tight))
+    assert [point.scale for point in points] == sorted(point.scale for point in points)
+    broke = gives_way(question, tight, points)
+    assert broke.scale is not None
+    assert broke.scale > 1.0
+    assert broke.relief == ["talkers"]
+    assert broke.misses
+
+
+def test_targets_that_nothing_can_meet_are_said_to_be_so(question: Question) -> None:
+    hopeless = replace(question, target=Target(0.005), most=4, known={})
+    with pytest.raises(NoFleet, match="not even 4 talkers are enough: p95 of the first sound"):
+        smallest(hopeless)
+
+
+def test_a_fleet_is_simulated_once(question: Question, found: Shape) -> None:
+    assert question.asked(found) is question.asked(found)

@@ -1,0 +1,110 @@
+"""Times of characters: every one of the text, in order, up to the end of the audio."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.protocols.elevenlabs.alignment import Alignment
+from ttscommon.wire.messages import WordTime
+
+DATE = WordTime("3/3,", 0.5, 1.5, "march third", 0, 4)
+
+
+def words(text: str, *times: tuple[float, float]) -> list[WordTime]:
+    """The words of a text, each at its place."""
+    found, at = [], 0
+    for word, (start_s, end_s) in zip(text.split(), times, strict=True):
+        first = text.index(word, at)
+        at = first + len(word)
+        found.append(WordTime(word, start_s, end_s, word.strip(",.!").lower(), first, at))
+    return found
+
+
+def spelled(parts: list[dict[str, Any] | None], name: str = "characters") -> str:
+    return "".join(char for part in parts if part for char in part[name])
+
+
+def test_the_characters_are_those_of_the_text_and_last_to_its_end() -> None:
+    text = "  In,  it\ncomes!"
+    alignment = Alignment(text)
+    alignment.add(words(text, (0.1, 0.3), (0.5, 0.6), (0.6, 1.0)))
+    early = alignment.seconds()[0]
+    alignment.end(1.3)
+    late = alignment.seconds()[0]
+    assert early is not None
+    assert late is not None
+    assert spelled([early, late]) == text
+    starts, ends = (
+        early[key] + late[key]
+        for key in ("character_start_times_seconds", "character_end_times_seconds")
+    )
+    assert starts[0] == 0.0
+    assert ends[-1] == 1.3
+    assert starts[1:] == pytest.approx(ends[:-1], abs=1e-4)
+    assert starts[text.index("i")] == 0.5
+
+
+def test_markup_is_no_part_of_it() -> None:
+    text = 'One.<break time="1s"/>Two. <b>'
+    alignment = Alignment(text)
+    two = text.index("Two")
+    alignment.add([WordTime("One.", 0.0, 0.5, "", 0, 4)])
+    alignment.add([WordTime("Two.", 1.5, 2.0, "", two, two + 4)])
+    alignment.end(2.2)
+    assert spelled([alignment.seconds()[0]]) == "One. Two. "
+
+
+def test_words_whose_places_are_not_known_have_one_space_between_them() -> None:
+    alignment = Alignment("What it was, before")
+    alignment.add([WordTime("It", 0.0, 0.5), WordTime("is", 0.6, 1.0)])
+    alignment.end(1.2)
+    written, spoken = alignment.seconds()
+    assert spelled([written]) == spelled([spoken]) == "It is"
+
+
+def test_the_spoken_form_has_characters_of_its_own() -> None:
+    alignment = Alignment("3/3,")
+    alignment.add([DATE])
+    alignment.end(2.0)
+    written, spoken = alignment.seconds()
+    assert (spelled([written]), spelled([spoken])) == ("3/3,", "march third,")
+    for one in (written, spoken):
+        assert one is not None
+        assert one["character_end_times_seconds"][-1] == 2.0
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_alignments_of_a_socket_fill_its_audio_however_they_are_cut(relative: bool) -> None:
+    alignment = Alignment(relative=relative)
+    parts: list[dict[str, Any]] = []
+    for start in range(30):
+        alignment.add([WordTime("word", start / 3, start / 3 + 0.2003)])
+        parts += [one for one in alignment.milliseconds()[:1] if one is not None]
+    alignment.end(10.25)
+    parts += [one for one in alignment.milliseconds()[:1] if one is not None]
+    assert spelled(list(parts), "chars") == "word " * 30
+    at_ms = 0
+    for part in parts:
+        times = zip(part["charStartTimesMs"], part["charDurationsMs"], strict=True)
+        base_ms = at_ms if relative else 0
+        for start_ms, duration_ms in times:
+            assert base_ms + start_ms == at_ms
+            at_ms += duration_ms
+    assert at_ms == 10_250
+
+
+def test_words_that_are_spoken_as_they_are_written_keep_their_case_and_marks() -> None:
+    """LiveKit's transcripts are made of the spoken form."""
+    alignment = Alignment()
+    alignment.add(words("The tide, it's in.", (0.0, 0.1), (0.1, 0.3), (0.3, 0.4), (0.4, 0.6)))
+    alignment.add([WordTime("Tide.", 0.6, 0.7, "tide")])
+    alignment.end(0.8)
+    assert spelled([alignment.milliseconds()[1]], "chars") == "The tide, it's in. Tide. "
+
+
+def test_without_words_there_is_nothing_to_align() -> None:
+    alignment = Alignment("text")
+    alignment.end(1.0)
+    assert alignment.seconds() == alignment.milliseconds() == (None, None)

@@ -1,0 +1,150 @@
+"""What the next request would get, from what replicas report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ttscommon.cluster.admission.forecast import View, cached_streams, forecast, realtime_streams
+from ttscommon.cluster.curves import Line, seconds_at
+from ttscommon.wire.replicas import Replica
+
+STEP_S = {1: 0.006, 16: 0.036}
+
+
+def talker(**fields: Any) -> Replica:
+    fields = {"slots": 32, "free": 32, "step_s": STEP_S, **fields}
+    return Replica("t", "talker", (), **fields)
+
+
+def vocoder(**fields: Any) -> Replica:
+    fields = {"slots": 64, "free": 64, "step_s": {1: 0.006}, "frame_s": 0.0005, **fields}
+    return Replica("v", "vocoder", (), **fields)
+
+
+def view(busy: int = 0, talkers: tuple[Replica, ...] = (), **fields: Any) -> View:
+    return View(talkers or (talker(**fields),), (vocoder(),), busy, 25.0)
+
+
+def test_a_curve_is_linear_between_its_points_and_beyond() -> None:
+    assert seconds_at(STEP_S, 1) == 0.006
+    assert seconds_at(STEP_S, 8) == pytest.approx(0.020)
+    assert seconds_at(STEP_S, 31) == pytest.approx(0.066)
+    assert seconds_at({4: 0.01}, 99) == 0.01
+
+
+def test_a_curve_never_falls_below_its_fastest_point() -> None:
+    assert seconds_at({1: 0.02, 2: 0.01}, 50) == 0.01
+
+
+def test_an_idle_stack_speaks_within_a_few_steps() -> None:
+    ahead = forecast(view(), hold_s=2.0, utilisation=0.85)
+    assert ahead.ttfp_s == pytest.approx(4 * 0.006 + 2 * 0.006 + 0.006)
+
+
+def test_the_first_sound_takes_longer_the_more_speak() -> None:
+    times = [forecast(view(busy), 2.0, 0.85).ttfp_s or 0.0 for busy in range(0, 16, 3)]
+    assert times == sorted(times)
+    assert times[-1] > 2 * times[0]
+
+
+def test_room_is_what_can_be_spoken_in_real_time() -> None:
+    ahead = forecast(view(busy=3), hold_s=2.0, utilisation=0.85)
+    # 32 streams take 68 ms a step, which is 14.7 steps a second of the 25 needed.
+    best = max(n / seconds_at(STEP_S, n) for n in range(1, 33))
+    assert ahead.room == int(0.85 * best / 25.0) - 3
+
+
+def test_room_is_never_more_than_slots() -> None:
+    assert forecast(view(slots=4, free=4), 2.0, 0.85).room == 4
+
+
+def test_two_replicas_hold_twice_as_many() -> None:
+    one, two = forecast(view(), 2.0, 0.85), forecast(view(talkers=(talker(), talker())), 2.0, 0.85)
+    assert two.room == 2 * one.room
+
+
+def test_jobs_that_wait_already_are_waited_for() -> None:
+    idle, queued = forecast(view(), 2.0, 0.85), forecast(view(queued=10), 2.0, 0.85)
+    assert queued.ttfp_s is not None
+    assert idle.ttfp_s is not None
+    assert queued.ttfp_s == pytest.approx(idle.ttfp_s + 10 * idle.next_room_s)
+
+
+def test_before_anything_was_measured_slots_are_all_that_is_known() -> None:
+    ahead = forecast(view(step_s={}), hold_s=2.0, utilisation=0.85)
+    assert ahead.ttfp_s is None
+    assert ahead.room == 32
+
+
+@given(
+    st.integers(1, 200), st.integers(1, 128), st.floats(1e-4, 0.1), st.floats(0, 0.01),
+    st.floats(0.1, 1.0),
+)  # fmt: skip
+def test_a_replica_can_always_speak_one_stream_and_never_more_than_its_slots(
+    slots: int, batch: int, base_s: float, stream_s: float, utilisation: float
+) -> None:
+    replica = talker(
+        slots=slots, batch=batch, step_s={1: base_s + stream_s, 64: base_s + 64 * stream_s}
+    )
+    assert 1 <= realtime_streams(replica, 25.0, utilisation) <= slots
+
+
+def test_a_lucky_measurement_makes_no_room() -> None:
+    steps = {n: 0.004 + 0.0013 * n for n in range(1, 25)}
+    honest = realtime_streams(talker(step_s=steps), 25.0, 0.85)
+    assert honest == int((0.85 / 25 - 0.004) / 0.0013)
+    assert realtime_streams(talker(step_s={**steps, 12: 0.008}), 25.0, 0.85) == honest
+
+
+def test_a_line_is_never_steeper_than_what_was_measured_nor_falls() -> None:
+    assert Line.through({4: 0.01}) == Line(0.01, 0.0)
+    assert Line.through({1: 0.02, 2: 0.01}).stream_s == 0.0
+    found = Line.through(STEP_S)
+    assert found.base_s == pytest.approx(0.004)
+    assert found.at(31) == pytest.approx(0.066)
+
+
+def test_more_streams_than_a_batch_take_turns() -> None:
+    assert realtime_streams(talker(batch=4, step_s={1: 0.005, 64: 0.005}), 25.0, 1.0) == 32
+
+
+def test_room_ends_where_the_kv_cache_does() -> None:
+    full: dict[str, Any] = {
+        "kv_positions": 16_000,
+        "kv_free": 1_000,
+        "free": 22,
+    }
+    assert cached_streams(talker(**full)) == 10
+    assert forecast(view(busy=10, **full), hold_s=2.0, utilisation=0.85).room == 0
+    assert cached_streams(talker(**{**full, "kv_free": 8_000})) == 20
+
+
+def test_a_stream_more_fits_while_a_quarter_of_the_kv_cache_is_free() -> None:
+    alone: dict[str, Any] = {"kv_positions": 16_000, "free": 31}
+    assert cached_streams(talker(kv_free=5_000, **alone)) == 2
+    assert cached_streams(talker(kv_free=3_000, **alone)) == 1
+
+
+def test_a_kv_cache_that_is_empty_or_missing_bounds_nothing() -> None:
+    assert cached_streams(talker()) == 32
+    assert cached_streams(talker(kv_positions=16_000, kv_free=16_000)) == 32
+
+
+@pytest.mark.parametrize(
+    ("slowed", "room"), [(1.0, 1), (8.0, 0)], ids=["the machine is too slow", "others take it"]
+)
+def test_an_engine_that_keeps_up_with_no_stream_takes_one_unless_others_slow_it(
+    slowed: float, room: int
+) -> None:
+    ahead = forecast(view(step_s={1: 0.05, 16: 0.2}, slowed=slowed), 2.0, 0.85)
+    assert ahead.room == room
+
+
+def test_a_vocoder_that_others_slow_takes_no_stream_that_it_cannot_keep_up_with() -> None:
+    slowed = vocoder(frame_s=0.05, slowed=100.0)
+    assert realtime_streams(slowed, 25.0, 0.85) == 0
+    assert forecast(View((talker(),), (slowed, vocoder()), 0, 25.0), 2.0, 0.85).room > 0

@@ -1,0 +1,24 @@
+"""A generator small enough for tests, with the published rates."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from antiphon_bench.synthetic.piper import write_voice
+from ttscommon.engine.piper import PiperVoice
+from vocoder.codecs.piper.codec import PiperCodec
+from vocoder.codecs.piper.net import load_generator
+
+
+@cache
+def tiny() -> PiperCodec:
+    """In the engine, on the CPU."""
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        write_voice(Path(folder), seed=2)
+        voice = PiperVoice(Path(folder))
+        return PiperCodec("m", voice.config, *load_generator(voice, "cpu"))
