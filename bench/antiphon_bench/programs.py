@@ -47,6 +47,11 @@ PROGRAMS: Final = (
     Program("gpu", "antiphon_bench.gpu", "All that is measured on a GPU; has subcommands."),
     Program("voice", "voicetrain.vesper", "Train, evaluate and show the default voice."),
     Program("parity", "tests.parity.speed", "A family's frames a second beside its reference."),
+    Program(
+        "parity-kokoro", "tests.parity.kokoro_speed", "Kokoro's first sound beside its package's."
+    ),
+    Program("parity-pocket-tts", "tests.parity.pocket_speed", "Pocket TTS beside its package."),
+    Program("kokoro-cuts", "tests.parity.kokoro_cuts", "What cutting a text changes of Kokoro's."),
     Program("dashboards", "tests.deploy.observe", "Draw every panel under load, with deaths."),
     Program("loads", "tests.deploy.loads", "Record what a fleet exports under five loads."),
     Program("chaos", "tests.chaos", "Disturb a stack and measure it; has programs of its own."),

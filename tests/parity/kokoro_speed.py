@@ -1,7 +1,7 @@
 """Kokoro's first sound beside the published package's, in one process, one thread, in turns.
 
     PYTHONPATH=build/goldens/official/lib/python3.11/site-packages \\
-        .venv/bin/python -m tests.parity.kokoro_speed [ROUNDS]
+        .venv/bin/antiphon bench parity-kokoro [ROUNDS]
 
 Random weights of the published size; every symbol lasts as long as makes 14 a second. Seconds are
 the thread's own (CPU), so that other programs matter little.

@@ -1,7 +1,7 @@
 """First sound and frames a second of Pocket TTS, ours and the official package's, side by side.
 
     make goldens FAMILY=pocket_tts        # once: the reference's environment
-    python -m tests.parity.pocket_speed [--language english] [--rounds 3]
+    antiphon bench parity-pocket-tts [--language english] [--rounds 3]
 
 Drawn weights of published sizes, whose speech never ends by itself: both speak as many frames as
 the package allows a text of so many tokens. Both make latents in one thread and decode them in

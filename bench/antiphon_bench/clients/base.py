@@ -97,7 +97,7 @@ class Observation:
         return self.account.feed(samples, now_s)
 
     def ended(self) -> None:
-        """Nothing more will come; what closing the connection takes is nobody's wait."""
+        """Nothing more will come; what closing the connection takes is no listener's wait."""
         if self.ended_s is None:
             self.ended_s = self.now_s()
 
