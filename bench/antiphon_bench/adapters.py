@@ -5,7 +5,6 @@ All modules that can be adapted are, with drawn numbers: they sound like nothing
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from safetensors.numpy import save
 
 from talker.engine.engine import Engine
 from talker.family.adapters import Adaptable
@@ -21,7 +19,8 @@ from talker.family.base import Family
 from talker.loading import read_family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
-from ttscommon.cluster.adapters.peft import Files, Lora
+from ttscommon.cluster.adapters.peft import Lora, Pair
+from ttscommon.cluster.adapters.tensors import Stored
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.fields import rows
@@ -71,14 +70,17 @@ def compare(
 
 def _held(model: Adaptable, slot: int, rank: int) -> AdapterRef:
     """Of all modules, loud enough to be computed and too quiet to be heard."""
-    drawn, tensors = np.random.default_rng(slot), {}
-    for name, (outputs, inputs) in model.modules.items():
-        low = drawn.standard_normal((rank, inputs)).astype(np.float32)
-        high = drawn.standard_normal((outputs, rank)).astype(np.float32)
-        tensors[f"base_model.model.{name}.lora_A.weight"] = low * _QUIET
-        tensors[f"base_model.model.{name}.lora_B.weight"] = high * _QUIET
-    told = {"peft_type": "LORA", "r": rank, "lora_alpha": rank}
-    lora = Lora.parse(Files.of(json.dumps(told).encode(), save(tensors)), rank)
+    drawn = np.random.default_rng(slot)
+
+    def half(*shape: int) -> Stored:
+        values = drawn.standard_normal(shape).astype(np.float32) * np.float32(_QUIET)
+        return Stored("F32", shape, memoryview(values.tobytes()))
+
+    pairs = {
+        name: Pair(half(rank, inputs), half(outputs, rank), scale=1.0)
+        for name, (outputs, inputs) in model.modules.items()
+    }
+    lora = Lora(f"{slot:064x}", pairs)
     model.put(slot, model.fitted(lora))
     return AdapterRef(f"drawn-{slot}", lora.digest)
 

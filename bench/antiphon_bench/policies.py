@@ -23,7 +23,7 @@ from antiphon_bench.arrivals import ScheduledRequest, open_loop
 from antiphon_bench.config import Gamma, Poisson, RunConfig, TextSet
 from antiphon_bench.plan.calls import Call
 from antiphon_bench.plan.costs import Costs, Curves, Edge, Recovery, Speech, read_talker
-from antiphon_bench.plan.kernel import Kernel, Node
+from antiphon_bench.plan.kernel import Kernel, Node, Seat
 from antiphon_bench.plan.models import PlannedRequest
 from antiphon_bench.plan.pools import Pool
 from antiphon_bench.plan.workers import TalkerSetup, TalkerWorker, Worker
@@ -135,8 +135,8 @@ class Simulation:
         self._kernel = Kernel()
         setup = TalkerSetup(talker.slots, talker.limits, policy=policy)
         curves = Curves(talker.curve, VocoderCurve(), _COSTS)
-        node = Node(math.inf)
-        self._worker = TalkerWorker(curves, setup, "talker", self._kernel, node, 0, 0, self._listen)
+        seat = Seat("talker", Node(math.inf))
+        self._worker = TalkerWorker(curves, setup, self._kernel, seat, self._listen)
         self._pool = Pool(self._open)
         self._pool.add(self._worker)
         self._heard = [_Heard(job) for job in load.jobs()]

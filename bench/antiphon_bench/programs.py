@@ -46,12 +46,13 @@ PROGRAMS: Final = (
     Program("encoders", "gateway.audio.measure", "Processor time of a second of audio by format."),
     Program("gpu", "antiphon_bench.gpu", "All that is measured on a GPU; has subcommands."),
     Program("voice", "voicetrain.vesper", "Train, evaluate and show the default voice."),
-    Program("parity", "tests.parity.speed", "A family's frames a second beside its reference."),
     Program(
         "parity-kokoro", "tests.parity.kokoro_speed", "Kokoro's first sound beside its package's."
     ),
     Program("parity-pocket-tts", "tests.parity.pocket_speed", "Pocket TTS beside its package."),
     Program("kokoro-cuts", "tests.parity.kokoro_cuts", "What cutting a text changes of Kokoro's."),
+    Program("piper", "antiphon_bench.peers", "Piper's server and package beside ours."),
+    Program("parity", "tests.parity.speed", "Frames a second beside a family's reference."),
     Program("dashboards", "tests.deploy.observe", "Draw every panel under load, with deaths."),
     Program("loads", "tests.deploy.loads", "Record what a fleet exports under five loads."),
     Program("chaos", "tests.chaos", "Disturb a stack and measure it; has programs of its own."),

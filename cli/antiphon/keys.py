@@ -35,6 +35,8 @@ def make(
     characters_per_minute: Annotated[float | None, typer.Option(min=0.001)] = None,
     model: Annotated[list[str] | None, typer.Option(help="It may use; repeatable.")] = None,
     voice: Annotated[list[str] | None, typer.Option(help="It may use; repeatable.")] = None,
+    adapter: Annotated[list[str] | None, typer.Option(help="It may use; repeatable.")] = None,
+    adapter_uploads: Annotated[int | None, typer.Option(min=0, help="It may keep.")] = None,
     expires: Annotated[datetime | None, typer.Option(help="In UTC.")] = None,
 ) -> None:
     """Make a key and print it."""
@@ -45,6 +47,8 @@ def make(
         "characters_per_minute": characters_per_minute,
         "models": model or None,
         "voices": voice or None,
+        "adapters": adapter or None,
+        "adapter_uploads": adapter_uploads,
         "expires": expires and expires.replace(tzinfo=UTC),
     }
     with _edited():

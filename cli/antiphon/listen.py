@@ -107,17 +107,22 @@ def _write_subtitles(
     subtitles.write(heard.words, srt, vtt)
 
 
-def voices(url: Annotated[str, URL] = DEFAULT_URL, key: Annotated[str | None, KEY] = None) -> None:
+def voices(
+    language: Annotated[str, typer.Option(help="Only voices that speak it: en, pt-BR.")] = "",
+    gender: Annotated[str, typer.Option(help="Only these: female, male, neutral.")] = "",
+    url: Annotated[str, URL] = DEFAULT_URL,
+    key: Annotated[str | None, KEY] = None,
+) -> None:
     """List the voices that can speak now."""
     try:
-        found = asyncio.run(client.voices(url, key))
+        found = asyncio.run(client.voices(url, key, language=language, gender=gender))
     except _FAILURES as error:
         _fail("voices", error)
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 3, 0, 0))
-    for column in ("voice", "name", "language"):
+    for column in ("voice", "name", "languages", "gender"):
         table.add_column(column, style="bold cyan" if column == "voice" else "")
     for voice in found:
-        table.add_row(voice.id, voice.name, voice.language)
+        table.add_row(voice.id, voice.name, ", ".join(voice.languages), voice.gender or "")
     Console().print(table)
 
 

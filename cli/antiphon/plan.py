@@ -65,6 +65,9 @@ def plan(
     fleet: Annotated[
         str, typer.Option(help="Judge GATEWAYS,TALKERS,VOCODERS in place of looking for them.")
     ] = "",
+    once: Annotated[
+        bool, typer.Option("--once", help="Do not look at what gives way under more.")
+    ] = False,
     brokers: Annotated[int, typer.Option(min=1, max=5, help="NATS servers.")] = 1,
     nodes: Annotated[
         int, typer.Option(min=0, help="Machines that all is dealt out to; 0: as many as it takes.")
@@ -128,7 +131,14 @@ def _run(given: dict[str, Any]) -> bool:
         )
 
     shape = _fleet(given["fleet"], question) if given["fleet"] else None
-    made = report.make(question, model=given["model"], given=shape, prices=prices, report=tried)
+    made = report.make(
+        question,
+        model=given["model"],
+        given=shape,
+        prices=prices,
+        once=given["once"],
+        report=tried,
+    )
     written = report.write(made, given["out"]) if given["out"] is not None else []
     if given["json"]:
         import msgspec

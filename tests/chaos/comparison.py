@@ -37,12 +37,14 @@ _RETRY_S: Final = 0.5
 _ONE_IN: Final = 0.02
 
 
-def simulated(key: Point, out: Path, real: Sequence[Point]) -> Point:
-    """The same load in virtual time; `real`: runs of the same kind."""
+def simulated(key: Point, out: Path, real: Sequence[Point], beside: float = 0.0) -> Point:
+    """The same load in virtual time; `real`: runs of the same kind. `beside`: cores that
+    other programs took in the run that it stands beside.
+    """
     curves = read_curves(out / "curves")
     listeners = msgspec.json.decode((out / "curves" / "listeners.json").read_bytes(), type=Edge)
     is_fleet = key["what"] == "fleet"
-    found = _fleet(key, curves, real) if is_fleet else _stack(key, curves, listeners)
+    found = _fleet(key, curves, real) if is_fleet else _stack(key, curves, listeners, beside)
     return {
         **key,
         "p50_s": found.ttfp_p50_s,
@@ -53,10 +55,11 @@ def simulated(key: Point, out: Path, real: Sequence[Point]) -> Point:
     }
 
 
-def _stack(key: Point, curves: Curves, listeners: Edge) -> Answer:
+def _stack(key: Point, curves: Curves, listeners: Edge, beside: float) -> Answer:
     """One of each on one machine, with the load generator beside them."""
     config = run_config(key, "http://planned", Path())
-    fleet = Fleet(Setup(curves, Shape(nodes=1, cores=_CORES, listeners=listeners)))
+    shape = Shape(nodes=1, cores=_CORES, listeners=listeners, beside=beside)
+    fleet = Fleet(Setup(curves, shape))
     until_s = WARMUP_S + MEASURED_S
     heard = fleet.run(_load(config, until_s), until_s + 60.0)
     return answer(heard, fleet, WARMUP_S, until_s, {})
@@ -233,8 +236,8 @@ def picture(real: Sequence[Point], made: Sequence[Point], theme: Theme) -> Any:
         for axes, (name, title) in zip(panels, FIGURES.items(), strict=True):
             _panel(axes, found, name, real, made, theme)
             axes.set_title(title)
-        panels_first = fig.axes[0]
-        panels_first.legend(loc="upper left")
+        handles, labels = fig.axes[0].get_legend_handles_labels()
+        fig.legend(handles, labels, loc="outside upper right", ncols=2)
     return fig
 
 
@@ -263,7 +266,7 @@ def _panel(
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if _leads(value) else "")
     else:
-        axes.set_ylim(bottom=-2)
+        axes.set_ylim(-2, max(10.0, axes.get_ylim()[1]))
     axes.set_xticks(range(len(found)), [_short(load) for load in found], fontsize=8)
 
 

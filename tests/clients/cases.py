@@ -19,8 +19,8 @@ LONG: Final = " ".join([TEXT] * 12)
 
 SDKS: Final = (
     "openai_pcm", "openai_wav", "openai_packed", "openai_events", "elevenlabs_stream",
-    "elevenlabs_timed", "elevenlabs_whole", "cartesia_bytes", "cartesia_socket", "deepgram_http",
-    "deepgram_socket", "wyoming_whole", "wyoming_streamed",
+    "elevenlabs_timed", "elevenlabs_whole", "elevenlabs_dialogue", "cartesia_bytes",
+    "cartesia_socket", "deepgram_http", "deepgram_socket", "wyoming_whole", "wyoming_streamed",
 )  # fmt: skip
 AGENTS: Final = (
     "livekit_openai", "livekit_elevenlabs", "livekit_cartesia", "livekit_deepgram",
@@ -29,6 +29,7 @@ AGENTS: Final = (
 SPEAKING: Final = (
     *(("sdks", name) for name in SDKS),
     *(("agents", name) for name in AGENTS),
+    *(("agents", name) for name in ("livekit_elevenlabs_v3", "livekit_deepgram_v2")),
     ("agents", "pipecat_elevenlabs_http"),
     *(("node", name) for name in ("node_pcm", "node_wav")),
     ("litellm", "litellm_speech"),
@@ -39,6 +40,9 @@ TIMED: Final = (
     ("sdks", "cartesia_socket"),
     *(("agents", f"{each}_elevenlabs") for each in ("livekit", "pipecat")),
     *(("agents", f"{each}_cartesia") for each in ("livekit", "pipecat")),
+)
+LISTING: Final = tuple(
+    ("sdks", f"{vendor}_lists") for vendor in ("elevenlabs", "cartesia", "deepgram")
 )
 # Whose times of characters add up to the length of the audio.
 ALIGNED: Final = (

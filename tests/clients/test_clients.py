@@ -12,12 +12,14 @@ import re
 import urllib.request
 from typing import Any, Final
 
+import httpx
 import pytest
 
 from antiphon.stack import LocalStack
 from tests.clients.cases import (
     ALIGNED,
     INTERRUPTING,
+    LISTING,
     REFUSED,
     RETRYING,
     SENTENCES,
@@ -47,6 +49,16 @@ async def test_every_client_hears_all_of_it(drive: Any, here: Any, own_seconds: 
         if heard["error"] or abs(heard["seconds"] - expected) > TOLERANCE_S:
             wrong[name] = heard
     assert wrong == {}, expected
+
+
+async def test_lists_are_read_to_their_end(drive: Any, here: Any, stack: LocalStack) -> None:
+    async with httpx.AsyncClient(base_url=stack.url) as http:
+        listed = (await http.get("/v1/audio/voices")).json()["voices"]
+    voices = [voice["id"] for voice in listed]
+    assert len(voices) > 2
+    for case in here(LISTING):
+        heard = await drive(*case)
+        assert (heard["error"], heard["spelled"].split()) == (None, voices), case
 
 
 async def test_clients_that_insist_on_tls_are_served_behind_it(

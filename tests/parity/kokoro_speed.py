@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import torch
-from loguru import logger
 
 from antiphon_bench.synthetic.kokoro import write_checkpoint
 from talker.engine.engine import Engine as Talker
@@ -137,7 +136,6 @@ def compared(folder: Path, rounds: int) -> Iterator[str]:
 def main() -> None:
     """Write a checkpoint, and compare."""
     torch.set_num_threads(1)
-    logger.disable("kokoro")
     with TemporaryDirectory() as name:
         folder = Path(name)
         write_checkpoint(folder, size="82m", pickles=True)

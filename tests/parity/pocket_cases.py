@@ -31,6 +31,7 @@ CHECKPOINTS: Final[dict[str, dict[str, Any]]] = {
     "pocket-pointwise": {"flow": "pointwise", "lm": {"num_heads": 4, "num_kv_heads": 2}},
     "pocket-old": {"begins": False, "pad_with_spaces_for_short_inputs": True},
     "pocket-heads": {"lm": {"num_heads": 16, "attn_dim": 1024}},
+    "pocket-two-bytes": {"dtype": "bfloat16"},
     "pocket-grouped": {"flow": "pointwise", "lm": GROUPED},
 }
 
@@ -63,6 +64,7 @@ CASES: Final = (
     Case("nothing before the voice", "pocket-old", text="how odd", seconds=2.03),
     Case("published heads", "pocket-heads", text=LONG, seed=2),
     Case("published heads, greedy, cloned", "pocket-heads", temperature=0.0, seconds=1.2),
+    Case("stored in two bytes", "pocket-two-bytes", text=LONG, seed=13),
     Case("the smallest's heads", "pocket-grouped", seed=11),
 )
 # Texts that are divided, with the switches of the rules.

@@ -3,10 +3,10 @@
     make goldens FAMILY=pocket_tts        # once: the reference's environment
     antiphon bench parity-pocket-tts [--language english] [--rounds 3]
 
-Drawn weights of published sizes, whose speech never ends by itself: both speak as many frames as
-the package allows a text of so many tokens. Both make latents in one thread and decode them in
-another, the first as soon as it is there; neither is behind a server. The package speaks one
-request at a time, so its frames a second are those of any number of requests.
+Drawn weights of published sizes, in two bytes each as they are published, whose speech never ends
+by itself: both speak so many frames of each chunk of the text. Both make latents in one thread and
+decode them in another, the first as soon as it is there; neither is behind a server. The package
+speaks one request at a time, so its frames a second are those of any number of requests.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from antiphon_bench.texts import LONG, MEDIUM, SHORT
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady
 from talker.family.chunker import ChunkSizes
-from talker.models import load as load_talker
-from talker.runners.model import TalkerModel
+from talker.models.pocket_tts.family import PocketTts
 from ttscommon.engine.pocket_tts import published
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import concatenate, rows
@@ -89,7 +88,7 @@ class Sounding(threading.Thread):
             self.first_s.setdefault(key, time.perf_counter())
 
 
-def ours(family: TalkerModel, codec: Codec, words: int, batch: int) -> Measured:
+def ours(family: PocketTts, codec: Codec, words: int, batch: int) -> Measured:
     """All requests at once, prompts included; the voice's positions are in the cache already."""
     requests = [SpeechRequest(f"r{i}", "m", "slt", text_of(words), seed=i) for i in range(batch)]
     engine = Engine(family, slots=8, blocks=700, metrics=Metrics(), sizes=ChunkSizes(1, 6))
@@ -139,44 +138,53 @@ def theirs(process: subprocess.Popen[str], words: int) -> Measured:
 
 
 def main() -> None:
-    """Print medians of rounds that take turns; the first warms up."""
+    """Print medians of rounds that take turns, when both are warm."""
     parser = argparse.ArgumentParser(prog="python -m tests.parity.pocket_speed")
     parser.add_argument("--python", default=REFERENCE)
     parser.add_argument("--language", default="english")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--frames", type=int, default=30, help="of each chunk of a text")
+    parser.add_argument("--folder", type=Path, help="where the checkpoint stays for the next run")
     parser.add_argument("--words", type=int, nargs="*", default=WORDS)
     parser.add_argument("--batches", type=int, nargs="*", default=BATCHES)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    with TemporaryDirectory() as folder:
-        words = [word for count in WORDS for word in text_of(count).replace(".", "").split()]
-        write_checkpoint(Path(folder), published(given.language), ending=-1e3, words=words)
-        family, codec = load_talker("m", Path(folder)), load_codec("m", Path(folder))
-        command = [given.python, "-m", "tests.parity.reference.pocket_speed", folder]
+    with TemporaryDirectory() as passing:
+        folder = given.folder or Path(passing)
+        if not (folder / "config.json").exists():
+            words = [word for count in WORDS for word in text_of(count).replace(".", "").split()]
+            config = published(given.language)
+            write_checkpoint(folder, config, ending=-1e3, words=words, dtype=torch.bfloat16)
+        family, codec = PocketTts.load("m", folder), load_codec("m", folder)
+        family._most = given.frames
+        reference = ["-m", "tests.parity.reference.pocket_speed", str(folder), str(given.frames)]
         with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [given.python, *reference], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as process:
+            theirs(process, 8)
+            for batch in given.batches:
+                ours(family, codec, 8, batch)
             for count in given.words:
                 _print(family, codec, process, count, given)
             process.terminate()
 
 
 def _print(
-    family: TalkerModel,
+    family: PocketTts,
     codec: Codec,
     process: subprocess.Popen[str],
     words: int,
     given: argparse.Namespace,
 ) -> None:
     found: dict[str, list[Measured]] = {}
-    for _ in range(given.rounds + 1):
+    for _ in range(given.rounds):
         found.setdefault("pocket-tts", []).append(theirs(process, words))
         for batch in given.batches:
             measured = ours(family, codec, words, batch)
             found.setdefault(f"Antiphon, {batch} at once", []).append(measured)
     print(f"{words} words, medians of {given.rounds} rounds:", flush=True)
     for name, rounds in found.items():
-        first_s, rate = (median(column) for column in zip(*rounds[1:], strict=True))
+        first_s, rate = (median(column) for column in zip(*rounds, strict=True))
         print(f"  {name}: first sound {1e3 * first_s:.0f} ms, {rate:.1f} frames/s", flush=True)
 
 

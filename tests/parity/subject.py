@@ -82,9 +82,13 @@ class Subject(ABC, Generic[C]):
     def request(self, case: C) -> SpeechRequest:
         """A case in our API's terms, under any request id."""
 
-    @abstractmethod
     def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
-        """What `reference/NAME.py` speaks where its speed is compared, in our API's terms."""
+        """What `reference/NAME.py` speaks where its speed is compared, in our API's terms.
+
+        Empty where `parity` does not compare it.
+        """
+        del batch
+        return ()
 
     def derived(self, model: TalkerModel, case: C) -> Derived:
         """What the model derives of a case's recordings."""

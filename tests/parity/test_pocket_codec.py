@@ -15,8 +15,9 @@ from talker.models.pocket_tts.family import PocketTts
 from talker.models.pocket_tts.net import PocketNet, sources
 from talker.models.pocket_tts.text import Chunks, prompt
 from talker.models.pocket_tts.tokenizer import load_tokenizer
+from tests.parity.conftest import goldens
 from tests.parity.csm_cases import wav
-from tests.parity.material import GOLDENS, goldens
+from tests.parity.material import GOLDENS
 from tests.parity.pocket_cases import CASES, RULES, TEXTS, hashed, latents, recording
 from tests.parity.pocket_checkpoints import write_pocket_checkpoint
 from ttscommon.engine.nn.pocket_tts import PocketEncoder, encoder_sources

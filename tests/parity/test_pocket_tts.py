@@ -26,8 +26,9 @@ from talker.family.base import Prepared
 from talker.family.chunker import ChunkSizes
 from talker.models.pocket_tts.family import PocketTts
 from talker.sampling import Noise
+from tests.parity.conftest import goldens
 from tests.parity.csm_cases import wav
-from tests.parity.material import GOLDENS, goldens
+from tests.parity.material import GOLDENS
 from tests.parity.pocket_cases import CASES, CHECKPOINTS, Case, noise, recording
 from tests.parity.pocket_checkpoints import write_pocket_checkpoint
 from ttscommon.process.metrics import Metrics

@@ -23,10 +23,14 @@ _LONGEST_STEP_S: Final = 10.0
 
 
 class Edge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Processor seconds of a process, engine apart: of a request, and of a second of its sound."""
+    """Processor seconds of a process, engine apart: of a request, and of a second of its sound.
+
+    idle: cores that it takes for itself, without any request: heartbeats, reports, timers.
+    """
 
     request_s: float
     sound_s: float
+    idle: float = 0.0
 
 
 class Speech(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -146,7 +150,7 @@ def _check_seconds(path: Path, seconds: tuple[float, ...], error: type[BadInput]
 
 def _check_costs(path: Path, costs: Costs) -> None:
     edges = (costs.gateway, costs.broker, costs.talker, costs.vocoder)
-    seconds = [part for edge in edges for part in (edge.request_s, edge.sound_s)]
+    seconds = [part for edge in edges for part in (edge.request_s, edge.sound_s, edge.idle)]
     _check_seconds(path, (*seconds, costs.hop_s, costs.read_s, costs.speech.lag_s), BadCosts)
     speech = costs.speech
     if min(speech.frame_rate_hz, speech.seconds_per_character, speech.initial_s) <= 0.0:

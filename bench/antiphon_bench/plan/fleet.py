@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +14,7 @@ from antiphon_bench.plan.calls import Call, Heard, Load, Outcome, Wanted
 from antiphon_bench.plan.costs import Curves, Edge
 from antiphon_bench.plan.errors import PlanError
 from antiphon_bench.plan.gateways import Gateway, GatewaySetup
-from antiphon_bench.plan.kernel import Action, Kernel, Node, Station
+from antiphon_bench.plan.kernel import Action, Kernel, Node, Seat, Station
 from antiphon_bench.plan.models import SAMPLES, PlannedRequest, frames_of
 from antiphon_bench.plan.pools import Pool
 from antiphon_bench.plan.workers import (
@@ -34,6 +35,7 @@ from vocoder.engine.stream import DecodedAudio, Resume, first_frame
 class Shape:
     """How many of each, and where. nodes: machines of `cores` cores that they are dealt out to;
     none: each has what it needs. listeners: what the clients' own work takes of the first node.
+    beside: cores of it that other programs take all the time.
     """
 
     gateways: int = 1
@@ -43,6 +45,7 @@ class Shape:
     nodes: int = 0
     cores: float = 0.0
     listeners: Edge | None = None
+    beside: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,12 @@ class Fleet:
         self.broker = Station(self.kernel, self.nodes[0], servers=shape.brokers)
         self.broker_back_s = [0.0] * shape.brokers
         self.queues_back_s = 0.0
+        self.nodes[0].idle += shape.brokers * self._costs.broker.idle + shape.beside
         self._listeners = Station(self.kernel, self.nodes[0], servers=64)
         self.talkers, self.vocoders = Pool(self._talk), Pool(self._vocode)
         self.gateways: list[Gateway] = []
         self.calls: dict[str, Call] = {}
+        self._places: Counter[str] = Counter()
         self._numbers, self._named = count(), count()
         self._load: Load | None = None
         self._turn = 0
@@ -88,14 +93,19 @@ class Fleet:
         """Start a process that serves at once; `place` says on which node and at which broker."""
         setup, node = self.setup, self.nodes[place % len(self.nodes)]
         home = place % len(self.broker_back_s)
+        edge: Edge = getattr(self._costs, kind)
+        node.idle += edge.idle if place >= self._places[kind] else 0.0
+        self._places[kind] = max(self._places[kind], place + 1)
         name = f"{kind}-{place}-{next(self._named)}"
-        at = (name, self.kernel, node, home, place)
+        kernel, seat = self.kernel, Seat(name, node, home, place)
         if kind == "gateway":
-            self.gateways.append(Gateway(*at, setup.gateway))
+            self.gateways.append(Gateway(kernel, seat, setup.gateway))
         elif kind == "talker":
-            self.talkers.add(TalkerWorker(setup.curves, setup.talker, *at, self._spoke))
+            self.talkers.add(TalkerWorker(setup.curves, setup.talker, kernel, seat, self._spoke))
         else:
-            self.vocoders.add(VocoderWorker(setup.curves, setup.vocoder, *at, self._sounded))
+            self.vocoders.add(
+                VocoderWorker(setup.curves, setup.vocoder, kernel, seat, self._sounded)
+            )
 
     def run(self, load: Load, until_s: float) -> Heard:
         """What became of all requests of the load; those unended by `until_s` are errors."""

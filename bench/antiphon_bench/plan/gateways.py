@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from antiphon_bench.plan.calls import Call
-from antiphon_bench.plan.kernel import Kernel, Node, Station
+from antiphon_bench.plan.kernel import Kernel, Seat, Station
 from ttscommon.cluster.admission import AdmissionLimits, Judge, View, forecast
 from ttscommon.cluster.admission.shares import Standing
 from ttscommon.wire.errors import Overloaded
@@ -28,11 +28,9 @@ class GatewaySetup:
 class Gateway:
     """One gateway process. All callers share one key, so no share is kept for others."""
 
-    def __init__(
-        self, name: str, kernel: Kernel, node: Node, home: int, place: int, setup: GatewaySetup
-    ) -> None:
-        self.name, self.node, self.home, self.place = name, node, home, place
-        self.edge = Station(kernel, node)
+    def __init__(self, kernel: Kernel, seat: Seat, setup: GatewaySetup) -> None:
+        self.name, self.node, self.home, self.place = seat.name, seat.node, seat.home, seat.place
+        self.edge = Station(kernel, seat.node)
         self.alive = True
         self.born_s = kernel.now
         self._kernel = kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
@@ -41,12 +42,14 @@ class Kernel:
 class Node:
     """A machine. What computes on it shares its cores fairly.
 
-    `computing`: engine steps under way. Other processes count by what they worked lately.
+    `computing`: engine steps under way. Other processes count by what they worked lately. `idle`:
+    cores that all processes together take without any request.
     """
 
     def __init__(self, cores: float) -> None:
         self.cores = cores
         self.computing = 0
+        self.idle = 0.0
         self._lately_s = 0.0
         self._at_s = 0.0
 
@@ -66,10 +69,20 @@ class Node:
         if self.cores == math.inf:
             return 1.0
         others = self._lately_s * self._decay(now) / _MEMORY_S
-        return max(1.0, (self.computing + more + others) / self.cores)
+        return max(1.0, (self.computing + more + others + self.idle) / self.cores)
 
     def _decay(self, now: float) -> float:
         return math.exp((min(self._at_s, now) - now) / _MEMORY_S)
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a process is: its machine, the number of its broker, its number among its kind."""
+
+    name: str
+    node: Node
+    home: int = 0
+    place: int = 0
 
 
 class Station:

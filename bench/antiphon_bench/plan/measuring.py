@@ -7,6 +7,7 @@ does, which is their side of the bus.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ MEASURED: Final = Recovery(
 )
 _ENGINES: Final = ("talker", "vocoder")
 _HOPS: Final = 5
+_IDLE_S: Final = 4.0
 _NS: Final = 1e-9
 
 
@@ -91,8 +93,12 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
     NotHere or BadCurve.
     """
     alone = _results(config, "alone", "medium", 1, 8.0)
-    works = [_work(config, texts, 6.0) for texts in ("short", "long")]
-    found = edges(works)
+    idle = _idle(config.target.url)
+    works = [_work(config, texts, 6.0, idle) for texts in ("short", "long")]
+    found = {
+        name: msgspec.structs.replace(edge, idle=round(idle.get(name, 0.0), 5))
+        for name, edge in edges(works).items()
+    }
     heard = [one for one in alone if one.outcome == "ok"]
     characters = sum(len(one.text) for one in heard)
     each_s = sum(one.audio_s for one in heard) / characters
@@ -132,12 +138,24 @@ def _results(
     return read_lines(config.out / name / "requests.jsonl")
 
 
-def _work(config: RunConfig, texts: TextSet, for_s: float) -> Work:
-    """What all of a run's requests cost, those outside of its window too."""
+def _idle(url: str) -> dict[str, float]:
+    """Cores that each process takes without any request."""
+    before, began_s = spent_s(url), time.monotonic()
+    time.sleep(_IDLE_S)
+    took_s = time.monotonic() - began_s
+    return {name: (s - before.get(name, 0.0)) / took_s for name, s in spent_s(url).items()}
+
+
+def _work(config: RunConfig, texts: TextSet, for_s: float, idle: Mapping[str, float]) -> Work:
+    """What all of a run's requests cost, those outside of its window too, beyond being there."""
     url = config.target.url
-    before, own_s = spent_s(url), _own_s()
+    before, own_s, began_s = spent_s(url), _own_s(), time.monotonic()
     results = _results(config, texts, texts, 2, for_s)
-    spent = {name: seconds - before.get(name, 0.0) for name, seconds in spent_s(url).items()}
+    took_s = time.monotonic() - began_s
+    spent = {
+        name: max(0.0, seconds - before.get(name, 0.0) - idle.get(name, 0.0) * took_s)
+        for name, seconds in spent_s(url).items()
+    }
     spent["generator"] = _own_s() - own_s
     served = [one for one in results if one.outcome == "ok"]
     return Work(len(served), sum(one.audio_s for one in served), spent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
@@ -34,7 +35,7 @@ def against_load(points: Sequence[Point], target: Target, theme: Theme) -> Figur
         upper.set_ylim(bottom=0)
         upper.set_ylabel("first sound (ms)")
         upper.set_title("The planned fleet under less and more than its load")
-        upper.legend(loc="upper left")
+        upper.legend(loc="center left")
         viable = [100.0 * (point.answer.viable_share or 0.0) for point in points]
         refused = [100.0 * point.answer.refused_share for point in points]
         lower.plot(rates, viable, "o-", color=theme.good, label="streams without a gap")
@@ -47,7 +48,26 @@ def against_load(points: Sequence[Point], target: Target, theme: Theme) -> Figur
             for point in points:
                 if point.scale == 1.0:
                     axes.axvline(point.answer.rate, color=theme.quiet, lw=1, ls=":")
+        _name_load(upper, points, theme)
     return fig
+
+
+def _name_load(axes: Axes, points: Sequence[Point], theme: Theme) -> None:
+    """Say which of the loads was asked for."""
+    for point in points:
+        if point.scale == 1.0:
+            axes.annotate(
+                "the load asked for",
+                (point.answer.rate, 0.5),
+                xycoords=("data", "axes fraction"),
+                xytext=(-4, 0),
+                textcoords="offset points",
+                ha="right",
+                va="center",
+                rotation=90,
+                fontsize=8,
+                color=theme.quiet,
+            )
 
 
 def _ms(seconds: float | None) -> float:

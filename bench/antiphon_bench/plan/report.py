@@ -34,7 +34,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     met: bool
     answer: Answer
     points: list[Point]
-    gives_way: GivesWay
+    gives_way: GivesWay | None
     bill: Bill | None
     values: dict[str, Any]
 
@@ -45,15 +45,19 @@ def make(
     model: str,
     given: Shape | None = None,
     prices: Prices | None = None,
+    once: bool = False,
     report: Report = lambda shape, answer, met: None,
 ) -> Plan:
-    """Look for the smallest fleet, or judge the `given` one; raises PlanError."""
+    """Look for the smallest fleet, or judge the `given` one; raises PlanError.
+
+    `once`: at the load itself alone, without a look at what gives way.
+    """
     if given is None:
         shape, found = smallest(question, report)
     else:
         shape, found = given, question.asked(given)
         report(shape, found, question.meets(found))
-    points = under_load(question, shape, found)
+    points = [Point(1.0, found)] if once else under_load(question, shape, found)
     return Plan(
         source=question.setup.curves.costs.source,
         fleet=dict(counted(shape)),
@@ -61,7 +65,7 @@ def make(
         met=question.meets(found),
         answer=found,
         points=points,
-        gives_way=gives_way(question, shape, points),
+        gives_way=None if once else gives_way(question, shape, points),
         bill=None if prices is None else bill(prices, shape),
         values=chart_values(question.setup, shape, model),
     )
@@ -102,7 +106,8 @@ def _lines(plan: Plan) -> Iterator[tuple[str, str]]:
     if found.lost:
         lost = ", ".join(f"{n} {_plural(kind, n)}" for kind, n in found.lost.items())
         yield "lost meanwhile", f"{lost}; longest silence {found.longest_underrun_s:.2f} s"
-    yield "gives way first", _gives_way(plan.gives_way)
+    if plan.gives_way is not None:
+        yield "gives way first", _gives_way(plan.gives_way)
     if plan.bill is not None:
         machines = ", ".join(f"{n} x {name}" for name, n in plan.bill.machines.items() if n)
         yield "costs a month", f"{plan.bill.monthly:,.2f} {plan.bill.currency} ({machines})"

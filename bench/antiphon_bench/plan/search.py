@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -81,7 +81,7 @@ def smallest(
     shape = plenty(question)
     found = shape
     for kind in _KINDS:
-        found = replace(found, **{kind: _fewest(question, found, kind, report)})
+        found = _with(found, kind, _fewest(question, found, kind, report))
     answer = question.asked(found)
     report(found, answer, question.meets(answer))
     while not question.meets(answer):
@@ -89,6 +89,12 @@ def smallest(
         answer = question.asked(found)
         report(found, answer, question.meets(answer))
     return found, answer
+
+
+def _with(shape: Shape, kind: str, number: int) -> Shape:
+    """The same with another number of one of _KINDS."""
+    changed: dict[str, Any] = {kind: number}
+    return replace(shape, **changed)
 
 
 def plenty(question: Question) -> Shape:
@@ -134,11 +140,12 @@ def _bounded(busy: float, question: Question) -> int:
 
 def _fewest(question: Question, shape: Shape, kind: str, report: Report) -> int:
     """The smallest number of a kind that meets the targets beside the rest of `shape`."""
-    low, high = 0, getattr(shape, kind)
+    low = 0
+    high: int = getattr(shape, kind)
     while True:
-        answer = question.asked(replace(shape, **{kind: high}))
+        answer = question.asked(_with(shape, kind, high))
         met = question.meets(answer)
-        report(replace(shape, **{kind: high}), answer, met)
+        report(_with(shape, kind, high), answer, met)
         if met:
             break
         if high >= question.most:
@@ -146,7 +153,7 @@ def _fewest(question: Question, shape: Shape, kind: str, report: Report) -> int:
         low, high = high, min(question.most, 2 * high)
     while high - low > 1:
         middle = (low + high) // 2
-        tried = replace(shape, **{kind: middle})
+        tried = _with(shape, kind, middle)
         answer = question.asked(tried)
         met = question.meets(answer)
         report(tried, answer, met)
@@ -160,7 +167,7 @@ def _why(question: Question, answer: Answer) -> list[str]:
 
 def _grown(question: Question, shape: Shape) -> Shape:
     """One more of the kind that helps most."""
-    larger = [replace(shape, **{kind: getattr(shape, kind) + 1}) for kind in _KINDS]
+    larger = [_with(shape, kind, getattr(shape, kind) + 1) for kind in _KINDS]
     if max(getattr(one, kind) for one, kind in zip(larger, _KINDS, strict=True)) > question.most:
         raise NoFleet(f"no fleet of at most {question.most} of a kind meets the targets")
     return min(larger, key=lambda one: _distance(question, question.asked(one)))
@@ -196,7 +203,7 @@ def gives_way(question: Question, shape: Shape, points: Sequence[Point]) -> Give
     before = _distance(question, broke.answer)
     relief = []
     for kind in _KINDS:
-        more = replace(shape, **{kind: 2 * getattr(shape, kind)})
+        more = _with(shape, kind, 2 * getattr(shape, kind))
         if _distance(question, question.asked(more, broke.scale)) < 0.5 * before:
             relief.append(kind)
     return GivesWay(broke.scale, broke.answer.misses(question.target), relief)

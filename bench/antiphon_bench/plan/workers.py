@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from antiphon_bench.plan.costs import Curves
-from antiphon_bench.plan.kernel import Action, Kernel, Node, Station
+from antiphon_bench.plan.kernel import Action, Kernel, Seat, Station
 from antiphon_bench.plan.models import NAME, Cache, PlannedCodec, PlannedModel, Unmeasured
 from talker.engine import engine as talking
 from talker.engine import scheduler
@@ -65,18 +65,10 @@ class Worker(ABC):
     slots: int
     batch: int
 
-    def __init__(
-        self,
-        name: str,
-        kernel: Kernel,
-        node: Node,
-        home: int,
-        place: int,
-        on_event: OnEvent,
-        computes: bool,
-    ) -> None:
-        """`home`: the number of its broker. `place`: its number among its kind."""
-        self.name, self.node, self.home, self.place = name, node, home, place
+    def __init__(self, kernel: Kernel, seat: Seat, on_event: OnEvent, *, computes: bool) -> None:
+        """`computes`: its steps take a core of its machine."""
+        node = seat.node
+        self.name, self.node, self.home, self.place = seat.name, node, seat.home, seat.place
         self.edge = Station(kernel, node)
         self.alive = True
         self.draining = False
@@ -191,10 +183,12 @@ class TalkerWorker(Worker):
 
     stage: StageName = "talker"
 
-    def __init__(self, curves: Curves, setup: TalkerSetup, *rest: Any) -> None:
+    def __init__(
+        self, curves: Curves, setup: TalkerSetup, kernel: Kernel, seat: Seat, on_event: OnEvent
+    ) -> None:
         self._curves, self._setup = curves, setup
         self.slots, self.batch = setup.slots, setup.limits.streams
-        super().__init__(*rest, curves.costs.computes)
+        super().__init__(kernel, seat, on_event, computes=curves.costs.computes)
 
     def _make(self) -> talking.Engine:
         speech, setup = self._curves.costs.speech, self._setup
@@ -219,10 +213,12 @@ class VocoderWorker(Worker):
 
     stage: StageName = "vocoder"
 
-    def __init__(self, curves: Curves, setup: VocoderSetup, *rest: Any) -> None:
+    def __init__(
+        self, curves: Curves, setup: VocoderSetup, kernel: Kernel, seat: Seat, on_event: OnEvent
+    ) -> None:
         self._curves, self._setup = curves, setup
         self.slots, self.batch = setup.slots, setup.limits.streams
-        super().__init__(*rest, curves.costs.computes)
+        super().__init__(kernel, seat, on_event, computes=curves.costs.computes)
 
     def _make(self) -> vocoding.Engine:
         speech = self._curves.costs.speech

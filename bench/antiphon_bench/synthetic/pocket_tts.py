@@ -108,6 +108,7 @@ def write_checkpoint(
     ending: float = -5.5,
     voices: Sequence[str] = ("slt",),
     words: Sequence[str] = (),
+    dtype: torch.dtype = torch.float32,
 ) -> None:
     """Write tensors, tokenizer, configuration and published voices.
 
@@ -125,6 +126,7 @@ def write_checkpoint(
     shapes |= published_shapes(encoder, encoder_sources(encoder))
     tensors = {name: _drawn(name, shape, seed) for name, shape in sorted(shapes.items())}
     tensors["flow_lm.out_eos.bias"].fill_(ending)
+    tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     for voice in voices:
         write_voice(folder / FOLDER / f"{voice}.safetensors", c.flow_lm.transformer, seed)

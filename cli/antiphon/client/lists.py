@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import httpx
 
@@ -20,6 +21,8 @@ class Voice:
     id: str
     name: str
     language: str
+    languages: tuple[str, ...] = ()
+    gender: str | None = None
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,25 @@ class ServedModel:
     accepts: tuple[str, ...]
 
 
-async def voices(url: str, key: str | None = None) -> list[Voice]:
-    """The voices of every live model; raises GatewayError."""
-    rows = await _listed(Address.parse(url, key), "/v1/audio/voices", "voices")
-    return [Voice(row["id"], row["name"], row["language"]) for row in rows]
+async def voices(
+    url: str, key: str | None = None, *, language: str = "", gender: str = ""
+) -> list[Voice]:
+    """The default model's voices, of one language and gender if named; raises GatewayError."""
+    query = urlencode({"language": language, "gender": gender})
+    rows = await _listed(Address.parse(url, key), f"/v1/audio/voices?{query}", "voices")
+    return [_voice(row) for row in rows]
+
+
+def _voice(row: dict[str, Any]) -> Voice:
+    """Gateways before 0.3 tell neither all languages nor a gender."""
+    language = row["language"]
+    return Voice(
+        row["id"],
+        row["name"],
+        language,
+        tuple(row.get("languages", (language,))),
+        row.get("gender"),
+    )
 
 
 async def models(url: str, key: str | None = None) -> list[ServedModel]:
@@ -56,6 +74,6 @@ async def _listed(address: Address, path: str, name: str) -> list[dict[str, Any]
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise GatewayError(address.silent) from error
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        what = path.rpartition("/")[2]
+        what = path.partition("?")[0].rpartition("/")[2]
         raise GatewayError(f"{address.url} has no list of {what}: {error}") from error
     return rows

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import errors
 from gateway.errors import NotFound, SynthesisFailed
-from gateway.protocols.shared.shapes import shape_of
+from gateway.protocols.vendors import shape_of
 from gateway.requests import new_request_id
 from ttscommon.process import tracing
 from ttscommon.wire.errors import AntiphonError, BadRequest

@@ -30,6 +30,8 @@ KINDS: Final[Mapping[str, Callable[[WebSocket, GatewayContext], AnySession]]] = 
         "/v1/text-to-speech/{voice_id}/multi-stream-input": elevenlabs.MultiStreamInput,
         "/tts/websocket": cartesia.CartesiaSession,
         "/v1/speak": deepgram.DeepgramSession,
+        "/v2/speak": deepgram.FluxSession,
+        "/v1/text-to-dialogue/multi-stream-input": elevenlabs.DialogueInput,
     }
 )
 

@@ -44,6 +44,11 @@ def livekit_tts(name: str, url: str, session: aiohttp.ClientSession) -> Any:
             return elevenlabs.TTS(base_url=f"{url}/v1", api_key=KEY, http_session=session)
         case "cartesia":
             return cartesia.TTS(base_url=url, api_key=KEY, http_session=session)
+        case "elevenlabs_v3":
+            place, model = f"{url}/v1", "eleven_v3"
+            return elevenlabs.TTS(base_url=place, model=model, api_key=KEY, http_session=session)
+        case "deepgram_v2":
+            return deepgram.TTSv2(base_url=f"{url}/v2/speak", api_key=KEY, http_session=session)
     return deepgram.TTS(base_url=f"{url}/v1/speak", api_key=KEY, http_session=session)
 
 
@@ -255,7 +260,7 @@ def pipecat_interrupted(name: str, *, ends: bool = True) -> Any:
 if __name__ == "__main__":
     vendors = ("openai", "elevenlabs", "cartesia", "deepgram")
     main(
-        {f"livekit_{name}": livekit(name) for name in vendors}
+        {f"livekit_{name}": livekit(name) for name in (*vendors, "elevenlabs_v3", "deepgram_v2")}
         | {f"pipecat_{name}": pipecat(name) for name in vendors}
         | {"pipecat_elevenlabs_http": pipecat_elevenlabs_http},
         {f"livekit_{name}": livekit_interrupted(name) for name in vendors}

@@ -128,6 +128,34 @@ async def elevenlabs_whole(url: str, heard: Heard, text: str) -> None:
         _take(heard, found.alignment)
 
 
+async def elevenlabs_dialogue(url: str, heard: Heard, text: str) -> None:
+    from elevenlabs import DialogueInput
+
+    voice = "21m00Tcm4TlvDq8ikWAM"
+    parts = _eleven(url).text_to_dialogue.stream(
+        inputs=[DialogueInput(text=text, voice_id=voice)],
+        model_id="eleven_v3",
+        output_format="pcm_16000",
+    )
+    async for part in parts:
+        heard.audio(len(part) / 32_000)
+
+
+async def elevenlabs_lists(url: str, heard: Heard, text: str) -> None:
+    """Every page of voices, one of them by itself, and the account."""
+    client, token, found = _eleven(url), None, []
+    while True:
+        page = await client.voices.search(page_size=2, next_page_token=token)
+        found += page.voices
+        token = page.next_page_token
+        if not page.has_more:
+            break
+    alone = await client.voices.get(found[-1].voice_id)
+    assert (await client.user.subscription.get()).status == "active"
+    assert alone.voice_id == found[-1].voice_id
+    heard.spelled = " ".join(voice.voice_id for voice in found)
+
+
 async def elevenlabs_realtime(url: str, heard: Heard, text: str) -> None:
     """`convert_realtime` dials wss, so `url` is that of a proxy with TLS."""
     from elevenlabs import ElevenLabs
@@ -228,6 +256,19 @@ async def cartesia_errors(url: str, heard: Heard, text: str) -> None:
         )
     except cartesia.APIStatusError as error:
         heard.error = f"{type(error).__name__}:{error.body['error_code']}"  # type: ignore[index]
+
+
+async def cartesia_lists(url: str, heard: Heard, text: str) -> None:
+    """The SDK asks for pages until one is empty."""
+    client = _cartesia(url)
+    found = [voice.id async for voice in client.voices.list(limit=2)]
+    assert (await client.voices.get(found[0])).id == found[0]
+    heard.spelled = " ".join(found)
+
+
+async def deepgram_lists(url: str, heard: Heard, text: str) -> None:
+    listed = (await _deepgram(url).manage.v1.models.list()).tts or []
+    heard.spelled = " ".join(model.canonical_name for model in listed)
 
 
 def _deepgram(url: str) -> Any:

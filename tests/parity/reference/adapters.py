@@ -40,4 +40,5 @@ def merge(model: torch.nn.Module, case: AdapterCase, folder: Path) -> None:
     config = LoraConfig(**case.config, init_lora_weights=False)
     adapted = get_peft_model(part, config)
     adapted.save_pretrained(str(folder))
+    (folder / "README.md").unlink(missing_ok=True)  # a card to be filled in
     adapted.merge_and_unload()

@@ -35,6 +35,7 @@ def package() -> Any:
 
 def load(folder: Path) -> Any:
     """The package's model of a checkpoint as it is published."""
+    logger.disable("kokoro")
     model, config = package(), json.loads((folder / "config.json").read_text("utf-8"))
     plain = model.Decoder
     model.Decoder = _small(plain, config) if "decoder_dim" in config else plain
@@ -135,7 +136,6 @@ def spoken(model: Any, folder: Path, case: Case) -> dict[str, np.ndarray[Any, An
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
     torch.set_num_threads(1)
-    logger.disable("kokoro")
     folder = checkpoints / "kokoro"
     model, found = load(folder), {}
     for case in CASES:

@@ -14,8 +14,9 @@ from tests.parity.reference.pocket_tts import model_of
 def main() -> None:
     """Time `generate_audio_stream` to its first samples and to its end."""
     logging.disable(logging.WARNING)
-    folder = Path(sys.argv[1])
+    folder, most = Path(sys.argv[1]), int(sys.argv[2])
     model, _ = model_of(folder)
+    model._estimate_max_gen_len = lambda _: most
     voice = model.get_state_for_audio_prompt(folder / "embeddings" / "slt.safetensors")
     for line in sys.stdin:
         began_s, first_s, samples = time.perf_counter(), 0.0, 0

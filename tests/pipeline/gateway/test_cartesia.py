@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import json
+import wave
 from typing import Any
 
 import numpy as np
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
+
+from ttscommon.wire.replicas import Model
 
 TEXT = "The tide is in."
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 16_000}
@@ -136,3 +140,73 @@ async def test_voices_come_as_a_page(stand: Any) -> None:
     page = (await stand.http.get("/voices")).json()
     assert [voice["id"] for voice in page["data"]] == ["slt", "awb", "vesper", "vesper-low"]
     assert page["has_more"] is False
+
+
+async def test_voices_are_turned_over_to_the_last_page(stand: Any) -> None:
+    """The SDK goes on behind the last voice until there is no more."""
+    seen: list[str] = []
+    while True:
+        query = {"limit": 3, **({"starting_after": seen[-1]} if seen else {})}
+        page = (await stand.http.get("/voices", params=query)).json()
+        seen += [voice["id"] for voice in page["data"]]
+        if not page["data"]:
+            break
+        assert page["has_more"] is (len(seen) < 4)
+    assert seen == ["slt", "awb", "vesper", "vesper-low"]
+    before = (await stand.http.get("/voices?ending_before=vesper&limit=1")).json()
+    assert [voice["id"] for voice in before["data"]] == ["awb"]
+    (male,) = (await stand.http.get("/voices?gender=masculine")).json()["data"]
+    assert (male["id"], male["locales"]) == ("awb", [{"locale": "en-GB", "is_native": True}])
+
+
+async def test_a_voice_can_be_read_made_and_deleted(
+    stand: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await stand.http.get("/voices/slt")).json()["gender"] == "feminine"
+    missing = await stand.http.get("/voices/hal")
+    assert (missing.status_code, missing.json()["error_code"]) == (404, "not_found")
+    clip = {"clip": tone()}
+    refused = await stand.http.post("/voices/clone", data={"name": "Anna Smith"}, files=clip)
+    assert refused.json()["error_code"] == "unsupported"
+
+    cloning = Model("m", "f", 16_000, 25.0, accepts=("ref_audio",))
+
+    async def models() -> dict[str, Model]:
+        return {"m": cloning}
+
+    monkeypatch.setattr(stand.gateway.context.catalogue, "models", models)
+    form = {"name": "Anna Smith", "language": "en"}
+    unstated = await stand.http.post("/voices", data=form, files=clip)
+    assert "consent" in unstated.json()["message"]
+    stated = {"x-consent": "I, Anna, agree."}
+    made = await stand.http.post("/voices/clone", data=form, files=clip, headers=stated)
+    assert (made.json()["id"], made.json()["is_owner"]) == ("Anna-Smith", True)
+    again = (await stand.http.post("/voices", data=form, files=clip, headers=stated)).json()
+    assert again["id"].startswith("Anna-Smith-")
+    listed = (await stand.http.get("/voices?is_owner=true")).json()["data"]
+    assert [voice["id"] for voice in listed] == ["Anna-Smith", again["id"]]
+    for voice in listed:
+        assert (await stand.http.delete(f"/voices/{voice['id']}")).status_code == 204
+    assert (await stand.http.get("/voices/Anna-Smith")).status_code == 404
+
+
+async def test_volume_is_followed_and_the_language_is_told(stand: Any, talk: Any) -> None:
+    config = {"volume": 0.5, "emotion": "calm"}
+    body = {**REQUEST, "transcript": TEXT, "language": "en", "generation_config": config}
+    response = await stand.http.post("/tts/bytes", json=body)
+    request = stand.stage.jobs[-1].request
+    made = talk.sound(TEXT, request.seed)
+    assert np.frombuffer(response.content, "<i2") == pytest.approx(made / 2, abs=1)
+    assert response.headers["x-ignored"] == "instructions"
+    assert request.language == "en"
+
+
+def tone() -> bytes:
+    """Two seconds of sound."""
+    made = io.BytesIO()
+    with wave.open(made, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16_000)
+        file.writeframes((8000 * np.sin(np.arange(32_000) / 10)).astype("<i2").tobytes())
+    return made.getvalue()

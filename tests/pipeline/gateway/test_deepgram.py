@@ -14,8 +14,8 @@ TEXT = "The tide is in."
 QUERY = "model=aura-2-thalia-en&encoding=linear16&sample_rate=16000&mip_opt_out=true"
 
 
-def url(stand: Any, query: str = QUERY) -> str:
-    return str(stand.url.replace("http", "ws") + f"/v1/speak?{query}")
+def url(stand: Any, query: str = QUERY, version: str = "v1") -> str:
+    return str(stand.url.replace("http", "ws") + f"/{version}/speak?{query}")
 
 
 async def say(socket: ClientConnection, kind: str, **fields: Any) -> None:
@@ -120,3 +120,77 @@ async def test_what_cannot_be_made_is_refused_before_the_upgrade(stand: Any) -> 
             pass
     assert refused.value.response.status_code == 400
     assert json.loads(refused.value.response.body)["err_code"] == "UNSUPPORTED"
+
+
+async def test_turns_of_flux_begin_and_end(stand: Any, talk: Any) -> None:
+    async with connect(url(stand, version="v2")) as socket:
+        await say(socket, "Speak", text=TEXT)
+        await say(socket, "Flush")
+        audio, messages = await until(socket, "Flushed")
+        await say(socket, "Flush")
+        nothing = (await until(socket, "Flushed"))[1]
+        await say(socket, "Configure", speed=9)
+        failure = (await until(socket, "ConfigureFailure"))[1][-1]
+        await say(socket, "Configure", speed=1.1)
+        await until(socket, "ConfigureSuccess")
+        await say(socket, "Speak", text="And out.")
+        await say(socket, "Close")
+        total = (await until(socket, "SessionMetadata"))[1][-1]
+        with pytest.raises(ConnectionClosed) as closed:
+            await socket.recv()
+    kinds = ["Connected", "SpeechStarted", "SpeechMetadata", "Flushed"]
+    assert [message["type"] for message in messages] == kinds
+    assert len({message["speech_id"] for message in messages[1:]}) == 1
+    assert len(audio) == talk.sound(TEXT).nbytes
+    metadata = messages[2]
+    assert metadata["audio_duration_ms"] == 10 * len(TEXT)
+    assert metadata["input_character_count"] == len(TEXT)
+    assert nothing[-2]["audio_duration_ms"] == 0
+    assert (failure["field"], failure["value"]) == ("speed", 9)
+    assert total["total_input_character_count"] == len(TEXT) + len("And out.")
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1000
+
+
+async def test_an_interruption_of_flux_says_what_was_heard(stand: Any, talk: Any) -> None:
+    held = asyncio.Event()
+
+    async def script(performance: Any) -> None:
+        await performance.say("The tide ", word=True)
+        await performance.say("is in.", word=True)
+        await held.wait()
+
+    stand.stage.script = script
+    async with connect(url(stand, version="v2")) as socket:
+        await say(socket, "Interrupt")
+        warning = (await until(socket, "Warning"))[1][-1]
+        await say(socket, "Speak", text=TEXT)
+        await say(socket, "Flush")
+        async with asyncio.timeout(5):
+            sounded = 0
+            while sounded < 2 * 160 * len(TEXT):
+                received = await socket.recv()
+                sounded += len(received) if isinstance(received, bytes) else 0
+        offset = {"type": "time_ms", "value": 60}
+        await say(socket, "Interrupt", playback_offset=offset)
+        told = (await until(socket, "SpeechInterrupted"))[1][-1]
+        await say(socket, "Interrupt", playback_offset={"value": -1})
+        held.set()
+        stand.stage.script = talk.recite
+        await say(socket, "Speak", text="Next.")
+        await say(socket, "Flush")
+        audio, _ = await until(socket, "Flushed")
+    assert warning["code"] == "NO_AUDIO_GENERATED"
+    assert told["audio_played_ms"] == 60
+    assert (told["text_spoken"].strip(), told["text_remaining"]) == ("The tide", "is in.")
+    assert len(audio) == talk.sound("Next.").nbytes
+
+
+async def test_models_are_listed_for_deepgrams_clients(stand: Any) -> None:
+    key = {"authorization": "Token k"}
+    found = (await stand.http.get("/v1/models", headers=key)).json()
+    assert [model["canonical_name"] for model in found["tts"]][:2] == ["slt", "awb"]
+    assert found["tts"][1]["metadata"]["tags"] == ["masculine"]
+    assert (await stand.http.get("/v1/models/awb", headers=key)).json()["languages"] == ["en-GB"]
+    missing = await stand.http.get("/v1/models/hal", headers=key)
+    assert (missing.status_code, missing.json()["err_code"]) == (404, "NOT_FOUND")

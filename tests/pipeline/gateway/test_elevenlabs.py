@@ -213,6 +213,84 @@ async def test_wav_has_its_length_where_it_is_sent_whole(stand: Any) -> None:
     assert streamed.content[:4] == b"RIFF"
 
 
+async def test_lists_have_pages_as_clients_turn_them(stand: Any) -> None:
+    first = (await stand.http.get("/v2/voices?page_size=3")).json()
+    assert [v["voice_id"] for v in first["voices"]] == ["slt", "awb", "vesper"]
+    assert (first["has_more"], first["total_count"]) == (True, 4)
+    after = {"page_size": 3, "next_page_token": first["next_page_token"]}
+    last = (await stand.http.get("/v2/voices", params=after)).json()
+    assert [v["voice_id"] for v in last["voices"]] == ["vesper-low"]
+    assert (last["has_more"], last["next_page_token"]) == (False, None)
+    males = (await stand.http.get("/v2/voices?gender=male&language=en")).json()
+    assert [v["labels"] for v in males["voices"]] == [{"language": "en-GB", "gender": "male"}]
+    refused = await stand.http.get("/v2/voices?next_page_token=hal")
+    assert (refused.status_code, refused.json()["detail"]["status"]) == (400, "bad_request")
+
+
+async def test_a_voice_and_the_account_can_be_read(stand: Any) -> None:
+    voice = (await stand.http.get("/v1/voices/awb")).json()
+    assert (voice["voice_id"], voice["labels"]["gender"]) == ("awb", "male")
+    assert (await stand.http.get("/v1/voices/awb/settings")).json()["speed"] == 1.0
+    account = (await stand.http.get("/v1/user/subscription")).json()
+    assert (account["status"], account["voice_slots_used"]) == ("active", 0)
+    for path in ("/v1/voices/hal", "/v1/text-to-nothing"):
+        missing = await stand.http.get(path)
+        assert (missing.status_code, missing.json()["detail"]["status"]) == (404, "not_found")
+
+
+async def test_a_voice_is_made_where_a_model_clones_and_refused_elsewhere(stand: Any) -> None:
+    form = {"name": "Anna Smith"}
+    made = await stand.http.post("/v1/voices/add", data=form, files={"files": b"RIFF"})
+    assert (made.status_code, made.json()["detail"]["status"]) == (400, "unsupported")
+
+
+async def test_a_dialogue_is_spoken_by_its_voices_in_turn(stand: Any, talk: Any) -> None:
+    inputs = [
+        {"text": "Are you there?", "voice_id": "slt"},
+        {"text": "I am here.", "voice_id": "awb"},
+        {"text": "Good.", "voice_id": "awb"},
+    ]
+    body = {"inputs": inputs, "model_id": "eleven_v3", "seed": 3}
+    path = "/v1/text-to-dialogue/stream?output_format=pcm_16000"
+    response = await stand.http.post(path, json=body)
+    parts = ["Are you there?", "I am here. Good."]
+    assert len(response.content) == sum(2 * 160 * len(text) for text in parts)
+    requests = [job.request for job in stand.stage.jobs]
+    assert [(r.voice, r.text) for r in requests] == [("slt", parts[0]), ("awb", parts[1])]
+    # A model of turns hears what was said.
+    assert [turn.text for turn in requests[1].turns] == ["Are you there?"]
+    assert [r.speaker for r in requests] == [0, 1]
+    empty = await stand.http.post(path, json={"inputs": []})
+    assert empty.json()["detail"]["status"] == "bad_request"
+
+
+async def test_a_dialogue_over_a_socket_has_names_of_its_own(stand: Any) -> None:
+    address = stand.url.replace("http", "ws") + "/v1/text-to-dialogue/multi-stream-input"
+    async with connect(f"{address}?output_format=pcm_16000&model_id=eleven_v3") as socket:
+        await say(socket, context_id="c", voices=["awb"])
+        said = [{"text": TEXT, "voice_id": "awb"}]
+        await say(socket, context_id="c", inputs=said, flush=True)
+        await say(socket, context_id="c", keep_alive=True)
+        await say(socket, context_id="c", close_context=True)
+        messages = await until(socket, "is_final")
+    assert {m["context_id"] for m in messages} == {"c"}
+    times = [m["alignment"] for m in messages if m.get("alignment")]
+    assert "".join(c for t in times for c in t["chars"]).strip() == TEXT
+    assert all({"char_start_times_ms", "char_durations_ms"} < t.keys() for t in times)
+    assert [job.request.voice for job in stand.stage.jobs] == ["awb"]
+
+
+async def test_a_language_chooses_the_voice_that_speaks_it(stand: Any) -> None:
+    body = {"text": TEXT, "language_code": "en-GB"}
+    response = await stand.http.post("/v1/text-to-speech/21m00/stream", json=body)
+    assert response.status_code == 200
+    assert stand.stage.jobs[-1].request.language == "en-GB"
+    other = await stand.http.post(
+        "/v1/text-to-speech/21m00/stream", json={"text": TEXT, "language_code": "ja"}
+    )
+    assert other.headers["x-ignored"] == "language"
+
+
 @pytest.mark.parametrize("settings", [{"max_contexts": 1}], indirect=True)
 async def test_too_many_contexts_are_refused(stand: Any) -> None:
     async with connect(url(stand, "multi-stream-input")) as socket:

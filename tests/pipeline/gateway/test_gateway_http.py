@@ -140,6 +140,12 @@ async def test_models_and_voices_come_from_live_replicas(stand: Any) -> None:
         },
     ]
     assert [voice["id"] for voice in voices["voices"]] == ["slt", "awb", "vesper", "vesper-low"]
+    query = "/v1/audio/voices?limit=2&after=slt&language=en"
+    page = (await stand.http.get(query)).json()
+    assert [voice["id"] for voice in page["voices"]] == ["awb", "vesper"]
+    assert (page["has_more"], page["last_id"]) == (True, "vesper")
+    found = (await stand.http.get("/v1/audio/voices?gender=female")).json()["voices"]
+    assert [voice["id"] for voice in found] == ["slt"]
     assert voices["uploaded_voices"] == []
 
 

@@ -74,8 +74,16 @@ async def test_describe_names_programs_and_voices(client: Client) -> None:
     (program,) = data["tts"]
     assert program["supports_synthesize_streaming"] is True
     assert [voice["name"] for voice in program["voices"]] == ["slt", "awb", "vesper", "vesper-low"]
-    assert all(voice["languages"] for voice in program["voices"])
+    assert [voice["languages"] for voice in program["voices"]][:2] == [["en-US"], ["en-GB"]]
+    assert [voice["description"] for voice in program["voices"]][1:3] == ["Awb (male)", "Vesper"]
     assert data["asr"] == []
+
+
+async def test_a_language_is_spoken_by_a_voice_of_it(client: Client, stand: Any) -> None:
+    client.say("synthesize", text="Good morning.", voice={"language": "en-GB"})
+    while (await client.hear())[0] != "audio-stop":
+        pass
+    assert stand.stage.jobs[-1].request.language == "en-GB"
 
 
 async def test_a_whole_text(client: Client, stand: Any) -> None:

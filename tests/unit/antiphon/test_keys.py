@@ -39,6 +39,7 @@ def run(file: Path, *arguments: str, fails: bool = False) -> str:
 
 def test_a_key_that_is_made_is_known_with_its_rights(file: Path) -> None:
     options = ["--streams", "2", "--model", "vesper", "--voice", "warm", "--expires", "2099-12-31"]
+    options += ["--adapter", "narrator", "--adapter-uploads", "5"]
     key = run(file, "make", "acme", *options)
     keys = KeyRing.load(file)
     assert keys.tenant(key) == "acme"
@@ -46,6 +47,7 @@ def test_a_key_that_is_made_is_known_with_its_rights(file: Path) -> None:
     assert tenant.streams == 2
     assert tenant.models == frozenset({"vesper"})
     assert tenant.voices == frozenset({"warm"})
+    assert (tenant.adapters, tenant.adapter_uploads) == (frozenset({"narrator"}), 5)
     assert tenant.expires is not None
     assert tenant.expires.isoformat() == "2099-12-31T00:00:00+00:00"
     assert key not in file.read_text()

@@ -66,6 +66,9 @@ def test_prices_make_a_bill(tmp_path: Path, calls: str) -> None:
     )
     arguments = ("--trace", calls, "--seconds", "10", "--fleet", "1,1,1", "--prices", str(prices))
     result = plan(tmp_path, *arguments)
+    assert "gives way first" in result.stdout
+    once = plan(tmp_path, *arguments, "--once")
+    assert "gives way first" not in once.stdout
     assert "73.00 EUR (1 x small)" in result.stdout
 
 

@@ -423,6 +423,26 @@ async def test_a_request_holds_its_adapter_until_it_has_left_the_engine(
     assert (users, held.users) == ([1], 0)
 
 
+async def test_others_are_spoken_while_an_adapter_is_loaded(connect: Connect) -> None:
+    bus, engine = await connect(), adaptable()
+    loaded = asyncio.Event()
+
+    class Slow(Held):
+        async def acquire(self, ref: AdapterRef) -> Callable[[], None]:
+            await loaded.wait()
+            return await super().acquire(ref)
+
+    talker = Talker(bus, engine, adapters=Slow())  # type: ignore[arg-type]
+    waiting = asyncio.create_task(talker.handle(job(adapter=ADAPTER)))
+    other = replace(job().request, request_id="other")
+    await asyncio.wait_for(talker.handle(Job(other, 1, message=None)), 15)  # type: ignore[arg-type]
+    assert not waiting.done()
+    loaded.set()
+    await asyncio.wait_for(waiting, 15)
+    engine.stop()
+    assert (await hear(bus))[2].outcome == "ok"
+
+
 async def test_a_talker_that_cannot_have_the_adapter_says_so_once(connect: Connect) -> None:
     bus, engine = await connect(), adaptable()
     held = Held(UnknownAdapter("the adapter 'narrator' was deleted", param="adapter"))

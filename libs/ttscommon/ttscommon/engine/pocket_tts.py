@@ -227,6 +227,11 @@ class PocketConfig:
             return 1
         return self.sampler_decode_steps or (_EULER_STEPS if kind == "flow_matching" else 1)
 
+    @property
+    def replaced(self) -> dict[int, str]:
+        """For str.translate."""
+        return {ord(old): new for old, new in self.replace_characters.items()}
+
     def problems(self) -> list[str]:
         """What no checkpoint can have, and kinds that are not served."""
         lm = self.flow_lm
@@ -239,6 +244,8 @@ class PocketConfig:
             found.append(f"tokenizer {table.tokenizer!r} is not served")
         if not 0 <= self.default_temperature <= 2 or not math.isfinite(self.default_eos_threshold):
             found.append("default_temperature or default_eos_threshold is no usable number")
+        if any(len(old) != 1 for old in self.replace_characters):
+            found.append("replace_characters names more than single characters")
         return found + self.mimi.problems()
 
 

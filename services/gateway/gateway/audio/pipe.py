@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+import numpy as np
 from msgspec.structs import replace
 
 from gateway.audio.encoders import Encoder, RawPcm
@@ -46,13 +47,16 @@ class SpokenAudio(Protocol):
     def skip(self) -> int: ...
     @property
     def stretch(self) -> float: ...
+    @property
+    def gain(self) -> float: ...
     def __aiter__(self) -> AsyncIterator[AudioChunk]: ...
 
 
 class ClientPipe:
     """Skips `skip` samples of what the client would hear, and encodes the rest.
 
-    `stretch` is how many times as fast the audio is to be played as it was made.
+    `stretch` is how many times as fast the audio is to be played as it was made, `gain` how many
+    times as loud.
     """
 
     def __init__(
@@ -62,7 +66,9 @@ class ClientPipe:
         encoder: Encoder | None = None,
         skip: int = 0,
         stretch: float = 1.0,
+        gain: float = 1.0,
     ) -> None:
+        self._gain = gain
         self._stretch = None if stretch == 1.0 else Stretch(source_hz, stretch)
         self._speed = stretch
         self._resampler = resampler(source_hz, target_hz)
@@ -89,6 +95,8 @@ class ClientPipe:
         skipped = min(self._skip, len(pcm))
         self._skip -= skipped
         pcm = pcm[skipped:]
+        if self._gain != 1.0:
+            pcm = louder(pcm, self._gain)
         return (self._encoder.feed(pcm), len(pcm)) if len(pcm) else (b"", 0)
 
     def _timed(self, words: tuple[WordTime, ...]) -> tuple[WordTime, ...]:
@@ -101,6 +109,12 @@ class ClientPipe:
         )
 
 
+def louder(pcm: Pcm, gain: float) -> Pcm:
+    """So many times as loud; what is beyond the range of 16 bits is cut off."""
+    made: Pcm = np.clip(np.rint(pcm * np.float32(gain)), -32_768, 32_767).astype(np.int16)
+    return made
+
+
 async def pieces(
     speech: SpokenAudio, encoder: Encoder | None = None, cost_ms: float = 0.0
 ) -> AsyncIterator[PcmBlock]:
@@ -108,7 +122,9 @@ async def pieces(
 
     `cost_ms`: what a second of audio takes to encode. Expensive chunks are made in a thread.
     """
-    pipe = ClientPipe(speech.source_hz, speech.sample_rate, encoder, speech.skip, speech.stretch)
+    pipe = ClientPipe(
+        speech.source_hz, speech.sample_rate, encoder, speech.skip, speech.stretch, speech.gain
+    )
     cost_ms += 0.0 if speech.stretch == 1.0 else _STRETCH_MS
     async for chunk in speech:
         expected_ms = cost_ms * len(chunk.pcm) / chunk.sample_rate

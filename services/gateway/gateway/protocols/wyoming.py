@@ -24,6 +24,7 @@ from gateway.protocols.utterance import CLEAN_UP_S, Playlist, Utterance
 from gateway.requests import DEFAULT, GatewayContext, Speech
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BadRequest
+from ttscommon.wire.replicas import Model, Voice
 
 VERSION: Final = "1.10.2"
 _ATTRIBUTION: Final = {"name": "Antiphon", "url": ""}
@@ -202,12 +203,16 @@ class WyomingSession(Session[Event, AudioEvents]):
     ) -> Utterance[AudioEvents]:
         """A text that is spoken when those before it have been."""
         wanted = data.get("voice")
-        name = wanted.get("name") if isinstance(wanted, dict) else None
-        voice = name if isinstance(name, str) and name else DEFAULT
+        asked = wanted if isinstance(wanted, dict) else {}
+        voice, language = _text_in(asked, "name") or DEFAULT, _text_in(asked, "language")
         if len(self._texts) >= self.settings.max_queued_requests:
             raise TooManyContexts("too many texts wait already")
         tenant = self.settings.wyoming_tenant or ANONYMOUS
-        spec = await self.context.spec(tenant, voice=voice, names="any")
+        models = await self.context.catalogue.models()
+        model = next((m for m, its in models.items() if _has(its, voice)), DEFAULT)
+        spec = await self.context.spec(
+            tenant, model=model, voice=voice, language=language, names="any"
+        )
         framing = AudioEvents(self.outbox.put, spec.sample_rate, streamed=streamed)
         utterance = self.begin(spec, framing)
         if self._texts.add(utterance):
@@ -245,6 +250,15 @@ def event(kind: str, data: Mapping[str, Any], payload: bytes = b"") -> bytes:
     return json.dumps(head).encode() + b"\n" + body + payload
 
 
+def _text_in(given: Mapping[str, Any], name: str) -> str | None:
+    value = given.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _has(model: Model, voice: str) -> bool:
+    return any(voice == one.id for one in model.voices)
+
+
 async def info(context: GatewayContext) -> dict[str, Any]:
     """What this server can speak."""
     known = {"description": "Antiphon", "attribution": _ATTRIBUTION, "installed": True}
@@ -258,9 +272,9 @@ async def info(context: GatewayContext) -> dict[str, Any]:
                 {
                     **known,
                     "name": voice.id,
-                    "description": voice.name,
+                    "description": _described(voice),
                     "version": "1",
-                    "languages": [voice.language],
+                    "languages": list(voice.spoken),
                     "speakers": None,
                 }
                 for voice in model.voices
@@ -269,6 +283,11 @@ async def info(context: GatewayContext) -> dict[str, Any]:
         for model in (await context.catalogue.models()).values()
     ]
     return {"tts": programs, **{name: [] for name in _LISTS}}
+
+
+def _described(voice: Voice) -> str:
+    """What a menu shows; the protocol has no field for a gender."""
+    return f"{voice.name} ({voice.gender})" if voice.gender else voice.name
 
 
 def _object(data: Any) -> dict[str, Any]:

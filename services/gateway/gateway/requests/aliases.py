@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,8 +21,25 @@ OPENAI_VOICES: Final = (
     "alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage",
     "shimmer", "verse",
 )  # fmt: skip
+# What the services that these protocols are of publish.
 _MODELS: Final = MappingProxyType(
-    {"tts-1": DEFAULT, "tts-1-*": DEFAULT, "gpt-4o-mini-tts": DEFAULT, "gpt-4o-mini-tts-*": DEFAULT}
+    dict.fromkeys(
+        (
+            *("tts-1", "tts-1-*", "gpt-4o-mini-tts", "gpt-4o-mini-tts-*"),
+            *("eleven_*", "sonic", "sonic-*", "aura-*", "flux-*"),
+        ),
+        DEFAULT,
+    )
+)
+# Names of published checkpoints, in any case -> the family of the model that they mean here.
+_PUBLISHED: Final = (
+    ("qwen/qwen3-tts*", "qwen3_tts"),
+    ("canopylabs/orpheus*", "orpheus"),
+    ("sesame/csm*", "csm"),
+    ("hexgrad/kokoro*", "kokoro"),
+    ("kokoro", "kokoro"),
+    ("rhasspy/piper*", "piper"),
+    ("kyutai/pocket-tts*", "pocket_tts"),
 )
 
 
@@ -65,24 +82,53 @@ class Aliases:
             raise AliasesError(f"{path}: {error}") from error
         return cls({**parsed.models, **_MODELS, **parsed.models}, parsed.voices)
 
-    def model(self, name: str, known: Collection[str], *, lenient: bool = False) -> str:
+    def model(self, name: str, known: Mapping[str, str], *, lenient: bool = False) -> str:
         """The model that `name` means; itself where nothing stands for it.
 
-        `lenient`: a name that means nothing here means the default.
+        `known`: the served models and their families. `lenient`: a name that means nothing here
+        means the default.
         """
         if name in known or name == DEFAULT:
             return name
-        return _match(name, self.models) or (DEFAULT if lenient else name)
+        found = _match(name, self.models) or _published(name, known)
+        return found or (DEFAULT if lenient else name)
 
-    def voice(self, name: str, voices: Sequence[Voice], *, lenient: bool = False) -> str:
-        """The id of the voice that `name` means; itself where nothing stands for it."""
+    def voice(
+        self,
+        name: str,
+        voices: Sequence[Voice],
+        *,
+        lenient: bool = False,
+        language: str | None = None,
+    ) -> str:
+        """The id of the voice that `name` means; itself where nothing stands for it.
+
+        `lenient`: a name that means nothing here means the first voice of the `language`.
+        """
+        if name == DEFAULT and lenient:
+            return _speaking(language, voices)
         if name == DEFAULT or any(name == voice.id for voice in voices):
             return name
         if (found := _match(name, self.voices)) is not None:
             return found
         if name in OPENAI_VOICES and voices:
             return voices[OPENAI_VOICES.index(name) % len(voices)].id
-        return DEFAULT if lenient else name
+        return _speaking(language, voices) if lenient else name
+
+
+def _speaking(language: str | None, voices: Sequence[Voice]) -> str:
+    """The first voice of a language; the default where there is none."""
+    if language:
+        return next((voice.id for voice in voices if voice.speaks(language)), DEFAULT)
+    return DEFAULT
+
+
+def _published(name: str, known: Mapping[str, str]) -> str | None:
+    """The served model of the family that a published checkpoint is of."""
+    for pattern, family in _PUBLISHED:
+        if fnmatchcase(name.lower(), pattern):
+            return next((model for model, its in known.items() if its == family), None)
+    return None
 
 
 def _match(name: str, table: Mapping[str, str]) -> str | None:

@@ -66,22 +66,28 @@ class GatewayContext:
         lenient: bool = True,
         attaching: bool = False,
         max_wait_s: float = 0.0,
+        gain: float = 1.0,
     ) -> SpeechSpec:
         """What a client's names and wishes come to.
 
         names: whether only the deployment's own are known ("own"), those of other services too
         ("aliases"), or any, which then means the default ("any"). lenient: wishes that can be
         dropped are, where the model does not obey them; see Wishes. attaching: the request runs
-        already, so that only its sound matters. max_wait_s: see Applicant. Raises UnknownModel,
-        UnknownVoice, Unavailable, Unsupported, UnknownLexicon, and BadRequest for a recording.
+        already, so that only its sound matters. max_wait_s: see Applicant. gain: see SpeechSpec.
+        Raises UnknownModel, UnknownVoice, Unavailable, Unsupported, UnknownLexicon, and BadRequest
+        for a recording.
         """
-        naming = None if names == "own" else partial(self.names, lenient=names == "any")
+        language = wishes.language or language
+        naming = (
+            None
+            if names == "own"
+            else partial(self.names, lenient=names == "any", language=language)
+        )
         found, spoken = await self.catalogue.resolve(model, voice, naming)
         for preset in presets_of(found, spoken) or (None,):
             self.keys.permit(tenant, found.name, preset)
         rate = sample_rate or found.sample_rate
-        if wishes.language is None:
-            wishes = replace(wishes, language=language)
+        wishes = replace(wishes, language=language)
         obeyed, ignored = wishes.obeyed(found, spoken, lenient=lenient)
         reference: Reference | None = None
         adapter: AdapterRef | None = None
@@ -108,6 +114,7 @@ class GatewayContext:
             () if attaching else await self.lexicons.named(tenant, wishes.lexicons),
             max_wait_s,
             None if attaching else adapter,
+            gain,
         )
 
     @property
@@ -177,17 +184,23 @@ class GatewayContext:
                 raise unknown(name)
             self.keys.permit_adapter(tenant, name)
 
-    def names(self, model: str, voice: str, *, lenient: bool = False) -> tuple[str, str]:
+    def names(
+        self, model: str, voice: str, *, lenient: bool = False, language: str | None = None
+    ) -> tuple[str, str]:
         """A model's and a voice's name here, for those of another service.
 
-        `lenient`: names that mean nothing here mean the defaults.
+        `lenient`: names that mean nothing here mean the defaults, and a voice's the first of the
+        `language`. Where a model has no voices of its own, it is one that was made of a recording.
         """
         models = self.catalogue.snapshot.models()
-        model = self.aliases.model(model, models, lenient=lenient)
+        families = {name: one.family for name, one in models.items()}
+        model = self.aliases.model(model, families, lenient=lenient)
         chosen = models.get(self.settings.default_model if model == DEFAULT else model)
         chosen = chosen or next(iter(models.values()), None)
         voices = chosen.voices if chosen is not None else ()
-        return model, self.aliases.voice(voice, voices, lenient=lenient)
+        cloned = chosen is not None and not voices and "ref_audio" in chosen.accepts
+        lenient = lenient and not cloned
+        return model, self.aliases.voice(voice, voices, lenient=lenient, language=language)
 
     def text(self) -> IncrementalText:
         """For a text that arrives piece by piece."""

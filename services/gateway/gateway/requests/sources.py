@@ -40,7 +40,7 @@ class SpeechSpec:
     model speaks at `speed` as far as it can by itself; the rest is `stretch`. `wishes` are those
     that the model obeys, `ignored` the names of those that were dropped. `warning`:
     what the client is to be told about the voice. `lexicons`: how its words are read. `max_wait_s`:
-    how long it may wait for room.
+    how long it may wait for room. `gain`: how many times as loud it is heard as it is made.
     """
 
     model: Model
@@ -59,6 +59,7 @@ class SpeechSpec:
     lexicons: tuple[ClientLexicon, ...] = ()
     max_wait_s: float = 0.0
     adapter: AdapterRef | None = None
+    gain: float = 1.0
 
     @property
     def model_speed(self) -> float:

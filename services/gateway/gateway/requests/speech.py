@@ -100,6 +100,11 @@ class Speech:
         return self.spec.stretch
 
     @property
+    def gain(self) -> float:
+        """How many times as loud as it is made the client hears it."""
+        return self.spec.gain
+
+    @property
     def seed(self) -> int | None:
         """What it is sampled with; None where another gateway chose it."""
         return self._source.seed

@@ -62,7 +62,9 @@ async function discoverVoices(wanted) {
   const { voices, uploaded_voices: uploaded } = await list(`/v1/audio/voices?model=${encodeURIComponent($("model").value)}`);
   const mine = models.get($("model").value).accepts.includes("ref_audio") ? uploaded.map(({ name }) => name) : [];
   own = new Set(mine);
-  const options = [...voices.map((v) => [v.id, `${v.name} (${v.language})`]), ...mine.map((name) => [name, `${name} (yours)`])];
+  const spoken = [...new Set(voices.map((v) => v.language))];
+  voices.sort((one, other) => spoken.indexOf(one.language) - spoken.indexOf(other.language));
+  const options = [...voices.map((v) => [v.id, `${v.name} (${[v.language, v.gender].filter(Boolean).join(", ")})`]), ...mine.map((name) => [name, `${name} (yours)`])];
   fill($("voice"), options, wanted || $("voice").value);
   fill($("other"), [["", "no other voice"], ...options], $("other").value);
   chosen();

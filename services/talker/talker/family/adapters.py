@@ -21,15 +21,15 @@ class Sized(Protocol):
 class Adaptable(Protocol):
     """Holds up to `slots` adapters at once, of ranks up to `most_rank`.
 
-    reserved_bytes: taken by their places, where those are made at once. `fitted` and `put` are slow
-    and run beside the engine, from any thread.
+    `fitted` and `put` are slow and run beside the engine, from any thread.
     """
 
     slots: int
     most_rank: int
 
     @property
-    def reserved_bytes(self) -> int: ...
+    def reserved_bytes(self) -> int:
+        """Taken by their places, where those are made at once."""
 
     @property
     def modules(self) -> Mapping[str, tuple[int, int]]:

@@ -118,6 +118,8 @@ def crowded(setup: Setup) -> float:
 def test_on_a_shared_machine_first_sounds_come_later() -> None:
     own, shared = setup(predict=False), setup(Shape(nodes=1, cores=1.0), predict=False)
     assert crowded(shared) > 1.1 * crowded(own)
+    beside = setup(Shape(nodes=1, cores=1.0, beside=0.5), predict=False)
+    assert crowded(beside) > 1.1 * crowded(shared)
 
 
 def test_what_does_not_compute_on_the_machine_is_not_slowed_by_its_engines() -> None:

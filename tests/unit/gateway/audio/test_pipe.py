@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import numpy as np
 
 from gateway.audio import Pcm, PcmBlock, pieces
-from gateway.audio.pipe import ClientPipe
+from gateway.audio.pipe import ClientPipe, louder
 from ttscommon.wire.messages import AudioChunk, Tensor, WordTime
 
 RATE = 16_000
@@ -23,7 +23,7 @@ class Spoken:
     """A request whose chunks are known."""
 
     source_hz = RATE
-    stretch = 1.0
+    stretch = gain = 1.0
 
     def __init__(self, *chunks: AudioChunk, sample_rate: int = RATE, skip: int = 0) -> None:
         self.sample_rate = sample_rate
@@ -85,3 +85,9 @@ async def test_an_encoder_may_hold_samples_back_and_finishes_its_format() -> Non
 
 def test_an_empty_rest_is_empty() -> None:
     assert ClientPipe(RATE, RATE).finish() == PcmBlock(b"", 0)
+
+
+def test_a_gain_makes_it_louder_within_16_bits() -> None:
+    pcm = np.array([-20_000, -3, 0, 3, 20_000], np.int16)
+    assert louder(pcm, 2.0).tolist() == [-32_768, -6, 0, 6, 32_767]
+    assert louder(pcm, 0.5).tolist() == [-10_000, -2, 0, 2, 10_000]

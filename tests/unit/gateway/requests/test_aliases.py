@@ -13,12 +13,35 @@ VOICES = tuple(Voice(name, name, "en") for name in ("slt", "rms", "alloy"))
 def test_the_deployments_own_names_come_first() -> None:
     aliases = Aliases(voices={"slt": "rms", "alloy": "rms"}, models={"vesper": "other"})
     assert aliases.voice("alloy", VOICES) == "alloy"
-    assert aliases.model("vesper", {"vesper"}) == "vesper"
+    assert aliases.model("vesper", {"vesper": "vesper"}) == "vesper"
 
 
 @pytest.mark.parametrize("name", ["tts-1", "tts-1-hd", "gpt-4o-mini-tts", "gpt-4o-mini-tts-2027"])
 def test_openais_models_mean_the_default(name: str) -> None:
-    assert Aliases().model(name, {"vesper"}) == "default"
+    assert Aliases().model(name, {"vesper": "vesper"}) == "default"
+
+
+@pytest.mark.parametrize(
+    "name", ["eleven_v3", "sonic-3.6", "aura-2-thalia-en", "eleven_flash_v2_5"]
+)
+def test_published_names_of_other_services_mean_the_default(name: str) -> None:
+    assert Aliases().model(name, {"vesper": "vesper"}) == "default"
+
+
+def test_a_published_checkpoint_means_the_model_of_its_family() -> None:
+    known = {"vesper": "vesper", "mine": "qwen3_tts"}
+    aliases, name = Aliases(), "Qwen/Qwen3-TTS-12Hz-1.7B-CustomVoice"
+    assert aliases.model(name, known) == "mine"
+    assert aliases.model(name, {"vesper": "vesper"}) == name
+
+
+def test_a_voice_that_means_nothing_is_the_first_of_the_language() -> None:
+    voices = (Voice("amy", "Amy", "en-GB"), Voice("kerstin", "Kerstin", "de-DE"))
+    aliases = Aliases()
+    assert aliases.voice("21m00", voices, lenient=True, language="de") == "kerstin"
+    assert aliases.voice("default", voices, lenient=True, language="de-AT") == "kerstin"
+    assert aliases.voice("amy", voices, lenient=True, language="de") == "amy"
+    assert aliases.voice("21m00", voices, lenient=True, language="fr") == "default"
 
 
 def test_every_voice_of_openai_is_one_of_ours() -> None:
@@ -28,8 +51,8 @@ def test_every_voice_of_openai_is_one_of_ours() -> None:
 
 def test_a_name_that_means_nothing_stays_itself_unless_lenient() -> None:
     aliases = Aliases()
-    assert (aliases.model("hal", ()), aliases.voice("hal", VOICES)) == ("hal", "hal")
-    assert aliases.model("hal", (), lenient=True) == "default"
+    assert (aliases.model("hal", {}), aliases.voice("hal", VOICES)) == ("hal", "hal")
+    assert aliases.model("hal", {}, lenient=True) == "default"
     assert aliases.voice("hal", VOICES, lenient=True) == "default"
 
 
@@ -37,9 +60,9 @@ def test_a_file_adds_and_overrides(tmp_path: Path) -> None:
     file = tmp_path / "aliases.toml"
     file.write_text('[models]\n"tts-1" = "other"\n"eleven_*" = "vesper"\n[voices]\nash = "rms"\n')
     aliases = Aliases.load(file)
-    assert aliases.model("tts-1", ()) == "other"
-    assert aliases.model("eleven_flash", ()) == "vesper"
-    assert aliases.model("tts-1-hd", ()) == "default"
+    assert aliases.model("tts-1", {}) == "other"
+    assert aliases.model("eleven_flash", {}) == "vesper"
+    assert aliases.model("tts-1-hd", {}) == "default"
     assert aliases.voice("ash", VOICES) == "rms"
 
 

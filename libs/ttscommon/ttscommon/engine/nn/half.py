@@ -20,6 +20,7 @@ from torch import Tensor, nn
 _LINEAR: Final = torch.ops.quantized.linear_dynamic_fp16.default
 _BLOCK: Final = 120
 """fbgemm divides the rows into blocks of so many, and each block among kernels."""
+_LEAST_STEP: Final = 2.0**-24
 _SAFE: Final = 4
 """Rows of a product that all others are held to."""
 
@@ -59,15 +60,22 @@ def missing_rows() -> tuple[int, ...]:
     return (0, *(next(m - n for m in safe if m >= n) for n in range(1, _BLOCK)))
 
 
-def halve(module: nn.Module) -> bool:
+def loses(weight: Tensor) -> bool:
+    """Whether float16 holds other numbers than these."""
+    return bool((weight.half().to(weight.dtype) - weight).abs().max() > _LEAST_STEP / 2)
+
+
+def halve(module: nn.Module, *, lossless: bool = False) -> bool:
     """Replace every `nn.Linear` inside of a module on the CPU by its `HalfLinear`.
 
-    Returns False, with the module unchanged, where torch was built without fbgemm.
+    lossless: only those whose weights are float16's numbers, or less than half of its smallest
+    step away, as weights that were stored in bfloat16 are. Returns False, with the module
+    unchanged, where torch was built without fbgemm.
     """
     if "fbgemm" not in torch.backends.quantized.supported_engines:
         return False
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) is nn.Linear:
+            if type(child) is nn.Linear and not (lossless and loses(child.weight)):
                 setattr(parent, name, HalfLinear(child))
     return True

@@ -241,7 +241,7 @@ class _DeviceRows(_Rows):
         assert site.a is not None
         assert site.b is not None
         flat = x.to(site.a.dtype).reshape(-1, x.shape[-1])
-        ids = self._ids.repeat_interleave(len(flat) // len(self._ids), output_size=len(flat))
+        ids = self._ids[:, None].expand(-1, len(flat) // len(self._ids)).reshape(-1)
         add_lora(flat, out.view(-1, out.shape[-1]), ids, site.a, site.b)
 
 

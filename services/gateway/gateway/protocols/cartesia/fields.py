@@ -11,8 +11,9 @@ from pydantic import Field, ValidationError, field_validator
 from gateway import errors
 from gateway.audio import AudioFormat
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
-from gateway.protocols.fields import LenientMessage, SampleRate
+from gateway.protocols.fields import LenientMessage, Name, SampleRate
 from gateway.requests import DEFAULT, GatewayContext, SpeechSpec
+from gateway.requests.wishes import Wishes
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import WordTime
 
@@ -37,6 +38,8 @@ class OutputFormat(LenientMessage):
 
 class GenerationConfig(LenientMessage):
     speed: Annotated[float, Field(ge=MIN_SPEED, le=MAX_SPEED)] = 1.0
+    volume: Annotated[float, Field(ge=0.5, le=2.0)] = 1.0
+    emotion: Annotated[str, Field(max_length=64)] | None = None
 
 
 class Speak(LenientMessage):
@@ -46,7 +49,8 @@ class Speak(LenientMessage):
     model_id: str = DEFAULT
     voice: str = DEFAULT
     output_format: OutputFormat = OutputFormat()
-    language: str | None = None
+    language: Name | None = None
+    locale: Name | None = None
     generation_config: GenerationConfig = GenerationConfig()
     speed: float | str | None = None
     add_timestamps: bool = False
@@ -71,6 +75,12 @@ class Speak(LenientMessage):
             return self.speed
         return self.generation_config.speed
 
+    @property
+    def wishes(self) -> Wishes:
+        """What it asks for besides; models that take no instructions drop the emotion."""
+        emotion = self.generation_config.emotion
+        return Wishes(language=self.locale or self.language, instructions=emotion)
+
 
 def parse(data: bytes | Mapping[str, Any]) -> Speak:
     """Raises BadRequest."""
@@ -94,6 +104,8 @@ async def spec_of(
         names="any",
         sample_rate=output.audio.rate_for(output.sample_rate),
         speed=wish.pace,
+        gain=wish.generation_config.volume,
+        wishes=wish.wishes,
         max_wait_s=waits_s,
     )
 

@@ -22,7 +22,7 @@ from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
-from gateway.requests import DEFAULT, Speech
+from gateway.requests import Speech
 from ttscommon.wire.errors import AntiphonError
 
 router = APIRouter(dependencies=[shaped(error_shape)])
@@ -86,23 +86,3 @@ async def stream(request: Request, context: Context) -> Response:
     return SpeechResponse(
         context.settings, spoken, audio, events, headers=chosen_headers(spec, text)
     )
-
-
-@router.get("/voices")
-@router.get("/voices/", include_in_schema=False)
-async def voices(context: Context) -> dict[str, Any]:
-    """A page of voices, which is the last."""
-    found = await context.catalogue.model(DEFAULT)
-    page = [
-        {
-            "id": voice.id,
-            "name": voice.name,
-            "description": voice.name,
-            "language": voice.language.partition("-")[0],
-            "is_public": True,
-            "is_owner": False,
-            "created_at": "1970-01-01T00:00:00Z",
-        }
-        for voice in found.voices
-    ]
-    return {"data": page, "has_more": False}

@@ -1,4 +1,4 @@
-"""`POST /v1/speak`."""
+"""`POST /v1/speak`, and `/v2/speak`, which differs on sockets alone."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _CONTAINER: Final = "wav"
 
 
 @router.post("/v1/speak", response_class=Response)
+@router.post("/v2/speak", response_class=Response)
 async def speak(request: Request, context: Context) -> Response:
     """Audio, as it is made."""
     tenant = tenant_of(context, request)

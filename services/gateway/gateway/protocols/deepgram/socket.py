@@ -50,8 +50,12 @@ class DeepgramSession(JsonSession[Plain]):
         rate = self._query.rate_hz(_ENCODING) if self._query.sample_rate else 24_000
         self._spec = await spec_of(self.context, tenant, self._query, rate)
 
-    async def accept(self) -> None:
+    async def accept_handshake(self) -> None:
+        """Answer the handshake, and say nothing yet."""
         await super().accept()
+
+    async def accept(self) -> None:
+        await self.accept_handshake()
         model = {"model_name": self._query.model, "model_version": "1", "model_uuid": ""}
         self.tell({"type": "Metadata", "request_id": self.request_id, **model})
 
@@ -84,24 +88,31 @@ class DeepgramSession(JsonSession[Plain]):
         if self._typed is None:
             if len(self._turns) >= self.settings.max_queued_requests:
                 raise TooManyContexts("too many turns wait already")
-            self._typed = self.begin(self._spec, Plain(silence_s=SILENCE_S), self._audio)
+            self._typed = self.begin(self._spec, self._framing(), self._audio)
             if self._turns.add(self._typed):
                 self.start(self._typed)
         return self._typed
 
+    def _framing(self) -> Plain:
+        """Of the next turn."""
+        return Plain(silence_s=SILENCE_S)
+
     async def _clear(self) -> None:
+        await self._stop_turns()
+        self._tell_sequence("Cleared")
+
+    async def _stop_turns(self) -> None:
         self._typed = None
         for turn in self._turns.clear():
             if await self.stop(turn):
                 self.finished(turn)
-        self._tell_sequence("Cleared")
 
     def over(self, utterance: Utterance[Plain], error: AntiphonError | None) -> None:
         if utterance is self._typed:
             self._typed = None
         if error is not None:
             self.refused(error, None)
-        self._tell_sequence("Flushed")
+        self._tell_over(utterance)
         super().over(utterance, error)
         if (following := self._turns.over(utterance)) is not None:
             self.start(following)
@@ -109,6 +120,10 @@ class DeepgramSession(JsonSession[Plain]):
     def refused(self, error: AntiphonError, message: JsonObject | None) -> None:
         told = errors.body(error)
         self.tell({"type": "Error", "code": str(told["code"]), "description": told["message"]})
+
+    def _tell_over(self, turn: Utterance[Plain]) -> None:
+        """All of a turn has left."""
+        self._tell_sequence("Flushed")
 
     def _tell_sequence(self, kind: str) -> None:
         self.tell({"type": kind, "sequence_id": self._sequence})

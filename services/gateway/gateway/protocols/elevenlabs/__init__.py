@@ -1,6 +1,14 @@
 """ElevenLabs' text-to-speech: HTTP, `stream-input` and `multi-stream-input`."""
 
-from gateway.protocols.elevenlabs.http import models, router
+from gateway.protocols.elevenlabs.dialogue import router as dialogue_router
+from gateway.protocols.elevenlabs.dialogue_socket import DialogueInput
+from gateway.protocols.elevenlabs.fields import error_shape
+from gateway.protocols.elevenlabs.http import router
 from gateway.protocols.elevenlabs.sockets import MultiStreamInput, StreamInput
+from gateway.protocols.elevenlabs.voices import models
+from gateway.protocols.elevenlabs.voices import router as voices_router
 
-__all__ = ["MultiStreamInput", "StreamInput", "models", "router"]
+router.include_router(dialogue_router)
+router.include_router(voices_router)
+
+__all__ = ["DialogueInput", "MultiStreamInput", "StreamInput", "error_shape", "models", "router"]

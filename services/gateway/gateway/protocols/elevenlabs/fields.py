@@ -13,7 +13,7 @@ from gateway import errors
 from gateway.audio import AudioFormat
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.errors import Unsupported
-from gateway.protocols.fields import LenientMessage
+from gateway.protocols.fields import LenientMessage, Name, Seed
 from gateway.requests import DEFAULT
 from ttscommon.wire.errors import AntiphonError, BadRequest
 
@@ -42,6 +42,8 @@ class TextBody(LenientMessage):
 
     text: str
     model_id: str = DEFAULT
+    language_code: Name | None = None
+    seed: Seed | None = None
     voice_settings: VoiceSettings = VoiceSettings()
 
 

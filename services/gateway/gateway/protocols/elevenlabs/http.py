@@ -18,7 +18,7 @@ from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import SpeechResponse
 from gateway.protocols.shared.shapes import shaped
-from gateway.requests import DEFAULT, GatewayContext, Speech
+from gateway.requests import GatewayContext, Speech
 from ttscommon.wire.errors import AntiphonError
 
 router = APIRouter(dependencies=[shaped(error_shape)])
@@ -138,6 +138,8 @@ async def _speak(
         model=body.model_id,
         voice=voice_id,
         sample_rate=rate,
+        seed=body.seed,
+        language=body.language_code,
         speed=body.voice_settings.speed,
         names="any",
         max_wait_s=max_wait_s(request),
@@ -148,38 +150,3 @@ async def _speak(
     return SpeechResponse(
         context.settings, spoken, audio, framed, streamed=streamed, headers=headers
     )
-
-
-@router.get("/v1/voices")
-async def voices(context: Context) -> dict[str, Any]:
-    """The default model's voices."""
-    return {"voices": await _voices(context)}
-
-
-@router.get("/v2/voices")
-async def voices_page(context: Context) -> dict[str, Any]:
-    """The same, as a page that is the last."""
-    found = await _voices(context)
-    page = {"has_more": False, "total_count": len(found), "next_page_token": None}
-    return {"voices": found, **page}
-
-
-async def models(context: GatewayContext) -> list[dict[str, Any]]:
-    """`GET /v1/models` as ElevenLabs answers it; the path is OpenAI's too."""
-    return [
-        {"model_id": name, "name": name, "can_do_text_to_speech": True}
-        for name in await context.catalogue.models()
-    ]
-
-
-async def _voices(context: GatewayContext) -> list[dict[str, Any]]:
-    found = await context.catalogue.model(DEFAULT)
-    return [
-        {
-            "voice_id": voice.id,
-            "name": voice.name,
-            "category": "premade",
-            "labels": {"language": voice.language},
-        }
-        for voice in found.voices
-    ]

@@ -62,17 +62,20 @@ class Timed(Framing):
         if audio is None and written is None:
             return ""
         alignments = {"alignment": written, "normalizedAlignment": spoken}
-        return encode({**self._about, "audio": audio, "isFinal": None, **alignments})
+        return self.encoded({**self._about, "audio": audio, "isFinal": None, **alignments})
+
+    def encoded(self, told: JsonObject) -> str:
+        return encode(told)
 
     def end(self, speech: Speech) -> str:
         if self._about:
-            return encode({"isFinal": True, **self._about})
+            return self.encoded({"isFinal": True, **self._about})
         last = {"audio": None, "isFinal": True, "alignment": None, "normalizedAlignment": None}
-        return encode(last)
+        return self.encoded(last)
 
     def failed(self, speech: Speech, error: AntiphonError) -> str:
         about = self._about
-        return encode(_context_error(error, about) if about else _text_error(error))
+        return self.encoded(_context_error(error, about) if about else _text_error(error))
 
 
 Spoken: TypeAlias = Utterance[Timed]
@@ -82,6 +85,7 @@ class _Speaking(JsonSession[Timed]):
     """What both sockets have in common."""
 
     shape: ClassVar[ErrorShape] = staticmethod(error_shape)
+    framing: ClassVar[type[Timed]] = Timed
 
     def __init__(self, socket: WebSocket, context: GatewayContext) -> None:
         super().__init__(socket, context)
@@ -89,6 +93,7 @@ class _Speaking(JsonSession[Timed]):
         self._voice_id = str(socket.path_params.get("voice_id", DEFAULT))
         self._model_id = query.get("model_id", DEFAULT)
         self._output = query.get("output_format")
+        self._language = query.get("language_code") or None
         self._sentences = query.get("auto_mode", "").lower() in _TRUE
         self._relative = query.get("sync_alignment", "").lower() not in _TRUE
         self._audio = AudioFormat()
@@ -111,6 +116,7 @@ class _Speaking(JsonSession[Timed]):
             voice=self._voice_id,
             sample_rate=self._rate,
             speed=speed,
+            language=self._language,
             names="any",
             max_wait_s=max_wait_s(self.socket),
         )
@@ -121,7 +127,7 @@ class _Speaking(JsonSession[Timed]):
             self._tenant = self.context.keys.tenant(_key(message))
         spec = await self._spec(settings_of(message).speed)
         about = {} if name is None else {"contextId": name}
-        framing = Timed(relative=self._relative, about=about)
+        framing = self.framing(relative=self._relative, about=about)
         utterance = self.begin(spec, framing, self._audio, name)
         self.start(utterance)
         return utterance

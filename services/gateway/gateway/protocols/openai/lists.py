@@ -12,8 +12,10 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse
 
 from gateway.errors import InvalidApiKey, NotFound
+from gateway.protocols import deepgram
 from gateway.protocols.shared.context import Context
 from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.pages import limit_of, page
 from gateway.requests import DEFAULT, GatewayContext, StoredVoice
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.replicas import Model, Voice
@@ -58,8 +60,10 @@ def voice_card(voice: Voice) -> dict[str, Any]:
 
 
 @router.get("/v1/models/{name:path}")
-async def model(context: Context, name: str) -> dict[str, Any]:
+async def model(request: Request, context: Context, name: str) -> dict[str, Any]:
     """One model, by its name or what stands for it, and its voices."""
+    if deepgram.asks(request):
+        return await deepgram.model(context, request, name)
     if not await context.catalogue.models():
         raise NotFound(f"there is no model '{name}'", param="model")
     wanted, _ = context.names(name, DEFAULT)
@@ -78,11 +82,27 @@ async def audio_models(context: Context) -> dict[str, Any]:
 async def voices(
     request: Request, context: Context, model: Annotated[str, Query()] = DEFAULT
 ) -> dict[str, Any]:
-    """The voices of one model, and those that the caller made of recordings."""
+    """The voices of one model, and those that the caller made of recordings.
+
+    `language` and `gender` choose among the model's; `limit` and `after` (an id) give a page.
+    """
     wanted, _ = context.names(model, DEFAULT)
     found = await context.catalogue.model(wanted)
-    listed = [voice_card(voice) for voice in found.voices]
-    return {"voices": listed, "uploaded_voices": await _own(request, context)}
+    listed = [voice_card(voice) for voice in found.voices if _is_wanted(voice, request)]
+    own = await _own(request, context)
+    query = request.query_params
+    if "limit" not in query and "after" not in query:
+        return {"voices": listed, "uploaded_voices": own}
+    after = "after", query.get("after")
+    shown = page(listed, lambda card: card["id"], limit_of(query, "limit", 100, 1000), after=after)
+    last = shown.items[-1]["id"] if shown.items else None
+    more = {"has_more": shown.more, "last_id": last}
+    return {"voices": list(shown.items), **more, "uploaded_voices": own}
+
+
+def _is_wanted(voice: Voice, request: Request) -> bool:
+    language, gender = (request.query_params.get(name) for name in ("language", "gender"))
+    return (not language or voice.speaks(language)) and gender in (None, "", voice.gender)
 
 
 async def _own(request: Request, context: GatewayContext) -> list[dict[str, Any]]:

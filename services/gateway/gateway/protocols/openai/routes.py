@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from gateway.errors import NotFound
-from gateway.protocols import elevenlabs
+from gateway.protocols import deepgram, elevenlabs
 from gateway.protocols.fields import SampleRate, Speed
 from gateway.protocols.openai import adapters, lexicons, lists, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
@@ -31,9 +31,11 @@ _REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
 @router.get("/v1/models")
 async def models(request: Request, context: Context) -> Response:
-    """The models that live talkers serve. ElevenLabs' clients ask at the same path."""
+    """The models that live talkers serve. ElevenLabs' and Deepgram's ask here too."""
     if "xi-api-key" in request.headers:
         return JSONResponse(await elevenlabs.models(context))
+    if deepgram.asks(request):
+        return JSONResponse(await deepgram.models(context, request))
     found = await context.catalogue.models()
     cards = [model_card(model) for model in found.values()]
     return JSONResponse({"object": "list", "data": cards})

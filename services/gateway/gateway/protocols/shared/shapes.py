@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from fastapi import Depends, Request
-from starlette.requests import HTTPConnection
 
 from gateway import errors
 from ttscommon.wire.errors import AntiphonError
@@ -27,9 +26,3 @@ def shaped(shape: ErrorShape) -> Any:
         request.state.error_shape = shape
 
     return Depends(choose)
-
-
-def shape_of(connection: HTTPConnection) -> ErrorShape:
-    """The shape that was chosen for this request."""
-    chosen: ErrorShape = getattr(connection.state, "error_shape", openai_shape)
-    return chosen

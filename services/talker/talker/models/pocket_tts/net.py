@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from talker.models.pocket_tts.head import FlowHead
 from talker.models.pocket_tts.request import BEGIN, LATENT, TEXT
-from ttscommon.engine.nn import Attend, Decoder
+from ttscommon.engine.nn import Attend, Decoder, halve
 from ttscommon.engine.nn.pocket_tts import (
     FLOW_LM,
     MIMI,
@@ -112,7 +112,11 @@ def _head_name(ours: str) -> str:
 
 
 def load_net(checkpoint: Path, device: str) -> PocketNet:
-    """The talker of a checkpoint folder, in float32; raises CheckpointError."""
+    """The talker of a checkpoint folder, in float32; raises CheckpointError.
+
+    On a CPU a step takes as long as its weights are big: those that are published in two bytes
+    stay in two.
+    """
     with torch.device("meta"):
         net = PocketNet(load_config(checkpoint))
     stated, shards = sources(net), Shards.of(checkpoint)
@@ -121,7 +125,10 @@ def load_net(checkpoint: Path, device: str) -> PocketNet:
     net.to_empty(device=torch.device(device))
     fill(net, stated, shards, others=others)
     net.head.freeze()
-    return net.eval().requires_grad_(False)
+    net.eval().requires_grad_(False)
+    if device == "cpu":
+        halve(net, lossless=True)
+    return net
 
 
 def load_encoder(checkpoint: Path, device: str) -> PocketEncoder:

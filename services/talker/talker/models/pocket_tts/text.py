@@ -36,7 +36,7 @@ def prompt(config: PocketConfig, text: str) -> Chunk:
     """A chunk as the model is told it; nothing may be left to tell."""
     text = text.strip()
     if config.replace_characters:
-        text = " ".join(text.translate(str.maketrans({**config.replace_characters})).split())
+        text = " ".join(text.translate(config.replaced).split())
         text = _WEAK_AFTER_END.sub("", text)
     text = text.replace("\n", " ").replace("\r", " ").replace("  ", " ")
     if config.remove_semicolons:
@@ -82,7 +82,7 @@ class Chunks:
 
     def __init__(self, config: PocketConfig, tokenizer: Tokenizer) -> None:
         self._config, self._tokenizer = config, tokenizer
-        self._replace = str.maketrans({**config.replace_characters})
+        self._replace = config.replaced
         self._ends = set(tokenizer.tokens(".!...?").ids[1:])
         self._commas = set(tokenizer.tokens(",;:").ids[1:])
         self._text = ""

@@ -6,8 +6,7 @@ scratch. Text that is told one token a step lies in the slot, so that a device g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
@@ -32,12 +31,11 @@ from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker, talker_sources
+from talker.models.shared.adapting import AdaptedParts, AdaptingModel
 from talker.models.shared.depth import CodeDraw, Picks
 from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors, TwoPartComputation
-from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Settings
 from ttscommon.engine.checkpoint import CheckpointError
-from ttscommon.engine.nn.lora import AdapterBank
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import Sampling, SpeechRequest
@@ -53,7 +51,7 @@ _REAL: Final = Field((), "f4")
 _EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 
 
-class Qwen3Tts(TalkerModel, TwoPartComputation):
+class Qwen3Tts(AdaptingModel, TwoPartComputation):
     """A loaded checkpoint.
 
     cloning: of a Base checkpoint. pads: late text is padded instead of waited for. streaming: see
@@ -86,7 +84,6 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         }
         self._defaults, self._tokenizer, self._streaming = defaults, tokenizer, streaming
         self._reader = self._reading(defaults)
-        self._bank: AdapterBank | None = None
 
     @classmethod
     def load(
@@ -120,9 +117,7 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
     ) -> Qwen3Prepared:
         del turns
         prepared = self._reader.prepare(request, reference)
-        if self._bank is not None:
-            chosen = request.adapter
-            prepared.adapter = 0 if chosen is None else self._bank.row_id(chosen.digest)
+        prepared.adapter = self.row_of(request)
         return prepared
 
     def fit(self, positions: int) -> None:
@@ -140,26 +135,9 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
             positions=positions,
         )
 
-    def adapt(self, slots: int, most_rank: int) -> None:
-        """Of the backbone, the code predictor and what stands around them, as PEFT names them."""
-        sources, device = talker_sources(self._net), self.device
-        self.adapters = self._bank = AdapterBank(
-            *(self._net, sources, slots, most_rank),
-            roots=_ROOTS,
-            fixed=device is not None,
-            beside=nullcontext if device is None else device.aside,
-        )
-        own = {ADAPTER: _NUMBER}
-        spec = self.spec
-        self.spec = replace(
-            spec,
-            accepts=spec.accepts | {ADAPTER},
-            state={**spec.state, **own},
-            inputs={**spec.inputs, **own},
-        )
-
-    def _adapted(self, ids: Callable[[], Tensor]) -> AbstractContextManager[None]:
-        return nullcontext() if self._bank is None else self._bank.rows(ids())
+    def adapted_parts(self) -> AdaptedParts:
+        """The backbone, the code predictor and what stands around them."""
+        return AdaptedParts(self._net, talker_sources(self._net), _ROOTS)
 
     def open(self, prepared: Prepared) -> Qwen3Stream:
         assert isinstance(prepared, Qwen3Prepared)
@@ -191,7 +169,7 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
     ) -> dict[str, Tensor]:
         told = rows.inputs
         speaker = told.get("speaker", self._net.codec.weight[:1])
-        with self._adapted(lambda: told[ADAPTER]):
+        with self.rows(lambda: told[ADAPTER]):
             x = embed_positions(self._net, told["text"], told["heard"], told["codes"], speaker)
             hidden = self._net.hidden(x, rows.positions, attend["backbone"])
         use = told["use"].index_select(0, rows.last)
@@ -207,7 +185,7 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         text = torch.where(here, ids, self._net.config.tts_pad_token_id)
         late = torch.where(state["complete"][slots] > 0, 0, PADDED)
         use = torch.where(here, TOLD, late)
-        with self._adapted(lambda: state[ADAPTER][slots]):
+        with self.rows(lambda: state[ADAPTER][slots]):
             x = self._net.step_input(state["codes"][slots], text)
             hidden = self._net.hidden(x, rows.positions, attend["backbone"])
         return {"hidden": hidden, "use": use, "samples": torch.ones_like(here)}
@@ -222,7 +200,7 @@ class Qwen3Tts(TalkerModel, TwoPartComputation):
         use, samples = hidden["use"], hidden["samples"]
         old = {name: state[name].index_select(0, slots) for name in _MOVING}
         history = History(old["codes"], old["seen"].bool(), old["frame"])
-        with self._adapted(lambda: state[ADAPTER].index_select(0, slots)):
+        with self.rows(lambda: state[ADAPTER].index_select(0, slots)):
             frame = make_frame(
                 self._net, self._never, hidden["hidden"], history, old["penalty"], self._picks(old)
             )

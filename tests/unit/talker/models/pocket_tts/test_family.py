@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from antiphon_bench.synthetic.pocket_tts import (
     pieces,
@@ -30,6 +31,7 @@ from tests.unit.talker.models.pocket_tts.tiny import tiny
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.engine.checkpoint import CheckpointError, dump_json
 from ttscommon.engine.families import FAMILIES
+from ttscommon.engine.nn import HalfLinear, halve
 from ttscommon.engine.pocket_tts import PocketConfig, load_config, published
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
@@ -252,6 +254,7 @@ def test_a_json_tokenizer_of_other_ids_or_none_is_named(tmp_path: Path) -> None:
         (lambda c: c["mimi"].update(channels=2), "kind of Mimi"),
         (lambda c: c["mimi"]["seanet"].update(pad_mode="reflect"), "reflect"),
         (lambda c: c.update(default_temperature=-1.0), "no usable number"),
+        (lambda c: c.update(replace_characters={"ab": "c"}), "single characters"),
     ],
 )
 def test_a_config_that_is_not_served_is_named(tmp_path: Path, change: Any, message: str) -> None:
@@ -334,3 +337,22 @@ def test_a_tone_keeps_its_pitch_and_length_at_another_rate(rate: int) -> None:
     assert len(found) == 24_000
     wanted = np.sin(2 * np.pi * 440 * np.arange(24_000) / 24_000)
     np.testing.assert_allclose(found[500:-500], wanted[500:-500], atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_weights_that_were_stored_in_two_bytes_stay_in_two(
+    tmp_path: Path, dtype: torch.dtype
+) -> None:
+    write_checkpoint(tmp_path, dtype=dtype)
+    net = load_net(tmp_path, "cpu")
+    kinds = {type(module) for module in net.modules()}
+    assert (HalfLinear in kinds, nn.Linear in kinds) == (dtype.itemsize == 2, dtype.itemsize == 4)
+
+
+def test_a_weight_that_float16_does_not_hold_stays_as_it_is() -> None:
+    kept, lost = nn.Linear(8, 8), nn.Linear(8, 8)
+    for layer, scale in ((kept, 1.0), (lost, 1e6)):
+        layer.weight.data = layer.weight.data.bfloat16().float() * scale
+    both = nn.Sequential(kept, lost)
+    assert halve(both, lossless=True)
+    assert [type(layer) for layer in both] == [HalfLinear, nn.Linear]

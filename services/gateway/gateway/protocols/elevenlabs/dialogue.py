@@ -1,0 +1,174 @@
+"""`POST /v1/text-to-dialogue`: several texts, each with its voice, as one answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from itertools import groupby
+from types import TracebackType
+from typing import Annotated, Any, Final, Self, cast
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from msgspec.structs import replace as changed
+from pydantic import Field, ValidationError
+
+from gateway import errors
+from gateway.protocols.elevenlabs.fields import VoiceSettings, error_shape, parse_format
+from gateway.protocols.elevenlabs.http import Output
+from gateway.protocols.fields import LenientMessage, Name, Seed
+from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_json
+from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.response import SpeechResponse
+from gateway.protocols.shared.shapes import shaped
+from gateway.requests import DEFAULT, GatewayContext, Speech, SpeechSpec
+from gateway.requests.wishes import TurnWish, Wishes
+from ttscommon.wire.messages import MAX_TURNS, AudioChunk
+
+router = APIRouter(dependencies=[shaped(error_shape)])
+
+# A part that finds no room when the one before has ended waits rather than cut the answer off.
+_LATER_WAIT_S: Final = 60.0
+
+
+class Input(LenientMessage):
+    """A text and who says it."""
+
+    text: str
+    voice_id: str = DEFAULT
+
+
+class DialogueBody(LenientMessage):
+    """`settings` hold for all inputs."""
+
+    inputs: Annotated[list[Input], Field(min_length=1, max_length=64)]
+    model_id: str = DEFAULT
+    language_code: Name | None = None
+    seed: Seed | None = None
+    settings: VoiceSettings = VoiceSettings()
+
+
+class Dialogue:
+    """Several requests, one after another, heard as one: the first of them, and those behind it.
+
+    Word times count from the beginning of the first, which answers for what is not said here.
+    """
+
+    def __init__(self, first: Speech, rest: Iterable[Speech]) -> None:
+        self._first, self._rest = first, list(rest)
+        self._now = first
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._first, name)
+
+    async def __aenter__(self) -> Self:
+        await self._first.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._now.__aexit__(kind, error, traceback)
+
+    async def __aiter__(self) -> AsyncIterator[AudioChunk]:
+        passed_s = 0.0
+        for part in (self._first, *self._rest):
+            await self._go_on(part)
+            samples = 0
+            async for chunk in part:
+                samples += len(chunk.pcm)
+                yield _later(chunk, passed_s)
+            passed_s += samples / part.source_hz
+
+    async def _go_on(self, part: Speech) -> None:
+        """Leave the part before, whose place this one may take."""
+        if part is not self._now:
+            await self._now.__aexit__(None, None, None)
+            await part.__aenter__()
+            self._now = part
+
+    async def handed(self, samples: int) -> None:
+        """So much was given to the connection."""
+        await self._now.handed(samples)
+
+
+def _later(chunk: AudioChunk, seconds: float) -> AudioChunk:
+    if not seconds or not chunk.words:
+        return chunk
+    words = tuple(
+        changed(word, start_s=word.start_s + seconds, end_s=word.end_s + seconds, first=-1, last=-1)
+        for word in chunk.words
+    )
+    return changed(chunk, words=words)
+
+
+@router.post("/v1/text-to-dialogue", response_class=Response)
+@router.post("/v1/text-to-dialogue/stream", response_class=Response)
+async def speak(request: Request, context: Context, output_format: Output = None) -> Response:
+    """Audio, as it is made."""
+    tenant = tenant_of(context, request)
+    body = _parse((await read_json(request, context.settings)).data)
+    audio, rate = parse_format(output_format)
+    parts = [
+        (voice, " ".join(one.text for one in inputs))
+        for voice, inputs in groupby(body.inputs, key=lambda one: one.voice_id)
+    ]
+    whole = context.whole(" ".join(text for _, text in parts))
+    specs = await _specs(context, tenant, body, parts, rate)
+    specs[0] = replace(specs[0], max_wait_s=max_wait_s(request))
+    texts = [context.whole(text) for _, text in parts]
+    first = context.speak(specs[0], texts[0], request.state.request_id)
+    later = [context.speak(*one) for one in zip(specs[1:], texts[1:], strict=True)]
+    spoken = cast(Speech, Dialogue(first, later)) if later else first
+    headers = {**chosen_headers(specs[0], whole), "x-trace-id": request.state.request_id}
+    return SpeechResponse(context.settings, spoken, audio, headers=headers)
+
+
+async def _specs(
+    context: GatewayContext,
+    tenant: str,
+    body: DialogueBody,
+    parts: list[tuple[str, str]],
+    rate: int,
+) -> list[SpeechSpec]:
+    """How each part is spoken. A model that takes turns hears what was said before."""
+    model = (await context.catalogue.resolve(body.model_id, DEFAULT, _any(context)))[0]
+    takes_turns = {"turns", "speaker"} <= set(model.accepts)
+    speakers = {voice: number for number, voice in enumerate(dict.fromkeys(v for v, _ in parts))}
+    specs: list[SpeechSpec] = []
+    said: list[TurnWish] = []
+    for voice, text in parts:
+        wishes = Wishes()
+        if takes_turns:
+            wishes = Wishes(turns=tuple(said[-MAX_TURNS:]), speaker=speakers[voice])
+            said.append(TurnWish(speakers[voice], text))
+        specs.append(
+            await context.spec(
+                tenant,
+                model=body.model_id,
+                voice=voice,
+                sample_rate=rate,
+                seed=body.seed,
+                language=body.language_code,
+                speed=body.settings.speed,
+                names="any",
+                wishes=wishes,
+                max_wait_s=_LATER_WAIT_S,
+            )
+        )
+    return specs
+
+
+def _any(context: GatewayContext) -> Any:
+    return lambda model, voice: context.names(model, voice, lenient=True)
+
+
+def _parse(data: bytes) -> DialogueBody:
+    """Raises BadRequest."""
+    try:
+        return DialogueBody.model_validate_json(data)
+    except ValidationError as error:
+        raise errors.from_validation(error) from error

@@ -1,0 +1,124 @@
+"""Voices as the protocols of other services list, find, make and delete them."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import HTTPConnection, Request
+
+from gateway.errors import InvalidApiKey, NotFound, Unsupported, VoiceExists
+from gateway.protocols.shared.context import chunks
+from gateway.protocols.shared.credentials import tenant_of
+from gateway.protocols.shared.forms import read_form
+from gateway.requests import DEFAULT, GatewayContext, NewVoice, StoredVoice
+from ttscommon.sound.recordings import MOST_BYTES
+from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.replicas import MANY, Gender, Voice
+
+CONSENT: Final = "x-consent"
+"""The header for the statement that the makers of these clients have no field for."""
+_OTHERS: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_MOST_FORM: Final = MOST_BYTES + (64 << 10)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A voice in a list. own: its caller made it, of a recording."""
+
+    id: str
+    name: str
+    languages: tuple[str, ...]
+    gender: Gender | None = None
+    own: bool = False
+    created_unix_s: int = 0
+
+    @property
+    def language(self) -> str:
+        """The native one: "en" of "en-US"."""
+        return self.languages[0].partition("-")[0]
+
+
+async def listed(context: GatewayContext, connection: HTTPConnection) -> list[Listed]:
+    """The default model's voices, and those that the caller made; lists need no key."""
+    model = await context.catalogue.model(DEFAULT)
+    found = [_preset(voice) for voice in model.voices]
+    try:
+        tenant = tenant_of(context, connection)
+    except InvalidApiKey:
+        return found
+    return [*found, *(_made(voice) for voice in await context.voices.of(tenant))]
+
+
+async def find(context: GatewayContext, connection: HTTPConnection, voice_id: str) -> Listed:
+    """Raises NotFound."""
+    for voice in await listed(context, connection):
+        if voice.id == voice_id:
+            return voice
+    raise NotFound(f"there is no voice '{voice_id}'", param="voice_id")
+
+
+def chosen(voices: Sequence[Listed], query: Mapping[str, str]) -> list[Listed]:
+    """Those that a query asks for, by language, gender, and words in their names."""
+    language, gender = query.get("language"), query.get("gender")
+    words = (query.get("search") or query.get("q") or "").casefold()
+    return [
+        voice
+        for voice in voices
+        if (not language or any(_primary(language) == _primary(tag) for tag in voice.languages))
+        and (not gender or voice.gender == gender)
+        and words in f"{voice.id} {voice.name}".casefold()
+    ]
+
+
+async def make(context: GatewayContext, request: Request, file: str) -> StoredVoice:
+    """A voice of the recording that a form brings in its field `file`.
+
+    Raises Unsupported where no model speaks with such voices, and what VoiceStore.add raises.
+    """
+    tenant = tenant_of(context, request)
+    models = (await context.catalogue.models()).values()
+    if not any("ref_audio" in model.accepts for model in models):
+        raise Unsupported("no model here speaks with voices made of recordings", param=file)
+    kind = request.headers.get("content-type", "")
+    form = await read_form(kind, chunks(request, _MOST_FORM), {file: MOST_BYTES})
+    new = _new(form, file, request.headers.get(CONSENT, ""))
+    try:
+        return await context.voices.add(tenant, new)
+    except VoiceExists:
+        again = f"{new.name[:55]}-{secrets.token_hex(4)}"
+        return await context.voices.add(tenant, NewVoice(again, new.data, new.consent, new.text))
+
+
+def _new(form: Mapping[str, bytes], file: str, consent: str) -> NewVoice:
+    texts = {name: value.decode("utf-8", "replace") for name, value in form.items() if name != file}
+    name = _OTHERS.sub("-", texts.get("name", "")).strip("-")[:64]
+    if not name:
+        raise BadRequest("'name': a name with letters or digits is needed", param="name")
+    if file not in form:
+        raise BadRequest(f"'{file}': a recording is needed", param=file)
+    stated = texts.get("consent", consent)
+    if not stated.strip():
+        raise BadRequest(
+            "a voice needs the statement of consent of the speaker in it: send it as the field"
+            f" 'consent' or the header {CONSENT}",
+            param="consent",
+        )
+    return NewVoice(name, form[file], stated, texts.get("ref_text", ""))
+
+
+def _preset(voice: Voice) -> Listed:
+    return Listed(voice.id, voice.name, voice.spoken, voice.gender)
+
+
+def _made(voice: StoredVoice) -> Listed:
+    return Listed(
+        voice.name, voice.name, (MANY,), own=True, created_unix_s=int(voice.created_unix_s)
+    )
+
+
+def _primary(tag: str) -> str:
+    return tag.partition("-")[0].casefold()
