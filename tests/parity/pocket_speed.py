@@ -38,7 +38,7 @@ from ttscommon.wire.pieces import Text
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Codec, Work
 
-REFERENCE: Final = "build/goldens/pocket/bin/python"
+REFERENCE: Final = "build/goldens/pocket_tts/bin/python"
 BATCHES: Final = (1, 4, 8)
 WORDS: Final = (8, 25, 60)
 _WHOLE: Final = " ".join((*SHORT, *MEDIUM, *LONG)).split()

@@ -27,7 +27,7 @@ from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from vocoder.codecs.base import Work
-from vocoder.codecs.loading import ModelOptions as CodecLoading
+from vocoder.codecs.loading import CodecOptions as CodecLoading
 from vocoder.codecs.piper.codec import PiperCodec
 from vocoder.codecs.piper.loading import load as load_codec
 

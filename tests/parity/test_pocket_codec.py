@@ -17,9 +17,9 @@ from talker.models.pocket_tts.text import Chunks, prompt
 from talker.models.pocket_tts.tokenizer import load_tokenizer
 from tests.parity.conftest import goldens
 from tests.parity.csm_cases import wav
+from tests.parity.families.pocket_tts import write_pocket
 from tests.parity.material import GOLDENS
 from tests.parity.pocket_cases import CASES, RULES, TEXTS, hashed, latents, recording
-from tests.parity.pocket_checkpoints import write_pocket_checkpoint
 from ttscommon.engine.nn.pocket_tts import PocketEncoder, encoder_sources
 from ttscommon.engine.nn.weights import published_shapes
 from ttscommon.engine.pocket_tts import PocketConfig, languages, load_config, published
@@ -43,7 +43,7 @@ checkpoints = pytest.mark.parametrize("name", ["pocket", "pocket-small"])
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("codec")
     for name in ("pocket", "pocket-small"):
-        write_pocket_checkpoint(found / name, name)
+        write_pocket(found / name, name)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -110,14 +110,20 @@ class Fleet:
     def run(self, load: Load, until_s: float) -> Heard:
         """What became of all requests of the load; those unended by `until_s` are errors."""
         self._load = load
-        for wanted, user in load.first():
-            self._expect(wanted, user)
+        self._pull(iter(sorted(load.first(), key=lambda coming: coming[0].at_s)))
         self.kernel.run(until_s)
         for call in list(self.calls.values()):
             self._end(call, "error")
         return self.heard
 
     # the way of a request
+
+    def _pull(self, coming: Iterator[tuple[Wanted, int]]) -> None:
+        """Expect the next of those known beforehand: an hour of them at once would fill memory."""
+        if (one := next(coming, None)) is None:
+            return
+        self._expect(*one)
+        self.kernel.at(one[0].at_s, lambda: self._pull(coming))
 
     def _expect(self, wanted: Wanted, user: int) -> None:
         self.kernel.at(wanted.at_s, partial(self._arrive, wanted, user))

@@ -1,4 +1,4 @@
-"""Goldens of Pocket TTS: python -m tests.parity.reference.pocket_tts CHECKPOINTS GOLDENS.
+"""Goldens of Pocket TTS.
 
 The official package's own loop, voices, division of texts and decoder; draws take the goldens'
 noise.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import queue
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -116,7 +115,7 @@ def generated(folder: Path, case: Case) -> dict[str, Any]:
     state = voice(model, folder, case)
     frames: list[Any] = []
     of: list[int] = []
-    tokens = []
+    tokens, afters = [], []
     for number, (told, after) in enumerate(divided(model, case.text, model)):
         ids = model.flow_lm.conditioner.prepare(told)
         begun, most = copy.deepcopy(state), model._estimate_max_gen_len(ids.shape[1])
@@ -124,11 +123,17 @@ def generated(folder: Path, case: Case) -> dict[str, Any]:
         model._run_flow_lm_and_increment_step(model_state=begun, text_tokens=ids)
         with keyed_noise(case.seed, frames):
             behind = after if case.after is None else case.after
+            afters.append(behind)
             told_to = (begun, most, behind, Frames(frames), threading.Event())
             model._autoregressive_generation(*told_to)
         of += [number] * (len(frames) - len(of))
         tokens.append(ids[0].tolist())
-    return {"latents": np.stack(frames), "of": np.array(of, np.int32), "tokens": tokens}
+    return {
+        "latents": np.stack(frames),
+        "of": np.array(of, np.int32),
+        "tokens": tokens,
+        "after": afters,
+    }
 
 
 @cache
@@ -175,15 +180,14 @@ def shapes(path: Path) -> str:
     return hashed({f"{p}{name}": tuple(t.shape) for p, part in parts for name, t in part.items()})
 
 
-def main() -> None:
+def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
     torch.set_num_threads(1)
-    checkpoints, goldens = Path(sys.argv[1]), Path(sys.argv[2])
-    arrays, texts = {}, {}
+    arrays, texts, after = {}, {}, {}
     for case in CASES:
         found = generated(checkpoints / case.checkpoint, case)
         arrays |= {f"{case.name}/{name}": found[name] for name in ("latents", "of")}
-        texts[case.name] = found["tokens"]
+        texts[case.name], after[case.name] = found["tokens"], found["after"]
     for name in ("pocket", "pocket-small"):
         arrays[f"{name}/samples"] = sounds(checkpoints / name)
         case = next(case for case in CASES if case.seconds)
@@ -199,11 +203,7 @@ def main() -> None:
         for path in sorted(CONFIGS_DIR.glob("*.yaml"))
     }
     np.savez_compressed(goldens / "pocket_tts.npz", **arrays)
-    told = {"tokens": texts, "divisions": divisions, "published": published}
+    told = {"tokens": texts, "after": after, "divisions": divisions, "published": published}
     told["shapes"] = {path.stem: shapes(path) for path in sorted(CONFIGS_DIR.glob("*.yaml"))}
     (goldens / "pocket_tts.json").write_text(json.dumps(told) + "\n", "utf-8")
     print({case.name: len(arrays[f"{case.name}/of"]) for case in CASES})
-
-
-if __name__ == "__main__":
-    main()

@@ -17,7 +17,7 @@ from ttscommon.engine.checkpoint import CheckpointError, codec_digest, find_chec
 from ttscommon.engine.families import FAMILIES
 from ttscommon.engine.onnx import read_graph
 from ttscommon.engine.piper import PiperConfig, PiperVoice
-from vocoder.codecs.loading import ModelOptions as CodecLoading
+from vocoder.codecs.loading import CodecOptions as CodecLoading
 from vocoder.codecs.piper.loading import load as load_codec
 
 Change = Callable[[dict[str, Any]], object]

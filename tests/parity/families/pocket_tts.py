@@ -1,0 +1,122 @@
+"""Pocket TTS beside Kyutai's own package, `pocket-tts`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from antiphon_bench.synthetic import pocket_tts
+from talker.models.pocket_tts.family import PocketTts
+from talker.runners.model import TalkerModel
+from talker.sampling import Noise
+from tests.parity.conftest import goldens
+from tests.parity.csm_cases import wav
+from tests.parity.material import GOLDENS
+from tests.parity.pocket_cases import CASES, CHECKPOINTS, SEED, VALUES, Case, noise, recording
+from tests.parity.subject import Subject
+from ttscommon.cluster.references import Derived
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.parameters import Value
+
+_SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
+
+
+class GoldenNoise(Noise):
+    """Of the goldens: keyed by seed and frame."""
+
+    def normal(self, draw: int, count: int) -> Tensor:
+        assert (draw, count) == (0, VALUES)
+        rows = zip(self.seed.tolist(), self.frame.tolist(), strict=True)
+        return torch.from_numpy(np.stack([noise(seed, frame) for seed, frame in rows]))
+
+
+@cache
+def told() -> dict[str, Any]:
+    """All of the golden but the arrays."""
+    found: dict[str, Any] = json.loads((GOLDENS / "pocket_tts.json").read_text("utf-8"))
+    return found
+
+
+@cache
+def arrays() -> Mapping[str, Any]:
+    """Latents and samples, by name."""
+    return goldens("pocket_tts")
+
+
+def write_pocket(folder: Path, name: str = "pocket") -> None:
+    """One of pocket_cases.CHECKPOINTS, codec included."""
+    asked = dict(CHECKPOINTS[name])
+    dtype = getattr(torch, asked.pop("dtype", "float32"))
+    changes: dict[str, Any] = {}
+    if asked.pop("small_decoder", False):
+        changes = {"mimi": pocket_tts.small_decoder()}
+    if not asked.pop("begins", True):
+        changes = {"flow_lm": {"insert_bos_before_voice": False}, "mimi": {"inner_dim": None}}
+    if lm := asked.get("flow_lm"):
+        table = {**lm["lookup_table"], "n_bins": len(pocket_tts.pieces())}
+        asked["flow_lm"] = {**lm, "lookup_table": table}
+    config = pocket_tts.tiny(**asked, **changes)
+    pocket_tts.write_checkpoint(folder, config, seed=SEED, ending=-4.4, dtype=dtype)
+
+
+def left(of: Any, tokens: list[list[int]], after: list[int]) -> Any:
+    """Frames left of each frame: of a chunk that ended before it had to, the last ones count."""
+    found = np.full(len(of), -1, np.int16)
+    for chunk, (ids, behind) in enumerate(zip(tokens, after, strict=True)):
+        places = np.flatnonzero(of == chunk)
+        if len(places) < math.ceil((len(ids) / 3 + 2) * 12.5):
+            found[places[-behind:]] = np.arange(behind)[::-1]
+    return found
+
+
+class PocketSubject(Subject[Case]):
+    """See Subject. Latents are fed back as floats, so that rounding grows with each frame."""
+
+    cases = CASES
+    environment = "pocket_tts"
+    published_heads: ClassVar = {"backbone": (16, 16, 64)}
+    atol = 2e-2
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        write_pocket(folder, checkpoint)
+
+    def load(self, folder: Path) -> PocketTts:
+        model = PocketTts.load("m", folder)
+        model.noise = GoldenNoise
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        extra: dict[str, Value] = {} if case.after is None else {"frames_after_eos": case.after}
+        return SpeechRequest(
+            "r",
+            "m",
+            "" if case.seconds else "slt",
+            case.text,
+            seed=case.seed,
+            reference=_SOUND if case.seconds else None,
+            sampling=Sampling(temperature=case.temperature),
+            extra_params=extra,
+        )
+
+    def derived(self, model: TalkerModel, case: Case) -> Derived:
+        return Derived(model.derive(wav(recording(case))) if case.seconds else None)
+
+    def wanted(self, case: Case) -> Arrays:
+        of = arrays()[f"{case.name}/of"]
+        return {
+            "latent": arrays()[f"{case.name}/latents"],
+            "passage": of,
+            "left": left(of, told()["tokens"][case.name], told()["after"][case.name]),
+        }
+
+
+FAMILY: Final = PocketSubject()
