@@ -40,7 +40,9 @@ def plan(
         float, typer.Option(min=0, help="With --callers: seconds between two texts of one.")
     ] = 4.0,
     rate: Annotated[float | None, typer.Option(min=0.001, help="Or: requests a second.")] = None,
-    load: Annotated[Path | None, typer.Option(help="Or: TOML with [[source]] tables.")] = None,
+    load: Annotated[
+        Path | None, typer.Option(help="Or: a mix of sources, TOML (docs/capacity.md).")
+    ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(help="Or: CSV with at_s,characters, or a bench's requests.jsonl."),
@@ -48,13 +50,21 @@ def plan(
     texts: Annotated[
         str, typer.Option(help="short, medium, long, mixed, or a file with one text a line.")
     ] = "mixed",
-    cv: Annotated[float, typer.Option(help="Burstiness: 1 is Poisson, 3 comes in bursts.")] = 1.0,
+    cv: Annotated[
+        float, typer.Option(min=0.1, max=10, help="Burstiness: 1 is Poisson, 3 comes in bursts.")
+    ] = 1.0,
     seconds: Annotated[
         float, typer.Option(min=10, max=86_400, help="How long to simulate; of a day, its peak.")
     ] = 120.0,
-    ttfp_p95: Annotated[float, typer.Option(help="Target: p95 of the first sound (s).")] = 0.5,
-    viable: Annotated[float, typer.Option(help="Target: share of streams without a gap.")] = 0.99,
-    refused: Annotated[float, typer.Option(help="Target: share of refusals, at most.")] = 0.001,
+    ttfp_p95: Annotated[
+        float, typer.Option(min=0.001, help="Target: p95 of the first sound (s).")
+    ] = 0.5,
+    viable: Annotated[
+        float, typer.Option(min=0, max=1, help="Target: share of streams without a gap.")
+    ] = 0.99,
+    refused: Annotated[
+        float, typer.Option(min=0, max=1, help="Target: share of refusals, at most.")
+    ] = 0.001,
     event: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,7 +78,7 @@ def plan(
     once: Annotated[
         bool, typer.Option("--once", help="Do not look at what gives way under more.")
     ] = False,
-    brokers: Annotated[int, typer.Option(min=1, max=5, help="NATS servers.")] = 1,
+    brokers: Annotated[int, typer.Option(help="NATS servers: 1 or 3.")] = 1,
     nodes: Annotated[
         int, typer.Option(min=0, help="Machines that all is dealt out to; 0: as many as it takes.")
     ] = 0,
@@ -114,8 +124,8 @@ def _run(given: dict[str, Any]) -> bool:
     """Make the plan, show it, and say whether the targets are met; raises PlanError."""
     from antiphon_bench.plan import report
     from antiphon_bench.plan.answers import Answer
-    from antiphon_bench.plan.fleet import Shape
     from antiphon_bench.plan.prices import read_prices
+    from antiphon_bench.plan.shapes import Shape
 
     question = _question(given)
     prices = None if given["prices"] is None else read_prices(given["prices"])
@@ -158,15 +168,17 @@ def _question(given: dict[str, Any]) -> Question:
     from antiphon_bench.plan.answers import Target
     from antiphon_bench.plan.costs import read_curves
     from antiphon_bench.plan.faults import Event
-    from antiphon_bench.plan.fleet import Setup, Shape
     from antiphon_bench.plan.gateways import GatewaySetup
     from antiphon_bench.plan.models import Cache
     from antiphon_bench.plan.search import Question
+    from antiphon_bench.plan.shapes import Setup, Shape
     from antiphon_bench.plan.workers import TalkerSetup, VocoderSetup
     from talker.engine.scheduler import StepLimits
 
     if bool(given["nodes"]) != bool(given["cores"]):
         raise typer.BadParameter("--nodes and --cores belong together")
+    if given["brokers"] not in (1, 3):
+        raise typer.BadParameter("--brokers is 1 or 3, as in the chart")
     cache = Cache(given["kv_blocks"], given["prompt"]) if given["kv_blocks"] else Cache()
     setup = Setup(
         read_curves(given["curves"]),

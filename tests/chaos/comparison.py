@@ -19,7 +19,8 @@ from antiphon_bench.plan.answers import Answer, answer
 from antiphon_bench.plan.calls import ClosedLoop, Load, OpenLoop, Wanted
 from antiphon_bench.plan.costs import Curves, Edge, Speech, read_curves
 from antiphon_bench.plan.faults import Event, Faults
-from antiphon_bench.plan.fleet import Fleet, Setup, Shape
+from antiphon_bench.plan.fleet import Fleet
+from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.theme import THEMES, Theme, figure
 from talker.models.fake import FRAME_RATE_HZ, FRAMES_PER_CHARACTER
 from tests.chaos import fleet as chaos

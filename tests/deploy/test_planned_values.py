@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from antiphon_bench.plan.fleet import Setup, Shape
+from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.plan.values import as_yaml, chart_values
 from gateway.settings import GatewaySettings
 from talker.settings import TalkerSettings

@@ -17,7 +17,9 @@ from typing import Any, Final
 import numpy as np
 from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
+from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
 from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
@@ -45,6 +47,11 @@ def _qwen3(folder: Path) -> None:
     write_qwen3(folder, "tiny", kind="base")
 
 
+def _csm(folder: Path) -> None:
+    write_csm(folder, codebooks=3)
+    add_decoder(folder)
+
+
 MAKERS: Final[Mapping[str, Maker]] = {
     "Qwen3-TTS": Maker(_qwen3, load_talker, "talker.codec_head.weight", "tts_bos_token_id"),
     "Orpheus": Maker(write_orpheus, load_talker, "model.norm.weight", "hidden_size"),
@@ -63,6 +70,8 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "Pocket TTS, its codec": Maker(
         write_pocket, load_codec, "flow_lm.emb_std", "default_temperature"
     ),
+    "CSM": Maker(_csm, load_talker, "lm_head.weight", "hidden_size"),
+    "CSM, its codec": Maker(_csm, load_codec, "codec_model.upsample.conv.weight", "codec_config"),
     "SNAC": Maker(
         write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
     ),
@@ -165,7 +174,7 @@ def lying(field: bytes, behind: int, value: int) -> bytes:
 
 
 # Families of MAKERS that make voices of recordings.
-CLONING: Final = ("Qwen3-TTS", "Pocket TTS")
+CLONING: Final = ("Qwen3-TTS", "CSM", "Pocket TTS")
 
 # What is said of each; nothing where it can be used.
 RECORDINGS: Final[Mapping[str, tuple[Callable[[], bytes], str]]] = {

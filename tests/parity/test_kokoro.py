@@ -62,7 +62,9 @@ def sounded(folder: Path, case: Case, dtype: torch.dtype) -> Tensor:
     ids, style = told(folder, case)
     samples = int(durations.sum()) * net.config.frame_samples
     drawn = torch.from_numpy(noise(samples).T.copy()).to(dtype)
-    return sound.finished(net.pieces(ids, durations, curves, style[:128].to(dtype), drawn))
+    return sound.finished(
+        net.pieces(ids, durations, curves, style[:128].to(dtype), drawn.__getitem__)
+    )
 
 
 @every_case

@@ -72,11 +72,11 @@ async def test_csm_speaks_whoever_dies_and_goes_on_from_turns(
         async with asyncio.timeout(10):
             while await models(client) != {"vesper", "tiny"}:
                 await asyncio.sleep(0.05)  # gateways look once a second
-        whole = await posted(client)
+        whole = await posted(client, voice="default")
         assert len(whole) > 24_000
         assert len(whole) % 1920 == 0
         assert near(whole, await asyncio.to_thread(offline, folder))
-        disturbed = await spoken(served, "talker-tiny-1", "vocoder-tiny-1")
+        disturbed = await spoken(served, "talker-tiny-1", "vocoder-tiny-1", voice="default")
         assert near(disturbed, whole)
         await turns_change_what_is_said(client, whole)
         assert len(await posted(client, model="vesper", voice="vesper")) > 16_000
@@ -87,11 +87,23 @@ async def turns_change_what_is_said(client: httpx.AsyncClient, alone: Any) -> No
     sound = base64.b64encode(wav(1.5)).decode()
     turns = [{"speaker": 1, "text": "Who sings?", "audio": sound}, {"text": "Nobody."}]
     asked = {"turns": turns, "speaker": 1, "max_new_tokens": 10}
-    one, other = [await posted(client, **asked) for _ in range(2)]
+    one, other = [await posted(client, voice="default", **asked) for _ in range(2)]
     assert near(one, other)
     assert not near(one, alone[: len(one)])
     assert np.abs(one.astype(int)).max() > 100
+    await a_recording_is_a_turn(client, sound)
     refused = await client.post(
         "/v1/audio/speech", json={"input": TEXT, "model": "vesper", "turns": turns}
     )
     assert refused.status_code == 400
+
+
+async def a_recording_is_a_turn(client: httpx.AsyncClient, sound: str) -> None:
+    """Of the speaker who goes on; its words have to be told."""
+    turn = [{"speaker": 1, "text": "Who sings?", "audio": sound}]
+    cloned = {"voice": "default", "ref_audio": sound, "speaker": 1, "max_new_tokens": 10}
+    one = await posted(client, ref_text="Who sings?", **cloned)
+    other = await posted(client, voice="default", turns=turn, speaker=1, max_new_tokens=10)
+    assert near(one, other)
+    untold = await client.post("/v1/audio/speech", json={"input": TEXT, "model": "tiny"} | cloned)
+    assert untold.json()["error"]["param"] == "ref_text"

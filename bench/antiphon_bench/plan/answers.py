@@ -9,8 +9,9 @@ import numpy as np
 
 from antiphon_bench.plan.calls import OUTCOMES, Heard, OpenLoop
 from antiphon_bench.plan.faults import Event, Faults
-from antiphon_bench.plan.fleet import Fleet, Setup
+from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Demand
+from antiphon_bench.plan.shapes import Setup
 
 # After the last request, so that the longest text can end.
 _DRAIN_S = 300.0
@@ -112,7 +113,7 @@ def _busy(fleet: Fleet, until_s: float) -> dict[str, float]:
         "talker's edge": most([(one.edge.worked_s, one.born_s) for one in talkers]),
         "vocoder's edge": most([(one.edge.worked_s, one.born_s) for one in vocoders]),
         "gateway": most([(one.edge.worked_s, one.born_s) for one in fleet.gateways]),
-        "broker": most([(fleet.broker.worked_s / len(fleet.broker_back_s), 0.0)]),
+        "broker": most([(fleet.bus.worked_s, 0.0)]),
     }
 
 

@@ -5,18 +5,26 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
+from antiphon_bench.plan.kernel import Station
 from antiphon_bench.plan.models import NAME
+from antiphon_bench.plan.workers import Worker
 from ttscommon.sound.playback import PlaybackAccount
 from ttscommon.wire.messages import SpeechRequest
 
-if TYPE_CHECKING:
-    from antiphon_bench.plan.gateways import Gateway
-    from antiphon_bench.plan.workers import Worker
-
 Outcome = Literal["ok", "refused", "error"]
 OUTCOMES: Final[tuple[Outcome, ...]] = ("ok", "refused", "error")
+
+
+class Host(Protocol):
+    """The gateway of a request; see gateways.Gateway."""
+
+    alive: bool
+    edge: Station
+
+    def spoke(self, call: Call) -> None: ...
+    def end(self, call: Call) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -34,7 +42,7 @@ class Call:
     account: PlaybackAccount
     user: int = -1
     request: SpeechRequest = field(init=False)
-    gateway: Gateway | None = None
+    gateway: Host | None = None
     talker: Worker | None = None
     vocoder: Worker | None = None
     predicted_s: float | None = None

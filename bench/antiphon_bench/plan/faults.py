@@ -138,7 +138,7 @@ class Faults:
             self._kernel.after(self._recovery.resume_s, partial(self._resume, call))
 
     def _lose_broker(self) -> None:
-        self._lose_this_broker(self._dice.randrange(len(self._fleet.broker_back_s)))
+        self._lose_this_broker(self._dice.randrange(self._fleet.bus.brokers))
 
     def _lose_this_broker(self, index: int) -> None:
         """Its processes find another one; alone, it has to start again first. Where it led the
@@ -146,11 +146,11 @@ class Faults:
         """
         self._count("broker")
         fleet, recovery, now = self._fleet, self._recovery, self._kernel.now
-        brokers = len(fleet.broker_back_s)
+        brokers = fleet.bus.brokers
         away_s = recovery.reconnect_s + (recovery.start_s["broker"] if brokers == 1 else 0.0)
-        fleet.broker_back_s[index] = max(fleet.broker_back_s[index], now + away_s)
+        fleet.bus.back_s[index] = max(fleet.bus.back_s[index], now + away_s)
         if brokers > 1 and self._dice.randrange(brokers) == index:
-            fleet.queues_back_s = now + recovery.elect_s
+            fleet.bus.queues_back_s = now + recovery.elect_s
 
     def _lose_node(self) -> None:
         """Every process of a node dies; they start again where there is room."""
@@ -164,7 +164,7 @@ class Faults:
         for gateway in fleet.gateways:
             if gateway.node is node and gateway.alive:
                 self._lose_this_gateway(gateway)
-        if index < len(fleet.broker_back_s):
+        if index < fleet.bus.brokers:
             self._lose_this_broker(index)
 
     # rolling restarts

@@ -4,59 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from typing import cast
 
-from antiphon_bench.plan.calls import Call, Heard, Load, Outcome, Wanted
-from antiphon_bench.plan.costs import Curves, Edge
+from antiphon_bench.plan.bus import Bus
+from antiphon_bench.plan.calls import Call, Heard, Host, Load, Outcome, Wanted
+from antiphon_bench.plan.costs import Edge
 from antiphon_bench.plan.errors import PlanError
-from antiphon_bench.plan.gateways import Gateway, GatewaySetup
+from antiphon_bench.plan.gateways import Gateway
 from antiphon_bench.plan.kernel import Action, Kernel, Node, Seat, Station
 from antiphon_bench.plan.models import SAMPLES, PlannedRequest, frames_of
 from antiphon_bench.plan.pools import Pool
-from antiphon_bench.plan.workers import (
-    TalkerSetup,
-    TalkerWorker,
-    VocoderSetup,
-    VocoderWorker,
-    Worker,
-)
+from antiphon_bench.plan.shapes import Setup
+from antiphon_bench.plan.workers import TalkerWorker, VocoderWorker, Worker
 from talker.engine.stream import ChunkReady
 from ttscommon.cluster.admission import View
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.sound.playback import PlaybackAccount
 from vocoder.engine.stream import DecodedAudio, Resume, first_frame
-
-
-@dataclass(frozen=True)
-class Shape:
-    """How many of each, and where. nodes: machines of `cores` cores that they are dealt out to;
-    none: each has what it needs. listeners: what the clients' own work takes of the first node.
-    beside: cores of it that other programs take all the time.
-    """
-
-    gateways: int = 1
-    talkers: int = 1
-    vocoders: int = 1
-    brokers: int = 1
-    nodes: int = 0
-    cores: float = 0.0
-    listeners: Edge | None = None
-    beside: float = 0.0
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Everything but the load."""
-
-    curves: Curves
-    shape: Shape = Shape()
-    gateway: GatewaySetup = field(default_factory=GatewaySetup)
-    talker: TalkerSetup = field(default_factory=TalkerSetup)
-    vocoder: VocoderSetup = field(default_factory=VocoderSetup)
 
 
 class Fleet:
@@ -69,9 +36,7 @@ class Fleet:
         shape = setup.shape
         cores = shape.cores if shape.nodes else math.inf
         self.nodes = [Node(cores) for _ in range(max(1, shape.nodes))]
-        self.broker = Station(self.kernel, self.nodes[0], servers=shape.brokers)
-        self.broker_back_s = [0.0] * shape.brokers
-        self.queues_back_s = 0.0
+        self.bus = Bus(self.kernel, self.nodes[0], self._costs, shape.brokers)
         self.nodes[0].idle += shape.brokers * self._costs.broker.idle + shape.beside
         self._listeners = Station(self.kernel, self.nodes[0], servers=64)
         self.talkers, self.vocoders = Pool(self._talk), Pool(self._vocode)
@@ -92,7 +57,7 @@ class Fleet:
     def add(self, kind: str, place: int) -> None:
         """Start a process that serves at once; `place` says on which node and at which broker."""
         setup, node = self.setup, self.nodes[place % len(self.nodes)]
-        home = place % len(self.broker_back_s)
+        home = place % self.bus.brokers
         edge: Edge = getattr(self._costs, kind)
         node.idle += edge.idle if place >= self._places[kind] else 0.0
         self._places[kind] = max(self._places[kind], place + 1)
@@ -160,7 +125,7 @@ class Fleet:
         elif gateway.admit(call, self.view()):
             timeout_s = self.setup.gateway.first_audio_timeout_s
             self.kernel.after(timeout_s, partial(self._give_up, call))
-            self._publish(gateway.home, 0.5, 0.0, lambda: self._queue(self.talkers, call))
+            self.bus.publish(gateway.home, 0.5, 0.0, lambda: self._queue(self.talkers, call))
         else:
             self._end(call, "refused")
 
@@ -172,8 +137,8 @@ class Fleet:
 
     def _queue(self, pool: Pool, call: Call) -> None:
         """The queue takes a job as soon as it has a leader."""
-        if self.kernel.now < self.queues_back_s:
-            self.kernel.at(self.queues_back_s, partial(self._queue, pool, call))
+        if self.kernel.now < self.bus.queues_back_s:
+            self.kernel.at(self.bus.queues_back_s, partial(self._queue, pool, call))
         elif not call.over:
             pool.submit(call)
 
@@ -192,7 +157,7 @@ class Fleet:
         )
         if not call.asked:
             call.asked = True
-            self._publish(worker.home, 0.0, 0.0, lambda: self._queue(self.vocoders, call))
+            self.bus.publish(worker.home, 0.0, 0.0, lambda: self._queue(self.vocoders, call))
 
     def _open_talker(self, worker: Worker, call: Call) -> None:
         if not worker.alive:
@@ -239,7 +204,7 @@ class Fleet:
         if frames:
             engine = cast(TalkerWorker, worker).engine
             worker.tell(lambda: engine.acknowledge(call.key))
-        self._publish(worker.home, 0.0, self._seconds(frames), lambda: self._feed(call))
+        self.bus.publish(worker.home, 0.0, self._seconds(frames), lambda: self._feed(call))
 
     # vocoders
 
@@ -301,7 +266,7 @@ class Fleet:
         """Sound, or its end, on its way to the gateway."""
         seconds = self._seconds(samples / SAMPLES)
         share = 0.0 if samples else 0.5
-        self._publish(worker.home, share, seconds, lambda: self._reach(call, samples))
+        self.bus.publish(worker.home, share, seconds, lambda: self._reach(call, samples))
 
     # listeners
 
@@ -317,7 +282,7 @@ class Fleet:
         work_s += self._costs.gateway.request_s / 2 if call.said else 0.0
         gateway.edge.serve(work_s, lambda: self._hear(call, gateway, samples))
 
-    def _hear(self, call: Call, gateway: Gateway, samples: int) -> None:
+    def _hear(self, call: Call, gateway: Host, samples: int) -> None:
         if call.over:
             return
         if not gateway.alive or call.gateway is not gateway:
@@ -339,7 +304,7 @@ class Fleet:
             work_s = self.setup.shape.listeners.sound_s * self._seconds(samples / SAMPLES)
             self._listeners.serve(work_s, _nothing)
         if first:
-            self._publish(0, 0.0, 0.0, lambda: self._tell_playback(call))
+            self.bus.publish(0, 0.0, 0.0, lambda: self._tell_playback(call))
 
     def _tell_playback(self, call: Call) -> None:
         for worker in (call.talker, call.vocoder):
@@ -381,19 +346,6 @@ class Fleet:
         gateway.hold(call)
         self._reach(call, 0, resumed=True)
         return True
-
-    # the bus
-
-    def _publish(self, home: int, share: float, sound_s: float, then: Callable[[], object]) -> None:
-        """A message over the broker: a `share` of a request's cost, or that of so much sound."""
-        broker = self._costs.broker
-        back_s = self.broker_back_s[home % len(self.broker_back_s)]
-        work_s = broker.request_s * share + broker.sound_s * sound_s / 2
-        arrived = partial(self.kernel.after, self._costs.hop_s, then)
-        if back_s > self.kernel.now:
-            self.kernel.at(back_s, lambda: self.broker.serve(work_s, arrived))
-        else:
-            self.broker.serve(work_s, arrived)
 
     def _seconds(self, frames: float) -> float:
         return frames / self._costs.speech.frame_rate_hz

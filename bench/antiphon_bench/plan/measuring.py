@@ -28,7 +28,8 @@ from antiphon_bench.plan.costs import (
     read_talker,
     read_vocoder,
 )
-from antiphon_bench.plan.fleet import Fleet, Setup, Shape
+from antiphon_bench.plan.fleet import Fleet
+from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.processes import stack_at
 from antiphon_bench.results import RequestResult, read_lines
 from antiphon_bench.run import run

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from antiphon_bench.plan.errors import BadPrices
-from antiphon_bench.plan.fleet import Shape
+from antiphon_bench.plan.shapes import Shape
 
 ROLES: Final = ("gateway", "talker", "vocoder", "broker")
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from antiphon_bench.plan.answers import Answer, Target
-from antiphon_bench.plan.fleet import Shape
 from antiphon_bench.plan.pictures import against_load
 from antiphon_bench.plan.prices import Bill, Prices, bill, counted
 from antiphon_bench.plan.search import (
@@ -21,6 +20,7 @@ from antiphon_bench.plan.search import (
     smallest,
     under_load,
 )
+from antiphon_bench.plan.shapes import Shape
 from antiphon_bench.plan.values import as_yaml, chart_values
 from antiphon_bench.theme import THEMES
 

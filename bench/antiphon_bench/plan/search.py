@@ -13,8 +13,8 @@ import msgspec
 from antiphon_bench.plan.answers import Answer, Target, simulate
 from antiphon_bench.plan.errors import NoFleet
 from antiphon_bench.plan.faults import Event
-from antiphon_bench.plan.fleet import Setup, Shape
 from antiphon_bench.plan.loads import Demand
+from antiphon_bench.plan.shapes import Setup, Shape
 
 _KINDS: Final = ("talkers", "vocoders", "gateways")
 _LESS: Final = (0.5, 0.8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from antiphon_bench.plan.fleet import Setup, Shape
+from antiphon_bench.plan.shapes import Setup, Shape
 
 
 def chart_values(setup: Setup, shape: Shape, model: str) -> dict[str, Any]:

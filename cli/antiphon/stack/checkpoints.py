@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, Self
 
-from ttscommon.engine.checkpoint import CheckpointError, codec_digest, find_checkpoint
+from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint
 from ttscommon.engine.families import FAMILIES
+from ttscommon.engine.families.digest import digest_of
 from ttscommon.process.settings import PREFIX
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -22,7 +23,7 @@ _CODEC: Final = ",codec="
 class Checkpoint:
     """A checkpoint and the name that it is served under.
 
-    sound: the folder of its codec. codec: digest of that folder's files.
+    sound: the folder of its codec. codec: its digest.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Checkpoint:
         where, _, codec = places.partition(_CODEC)
         folder = find_checkpoint(where).resolve()
         sound = codec_folder(folder, codec)
-        return cls(name, folder, sound, codec_digest(sound))
+        return cls(name, folder, sound, digest_of(FAMILIES.of(folder).codec, sound))
 
 
 def codec_folder(talker: Path, given: str = "") -> Path:

@@ -46,6 +46,10 @@ HTTP: Final = {
          "language", "continue"),
     ),
     "deepgram": ("/v1/speak?encoding=", ("text", "model", "sample_rate")),
+    "dialogue": (
+        "/v1/text-to-dialogue/stream?output_format=",
+        ("inputs", "model_id", "language_code", "seed", "settings"),
+    ),
 }  # fmt: skip
 
 SOCKETS: Final = {
@@ -73,6 +77,16 @@ SOCKETS: Final = {
         (),
     ),
     "deepgram": ("/v1/speak", ("type", "text"), ("Speak", "Flush", "Clear", "Sing")),
+    "flux": (
+        "/v2/speak",
+        ("type", "text", "speed", "playback_offset"),
+        ("Speak", "Flush", "Interrupt", "Configure", "Sing"),
+    ),
+    "dialogue": (
+        "/v1/text-to-dialogue/multi-stream-input?output_format=pcm_16000",
+        ("inputs", "voices", "flush", "context_id", "close_context", "voice_settings", "text"),
+        (),
+    ),
 }  # fmt: skip
 
 

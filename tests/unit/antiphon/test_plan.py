@@ -80,6 +80,7 @@ def test_prices_make_a_bill(tmp_path: Path, calls: str) -> None:
         (["--callers", "5", "--event", "disk@3"], "nothing is called 'disk'"),
         (["--callers", "5", "--prices", "nowhere.toml"], "prices nowhere.toml"),
         (["--load", "nowhere.toml"], "trace nowhere.toml"),
+        (["--callers", "5", "--fleet", "1,1,1", "--kv-blocks", "4"], "a talker failed"),
     ],
 )
 def test_bad_input_is_a_line_and_exit_status_2(
@@ -98,7 +99,13 @@ def test_curves_that_are_missing_name_the_command_that_writes_them(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--callers", "5", "--rate", "1"], ["--rate", "1", "--nodes", "2"]]
+    "arguments",
+    [
+        [],
+        ["--callers", "5", "--rate", "1"],
+        ["--rate", "1", "--nodes", "2"],
+        ["--rate", "1", "--brokers", "2"],
+    ],
 )
 def test_a_question_that_is_none_is_refused(tmp_path: Path, arguments: list[str]) -> None:
     assert plan(tmp_path, *arguments).exit_code == 2

@@ -146,6 +146,8 @@ class GatewayContext:
             return await passing, ""
         if voice in model.voices:
             return None, voice.adapter
+        if not voice.id and "turns" in model.accepts:
+            return None, voice.adapter  # such a model also speaks in no voice that it was given
         if not voice.id:
             raise BadRequest(
                 f"'{model.name}' speaks with the voice of a recording: send ref_audio, or name a"

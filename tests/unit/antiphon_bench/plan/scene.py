@@ -10,8 +10,8 @@ import msgspec
 
 from antiphon_bench.plan.calls import Wanted
 from antiphon_bench.plan.costs import Costs, Curves, Edge, Recovery, Speech
-from antiphon_bench.plan.fleet import Setup, Shape
 from antiphon_bench.plan.gateways import GatewaySetup
+from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.plan.workers import TalkerSetup
 from talker.models.fake import Curve as TalkerCurve
 from vocoder.codecs.fake import Curve as VocoderCurve

@@ -8,8 +8,9 @@ from antiphon_bench.plan.answers import simulate
 from antiphon_bench.plan.calls import OUTCOMES, Heard, OpenLoop
 from antiphon_bench.plan.errors import BadEvent
 from antiphon_bench.plan.faults import KINDS, Event, Faults
-from antiphon_bench.plan.fleet import Fleet, Shape
+from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Demand, Source
+from antiphon_bench.plan.shapes import Shape
 from tests.unit.antiphon_bench.plan.scene import SLOW, every, setup
 from tests.unit.antiphon_bench.plan.test_fleet import assert_idle
 

@@ -10,9 +10,10 @@ import pytest
 
 from antiphon_bench.plan.answers import simulate
 from antiphon_bench.plan.calls import OUTCOMES, ClosedLoop, Heard, OpenLoop
-from antiphon_bench.plan.fleet import Fleet, Setup, Shape
+from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Demand, Source
 from antiphon_bench.plan.models import Cache
+from antiphon_bench.plan.shapes import Setup, Shape
 from tests.unit.antiphon_bench.plan.scene import COSTS, CURVES, SLOW, every, setup
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from antiphon_bench.plan.errors import BadPrices
-from antiphon_bench.plan.fleet import Shape
 from antiphon_bench.plan.prices import bill, read_prices
+from antiphon_bench.plan.shapes import Shape
 
 LIST = """
 currency = "EUR"

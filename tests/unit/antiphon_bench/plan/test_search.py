@@ -8,9 +8,9 @@ import pytest
 
 from antiphon_bench.plan.answers import Target
 from antiphon_bench.plan.errors import NoFleet
-from antiphon_bench.plan.fleet import Shape
 from antiphon_bench.plan.loads import Demand, Source
 from antiphon_bench.plan.search import Question, gives_way, smallest, under_load
+from antiphon_bench.plan.shapes import Shape
 from tests.unit.antiphon_bench.plan.scene import SLOW, setup
 
 DEMAND = Demand((Source(4.0, "medium"),), length_s=12.0, warmup_s=4.0)

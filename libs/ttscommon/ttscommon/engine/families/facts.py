@@ -25,7 +25,8 @@ class CodecFacts:
 
     fits: whether a folder is such a codec. inside: the folder of a talker's checkpoint where it is
     published, empty where it is published by itself; published: its name on the hub then.
-    code, weights: licences.
+    prefix, config: what its tensors' names begin with, and the key of its config, where its
+    talker's files hold both. code, weights: licences.
     """
 
     name: str
@@ -37,6 +38,8 @@ class CodecFacts:
     weights: str
     inside: str = ""
     published: str = ""
+    prefix: str = ""
+    config: str = ""
 
 
 @dataclass(frozen=True)

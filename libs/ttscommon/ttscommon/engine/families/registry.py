@@ -77,10 +77,10 @@ def signs_of(folder: Path) -> Signs:
 
 def _tensor_names(folder: Path) -> Iterator[str]:
     for path in tensor_files(folder):
-        yield from (name for name in _header(path) if name != "__metadata__")
+        yield from (name for name in read_header(path) if name != "__metadata__")
 
 
-def _header(path: Path) -> dict[str, Any]:
+def read_header(path: Path) -> dict[str, Any]:
     """The JSON that a safetensors file begins with; raises CheckpointError."""
     try:
         with path.open("rb") as file:

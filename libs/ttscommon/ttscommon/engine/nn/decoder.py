@@ -95,12 +95,17 @@ class Attention(nn.Module):
         )
 
     def _projected(self, x: Tensor) -> tuple[Tensor, ...]:
-        heads = self.qkv(x.to(self.qkv.weight.dtype)).unflatten(-1, (-1, self.head_dim))
+        heads = self.qkv(_fed(x, self.qkv)).unflatten(-1, (-1, self.head_dim))
         return heads.split(self.shares, -2)
 
     def finish(self, attended: Tensor) -> Tensor:
         """[..., heads, head_dim] -> [..., dim]."""
-        return self.out(attended.flatten(-2).to(self.out.weight.dtype))
+        return self.out(_fed(attended.flatten(-2), self.out))
+
+
+def _fed(x: Tensor, layer: nn.Module) -> Tensor:
+    """In the type of the layer's weights; a HalfLinear is fed float32."""
+    return x.to(layer.weight.dtype) if isinstance(layer, nn.Linear) else x
 
 
 def _normed_and_rotated(x: Tensor, norm: nn.Module, angles: tuple[Tensor, Tensor]) -> Tensor:

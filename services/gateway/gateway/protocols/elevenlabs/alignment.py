@@ -12,7 +12,7 @@ from ttscommon.wire.messages import WordTime
 # Markup is no part of what is read.
 _MARKUP: Final = re.compile(r"<[^>]*>|\\[{}]|[<>]")
 
-_MARKS: Final = ".,;:!?…\"'()[]“”‘’"
+_MARKS: Final = ".,;:!?…–—-\"'()[]“”‘’"
 
 
 @dataclass(frozen=True)

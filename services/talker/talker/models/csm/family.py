@@ -40,7 +40,7 @@ _SETTINGS: Final = {
     for name in ("temperature", "top_k", "top_p")
 }
 _COUNTS: Final = dict.fromkeys(("frame", "over", "seed"), _NUMBER)
-_ACCEPTS: Final = ("max_new_tokens", "speaker", "turns", *_SETTINGS)
+_ACCEPTS: Final = ("max_new_tokens", "ref_audio", "ref_text", "speaker", "turns", *_SETTINGS)
 _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 
 
@@ -83,8 +83,7 @@ class Csm(TalkerModel):
         turns: Sequence[Arrays | None] = (),
     ) -> CsmPrepared:
         drawing = Asked.of(request.sampling, self._defaults)
-        del reference  # a turn says what a recording alone would, and by whom
-        before, c = turns_of(request, turns), self._net.config
+        before, c = turns_of(request, reference, turns), self._net.config
         return CsmPrepared(
             *(request, drawing, before, self._tokenizer, c.num_codebooks),
             *(self._positions, self._most),

@@ -13,7 +13,7 @@ from talker.models.csm.config import BEGIN_TEXT, END_CODE, END_TEXT
 from talker.models.csm.config import Drawing as Defaults
 from talker.models.shared.asked import chosen, plain_text
 from talker.models.shared.tokenizer import TextTokenizer
-from ttscommon.wire.errors import NothingToSay, TextTooLong
+from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Piece
@@ -72,12 +72,25 @@ class CsmPrompt(NamedTuple):
     turns: int = 0
 
 
-def turns_of(request: SpeechRequest, sounds: Sequence[Arrays | None]) -> list[Turn]:
-    """What was said before the request's text; sounds: what was derived of each turn's."""
-    return [
+def turns_of(
+    request: SpeechRequest, reference: Arrays | None, sounds: Sequence[Arrays | None]
+) -> list[Turn]:
+    """What was said before the request's text; sounds: what was derived of each turn's.
+
+    A recording whose voice is to speak is the first turn, of the speaker who goes on. Raises
+    BadRequest where nothing says what is spoken in it.
+    """
+    found = [
         Turn(turn.speaker, turn.text, None if sound is None else sound["codes"])
         for turn, sound in zip(request.turns, sounds, strict=True)
     ]
+    if request.reference is None or reference is None:
+        return found
+    if not request.reference.text:
+        raise BadRequest(
+            "this model needs ref_text, what is said in the recording", param="ref_text"
+        )
+    return [Turn(request.speaker, request.reference.text, reference["codes"]), *found]
 
 
 class CsmPrepared(Prepared):

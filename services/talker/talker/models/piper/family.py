@@ -127,7 +127,10 @@ class Piper(SegmentComputation, TalkerModel):
         z = mean + noise * torch.exp(logs) * state["noise"][slots, None, None]
         mask, speaker = known[:, None].float(), self._net.speaker(state["speaker"][slots])
         own = (around >= 0) & (around < count)
-        z = self._net.flow((z * known[..., None]).mT, mask, speaker).mT[:, own]
+        sides = (reach, reach)
+        if self.apart:
+            sides = -int(around[0]), max(0, int(around[-1]) + 1 - count)
+        z = self._net.flow((z * known[..., None]).mT, mask, speaker, sides).mT
         gained = (total - starts).clamp(0, count)
         frames = {"z": z, BEGINS: (at[:, own] == 0).to(torch.uint8), PLACE: place[:, own]}
         return Out(frames, gained, starts + count >= total, ~z.isfinite().flatten(1).all(1))

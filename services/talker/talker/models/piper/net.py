@@ -231,19 +231,32 @@ class Coupling(nn.Module):
 
 
 class Flow(nn.Module):
-    """From the prior to the generator's latents."""
+    """From the prior to the generator's latents. Its convolutions are `nn.flat` ones."""
 
     def __init__(self, latent: int, channels: int, layers: int, kernel: int, speaker: int) -> None:
         super().__init__()
         self.flows = nn.ModuleDict(
             {f"{n}": Coupling(latent, channels, layers, kernel, speaker) for n in _COUPLINGS}
         )
-        self.reach = len(_COUPLINGS) * layers * (kernel // 2)
+        self._reach = layers * (kernel // 2)  # of a coupling
+        self.reach = len(_COUPLINGS) * self._reach
 
-    def forward(self, z: Tensor, mask: Tensor, speaker: Tensor | None) -> Tensor:
-        for number in _COUPLINGS:
-            z = self.flows[f"{number}"].inverse(z.flip(1), mask, speaker)
-        return z
+    def forward(
+        self, z: Tensor, mask: Tensor, speaker: Tensor | None, around: tuple[int, int] = (0, 0)
+    ) -> Tensor:
+        """[rows, latent, frames] to the same without the frames `around`, before and behind: each
+        coupling computes as many of those as the ones after it still depend on.
+        """
+        z = z[:, :, None].contiguous(memory_format=torch.channels_last)
+        mask, told = mask[:, :, None], None if speaker is None else speaker[..., None]
+        before, after = around
+        for done, number in enumerate(_COUPLINGS, start=1):
+            z = self.flows[f"{number}"].inverse(z.flip(1), mask, told)
+            needed = (len(_COUPLINGS) - done) * self._reach
+            low, high = (max(0, side - needed) for side in (before, after))
+            before, after = before - low, after - high
+            z, mask = (x[..., low : x.shape[-1] - high] for x in (z, mask))
+        return z[:, :, 0]
 
 
 class Vits(nn.Module):

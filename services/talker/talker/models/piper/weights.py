@@ -7,6 +7,7 @@ from torch import nn
 
 from talker.models.piper.net import Durations, Encoder, Flow, TextEncoder, Vits
 from ttscommon.engine.hub import CheckpointError
+from ttscommon.engine.nn.flat import flat
 from ttscommon.engine.nn.weights import Source, fill, same
 from ttscommon.engine.piper import PiperVoice
 
@@ -26,7 +27,9 @@ def load_net(voice: PiperVoice, device: str) -> Vits:
     net = net.to_empty(device=device)
     sources: dict[str, Source] = {name: same(name) for name in net.state_dict()}
     fill(net, sources, voice, others=_GENERATOR)
-    return net.eval().requires_grad_(False)
+    net.eval().requires_grad_(False)
+    flat(net.flow)
+    return net
 
 
 def _shaped(voice: PiperVoice) -> Vits:

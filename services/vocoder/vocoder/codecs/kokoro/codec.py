@@ -22,10 +22,11 @@ from ttscommon.wire.fields import Array, Arrays, Field, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.kokoro.net import KokoroSound, Pieces, finished, load_net
-from vocoder.codecs.kokoro.source import HARMONICS
 from vocoder.codecs.snac.noise import Noise, keyed
 
-# Multiply-adds of a step on one segment: some 40 ms of one core.
+# Of a first segment: two seconds.
+_USUAL_FRAMES: Final = 80
+# Multiply-adds of a step on one segment: some 30 ms of one core.
 _STEP: Final = 1_000_000_000
 
 
@@ -116,20 +117,25 @@ class Kokoro(Codec):
             raise MalformedMessage("a segment of more symbols than a voice's table has")
         count, per_frame = rows(frames), self.spec.samples_per_frame
         curves = frames["curves"].reshape(count, HALVES, -1).transpose(1, 0, 2)
-        noise = [
-            stream.noise(harmonic, first * per_frame, count * per_frame, self._device)
-            for harmonic in range(HARMONICS)
-        ]
+        begin, samples = first * per_frame, count * per_frame
         return self._net.pieces(
             self._tensor(ids),
             self._tensor(durations),
             self._tensor(curves.reshape(HALVES, -1)),
             self._tensor(stream.pack[row]),
-            torch.stack(noise),
+            lambda harmonic: stream.noise(harmonic, begin, samples, self._device),
         )
 
     def _tensor(self, array: Array) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
+
+    def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
+        """See Codec. What a frame costs is told by a segment of usual length, not by one as short
+        as a step's piece, most of which is what any segment costs.
+        """
+        _, took_s = (self.measure(1, _USUAL_FRAMES) for _ in range(2))
+        frame_s = took_s / _USUAL_FRAMES
+        self.measured_step_s = {(n, frames): n * frames * frame_s for n, frames in shapes}
 
     def measure(
         self, streams: int, frames: int, clock: Callable[[], float] = time.perf_counter

@@ -7,6 +7,7 @@ two. Names of modules are those of published checkpoints.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Generator as Steps
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -23,11 +24,14 @@ from ttscommon.engine.nn.adain import (
     published,
 )
 from ttscommon.engine.nn.weights import Shards, Source, fill
-from vocoder.codecs.kokoro.source import Spectrum, Voicing
+from vocoder.codecs.kokoro.source import HARMONICS, Spectrum, Voicing
 
 Pieces: TypeAlias = Steps[int, None, Tensor]
 """Yields the multiply-adds of each piece of work, as far as they count; returns the result."""
 
+Drawn: TypeAlias = Callable[[int], Tensor]
+# What a sample of the source, and of a harmonic's noise, counts for.
+_SAMPLE: Final = 2000
 # Multiply-adds of a stretch of a convolution.
 _WORK: Final = 500_000_000
 _NOISE_KERNELS: Final = (7, 11)
@@ -233,17 +237,22 @@ class KokoroSound(nn.Module):
         self.decoder = Decoder(config)
 
     def pieces(
-        self, ids: Tensor, durations: Tensor, curves: Tensor, style: Tensor, noise: Tensor
+        self, ids: Tensor, durations: Tensor, curves: Tensor, style: Tensor, noise: Drawn
     ) -> Pieces:
         """A segment -> [samples].
 
         ids, durations: [symbols] int64. curves: [2, 2 * frames], pitch in Hz and energy. style:
-        [style_dim]. noise: [harmonics, samples], standard normal.
+        [style_dim]. noise: of a harmonic, [samples], standard normal.
         """
         asr = self.text_encoder(ids).repeat_interleave(durations, 2)
         yield _work(self.text_encoder, ids[None])
-        generator = self.decoder.generator
-        source = generator.spectrum(generator.m_source(curves[0], noise))
+        generator, drawn = self.decoder.generator, list[Tensor]()
+        for harmonic in range(HARMONICS):
+            drawn.append(noise(harmonic))
+            yield len(drawn[0]) * _SAMPLE
+        source = generator.m_source(curves[0], torch.stack(drawn))
+        yield len(source) * _SAMPLE
+        source = generator.spectrum(source)
         found: Tensor = yield from self.decoder.pieces(asr, curves, style, source)
         return found
 

@@ -57,6 +57,23 @@ def test_turns_come_first_and_a_speaker_says_who_goes_on() -> None:
     assert (other.text != alone.text).sum() == 1
 
 
+def test_a_recording_is_the_first_turn_of_the_speaker_who_goes_on() -> None:
+    sound = {"codes": FRAMES}
+    said = Reference("0" * 16 + "-" + "0" * 64, "Hi.")
+    later = [Turn(0, "Odd.")]
+    request = SpeechRequest("r", "m", "", "", reference=said, speaker=2, turns=tuple(later))
+    (found,) = tiny().prepare(request, sound, [None]).read([Text("Hello.")], final=True)
+    turns = (Turn(2, "Hi.", SOUND), *later)
+    wanted = prompt(speaker=2, turns=turns, sounds=[sound, None])
+    np.testing.assert_array_equal(found.text, wanted.text)
+    np.testing.assert_array_equal(found.codes, wanted.codes)
+
+
+def test_a_recording_without_its_words_is_refused() -> None:
+    with pytest.raises(BadRequest, match="needs ref_text"):
+        tiny().prepare(SpeechRequest("r", "m", "", "", reference=SOUND), {"codes": FRAMES})
+
+
 def test_speech_is_limited_by_its_text_or_by_what_is_asked_for() -> None:
     short, long = prompt("Odd."), prompt("Odd. " * 20)
     assert 25 < short.frames < long.frames < 2048

@@ -1,0 +1,65 @@
+"""What tells one codec from another: a digest of its config and tensors, and of nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from ttscommon.engine.checkpoint import CheckpointError, codec_digest, read_json, tensor_files
+from ttscommon.engine.families.facts import CodecFacts
+from ttscommon.engine.families.registry import read_header
+
+_LENGTH: Final = 8
+_CHUNK: Final = 1 << 20
+
+
+def digest_of(codec: CodecFacts, folder: Path) -> str:
+    """Hexadecimal SHA-256 of a codec in its own folder or in its talker's: equal ones are one.
+
+    Of a talker's files only what belongs to the codec is read. Raises CheckpointError.
+    """
+    if not codec.prefix or codec.config not in read_json(folder / "config.json", dict[str, Any]):
+        return codec_digest(folder)
+    hashed = hashlib.sha256(_config(folder, codec.config))
+    for path in tensor_files(folder):
+        try:
+            with path.open("rb") as file:
+                for part in _parts(file, path, codec.prefix):
+                    hashed.update(part)
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    return hashed.hexdigest()
+
+
+def _config(folder: Path, key: str) -> bytes:
+    content = read_json(folder / "config.json", dict[str, Any])[key]
+    return json.dumps(content, sort_keys=True).encode()
+
+
+def _parts(file: BinaryIO, path: Path, prefix: str) -> Iterator[bytes]:
+    """Name, type and shape, and then the numbers, of each tensor whose name begins so."""
+    header = read_header(path)
+    begin = _LENGTH + int.from_bytes(file.read(_LENGTH), "little")
+    for name in sorted(name for name in header if name.startswith(prefix)):
+        said = header[name]
+        try:
+            first, last = (int(each) for each in said["data_offsets"])
+            yield f"{name} {said['dtype']} {said['shape']} {last - first}\n".encode()
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{path} is damaged: its header says no place of {name}"
+            ) from error
+        file.seek(begin + first)
+        yield from _read(file, path, last - first)
+
+
+def _read(file: BinaryIO, path: Path, count: int) -> Iterator[bytes]:
+    while count > 0:
+        data = file.read(min(count, _CHUNK))
+        if not data:
+            raise CheckpointError(f"{path} is truncated or damaged: download it again")
+        count -= len(data)
+        yield data
