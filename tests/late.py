@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ttscommon.engine.device.device import Host, Mark, Recorded, Work
+from ttscommon.engine.device.device import DeviceEvent, Host, Recorded, Work
 
 
 class Late(Host):
@@ -25,7 +25,7 @@ class Late(Host):
     def submit(self, work: Work) -> None:
         self._waiting.append(work)
 
-    def mark(self) -> Mark:
+    def mark(self) -> DeviceEvent:
         return _Until(self, self._done + len(self._waiting))
 
     def _record(self, work: Callable[[], Tensor]) -> Recorded:

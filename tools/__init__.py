@@ -1,1 +1,1 @@
-"""What the Makefile and the Dockerfile call."""
+"""Programs that the Makefile and the Dockerfile call."""

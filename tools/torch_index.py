@@ -30,7 +30,7 @@ _RESOLVE_TIMEOUT_S: Final = 300.0
 
 @dataclass(frozen=True)
 class Wheel:
-    """One file that pip would install; `size_bytes` is 0 if nobody told."""
+    """One file that pip would install; `size_bytes` is 0 if it is not known."""
 
     name: str
     version: str

@@ -1,4 +1,4 @@
-"""What adapters cost a talker: frames a second of one batch, with none and with several of them.
+"""Costs of adapters for a talker: frames a second of one batch, with none and with several of them.
 
 All modules that can be adapted are, with drawn numbers: they sound like nothing.
 """

@@ -1,4 +1,4 @@
-"""When requests start and what they say: a pure function of the configuration and its seed."""
+"""Start times and texts of requests: a pure function of the configuration and its seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from antiphon_bench.texts import sentences
 
 
 @dataclass(frozen=True)
-class Job:
+class ScheduledRequest:
     """One request to come. `at_s` is on the run's clock; closed-loop jobs have no fixed time."""
 
     index: int
@@ -52,7 +52,7 @@ def utterances(config: RunConfig) -> Iterator[tuple[str, str]]:
         yield rng.choice(pool), rng.choice(config.target.voices)
 
 
-def open_loop(config: RunConfig) -> list[Job]:
+def open_loop(config: RunConfig) -> list[ScheduledRequest]:
     """The whole schedule of an open-loop run."""
     if isinstance(config.arrivals, Closed):
         raise ValueError("a closed loop has no schedule")
@@ -62,10 +62,10 @@ def open_loop(config: RunConfig) -> list[Job]:
     else:
         times = arrival_times(config.arrivals, until_s, config.seed)
     speech = utterances(config)
-    return [Job(i, at_s, *next(speech)) for i, at_s in enumerate(times)]
+    return [ScheduledRequest(i, at_s, *next(speech)) for i, at_s in enumerate(times)]
 
 
-def closed_loop(config: RunConfig) -> Iterator[Job]:
+def closed_loop(config: RunConfig) -> Iterator[ScheduledRequest]:
     """Endless jobs; a user takes the next one when ready."""
     speech = utterances(config)
-    return (Job(i, 0.0, *next(speech)) for i in count())
+    return (ScheduledRequest(i, 0.0, *next(speech)) for i in count())

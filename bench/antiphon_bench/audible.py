@@ -1,4 +1,4 @@
-"""When a listener hears something: silence in front of the voice does not count."""
+"""The first audible sample: silence in front of the voice does not count."""
 
 from __future__ import annotations
 

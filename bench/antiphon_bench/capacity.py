@@ -1,4 +1,4 @@
-"""How many realtime listeners a stack carries, and which of its processes gives way first."""
+"""The number of realtime listeners a stack carries, and which of its processes gives way first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Point(msgspec.Struct, frozen=True):
 
     @property
     def carried(self) -> bool:
-        """Whether everybody was served, promptly and without a single chunk too late."""
+        """Whether all were served, promptly and without a single chunk too late."""
         ttfp = self.summary.quantiles.get("ttfp_s")
         prompt = ttfp is not None and ttfp.p95 <= _TTFP_P95_S
         whole = self.summary.ok == self.summary.offered > 0

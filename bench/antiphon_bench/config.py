@@ -1,4 +1,4 @@
-"""What a run is: the target, the arrivals, the texts, the limits. Frozen and validated."""
+"""A run's target, arrivals, texts and limits. Frozen and validated."""
 
 from __future__ import annotations
 

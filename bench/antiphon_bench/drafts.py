@@ -1,4 +1,4 @@
-"""What drafted frames gain: a voice's own engine at fixed widths and at those it chooses.
+"""Gain of drafted frames: a voice's own engine at fixed widths and at those it chooses.
 
 All cases speak the same texts with the same seeds, in one run, in turn. Where guesses change
 nothing but the speed, all widths must say the same frames.

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from antiphon_bench.arrivals import Job, closed_loop, open_loop
+from antiphon_bench.arrivals import ScheduledRequest, closed_loop, open_loop
 from antiphon_bench.clients import Failure, Observation, SpeechClient, open_client
 from antiphon_bench.config import Closed, RunConfig
 from antiphon_bench.health import LagMeter, Watch
@@ -60,7 +60,7 @@ class Driver:
         """Time on the run's clock."""
         return time.perf_counter() - self.origin
 
-    async def open_loop(self, jobs: list[Job]) -> None:
+    async def open_loop(self, jobs: list[ScheduledRequest]) -> None:
         """Starts each job at its time, whatever became of those before."""
         for job in jobs:
             await asyncio.sleep(job.at_s - self.now_s())
@@ -98,7 +98,7 @@ class Driver:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    async def request(self, job: Job, due_s: float) -> RequestResult:
+    async def request(self, job: ScheduledRequest, due_s: float) -> RequestResult:
         """Runs one request and records it, even when it is cancelled."""
         started_s = self.now_s()
         seen = Observation(keep_audio=self.config.wav)
@@ -126,7 +126,12 @@ class Driver:
         task.add_done_callback(self.running.discard)
 
     def _record(
-        self, job: Job, due_s: float, started_s: float, seen: Observation, failure: Failure | None
+        self,
+        job: ScheduledRequest,
+        due_s: float,
+        started_s: float,
+        seen: Observation,
+        failure: Failure | None,
     ) -> RequestResult:
         outcome: Outcome = "ok"
         if failure is not None:

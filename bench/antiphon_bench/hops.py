@@ -1,4 +1,4 @@
-"""What the path costs: first sound through the stack against the two engines called directly.
+"""Cost of the path: first sound through the stack against the two engines called directly.
 
     antiphon bench hops --url http://127.0.0.1:8000 --voice-dir voices/vesper
 
@@ -70,7 +70,7 @@ class Direct:
         began = time.perf_counter()
 
         def on_samples(events: Sequence[tuple[str, vocoding.Event]]) -> None:
-            if any(isinstance(event, vocoding.Piece) for _, event in events):
+            if any(isinstance(event, vocoding.DecodedAudio) for _, event in events):
                 times.setdefault("samples", time.perf_counter() - began)
                 heard.set()
 

@@ -19,7 +19,7 @@ import msgspec
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from antiphon_bench.arrivals import Job, open_loop
+from antiphon_bench.arrivals import ScheduledRequest, open_loop
 from antiphon_bench.config import Gamma, Poisson, RunConfig, TextSet
 from antiphon_bench.plan.calls import Call
 from antiphon_bench.plan.costs import Costs, Curves, Edge, Recovery, Speech, read_talker
@@ -29,7 +29,7 @@ from antiphon_bench.plan.pools import Pool
 from antiphon_bench.plan.workers import TalkerSetup, TalkerWorker, Worker
 from antiphon_bench.stats import percentile
 from antiphon_bench.theme import THEMES, Theme, figure
-from talker.engine.scheduler import Limits, PolicyName
+from talker.engine.scheduler import PolicyName, StepLimits
 from talker.engine.stream import ChunkReady
 from talker.models.fake import FRAME_RATE_HZ, FRAMES_PER_CHARACTER, Curve
 from ttscommon.sound.playback import PlaybackAccount
@@ -70,7 +70,7 @@ class Load:
     texts: TextSet = "mixed"
     seed: int = 0
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[ScheduledRequest]:
         bursty = Gamma(rate=self.rate, cv=self.cv)
         return open_loop(
             RunConfig(
@@ -91,7 +91,7 @@ class Talker:
     """
 
     curve: Curve = SATURATING
-    limits: Limits = field(default_factory=Limits)
+    limits: StepLimits = field(default_factory=StepLimits)
     slots: int = 256
 
 
@@ -117,7 +117,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 class _Heard:
     """What the listener of one request gets."""
 
-    job: Job
+    job: ScheduledRequest
     # Counted in frames, not in samples.
     account: PlaybackAccount = field(default_factory=lambda: PlaybackAccount(round(FRAME_RATE_HZ)))
 
@@ -235,7 +235,7 @@ def talker_of(curve: Path | None, batch: int) -> Talker:
     known = SATURATING
     if curve is not None:
         known = read_talker(curve)
-    return Talker(known, Limits(streams=batch))
+    return Talker(known, StepLimits(streams=batch))
 
 
 def write(points: Sequence[Point], title: str, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""What shared prefixes gain: requests with a few cloned voices, with and without.
+"""Gain of shared prefixes: requests with a few cloned voices, with and without.
 
 Prompts are those of cloning in context in the streaming layout; recordings are drawn, not heard.
 """

@@ -1,4 +1,4 @@
-"""Which processes serve an address on this machine, and what CPU each of them takes."""
+"""Processes that serve an address on this machine, and the CPU that each of them takes."""
 
 from __future__ import annotations
 

@@ -46,6 +46,11 @@ PROGRAMS: Final = (
     Program("encoders", "gateway.audio.measure", "Processor time of a second of audio by format."),
     Program("gpu", "antiphon_bench.gpu", "All that is measured on a GPU; has subcommands."),
     Program("voice", "voicetrain.vesper", "Train, evaluate and show the default voice."),
+    Program(
+        "parity-kokoro", "tests.parity.kokoro_speed", "Kokoro's first sound beside its package's."
+    ),
+    Program("parity-pocket-tts", "tests.parity.pocket_speed", "Pocket TTS beside its package."),
+    Program("kokoro-cuts", "tests.parity.kokoro_cuts", "What cutting a text changes of Kokoro's."),
     Program("piper", "antiphon_bench.peers", "Piper's server and package beside ours."),
     Program("parity", "tests.parity.speed", "Frames a second beside a family's reference."),
     Program("dashboards", "tests.deploy.observe", "Draw every panel under load, with deaths."),

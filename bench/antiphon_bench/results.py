@@ -113,7 +113,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     underruns: int
     underrun_s: float
     audio_s: float
-    """Audio that arrived inside the window, whoever asked for it."""
+    """Audio that arrived inside the window, for any request."""
     audio_s_per_s: float
     mean_streams: float
     peak_streams: int

@@ -1,4 +1,4 @@
-"""What the generator itself can carry: a run against a server that only keeps time."""
+"""Capacity of the generator itself: a run against a server that only keeps time."""
 
 from __future__ import annotations
 

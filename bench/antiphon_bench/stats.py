@@ -157,7 +157,7 @@ def summarise(
 
 
 def meets(summary: Summary, *, ttfp_p95_s: float, viable_share: float) -> bool:
-    """True when this load is still goodput: prompt, and (nearly) nobody heard a gap.
+    """True when this load is still goodput: prompt, and (nearly) no listener heard a gap.
 
     Refused and failed requests count as not viable: turning people away is not goodput.
     """

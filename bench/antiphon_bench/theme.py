@@ -1,4 +1,4 @@
-"""How plots look: one set of colours for light pages, one for dark ones."""
+"""Looks of plots: one set of colours for light pages, one for dark ones."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from antiphon_bench.stats import percentile
 from talker.engine.engine import Engine
-from talker.engine.scheduler import Limits
+from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
 from talker.family.runner import Results, Row
 from talker.models.fake import CODEBOOKS, Curve, FakeModel, Manner
@@ -107,7 +107,7 @@ def opened(streams: int, turns: int, depth: int) -> Engine:
         metrics=Metrics(),
         blocks=streams * _BLOCKS,
         depth=depth,
-        limits=Limits(streams=streams, positions=max(512, 4 * streams)),
+        limits=StepLimits(streams=streams, positions=max(512, 4 * streams)),
     )
 
     def acknowledge(events: Sequence[tuple[str, Event]]) -> None:

@@ -1,4 +1,4 @@
-"""What the person at this terminal heard, and how long it took."""
+"""An account of what the person at this terminal heard, and how long it took."""
 
 from __future__ import annotations
 

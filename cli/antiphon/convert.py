@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from ttscommon.engine.checkpoint import CheckpointError, find_checkpoint
-from ttscommon.engine.conversion import Limits, convert
+from ttscommon.engine.conversion import ConversionLimits, convert
 
 _GIB = 1 << 30
 
@@ -32,7 +32,7 @@ def command(
     Pickles are opened in a process with limits, by torch's reader for weights, and nothing in them
     is executed. Services read safetensors alone.
     """
-    limits = Limits(int(memory_gb * _GIB), timeout_s)
+    limits = ConversionLimits(int(memory_gb * _GIB), timeout_s)
     try:
         folder = find_checkpoint(checkpoint, pickles=True)
         made = convert(folder, file=file, into=output, limits=limits)

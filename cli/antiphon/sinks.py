@@ -1,4 +1,4 @@
-"""Where speech goes: a file, raw samples, a player, or several of them."""
+"""Destinations of speech: a file, raw samples, a player, or several of them."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Player:
     def __init__(self) -> None:
         self.name = player_name()
         self._process: subprocess.Popen[bytes] | None = None
-        # A file, because nobody would empty a pipe before the end.
+        # A file, because a pipe would not be emptied before the end.
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
 
     def open(self, sample_rate: int) -> None:

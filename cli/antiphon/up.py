@@ -91,11 +91,11 @@ async def _show_waiting(stack: LocalStack, console: Console) -> None:
 
 
 def waiting_for(names: list[str]) -> str:
-    """What somebody who waits for these processes may want to know."""
+    """What a person who waits for these processes may want to know."""
     if not names:
         return ""
     engines = any(name.startswith(("talker", "vocoder")) for name in names)
-    why = " (engines load the voice and speak to nobody once)" if engines else ""
+    why = " (engines load the voice and warm up)" if engines else ""
     return f"waiting for {', '.join(names)}{why}"
 
 

@@ -22,6 +22,7 @@ PROGRAMS: Final = MappingProxyType(
         "hogs": "hogs",
         "leases": "leases",
         "leaving": "leaving",
+        "planned": "planned",
         "limits": "limits",
         "purges": "purges",
         "resumes": "resumes",

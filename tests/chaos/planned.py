@@ -1,4 +1,4 @@
-"""`python -m tests.chaos.planned`: what the planner says beside what real stacks do.
+"""`python -m tests.chaos planned`: what the planner says beside what real stacks do.
 
 `measure` runs the default voice on this machine at several loads, and a fleet of fake engines that
 loses processes, five times each, and adds every run to `real.jsonl`; it goes on where it was cut
@@ -102,7 +102,7 @@ def costs(url: str, out: Path) -> None:
     folder = out / "curves"
     if not (folder / "costs.json").exists():
         config = RunConfig(target=Target(url=url, protocol="ws"), out=out / "costs")
-        source = f"vesper on {os.cpu_count()} cores, python -m tests.chaos.planned"
+        source = f"vesper on {os.cpu_count()} cores, python -m tests.chaos planned"
         measure_costs(config, folder, speech_of(_VOICE), source, os.cpu_count() or 1)
 
 
@@ -132,7 +132,7 @@ def measure(out: Path, minutes: float, what: str) -> bool:
 
 def main() -> int:
     """Exit status 1 while runs are missing."""
-    parser = argparse.ArgumentParser(prog="python -m tests.chaos.planned", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos planned", description=__doc__)
     parser.add_argument("command", choices=("measure", "draw"))
     parser.add_argument("--out", type=Path, default=Path("build/planned"))
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no run that ends later")

@@ -13,8 +13,8 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import cut
 from vocoder.codecs.base import Codec, Work
 from vocoder.engine.engine import Engine
-from vocoder.engine.scheduler import Limits
-from vocoder.engine.stream import Event, Failed, Finished, Piece, Resume, first_frame
+from vocoder.engine.scheduler import BatchLimits
+from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume, first_frame
 from vocoder.pcm import FULL_SCALE, to_pcm
 
 # How a stream's frames are cut; the rest comes with the final frame.
@@ -74,13 +74,13 @@ def taken_over(codec: Codec, subject: CodecSubject) -> list[tuple[int, Floats]]:
     return found
 
 
-def _floats(piece: Piece) -> Floats:
+def _floats(piece: DecodedAudio) -> Floats:
     return piece.pcm.astype(np.float32) / np.float32(FULL_SCALE)
 
 
-def _served(codec: Codec, subject: CodecSubject, resume: Resume) -> list[Piece]:
+def _served(codec: Codec, subject: CodecSubject, resume: Resume) -> list[DecodedAudio]:
     heard: list[Event] = []
-    engine = Engine(codec, slots=1, metrics=Metrics(), limits=Limits(stream_frames=4))
+    engine = Engine(codec, slots=1, metrics=Metrics(), limits=BatchLimits(stream_frames=4))
     engine.listen(lambda events: heard.extend(event for _, event in events))
     engine.open(subject.request, resume)
     begin = first_frame(codec.spec, resume.frame, None)
@@ -91,7 +91,7 @@ def _served(codec: Codec, subject: CodecSubject, resume: Resume) -> list[Piece]:
     while not isinstance(heard[-1] if heard else None, Finished | Failed):
         _turn(engine)
     assert isinstance(heard[-1], Finished), heard[-1]
-    return [event for event in heard if isinstance(event, Piece)]
+    return [event for event in heard if isinstance(event, DecodedAudio)]
 
 
 def _turn(engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""What cutting texts changes of Kokoro's durations and pitch: python -m tests.parity.kokoro_cuts.
+"""What cutting texts changes of Kokoro's durations and pitch: antiphon bench kokoro-cuts.
 
 Random weights of the published size say that they depend on a cut and how far from it, and nothing
 about how it sounds.

@@ -1,7 +1,7 @@
 """Kokoro's first sound beside the published package's, in one process, one thread, in turns.
 
     PYTHONPATH=build/goldens/official/lib/python3.11/site-packages \\
-        .venv/bin/python -m tests.parity.kokoro_speed [ROUNDS]
+        .venv/bin/antiphon bench parity-kokoro [ROUNDS]
 
 Random weights of the published size; every symbol lasts as long as makes 14 a second. Seconds are
 the thread's own (CPU), so that other programs matter little.
@@ -35,7 +35,7 @@ from ttscommon.wire.pieces import Text
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Codec
 from vocoder.engine.engine import Engine as Vocoder
-from vocoder.engine.stream import Piece
+from vocoder.engine.stream import DecodedAudio
 
 _SENTENCES: Final = (
     "The ferry leaves the harbour at seven.",
@@ -98,7 +98,7 @@ def ours(talker: Kokoro, codec: Codec, text: str) -> Spent:
     vocoder.finish("r")
     while not (events and isinstance(events[-1][0], Finished)):
         vocoder.step()
-    pieces = [at - started for event, at in events if isinstance(event, Piece)]
+    pieces = [at - started for event, at in events if isinstance(event, DecodedAudio)]
     sound = sum(rows(arrays) for arrays, _ in frames) / 40
     return Spent(frames[0][1] + pieces[0], frames[-1][1], events[-1][1] - started, sound)
 

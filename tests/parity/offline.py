@@ -34,7 +34,7 @@ from talker.models.qwen3_tts.prompt import (
 from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_talker
-from talker.models.shared.depth import Pick
+from talker.models.shared.depth import CodeDraw
 from talker.sampling import Rules
 from talker.sampling.limits import keep_mass, keep_top
 from tests.parity.cases import Case
@@ -90,7 +90,7 @@ class Stream:
 
     model: Loaded
     request: PromptRequest
-    pick: Pick
+    pick: CodeDraw
     penalty: float
     speaker: Tensor | None = None
     cache: DenseCache = field(default_factory=DenseCache)
@@ -180,7 +180,7 @@ def greedy(logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
     return (logits if rules is None else rules.applied(logits)).argmax(-1)
 
 
-def keyed(case: Case, settings: dict[str, Any], frame: Callable[[], int]) -> Pick:
+def keyed(case: Case, settings: dict[str, Any], frame: Callable[[], int]) -> CodeDraw:
     """Sampling with the goldens' noise; `frame` says which frame is being made."""
 
     def pick(logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:

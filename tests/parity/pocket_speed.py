@@ -1,7 +1,7 @@
 """First sound and frames a second of Pocket TTS, ours and the official package's, side by side.
 
     make goldens FAMILY=pocket_tts        # once: the reference's environment
-    python -m tests.parity.pocket_speed [--language english] [--rounds 3]
+    antiphon bench parity-pocket-tts [--language english] [--rounds 3]
 
 Drawn weights of published sizes, in two bytes each as they are published, whose speech never ends
 by itself: both speak so many frames of each chunk of the text. Both make latents in one thread and

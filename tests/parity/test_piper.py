@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from talker.engine.engine import Engine
-from talker.models.loading import Loading
+from talker.models.loading import ModelOptions
 from talker.models.piper.family import Piper
 from talker.models.piper.loading import load
 from talker.sampling.noise import draw_keys, frame_keys, normals
@@ -27,7 +27,7 @@ from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
 from vocoder.codecs.base import Work
-from vocoder.codecs.loading import Loading as CodecLoading
+from vocoder.codecs.loading import CodecOptions as CodecLoading
 from vocoder.codecs.piper.codec import PiperCodec
 from vocoder.codecs.piper.loading import load as load_codec
 
@@ -46,7 +46,7 @@ STEP = 1 / 32768
 @cache
 def talker() -> Piper:
     torch.set_num_threads(1)
-    return load("joe", VOICE, Loading())
+    return load("joe", VOICE, ModelOptions())
 
 
 @cache

@@ -1,1 +1,1 @@
-"""How the default voice is made, end to end, by one command."""
+"""The making of the default voice, end to end, by one command."""

@@ -1,4 +1,4 @@
-"""What the teacher is asked to say: WordNet's prose and everyday sentences, less the held-out sets.
+"""The teacher's texts: WordNet's prose and everyday sentences, less the held-out sets.
 
 WordNet (Princeton, permissive licence) gives the breadth of words; the everyday sentences of
 `voicetrain.everyday` give the forms an application speaks.

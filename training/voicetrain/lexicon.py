@@ -1,4 +1,4 @@
-"""What flite knows of pronunciation, for the voice's lexicon (voicetrain.vesper.lexicon).
+"""flite's knowledge of pronunciation, for the voice's lexicon (voicetrain.vesper.lexicon).
 
 Three things are carried over from flite (Carnegie Mellon University, BSD-like licence): the entries
 of cmulex, the letter-to-phone decision trees that cover every word that no lexicon lists, and the

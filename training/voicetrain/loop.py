@@ -1,4 +1,4 @@
-"""What every training stage shares: a time budget, a schedule, checkpoints that resume."""
+"""Parts of every training stage: a time budget, a schedule, checkpoints that resume."""
 
 import math
 import time

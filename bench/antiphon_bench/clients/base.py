@@ -1,4 +1,4 @@
-"""What every client shares: the observation of one stream, and how failures are named."""
+"""Parts of every client: the observation of one stream, and how failures are named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Self
 import aiohttp
 import numpy as np
 
-from antiphon_bench.arrivals import Job
+from antiphon_bench.arrivals import ScheduledRequest
 from antiphon_bench.audible import AudibleDetector
 from antiphon_bench.config import Target
 from ttscommon.sound.playback import Arrival, PlaybackAccount
@@ -97,7 +97,7 @@ class Observation:
         return self.account.feed(samples, now_s)
 
     def ended(self) -> None:
-        """Nothing more will come; what closing the connection takes is nobody's wait."""
+        """Nothing more will come; what closing the connection takes is no listener's wait."""
         if self.ended_s is None:
             self.ended_s = self.now_s()
 
@@ -155,7 +155,7 @@ class SpeechClient(ABC):
         session, self._session = self.session, None
         await session.close()
 
-    async def speak(self, job: Job, seen: Observation) -> None:
+    async def speak(self, job: ScheduledRequest, seen: Observation) -> None:
         """Runs one request to its end, filling `seen`; raises Failure, nothing else."""
         try:
             async with asyncio.timeout(self.target.timeout_s):
@@ -177,7 +177,7 @@ class SpeechClient(ABC):
         seen.finish()
 
     @abstractmethod
-    async def _speak(self, job: Job, seen: Observation) -> None:
+    async def _speak(self, job: ScheduledRequest, seen: Observation) -> None:
         """Speaks the protocol; may raise Failure and whatever aiohttp raises."""
 
     def merged(self, fields: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 
-from antiphon_bench.arrivals import Job
+from antiphon_bench.arrivals import ScheduledRequest
 from antiphon_bench.clients.base import Failure, Observation, SpeechClient, failure_of_status
 from antiphon_bench.mp3 import BadMp3, Mp3Stream
 from antiphon_bench.wav import BadWav, WavStream
@@ -21,7 +21,7 @@ _RATE_HEADERS = ("x-sample-rate", "x-audio-sample-rate", "sample-rate")
 class HttpClient(SpeechClient):
     """One POST a request; every read that brings samples counts as a chunk."""
 
-    async def _speak(self, job: Job, seen: Observation) -> None:
+    async def _speak(self, job: ScheduledRequest, seen: Observation) -> None:
         body = {
             "model": self.target.model,
             "input": job.text,

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from antiphon_bench.arrivals import Job
+from antiphon_bench.arrivals import ScheduledRequest
 from antiphon_bench.clients.base import Failure, Observation, SpeechClient
 
 _TRY_AGAIN_LATER = 1013
@@ -18,7 +18,7 @@ _CLOSE_TIMEOUT = aiohttp.ClientWSTimeout(ws_close=1.0)
 class WebSocketClient(SpeechClient):
     """One socket, one utterance; every binary message counts as a chunk."""
 
-    async def _speak(self, job: Job, seen: Observation) -> None:
+    async def _speak(self, job: ScheduledRequest, seen: Observation) -> None:
         url = self.target.url.rstrip("/") + "/v1/audio/speech/stream"
         # Compressed audio frames would measure zlib.
         async with self.session.ws_connect(
@@ -32,7 +32,7 @@ class WebSocketClient(SpeechClient):
                 sender.cancel()
                 await asyncio.gather(sender, return_exceptions=True)
 
-    async def _send(self, socket: aiohttp.ClientWebSocketResponse, job: Job) -> None:
+    async def _send(self, socket: aiohttp.ClientWebSocketResponse, job: ScheduledRequest) -> None:
         config = {"type": "session.config", "model": self.target.model, "voice": job.voice}
         await socket.send_json(self.merged(config))
         for piece in _pieces(job.text, whole=not self.target.words_per_s):

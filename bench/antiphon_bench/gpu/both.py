@@ -13,7 +13,7 @@ import numpy as np
 from antiphon_bench.gpu.records import Point
 from talker.engine import stream as talking
 from talker.engine.engine import Engine as Talker
-from talker.engine.scheduler import Limits
+from talker.engine.scheduler import StepLimits
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.runners.device_runner import DeviceRunner
 from ttscommon.engine.runtime import Failed, Finished
@@ -23,7 +23,7 @@ from ttscommon.wire.pieces import Text
 from vocoder.codecs.device_codec import DeviceCodec
 from vocoder.engine import stream as vocoding
 from vocoder.engine.engine import Engine as Vocoder
-from vocoder.engine.scheduler import Limits as VocoderLimits
+from vocoder.engine.scheduler import BatchLimits as VocoderLimits
 
 TEXT: Final = "The kettle has just boiled, so come in and sit down."
 BATCH_FRAMES: Final = 256
@@ -54,7 +54,7 @@ class Both:
             blocks=runner.blocks,
             depth=runner.depth,
             runner=runner,
-            limits=Limits(streams, _POSITIONS),
+            limits=StepLimits(streams, _POSITIONS),
             metrics=self.metrics["talker"],
         )
         limits = VocoderLimits(streams, BATCH_FRAMES)
@@ -122,7 +122,7 @@ class Both:
     def _sounded(self, events: Sequence[tuple[str, vocoding.Event]]) -> None:
         now = time.perf_counter()
         for key, event in events:
-            if isinstance(event, vocoding.Piece):
+            if isinstance(event, vocoding.DecodedAudio):
                 self._sounds.append((now, len(event.pcm)))
                 if (opened := self._opened_s.pop(key, None)) is not None:
                     self._firsts.append((opened, now - opened))

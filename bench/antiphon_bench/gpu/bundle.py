@@ -1,4 +1,4 @@
-"""What a machine without a network needs besides Python, torch and Triton, in one archive."""
+"""One archive with all that a machine without a network needs besides Python, torch and Triton."""
 
 from __future__ import annotations
 

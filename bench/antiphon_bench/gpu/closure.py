@@ -1,4 +1,4 @@
-"""What a machine needs beside torch to run all of this: packages, closed over their own needs."""
+"""Packages that a machine needs beside torch to run all of this, closed over their own needs."""
 
 from __future__ import annotations
 

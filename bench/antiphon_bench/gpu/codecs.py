@@ -12,7 +12,7 @@ from antiphon_bench.gpu.both import BATCH_FRAMES
 from antiphon_bench.gpu.records import Point
 from antiphon_bench.gpu.subject import Subject, seconds
 from ttscommon.engine.device.device import exact_products
-from ttscommon.engine.device.launches import Prepared
+from ttscommon.engine.device.launches import ShapedWork
 from ttscommon.wire.fields import Array
 from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
 from vocoder.codecs.room import Shape
@@ -83,7 +83,7 @@ class Codecs:
         return prepared.result.layout.unpack(packed.cpu().numpy())["samples"]
 
     @torch.inference_mode()
-    def _result(self, codec: Qwen3DeviceCodec, prepared: Prepared, shape: Shape) -> torch.Tensor:
+    def _result(self, codec: Qwen3DeviceCodec, prepared: ShapedWork, shape: Shape) -> torch.Tensor:
         """What a step from states of zeros gives."""
         device = codec._device
         for tensor in codec.resident.tensors.values():
@@ -93,7 +93,7 @@ class Codecs:
         assert prepared.result.out is not None
         return prepared.result.out.clone()
 
-    def _filled(self, prepared: Prepared, shape: Shape) -> Prepared:
+    def _filled(self, prepared: ShapedWork, shape: Shape) -> ShapedWork:
         field, g = self.codec.spec.frame["codes"], np.random.default_rng(0)
         # Row by row: a stream's codes are the same in every batch.
         drawn = g.integers(0, field.limit or 1, (*shape, *field.shape))

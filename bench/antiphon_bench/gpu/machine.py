@@ -1,4 +1,4 @@
-"""Whether a machine has what measurements on a GPU need, in words, before any of them fails."""
+"""Checks that a machine has what measurements on a GPU need, in words, before any of them fails."""
 
 from __future__ import annotations
 

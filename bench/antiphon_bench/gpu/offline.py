@@ -1,4 +1,4 @@
-"""What an unpacked bundle is run with: `python3 run.py SUBCOMMAND ...`, without a network.
+"""Runs an unpacked bundle without a network: `python3 run.py SUBCOMMAND ...`.
 
 The first call installs the packages beside this file into `site`. Python's own library is all that
 this file may use: it runs before anything is installed.

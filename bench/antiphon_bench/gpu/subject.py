@@ -1,4 +1,4 @@
-"""What is measured: Qwen3-TTS of a published size, its weights drawn on the device from a seed."""
+"""The measured model: Qwen3-TTS of a published size, weights drawn on the device by a seed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ttscommon.engine.device.device import Cuda, Device, Host, Work
 from vocoder.codecs.qwen3_tts.config import CodecConfig
 from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 
 _TINY_TEXT: Final = 512
 MOST_POSITIONS: Final = 2048
@@ -80,13 +80,13 @@ class Subject:
         assert isinstance(net, CodecDecoder)
         net.quantizer.usage.data.fill_(1.0)
         net.quantizer.freeze()
-        room = Room(2 * rows, streams=rows, frames=frames)
+        room = DeviceLimits(2 * rows, streams=rows, frames=frames)
         return Qwen3DeviceCodec("codec", net, config.output_sample_rate, self.device, room)
 
     def on_cpu(self, codec: Qwen3DeviceCodec) -> Qwen3DeviceCodec:
         """The same weights on the CPU, through the same static buffers."""
         net = deepcopy(codec._net).to("cpu")
-        room = Room(8, streams=4)
+        room = DeviceLimits(8, streams=4)
         return Qwen3DeviceCodec("codec", net, codec.spec.sample_rate, Host(), room)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from antiphon_bench.gpu.both import TEXT
 from antiphon_bench.gpu.records import Point
 from talker.engine.engine import Engine
-from talker.engine.scheduler import Limits, offline
+from talker.engine.scheduler import StepLimits, offline
 from talker.engine.stream import ChunkReady, Event
 from talker.family.runner import Results, Row
 from talker.models.qwen3_tts.family import Qwen3Tts
@@ -84,7 +84,7 @@ def _opened(
         blocks=runner.blocks,
         depth=runner.depth,
         runner=waited,
-        limits=Limits(streams, _POSITIONS),
+        limits=StepLimits(streams, _POSITIONS),
         policy=offline,
         metrics=Metrics(),
     )

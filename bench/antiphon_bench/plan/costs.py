@@ -1,4 +1,4 @@
-"""What a fleet is made of, as measured: step times, and what everything around the engines costs.
+"""A fleet's parts, as measured: step times, and the costs of everything around the engines.
 
 A folder holds `talker.json` and `vocoder.json` (`antiphon calibrate`) and `costs.json` (`antiphon
 bench costs`). Nothing in it is guessed: what was not measured is not there, and without it there is

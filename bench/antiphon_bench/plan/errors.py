@@ -1,4 +1,4 @@
-"""What is wrong with what the planner was given."""
+"""Errors in what the planner was given."""
 
 from __future__ import annotations
 

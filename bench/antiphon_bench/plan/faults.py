@@ -1,4 +1,4 @@
-"""What happens to a fleet while it serves: losses, rolling restarts, workers that are added.
+"""Events of a fleet while it serves: losses, rolling restarts, workers that are added.
 
 An event is written `WHAT@SECONDS`: `talker@30`, `node@60`, `rolling@90`, `add-vocoder@120`. It
 repeats with `/SECONDS`: `talker@60/60` is a talker lost each minute.

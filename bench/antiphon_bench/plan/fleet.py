@@ -23,7 +23,7 @@ from talker.engine.stream import ChunkReady
 from ttscommon.cluster.admission import View
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.sound.playback import PlaybackAccount
-from vocoder.engine.stream import Piece, Resume, first_frame
+from vocoder.engine.stream import DecodedAudio, Resume, first_frame
 
 
 class Fleet:
@@ -251,7 +251,7 @@ class Fleet:
         if call is None or call.vocoder is not worker:
             return
         match event:
-            case Piece(pcm):
+            case DecodedAudio(pcm):
                 samples = len(pcm)
                 call.voiced += samples
                 self._send(worker, samples / SAMPLES, partial(self._voice, call, worker, samples))

@@ -1,4 +1,4 @@
-"""Who asks, and when: a trace of what was, or Poisson sources whose rates follow the day."""
+"""Requests and their times: a trace of what was, or Poisson sources whose rates follow the day."""
 
 from __future__ import annotations
 

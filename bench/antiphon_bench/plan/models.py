@@ -56,7 +56,7 @@ class _Nothing:
 
 
 class Unmeasured(Metrics):
-    """Metrics of an engine that nobody watches: half of a turn would be counting."""
+    """Metrics of an engine that is not watched: half of a turn would be counting."""
 
     def __init__(self) -> None:
         self._nothing = _Nothing()

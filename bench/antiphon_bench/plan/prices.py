@@ -1,4 +1,4 @@
-"""What a fleet costs, from a list of prices."""
+"""Costs of a fleet, from a list of prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a simulated deployment consists of."""
+"""Notes: what a simulated deployment consists of."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class TalkerSetup:
     """A talker's settings, by the names that it has them under. `policy`: see POLICIES."""
 
     slots: int = 32
-    limits: scheduler.Limits = field(default_factory=scheduler.Limits)
+    limits: scheduler.StepLimits = field(default_factory=scheduler.StepLimits)
     cache: Cache = field(default_factory=Cache)
     policy: scheduler.PolicyName = "online"
 
@@ -39,7 +39,7 @@ class VocoderSetup:
     """A vocoder's settings, by the names that it has them under."""
 
     slots: int = 64
-    limits: vocoder_scheduler.Limits = field(default_factory=vocoder_scheduler.Limits)
+    limits: vocoder_scheduler.BatchLimits = field(default_factory=vocoder_scheduler.BatchLimits)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What a family's writer says of itself, and how the command finds it.
+"""The interface of a family's writer, and the search for it by name.
 
 Each other module or folder beside this one is a family (or a codec) and has a `FAMILY`.
 """

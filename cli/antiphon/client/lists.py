@@ -1,4 +1,4 @@
-"""What a gateway serves now."""
+"""Lists of what a gateway serves now."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def _may_come_back(error: Exception, talk: _Talk) -> bool:
     """Whether another connection has a chance; there must have been a gateway before."""
     if isinstance(error, ConnectionClosed):
         return error.rcvd is None or error.rcvd.code in _GOING_AWAY
-    # Somebody took the connection and died, or the proxy before it has nobody to lead to just now.
+    # A gateway took the connection and died, or the proxy has no gateway to lead to just now.
     cause = error.__cause__ if isinstance(error, InvalidMessage) else error
     return talk.met or isinstance(cause, EOFError | ConnectionResetError)
 

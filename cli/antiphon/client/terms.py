@@ -1,4 +1,4 @@
-"""What is asked of a gateway, and what comes back."""
+"""The requests to a gateway and its answers, as types."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ class LocalStack:
         return bool(models) and all(model in self.left_out for model in models)
 
     def kill(self) -> None:
-        """End every process at once, for somebody who does not want to wait."""
+        """End every process at once, for a person who does not want to wait."""
         for child in self.children.values():
             child.kill()
 

@@ -1,4 +1,4 @@
-"""Why a process did not start, out of what it said last."""
+"""Reasons why a process did not start, out of its last output."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Unavailable(AntiphonError):
     retry_after_s: ClassVar[int] = 1
 
 
-class Loading(Unavailable):
+class ModelLoading(Unavailable):
     """A worker that can do this has started and is loading its weights."""
 
     retry_after_s = 2
@@ -157,7 +157,7 @@ class Draining(AntiphonError):
 
 
 class InvalidApiKey(AntiphonError):
-    """The caller did not say who it is, or is nobody we know."""
+    """The caller did not say who it is, or is not known."""
 
     code = "invalid_api_key"
 
@@ -290,7 +290,7 @@ _REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType
 
 
 def edge(error: AntiphonError) -> Edge:
-    """How `error` looks from outside; a code nobody planned for is a fault of ours."""
+    """How `error` looks from outside; an unplanned code is a fault of ours."""
     return EDGES.get(error.code, _INTERNAL)
 
 

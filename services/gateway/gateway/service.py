@@ -17,9 +17,9 @@ from gateway.admission.capacity import export_capacity
 from gateway.app import Gateway, create_gateway
 from gateway.connections import (
     Budget,
+    ConnectionLimits,
     GuardedHttp,
     GuardedWebSocket,
-    Limits,
     descriptor_budget,
     overdue,
 )
@@ -154,11 +154,11 @@ def server(gateway: Gateway, settings: GatewaySettings) -> uvicorn.Server:
     return _Server(config)
 
 
-def _limits(settings: GatewaySettings) -> Limits:
+def _limits(settings: GatewaySettings) -> ConnectionLimits:
     """What connections may take. A response that is sent whole may lie in a file of its own."""
     wanted = Budget(settings.max_connections, settings.max_streams)
     granted = descriptor_budget(wanted)
-    return Limits(
+    return ConnectionLimits(
         head_s=settings.head_timeout_s,
         body_s=settings.body_timeout_s,
         connections=granted.connections,

@@ -12,7 +12,7 @@ from fastapi import FastAPI, WebSocket
 
 from gateway import errors
 from gateway.admission import ANONYMOUS
-from gateway.connections import Places
+from gateway.connections import ConnectionCounts
 from gateway.edge import response_of
 from gateway.errors import InvalidApiKey, TooManyConnections
 from gateway.protocols import cartesia, deepgram, elevenlabs, native
@@ -42,7 +42,7 @@ class Sockets:
     def __init__(self, context: GatewayContext) -> None:
         self.sessions: set[AnySession] = set()
         self._context = context
-        self.places = Places()
+        self.places = ConnectionCounts()
 
     def route(self, app: FastAPI) -> None:
         """Serve every protocol at its path."""

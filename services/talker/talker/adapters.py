@@ -1,4 +1,4 @@
-"""Which adapters a talker holds: loaded when a request needs one, unloaded by last use.
+"""Adapters that a talker holds: loaded when a request needs one, unloaded by last use.
 
 Files are read, checked and copied in threads; the engine goes on meanwhile. A slot that a request
 uses stays as it is until the request has left the engine.

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from talker.engine.engine import Engine
-from talker.engine.scheduler import Limits, offline
+from talker.engine.scheduler import StepLimits, offline
 from talker.family.base import Family, Prepared
 from talker.family.chunker import ChunkSizes
 from talker.family.runner import Results, Row, Runner
@@ -131,7 +131,7 @@ def calibrate(
     rounds: int = _ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Curve:
-    """Speak to nobody in batches of every size; raises what the model fails with."""
+    """Speak without a listener in batches of every size; raises what the model fails with."""
     timed = Timed(family, clock)
     runner = timed.runner(max(batches), blocks if family.spec.caches else 0, timed.depth)
     runner.record(max(batches), _POSITIONS)
@@ -149,7 +149,7 @@ def _speak(timed: Timed, runner: Runner, blocks: int, streams: int) -> None:
         runner=runner,
         metrics=Metrics(),
         sizes=ChunkSizes(initial=1, regular=25),
-        limits=Limits(streams=streams, positions=_POSITIONS),
+        limits=StepLimits(streams=streams, positions=_POSITIONS),
         policy=offline,
     )
     voice = timed.spec.voices[0].id if timed.spec.voices else ""

@@ -8,7 +8,7 @@ from typing import Final
 
 from talker.adapter_library import AdapterLibrary, with_adapters
 from talker.engine.engine import Engine
-from talker.engine.scheduler import POLICIES, Limits
+from talker.engine.scheduler import POLICIES, StepLimits
 from talker.engine.sizing import Memory, kv_blocks
 from talker.engine.widths import Widths, plain
 from talker.family.base import Family
@@ -41,7 +41,7 @@ def build_engine(
     """
     family = read_family(settings)
     spec, blocks = family.spec, blocks_of(settings, family)
-    limits = Limits(settings.batch_streams, settings.batch_positions)
+    limits = StepLimits(settings.batch_streams, settings.batch_positions)
     runner = _warm_runner(settings, family, blocks)
     return Engine(
         family,

@@ -29,7 +29,7 @@ from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import CodecChunk, End, Spent, Tensor
 from ttscommon.wire.pieces import unmarked
 
-# Encoding half a minute of sound, beside everybody's speech.
+# Encoding half a minute of sound, beside the speech of other streams.
 _DERIVE_TIMEOUT_S: Final = 120.0
 
 log_ = structlog.get_logger(__name__)
@@ -80,7 +80,7 @@ class TalkJob:
 
     async def _submit(self) -> None:
         """Queue the vocoders' job. While their queue is full this talker waits for them, unless
-        nobody wants to hear the request any more.
+        no listener wants the request any more.
         """
         refused = False
         while not (refused and self._job.cancelled.is_set()):

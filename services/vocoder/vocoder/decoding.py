@@ -23,7 +23,7 @@ from ttscommon.wire.messages import (
 )
 from ttscommon.wire.subjects import VOCODER
 from vocoder.codes import Codes
-from vocoder.engine.engine import Engine, Event, Failed, Finished, Piece
+from vocoder.engine.engine import DecodedAudio, Engine, Event, Failed, Finished
 from vocoder.engine.stream import Resume, first_frame
 from vocoder.words import Words
 
@@ -168,7 +168,7 @@ class Decoding:
         """Wait until the listener takes what comes of the request's `frame`; False if it is better
         done without a slot.
 
-        A codec that would have to decode everything again keeps its slot while somebody listens.
+        A codec that would have to decode everything again keeps its slot while there is a listener.
         """
         if self._inside:  # nothing of what was fed is heard without the rest of it
             return True
@@ -190,7 +190,7 @@ class Decoding:
         before = self._writer.remaking
         while before is None or self._writer.position < before.start:
             match await events.get():
-                case Piece() as piece:
+                case DecodedAudio() as piece:
                     chunk = self._chunk(piece)
                     if before is not None and chunk.end > before.start:
                         chunk = chunk.head(before.start)
@@ -201,7 +201,7 @@ class Decoding:
                     return self._stage.failure(error)
         return before
 
-    def _chunk(self, piece: Piece) -> AudioChunk:
+    def _chunk(self, piece: DecodedAudio) -> AudioChunk:
         return AudioChunk(
             self._job.request_id,
             self._writer.position,

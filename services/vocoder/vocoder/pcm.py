@@ -1,4 +1,4 @@
-"""Float samples to 16-bit ones, by the one rounding everybody uses."""
+"""Float samples to 16-bit ones, by the one rounding that all parts use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FULL_SCALE = 32768.0
 def to_pcm(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.int16]:
     """[samples] float32 in -1..1 -> int16: rounded half away from zero, clipped.
 
-    Raises FloatingPointError for NaN or infinity: noise at full scale helps nobody.
+    Raises FloatingPointError for NaN or infinity: noise at full scale must not be played.
     """
     if not np.isfinite(samples).all():
         raise FloatingPointError("the codec gave samples that are no numbers")

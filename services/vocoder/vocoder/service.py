@@ -19,7 +19,7 @@ from ttscommon.wire.messages import End, Position
 from vocoder.codecs.base import Codec
 from vocoder.codecs.silences import Silences
 from vocoder.engine.engine import Engine, Event
-from vocoder.engine.scheduler import Limits
+from vocoder.engine.scheduler import BatchLimits
 from vocoder.settings import VocoderSettings
 from vocoder.vocode_job import LISTENER_S, VocodeJob
 
@@ -76,7 +76,7 @@ def load_codec(settings: VocoderSettings) -> Codec:
     return codec if codec.silences else Silences(codec)
 
 
-def _shapes(limits: Limits) -> list[tuple[int, int]]:
+def _shapes(limits: BatchLimits) -> list[tuple[int, int]]:
     """(streams, frames) at the corners of what the scheduler may choose."""
     full = limits.streams, max(1, limits.frames // limits.streams)
     return [(1, 1), (1, 2), (1, limits.stream_frames), full]
@@ -124,5 +124,5 @@ class Vocoder:
 
 
 def _lacks(listener: Position | None, end: End) -> bool:
-    """Whether somebody listens who has not heard all of it."""
+    """Whether there is a listener who has not heard all of it."""
     return listener is not None and listener.start < end.start

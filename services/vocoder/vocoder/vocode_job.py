@@ -120,7 +120,7 @@ class VocodeJob:
         return self._writer.last if came else self._codes_stopped()
 
     async def _unheard(self, prefix: Arrays | None) -> End | Position:
-        """Decode nothing for nobody: wait for a listener, or until the codes say where it ends."""
+        """Decode nothing: wait for a listener, or until the codes say where it ends."""
         log_.info("audio.unheard", request_id=self._job.request_id)
         heard, ended = self._writer.heard(), self._end_of_codes(prefix)
         found: End | Position | None = await self._stage.first(heard, ended)

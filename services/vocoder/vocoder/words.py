@@ -8,7 +8,7 @@ from ttscommon.wire.messages import WordTime
 
 
 class Words:
-    """Word times on their way to the listener: each once, whoever sent the ones before."""
+    """Word times on their way to the listener: each once, across vocoders."""
 
     def __init__(self, last: tuple[float, float] = (-1.0, -1.0)) -> None:
         self.last = last

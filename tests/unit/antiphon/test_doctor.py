@@ -10,18 +10,18 @@ from typer.testing import CliRunner
 
 from antiphon import client, doctor
 from antiphon.app import app
-from antiphon.doctor import State
+from antiphon.doctor import Grade
 
 
 def test_this_machine_can_speak() -> None:
     for look in (doctor.versions, doctor.broker, doctor.voice, doctor.disk):
-        assert look().state is State.GOOD, look()
+        assert look().state is Grade.GOOD, look()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_PACKAGES", ("no-such-package",))
     found = doctor.versions()
-    assert (found.state, "no-such-package" in found.text) == (State.BAD, True)
+    assert (found.state, "no-such-package" in found.text) == (Grade.BAD, True)
 
 
 def test_a_server_is_asked_what_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,10 +37,10 @@ def test_a_port_that_something_else_took_is_bad() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         found = doctor.server(f"http://127.0.0.1:{port}", None)
-        assert found.state is State.BAD
+        assert found.state is Grade.BAD
         assert f"port {port} is taken" in found.text
     free = doctor.server(f"http://127.0.0.1:{port}", None)
-    assert (free.state, "antiphon up" in free.text) == (State.NOTE, True)
+    assert (free.state, "antiphon up" in free.text) == (Grade.NOTE, True)
 
 
 def test_what_is_amiss_is_the_exit_status(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from antiphon.up import left_out, waiting_for
 def test_the_screen_says_what_is_being_waited_for_and_why() -> None:
     assert waiting_for(["broker"]) == "waiting for broker"
     assert waiting_for(["gateway", "talker-1"]) == (
-        "waiting for gateway, talker-1 (engines load the voice and speak to nobody once)"
+        "waiting for gateway, talker-1 (engines load the voice and warm up)"
     )
     assert waiting_for([]) == ""
 

@@ -2,14 +2,14 @@ import asyncio
 
 import pytest
 
-from antiphon_bench.arrivals import Job
+from antiphon_bench.arrivals import ScheduledRequest
 from antiphon_bench.clients import Failure, Observation, open_client
 from antiphon_bench.clients.http import pcm_rate, server_timing
 from antiphon_bench.config import Protocol, Target
 from antiphon_bench.loopback import Loopback, Refusal, Step
 
 RATE = 16_000
-JOB = Job(index=0, at_s=0.0, text="Turn left after the bridge.", voice="slt")
+JOB = ScheduledRequest(index=0, at_s=0.0, text="Turn left after the bridge.", voice="slt")
 BOTH = pytest.mark.parametrize("protocol", ["http", "ws"])
 
 # 100 ms at 0.10 s; 200 ms in time; then 100 ms that are due at 0.40 s but leave at 0.60 s.

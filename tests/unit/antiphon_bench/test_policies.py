@@ -20,13 +20,13 @@ from antiphon_bench.policies import (
     talker_of,
     write,
 )
-from talker.engine.scheduler import Limits, PolicyName
+from talker.engine.scheduler import PolicyName, StepLimits
 
 SHORT = Load(rate=2.0, warmup_s=2.0, duration_s=10.0, texts="short")
 
 
 def simulated(policy: PolicyName, load: Load = SHORT) -> Point:
-    return measure(Talker(limits=Limits(streams=8)), policy, [load])
+    return measure(Talker(limits=StepLimits(streams=8)), policy, [load])
 
 
 def point(policy: str, rate: float, p90_s: float, viable: float = 1.0) -> Point:
@@ -63,7 +63,7 @@ def test_policies_hear_the_same_requests() -> None:
 
 def test_seeds_are_counted_together() -> None:
     loads = [dataclasses.replace(SHORT, seed=seed) for seed in (1, 2)]
-    together = measure(Talker(limits=Limits(streams=8)), "online", loads)
+    together = measure(Talker(limits=StepLimits(streams=8)), "online", loads)
     assert together.requests == sum(simulated("online", load).requests for load in loads)
 
 

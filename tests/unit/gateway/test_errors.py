@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gateway import errors
-from gateway.errors import Draining, Loading, VoiceExists
+from gateway.errors import Draining, ModelLoading, VoiceExists
 from ttscommon.wire.errors import AntiphonError, Fenced, Overloaded
 from ttscommon.wire.messages import End
 
@@ -43,7 +43,7 @@ def test_a_failure_that_is_not_for_clients_tells_them_nothing() -> None:
 
 def test_a_refusal_says_when_to_try_again() -> None:
     assert errors.headers(Overloaded("full", retry_after_s=2.6)) == {"retry-after": "3"}
-    assert errors.retry_after_s(Loading("the talker loads")) == 2
+    assert errors.retry_after_s(ModelLoading("the talker loads")) == 2
     assert errors.retry_after_s(Draining("leaving")) == 1
 
 

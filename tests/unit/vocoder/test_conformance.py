@@ -30,10 +30,10 @@ from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Samples, Work
 from vocoder.codecs.fake import Curve, FakeCodec, Manner
 from vocoder.codecs.kokoro.codec import example
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 from vocoder.engine.engine import Engine
-from vocoder.engine.scheduler import Limits
-from vocoder.engine.stream import Event, Failed, Finished, Piece, Resume, first_frame
+from vocoder.engine.scheduler import BatchLimits
+from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume, first_frame
 from vocoder.pcm import to_pcm
 
 FRAMES = 90
@@ -53,22 +53,22 @@ def vesper() -> Codec:
 
 @cache
 def vesper_on_a_device() -> Codec:
-    return tiny_on(Late(), Room())
+    return tiny_on(Late(), DeviceLimits())
 
 
 @cache
 def qwen3_on_a_device() -> Codec:
-    return qwen3.tiny_on(Late(), Room(), 20, 5)
+    return qwen3.tiny_on(Late(), DeviceLimits(), 20, 5)
 
 
 @cache
 def mimi_on_a_device() -> Codec:
-    return mimi_on(Late(), Room())
+    return mimi_on(Late(), DeviceLimits())
 
 
 @cache
 def pocket_tts_on_a_device() -> Codec:
-    return pocket_tts_on(Late(), Room())
+    return pocket_tts_on(Late(), DeviceLimits())
 
 
 FAMILIES: dict[str, Callable[[], Codec]] = {
@@ -110,8 +110,8 @@ class Heard(list[Event]):
         self.extend(event for key, event in events if key == "a")
 
     @property
-    def pieces(self) -> list[Piece]:
-        return [event for event in self if isinstance(event, Piece)]
+    def pieces(self) -> list[DecodedAudio]:
+        return [event for event in self if isinstance(event, DecodedAudio)]
 
     @property
     def pcm(self) -> Pcm:
@@ -155,13 +155,13 @@ def _of_segments(spec: CodecSpec) -> dict[str, npt.NDArray[Any]]:
     return found
 
 
-def speak(codec: Codec, behind: Piece | None = None, skip: int = 0) -> tuple[Heard, int]:
+def speak(codec: Codec, behind: DecodedAudio | None = None, skip: int = 0) -> tuple[Heard, int]:
     """Undisturbed, or as the successor of one whose last piece was `behind`.
 
     Returns what was heard, and how many of the request's frames were decoded for it.
     """
     heard = Heard()
-    engine = Engine(codec, slots=2, metrics=Metrics(), limits=Limits(stream_frames=16))
+    engine = Engine(codec, slots=2, metrics=Metrics(), limits=BatchLimits(stream_frames=16))
     engine.listen(heard)
     resume = Resume(skip, behind.frame, behind.mark) if behind else Resume()
     prefix = engine.prefix(request("a"))

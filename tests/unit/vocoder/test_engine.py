@@ -18,8 +18,8 @@ from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Decoded, Work
 from vocoder.codecs.fake import Curve, FakeCodec
 from vocoder.engine.engine import Engine, Stopped
-from vocoder.engine.scheduler import Limits
-from vocoder.engine.stream import Event, Failed, Finished, Piece, Resume
+from vocoder.engine.scheduler import BatchLimits
+from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume
 from vocoder.pcm import to_pcm
 
 POISON = 511
@@ -63,7 +63,7 @@ class Listener:
 
     @property
     def pcm(self) -> list[int]:
-        pieces = [event.pcm for event in self.events if isinstance(event, Piece)]
+        pieces = [event.pcm for event in self.events if isinstance(event, DecodedAudio)]
         return np.concatenate(pieces).tolist() if pieces else []
 
     @property
@@ -84,7 +84,7 @@ class Bench:
             self.codec,
             slots=slots,
             metrics=self.metrics,
-            limits=Limits(**limits),
+            limits=BatchLimits(**limits),
             clock=self.clock,
             contention=Contention(read=lambda: None),
         )
@@ -165,7 +165,7 @@ def test_a_listener_with_seconds_in_hand_gets_one_piece_of_what_is_here() -> Non
     sequence = codes(160)
     bench.feed("a", sequence[:110])
     bench.steps(22)
-    sizes = [len(event.pcm) / 640 for event in listener.events if isinstance(event, Piece)]
+    sizes = [len(event.pcm) / 640 for event in listener.events if isinstance(event, DecodedAudio)]
     assert sizes == [4.45, *[5.0] * 15, 15.0, 15.0]  # from three seconds in hand on
     bench.feed("a", sequence[110:112])
     bench.steps()

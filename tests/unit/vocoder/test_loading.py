@@ -28,7 +28,7 @@ def test_a_codec_on_a_device_has_recorded_its_steps_before_any_request(
     loaded = load_codec(
         VocoderSettings(
             model="tiny", voice_dir=tmp_path, device="cuda", batch_streams=2, batch_frames=4,
-            piece_frames=2,
+            step_frames=2,
         )
     )  # fmt: skip
     codec = loaded._codec if isinstance(loaded, Silences) else loaded

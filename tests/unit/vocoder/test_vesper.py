@@ -21,7 +21,7 @@ from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Samples, Work
 from vocoder.codecs.vesper.codec import Vesper
 from vocoder.engine.engine import Engine
-from vocoder.engine.stream import Event, Finished, Piece
+from vocoder.engine.stream import DecodedAudio, Event, Finished
 from vocoder.pcm import to_pcm
 
 Codes = npt.NDArray[np.int16]
@@ -105,7 +105,7 @@ def test_the_engine_adds_and_loses_nothing_among_concurrent_streams() -> None:
 
     def listen(events: Sequence[tuple[str, Event]]) -> None:
         for key, event in events:
-            if isinstance(event, Piece):
+            if isinstance(event, DecodedAudio):
                 heard[key].extend(event.pcm.tolist())
             else:
                 assert isinstance(event, Finished)

@@ -10,7 +10,7 @@ from ttscommon.engine.nn import halve
 from vocoder.codecs.vesper.net import (
     FRAME_SAMPLES,
     SETTLE_SAMPLES,
-    State,
+    DecoderState,
     VesperCodecConfig,
     VesperDecoder,
     stack,
@@ -151,7 +151,7 @@ def test_a_wider_range_moves_pitch_away_from_the_middle() -> None:
 def test_states_stack_and_unstack() -> None:
     states = [DECODER.new_state(0.1, 1.0), DECODER.new_state(0.2, 1.1)]
     for before, after in zip(states, unstack(stack(states)), strict=True):
-        for field in fields(State):
+        for field in fields(DecoderState):
             assert torch.equal(getattr(before, field.name), getattr(after, field.name))
 
 

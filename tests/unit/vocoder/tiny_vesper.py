@@ -6,7 +6,7 @@ import torch
 
 from ttscommon.engine.device.device import Device
 from ttscommon.wire.replicas import Voice
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 from vocoder.codecs.vesper.codec import Preset, Vesper
 from vocoder.codecs.vesper.device import VesperOnDevice
 from vocoder.codecs.vesper.net import VesperCodecConfig, VesperDecoder
@@ -37,6 +37,6 @@ def tiny() -> Vesper:
     return Vesper("m", drawn(), VOICES, PRESETS)
 
 
-def tiny_on(device: Device, room: Room) -> VesperOnDevice:
+def tiny_on(device: Device, room: DeviceLimits) -> VesperOnDevice:
     """In the engine, on a device."""
     return VesperOnDevice("m", drawn(), VOICES, PRESETS, device, room)

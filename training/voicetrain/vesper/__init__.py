@@ -1,1 +1,1 @@
-"""How the vesper voice is made and measured: `python -m voicetrain.vesper`."""
+"""The making and measuring of the vesper voice: `python -m voicetrain.vesper`."""

@@ -1,4 +1,4 @@
-"""What the teacher's decoder is told of a frame, as four codes: k-means, no network.
+"""The conditioning of the teacher's decoder in a frame, as four codes: k-means, no network.
 
 Codebook 0 is the pitch of a frame's four hops, 1 their energy, 2 and 3 the text features of its
 two units, coarse and fine.

@@ -1,4 +1,4 @@
-"""How often the drafter's guesses are what the talker draws: what speculative decoding can gain.
+"""Acceptance of the drafter's guesses, and so what speculative decoding can gain.
 
 Draws are a pure function of logits and noise (the Gumbel maximum), so the drafter is given the
 noise that the talker will use. A guess counts when move and pitch code are both as drawn.

@@ -4,7 +4,7 @@ misaki's American dictionaries (Apache-2.0) come with the teacher, and its readi
 teacher learned from: which words are reduced, where the second stress lies, which t is flapped.
 Words that only flite's lexicon has keep its phones, with one primary stress; words of WordNet that
 neither has are read by the teacher's own network for unknown words. What is left to flite's
-letter-to-phone trees are words that nobody listed.
+letter-to-phone trees are words that are in no list.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""What an evaluation measures, part by part: sets, long texts, presets, paces, reliability."""
+"""The parts of an evaluation: sets, long texts, presets, paces, reliability."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What the teacher is asked to say: everyday sentences, prose, long ones, cut as served."""
+"""The teacher's texts: everyday sentences, prose, long ones, cut as served."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a tolerance for guesses does to the sound: judges compare it with none, text by text.
+"""The effect of a tolerance for guesses on the sound: judges compare it with none, text by text.
 
 The frames are those of the service's engine, one text at a time, with the same seeds throughout.
 """

@@ -1,4 +1,4 @@
-"""How one reading of the teacher becomes many: pace, rhythm and melody, varied within reason.
+"""Variation of the teacher's readings: one becomes many, in pace, rhythm and melody.
 
 The teacher reads a text in one way only. Its durations, pitch and energy can be changed before
 its decoder is told, at no cost in how natural it sounds.

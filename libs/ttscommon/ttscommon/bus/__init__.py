@@ -3,7 +3,7 @@
 NATS stays inside this package: what leaves it are our own messages, entries and errors.
 """
 
-from ttscommon.bus.buckets import Entry
+from ttscommon.bus.buckets import BucketEntry
 from ttscommon.bus.bus import Bus
 from ttscommon.bus.deliveries import Delivery, JobFeed
 from ttscommon.bus.disconnects import DisconnectWatch
@@ -22,11 +22,11 @@ __all__ = [
     "AudioReader",
     "AudioWriter",
     "Backlog",
+    "BucketEntry",
     "Bus",
     "BusUnprepared",
     "Delivery",
     "DisconnectWatch",
-    "Entry",
     "Extent",
     "Incoming",
     "JobFeed",

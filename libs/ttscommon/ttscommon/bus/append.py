@@ -1,4 +1,4 @@
-"""What JetStream is to keep: published, and the broker's word that it is kept."""
+"""Appends to JetStream streams: published, and acknowledged by the broker."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _DELETED: Final = "DEL"
 
 
 @dataclass(frozen=True)
-class Entry:
+class BucketEntry:
     """A key's value and its revision; `value` is None where there is none."""
 
     key: str
@@ -88,7 +88,7 @@ class Buckets:
         """The value as any replica has it, or None."""
         return (await self._read(bucket, key, direct=True)).value
 
-    async def entry(self, bucket: str, key: str) -> Entry:
+    async def entry(self, bucket: str, key: str) -> BucketEntry:
         """The value and revision as the leader has it, also of a deleted key."""
         return await self._read(bucket, key, direct=False)
 
@@ -102,14 +102,14 @@ class Buckets:
                 values[entry.key] = entry.value
         return values
 
-    async def entries(self, bucket: str, pattern: str = ">") -> list[Entry]:
+    async def entries(self, bucket: str, pattern: str = ">") -> list[BucketEntry]:
         """Every entry whose key matches, oldest first; a key's latest is the last.
 
         Pages are read upwards: what is written meanwhile is met again further up. What expired
         just vanishes.
         """
         query = {"next_by_subj": self._subject(bucket, pattern), "batch": DIRECT_BATCH}
-        found: list[Entry] = []
+        found: list[BucketEntry] = []
         while True:
             after = found[-1].revision if found else 0
             page = await self._page(bucket, {**query, "seq": after + 1})
@@ -117,15 +117,15 @@ class Buckets:
             if len(page) < DIRECT_BATCH:
                 return found
 
-    async def latest(self, bucket: str, *patterns: str) -> list[Entry]:
+    async def latest(self, bucket: str, *patterns: str) -> list[BucketEntry]:
         """The last entry of every key that matches one of the patterns, each of which fits few."""
-        found: list[Entry] = []
+        found: list[BucketEntry] = []
         for start in range(0, len(patterns), DIRECT_BATCH):
             some = [self._subject(bucket, one) for one in patterns[start : start + DIRECT_BATCH]]
             found += await self._page(bucket, {"multi_last": some})
         return found
 
-    async def _page(self, bucket: str, query: dict[str, object]) -> list[Entry]:
+    async def _page(self, bucket: str, query: dict[str, object]) -> list[BucketEntry]:
         stream, timeout_s = self._stream(bucket), self._link.settings.publish_timeout_s
         prefix = self._subject(bucket, "")
         try:
@@ -148,18 +148,18 @@ class Buckets:
                 return None
             raise BusUnavailable(f"could not write {bucket}/{key}") from error
 
-    async def _read(self, bucket: str, key: str, *, direct: bool) -> Entry:
+    async def _read(self, bucket: str, key: str, *, direct: bool) -> BucketEntry:
         try:
             found = await self._jetstream.get_last_msg(
                 self._stream(bucket), self._subject(bucket, key), direct=direct
             )
         except nats.js.errors.NotFoundError:
-            return Entry(key, None, 0)
+            return BucketEntry(key, None, 0)
         except Unreachable as error:
             raise BusUnavailable(f"could not read {bucket}/{key}") from error
         headers = found.headers or {}
         gone = _OPERATION in headers or _EXPIRED in headers
-        return Entry(key, None if gone else found.data or b"", found.seq or 0)
+        return BucketEntry(key, None if gone else found.data or b"", found.seq or 0)
 
     def _stream(self, bucket: str) -> str:
         return f"KV_{self._link.name(bucket)}"
@@ -168,7 +168,7 @@ class Buckets:
         return f"$KV.{self._link.name(bucket)}.{key}"
 
 
-def _entry(headers: dict[str, str], data: bytes, prefix: str) -> Entry:
+def _entry(headers: dict[str, str], data: bytes, prefix: str) -> BucketEntry:
     gone = _OPERATION in headers or _EXPIRED in headers
     key = headers["Nats-Subject"].removeprefix(prefix)
-    return Entry(key, None if gone else data, int(headers["Nats-Sequence"]))
+    return BucketEntry(key, None if gone else data, int(headers["Nats-Sequence"]))

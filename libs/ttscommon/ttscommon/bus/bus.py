@@ -57,7 +57,7 @@ class Bus:
         await self.setup.verify()
 
     async def ensure(self) -> None:
-        """Create what is missing, then verify: for a broker that nobody else has prepared."""
+        """Create what is missing, then verify: for a broker that is not prepared yet."""
         await self.setup.create()
         await self.setup.verify()
 
@@ -104,7 +104,7 @@ class Bus:
     ) -> LogReader:
         """Read the request's log from position `start`; use as an async context manager.
 
-        `fresh`: nobody can have written to it yet, so it is not read at once.
+        `fresh`: no writer can have written to it yet, so it is not read at once.
         """
         return LogReader(self.link, self.logs, log, request_id, start, fresh=fresh)
 
@@ -121,7 +121,7 @@ class Bus:
         await self.link.unsubscribe(subscription)
 
     async def cancel(self, request_id: str, reason: str, *, ended: bool = False) -> None:
-        """Tell both stages to stop; a tombstone tells whoever takes the job later.
+        """Tell both stages to stop; a tombstone tells a worker that takes the job later.
 
         ended: the request has its End; only what is made again of it is to stop.
         """

@@ -1,4 +1,4 @@
-"""How a process says who it is: passwords, keys and certificates, read anew for each connection.
+"""Credentials of a process: passwords, keys and certificates, read anew for each connection.
 
 So a secret that is rotated in place (a mounted file) is taken up at the next connection, without a
 restart.

@@ -114,7 +114,7 @@ class Delivery:
         await self._link.reply(self.receipt, _IN_PROGRESS)
 
     async def discard(self) -> None:
-        """Nobody can ever do it."""
+        """No worker can ever do it."""
         await self._link.reply(self.receipt, _TERM)
 
 
@@ -129,7 +129,7 @@ class JobFeed:
     Of the pulls that wait at the broker the one with the lowest number is served first.
 
     A pull that is not waited for any more is taken back at the broker, and what it brought in that
-    moment goes back to the queue: a job in the hands of nobody would wait for `ack_wait`.
+    moment goes back to the queue: a job that no worker holds would wait for `ack_wait`.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class JobFeed:
         except TimeoutError:
             return None
         except asyncio.CancelledError:
-            # A job that came in this very moment is in nobody's hands.
+            # A job that came in this very moment is held by no worker.
             if waiting.done() and not waiting.cancelled() and (late := waiting.result()):
                 await late.hand_on()
             raise
@@ -233,7 +233,7 @@ class JobFeed:
             self._restoring = asyncio.ensure_future(self._restore())
 
     def _tell(self, delivery: Delivery | None) -> bool:
-        """Give it to the one who waits, if anybody does."""
+        """Give it to the waiting caller, if there is one."""
         if self._waiting is None or self._waiting.done():
             return False
         self._waiting.set_result(delivery)

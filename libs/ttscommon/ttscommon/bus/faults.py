@@ -1,4 +1,4 @@
-"""What goes wrong between us and the broker, by the names the client library has for it."""
+"""Failures between this process and the broker, by the names the client library has for them."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The client library notices it after `ping_s` times `pings`. Here silence is broken by pings of our
 own, and a connection that stays silent is left as soon as another one could be had: a broker that
-answers nobody, the only one or one of many, is waited for.
+answers no client, the only one or one of many, is waited for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the broker keeps for one deployment: streams, buckets, consumers, and how long. Pure."""
+"""The broker's streams, buckets and consumers for one deployment, and their ages. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ OBJECTS: Final[dict[str, tuple[float | None, float]]] = {
     subjects.RECORDINGS: (None, 1.0),
     subjects.PASSING_RECORDINGS: (3600.0, 0.5),
 }
-# Nothing can be renewed while three brokers elect a leader, and nobody is dead for that.
+# Nothing can be renewed while three brokers elect a leader, and no worker is dead for that.
 _ELECTION_S: Final = 9.0
 
 # What a deployment relies on.

@@ -28,7 +28,7 @@ _NO_RESPONDERS: Final = "503"
 log_ = structlog.get_logger(__name__)
 
 
-class Hearer(Protocol):
+class Callback(Protocol):
     """Takes a subscription's messages one after another; must not block."""
 
     def __call__(self, message: Msg, /) -> object: ...
@@ -69,30 +69,30 @@ class LeanClient(OpenClient):
 
     def __init__(self) -> None:
         super().__init__()
-        self._hearers: dict[int, Hearer] = {}
-        self._answers: dict[str, Hearer] = {}
+        self._callbacks: dict[int, Callback] = {}
+        self._answers: dict[str, Callback] = {}
         self._asked = 0
         self._answers_at = ""
 
-    async def hear(self, subject: str, hearer: Hearer) -> Subscription:
-        """Have `hearer` called with every message on `subject`, by the task that reads."""
+    async def subscribe_inline(self, subject: str, callback: Callback) -> Subscription:
+        """Have `callback` called with every message on `subject`, by the task that reads."""
         number = self.next_number  # nothing may come before it is known
-        self._hearers[number] = hearer
+        self._callbacks[number] = callback
         try:
             return await self.subscribe(subject)
         except BaseException:
-            self._hearers.pop(number, None)
+            self._callbacks.pop(number, None)
             raise
 
     @contextmanager
-    def answered(self, hearer: Hearer) -> Iterator[str]:
-        """A subject for answers, all of which `hearer` gets while the context lasts.
+    def answered(self, callback: Callback) -> Iterator[str]:
+        """A subject for answers, all of which `callback` gets while the context lasts.
 
         `listen_for_answers` must have been called.
         """
         self._asked += 1
         token = str(self._asked)
-        self._answers[token] = hearer
+        self._answers[token] = callback
         try:
             yield self._answers_at + token
         finally:
@@ -103,7 +103,7 @@ class LeanClient(OpenClient):
         if not self._answers_at:
             inbox = self.new_inbox()
             self._answers_at = inbox + "."
-            await self.hear(inbox + ".*", self._on_answer)
+            await self.subscribe_inline(inbox + ".*", self._on_answer)
 
     async def request(
         self,
@@ -163,25 +163,25 @@ class LeanClient(OpenClient):
         )  # fmt: skip
 
     def _on_answer(self, message: Msg) -> None:
-        hearer = self._answers.get(message.subject[len(self._answers_at) :])
-        if hearer is not None:
-            hearer(message)
+        callback = self._answers.get(message.subject[len(self._answers_at) :])
+        if callback is not None:
+            callback(message)
 
     async def take_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
     ) -> None:
-        """Call the message's hearer; the library's way without one."""
-        hearer = self._hearers.get(sid)
-        if hearer is None:
+        """Call the message's callback; the library's way without one."""
+        callback = self._callbacks.get(sid)
+        if callback is None:
             await super().take_message(sid, subject, reply, data, headers)
             return
         self.stats["in_msgs"] += 1
         self.stats["in_bytes"] += len(data)
         found = await self._headers(headers) if headers else None
         try:
-            hearer(self.message(sid, subject, reply, data, found))
+            callback(self.message(sid, subject, reply, data, found))
         except Exception as error:
-            log_.error("hearer.failed", exc_info=error)  # the others must be heard all the same
+            log_.error("callback.failed", exc_info=error)  # the others must be heard all the same
 
     async def _headers(self, raw: bytes) -> dict[str, str] | None:
         if not raw.startswith(_LINE):
@@ -190,10 +190,10 @@ class LeanClient(OpenClient):
         return {name: value.strip() for name, _, value in pairs}
 
     def forget_subscription(self, sid: int, max_msgs: int = 0) -> None:
-        """Stop the subscription's hearer too."""
-        hearer = self._hearers.pop(sid, None)
-        if isinstance(hearer, InTurn):
-            hearer.stop()
+        """Stop the subscription's callback too."""
+        callback = self._callbacks.pop(sid, None)
+        if isinstance(callback, InTurn):
+            callback.stop()
         super().forget_subscription(sid, max_msgs)
 
 

@@ -17,7 +17,7 @@ from ttscommon.bus.client import BusClient
 from ttscommon.bus.credentials import credentials
 from ttscommon.bus.faults import Unreachable, reason
 from ttscommon.bus.hangs import HangTuning
-from ttscommon.bus.lean import Hearer, InTurn
+from ttscommon.bus.lean import Callback, InTurn
 from ttscommon.bus.permissions import inbox_prefix
 from ttscommon.bus.storestate import StoreState
 from ttscommon.bus.trouble import Trouble
@@ -170,9 +170,9 @@ class Link:
             log_.debug("send.dropped", subject=inbox, error=reason(error))
 
     async def request(self, subject: str, data: bytes, timeout_s: float) -> bytes:
-        """Ask whoever listens on `subject`, and wait for the first answer.
+        """Ask the subscribers of `subject`, and wait for the first answer.
 
-        Raises NoResponders if nobody listens, BusUnavailable if nobody answers in time.
+        Raises NoResponders without a subscriber, BusUnavailable without an answer in time.
         """
         return await self.ask(self.subject(subject), data, timeout_s)
 
@@ -181,17 +181,17 @@ class Link:
         try:
             return bytes((await self.client.request(subject, data, timeout=timeout_s)).data)
         except nats.errors.NoRespondersError as error:
-            raise NoResponders(f"nobody listens on {subject}") from error
+            raise NoResponders(f"there is no subscriber to {subject}") from error
         except Unreachable as error:
             raise BusUnavailable(f"no answer on {subject}: {reason(error)}") from error
 
     async def subscribe(self, subject: str, receive: Receive) -> Any:
         """Call `receive` with every Incoming; returns the subscription, for `unsubscribe`."""
-        return await self.hear(subject, InTurn(receive))
+        return await self.subscribe_inline(subject, InTurn(receive))
 
-    async def hear(self, subject: str, hearer: Hearer) -> Any:
+    async def subscribe_inline(self, subject: str, callback: Callback) -> Any:
         """`subscribe` for a function that does not wait: it is called as messages are read."""
-        return await self.client.hear(self.subject(subject), hearer)
+        return await self.client.subscribe_inline(self.subject(subject), callback)
 
     async def listen(self, subject: str, callback: Callable[[Message], None]) -> Any:
         """Call back with every parsed message on a core subject; returns the subscription."""
@@ -204,7 +204,7 @@ class Link:
                 return
             callback(parsed)
 
-        return await self.hear(subject, on_message)
+        return await self.subscribe_inline(subject, on_message)
 
     async def unsubscribe(self, subscription: Any) -> None:
         """End a subscription; nothing to do when the connection is gone."""

@@ -1,4 +1,4 @@
-"""What each service may say and hear on the broker: as much as it needs, and no more. Pure.
+"""Subjects that each service may publish and subscribe to: as many as it needs. Pure.
 
 A user may publish to and subscribe to subjects; everything of JetStream is a subject too. The names
 of all streams, buckets and consumers carry the deployment's prefix, so the users of one deployment
@@ -61,7 +61,7 @@ class Permissions:
 
 
 def inbox_prefix(prefix: str, role: str) -> str:
-    """Where answers to the processes of a role go: nobody else hears them."""
+    """Where answers to the processes of a role go: no other process hears them."""
     return f"_INBOX_{prefix}_{role}"
 
 

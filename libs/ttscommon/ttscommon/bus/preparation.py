@@ -1,4 +1,4 @@
-"""What an operator does to a broker for a deployment: create, migrate, check; in words."""
+"""An operator's commands to a broker for a deployment: create, migrate, check; in words."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class JobQueue:
         await self._submit(stage, request, expected=0)
 
     async def requeue(self, stage: Stage, job: QueuedJob) -> bool:
-        """Replace a job that was given to a worker and is worked on by nobody.
+        """Replace a job that was given to a worker and that no worker works on.
 
         The new message's epochs are higher. False if another gateway was faster, or a worker has
         acknowledged the job. Raises Overloaded, BusUnavailable.
@@ -190,7 +190,7 @@ class JobQueue:
         return backlog.waiting
 
     async def waiting(self, stage: Stage, model: str) -> int:
-        """Jobs not yet given to anybody; raises BusUnavailable."""
+        """Jobs not yet given to a worker; raises BusUnavailable."""
         return (await self.backlog(stage, model)).waiting
 
     async def hand_on(self, receipt: str, timeout_s: float) -> None:

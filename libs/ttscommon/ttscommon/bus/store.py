@@ -1,4 +1,4 @@
-"""Whether a broker may start with the store that it finds: one of its own kind, or none.
+"""Checks that a broker starts only with a store of its own kind, or with none.
 
 A server that starts alone keeps its streams by itself; in a cluster they belong to the cluster. A
 single server's streams are orphans to a cluster, which removes them 30 s after the server joined.

@@ -1,7 +1,7 @@
-"""What this process knows of the broker's store: told by every write, asked before each request.
+"""This process's knowledge of the broker's store: set by every write, asked before each request.
 
 A broker whose disk is full says so, or nothing at all: 2.15 leaves a write without an answer and
-goes on to answer everything else. One that lost its streams has nobody to take a write.
+goes on to answer everything else. One that lost its streams has no leader to take a write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of the requests' streams is there, and the removal of all their oldest records at once.
+"""Extents of the requests' streams, and the removal of all their oldest records at once.
 
 One purge by sequence takes away what hundreds of requests left, for the price of one request's
 purge by subject.

@@ -1,4 +1,4 @@
-"""What keeps a connection from being made, and when that is final."""
+"""Reasons why a connection cannot be made, and which of them are final."""
 
 from __future__ import annotations
 

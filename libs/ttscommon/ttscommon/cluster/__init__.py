@@ -1,1 +1,1 @@
-"""What workers owe each other: claims, leases, handover, and the jobs of the dead."""
+"""Workers as a cluster: claims, leases, handover, and the jobs of the dead."""

@@ -28,7 +28,7 @@ class Line:
     def through(cls, points: Mapping[int, float]) -> Line:
         """The line that half of the pairs of `points` are steeper than (Theil and Sen).
 
-        Medians of a few steps each are noisy, and whoever looks for the best of them finds the
+        Medians of a few steps each are noisy, and a search for the best of them finds the
         luckiest: one outlier must not move the whole. Raises ValueError without any point.
         """
         if not points:

@@ -1,4 +1,4 @@
-"""What is known of a job that the reaper hands over."""
+"""The knowledge of a job that travels with it when the reaper hands it over."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Job:
 
     def is_unheard(self, now_s: float) -> bool:
         """Whether its listener, who cannot come back, has been gone for too long."""
-        return 0.0 < self.request.lease_s < now_s - self.listened_s
+        return 0.0 < self.request.listener_timeout_s < now_s - self.listened_s
 
     def spoken(self) -> None:
         """To be called when the End is written: the next job need not wait for its commit."""

@@ -1,4 +1,4 @@
-"""Who holds which job: a lease is written when a worker takes a job, removed when the job is done.
+"""Holders of jobs: a lease is written when a worker takes a job, removed when the job is done.
 
 A job's leases are written only behind the last of all of them that was seen. So a worker that was
 paused during a takeover cannot speak for the job any more, and learns from the refusal that it is
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 import structlog
 
-from ttscommon.bus import Bus, Entry
+from ttscommon.bus import BucketEntry, Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, Fenced, MalformedMessage
 from ttscommon.wire.subjects import LEASES, StageName
@@ -29,7 +29,7 @@ Count = Literal["deaths", "shared", "silences"]
 _TRIES: Final = 5
 _BEHIND_S: Final = 0.01
 # In a key, where no worker has written a lease.
-NOBODY: Final = "nobody"
+UNHELD: Final = "nobody"
 
 log_ = structlog.get_logger(__name__)
 
@@ -37,7 +37,7 @@ log_ = structlog.get_logger(__name__)
 class Lease(msgspec.Struct, frozen=True):
     """A job's holder, and where the broker takes word of the job.
 
-    worker_id: empty once the job was handed on and nobody holds it yet. deaths: workers that died
+    worker_id: empty once the job was handed on and not taken yet. deaths: workers that died
     abruptly while they held this job and its log did not grow, in a row; shared: those that died so
     with many such jobs at once; silences: those that gave no answer and may live. dead: the
     processes that were counted. bounces: how often a worker that had other streams gave the job
@@ -60,7 +60,7 @@ class Lease(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        return subjects.lease(self.stage, self.request_id, self.worker_id or NOBODY)
+        return subjects.lease(self.stage, self.request_id, self.worker_id or UNHELD)
 
     @property
     def all_of_job(self) -> str:
@@ -233,8 +233,8 @@ class HeldLease:
     async def release(self, bus: Bus) -> None:
         """The job is over here: remove the lease, unless it was taken away by now.
 
-        Whoever could not write one, as the bucket had no leader, removes what earlier holders left:
-        they are dead, and nobody else will. Raises BusUnavailable.
+        A holder that could not write one, for want of a leader, removes what earlier ones left:
+        they are dead, and no other worker will. Raises BusUnavailable.
         """
         async with self._writing:
             if self.written and not self._others_left:
@@ -295,7 +295,7 @@ class HeldLease:
         return other.epoch > self.lease.epoch
 
 
-def leases_in(entries: list[Entry]) -> dict[str, Lease]:
+def leases_in(entries: list[BucketEntry]) -> dict[str, Lease]:
     """The leases among some entries, oldest first, by key."""
     leases: dict[str, Lease] = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Whether a job's holder got anywhere: the last record of its log says who wrote it."""
+"""Progress of a job's holder: the last record of its log names its writer."""
 
 from __future__ import annotations
 

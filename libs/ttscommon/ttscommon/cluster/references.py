@@ -1,4 +1,4 @@
-"""What makes a cloned voice: its recording, and what was derived of it once, for every replica.
+"""A cloned voice's recording, and what was derived of it once, for every replica.
 
 Encoders differ by a bit between machines, and a successor would speak with another voice. So what
 is derived of a recording is written by one talker, the first, and read by all, that one included.
@@ -86,7 +86,7 @@ class References:
     async def derive(
         self, reference: Reference, revision: str, encode: Callable[[bytes], Awaitable[Arrays]]
     ) -> tuple[Reference, Arrays]:
-        """What was derived of a recording for a model's `revision`, now if nobody did yet.
+        """What was derived of a recording for a model's `revision`, now if that was not done yet.
 
         Raises what `encode` does, UnknownVoice for a recording that is gone, BusUnavailable.
         """

@@ -30,7 +30,7 @@ class ReporterTuning:
 
 
 class Reporter:
-    """Writes what `report` says. `queued`: jobs of `models` nobody had taken at the last look."""
+    """Writes what `report` says. `queued`: jobs of `models` not taken at the last look."""
 
     def __init__(
         self,
@@ -83,6 +83,6 @@ class Reporter:
         return True
 
     async def _waiting(self) -> int:
-        """Jobs of ours that nobody has taken; raises BusUnavailable."""
+        """Jobs of ours that no worker has taken; raises BusUnavailable."""
         queue = self._bus.queue
         return sum([await queue.waiting(self._stage, model) for model in self._models])

@@ -1,1 +1,1 @@
-"""What both engines stand on: the runtime, slots, devices, kernels and neural blocks."""
+"""The base of both engines: the runtime, slots, devices, kernels and neural blocks."""

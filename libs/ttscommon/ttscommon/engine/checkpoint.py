@@ -26,7 +26,7 @@ ONNX = ".onnx"
 def read_json(path: Path, form: type[T]) -> T:
     """Parse a JSON file into `form`, a dataclass or any type; raises CheckpointError.
 
-    Keys that `form` does not name are left alone: checkpoints carry much that nobody needs.
+    Keys that `form` does not name are left alone: checkpoints carry much that is not needed.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=form)

@@ -1,4 +1,4 @@
-"""What other programs take of the processor that a thread would work on."""
+"""Processor time that other programs take from a thread that would work."""
 
 from __future__ import annotations
 

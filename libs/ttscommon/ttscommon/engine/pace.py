@@ -1,4 +1,4 @@
-"""How fast an engine really is: what it takes to give every open stream one more frame."""
+"""An engine's real speed: the time it takes to give every open stream one more frame."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _FRESH_S: Final = 30.0
 class Pace:
     """Rounds by streams: a round gives each of n open streams one frame.
 
-    Everything the engine does counts, prompts and rendering too, whoever shared its core: a curve
+    Everything the engine does counts, prompts and rendering too, with any load beside it: a curve
     of bare steps promises more than listeners get. Time is summed up over windows of work.
 
     Sizes not seen lately are taken from what was known before any traffic, as much slower or
-    faster as the sizes that were seen. So a busy moment is forgotten: whoever plans by it lets
-    nobody in, and would never see those sizes again.
+    faster as the sizes that were seen. So a busy moment is forgotten: a planner that uses it lets
+    no stream in, and would never see those sizes again.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What is known of a Pocket TTS checkpoint beside its tensors. No torch.
+"""Facts of a Pocket TTS checkpoint beside its tensors. No torch.
 
 Kyutai publishes a language as tensors, tokenizer and voices; sizes and rules of the text are in
 their package. Here they are in pocket_tts.json, by the names of the published folders; other

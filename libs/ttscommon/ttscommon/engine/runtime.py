@@ -1,4 +1,4 @@
-"""What both engines are: a mailbox, slots, a thread that turns, lists of events, and an end."""
+"""The runtime of both engines: a mailbox, slots, a thread that turns, lists of events, an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both stages do for a job: its endings and failures, its slot in the engine, its waits."""
+"""A job as both stages do it: its endings and failures, its slot in the engine, its waits."""
 
 from __future__ import annotations
 

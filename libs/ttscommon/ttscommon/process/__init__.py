@@ -1,1 +1,1 @@
-"""What every service process has: settings, a life, probes, metrics, logs and traces."""
+"""Parts of every service process: settings, a life, probes, metrics, logs and traces."""

@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
+import structlog
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -33,6 +34,8 @@ _SERVICE_LINK: Final = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)$"
 )
 
+
+log_ = structlog.get_logger(__name__)
 
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
@@ -113,7 +116,7 @@ class BusSettings(BaseModel):
 
     @model_validator(mode="after")
     def _one_identity(self) -> Self:
-        """Refuse what contradicts itself, and files that nobody can read."""
+        """Refuse what contradicts itself, and unreadable files."""
         ways = (self.user, self.nkey_file, self.creds_file)
         if sum(way is not None for way in ways) > 1:
             raise ValueError("give one of user, nkey_file and creds_file")
@@ -159,6 +162,9 @@ class ServiceSettings(BaseSettings):
     A field `x` is read from ANTIPHON_X, and a field of a nested model from ANTIPHON_BUS__URLS.
     """
 
+    # Variables that were renamed, and what they are now; read for a release.
+    renamed: ClassVar[Mapping[str, str]] = {}
+
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
         env_nested_delimiter=NESTED,
@@ -185,7 +191,7 @@ class ServiceSettings(BaseSettings):
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> Self:
         """Read the environment; raises SettingsError."""
-        variables = dict(os.environ if environ is None else environ)
+        variables = _up_to_date(os.environ if environ is None else environ, cls.renamed)
         try:
             return cls(**_Environment(cls, variables)())
         except ValidationError as error:
@@ -253,6 +259,19 @@ class _Environment(EnvSettingsSource):
             if name.upper().startswith(PREFIX) and field not in self.settings_cls.model_fields:
                 values[field] = self._variables[name]
         return values
+
+
+def _up_to_date(environ: Mapping[str, str], renamed: Mapping[str, str]) -> dict[str, str]:
+    """The variables by their present names; where both are set, the present one counts."""
+    given = {name.upper() for name in environ}
+    variables = {}
+    for name, value in environ.items():
+        new = renamed.get(name.upper())
+        if new is not None:
+            log_.warning("setting.renamed", old=name, new=new)
+        if new is None or new not in given:
+            variables[new or name] = value
+    return variables
 
 
 def listed(value: Any) -> Any:

@@ -20,7 +20,7 @@ async def stop(*tasks: asyncio.Task[Any], again_s: float = 0.1) -> None:
     """
     for task in tasks:
         if task.done() and not task.cancelled():
-            task.exception()  # seen, so that nobody complains of it
+            task.exception()  # seen, so that asyncio does not complain of it
     pending = {task for task in tasks if not task.done()}
     while pending:
         for task in pending:
@@ -28,7 +28,7 @@ async def stop(*tasks: asyncio.Task[Any], again_s: float = 0.1) -> None:
         done, pending = await asyncio.wait(pending, timeout=again_s)
         for task in done:
             if not task.cancelled():
-                task.exception()  # seen, so that nobody complains of it
+                task.exception()  # seen, so that asyncio does not complain of it
 
 
 class Chores:

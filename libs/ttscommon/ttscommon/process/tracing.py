@@ -36,7 +36,7 @@ def configure(service: str, settings: TracingSettings) -> Callable[[], None]:
     """Send spans to the settings' endpoint; returns what sends the last ones at the end."""
     if settings.endpoint is None:
         return lambda: None
-    # The SDK takes 0.1 s to import, and nobody who traces nothing should wait for it.
+    # The SDK takes 0.1 s to import, and a service that traces nothing should not wait for it.
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider

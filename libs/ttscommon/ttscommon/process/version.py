@@ -1,4 +1,4 @@
-"""Which version of Antiphon runs: metrics and traces say so."""
+"""The version of Antiphon that runs, for metrics and traces."""
 
 from __future__ import annotations
 

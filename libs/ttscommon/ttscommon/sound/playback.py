@@ -1,4 +1,4 @@
-"""What a listener hears, computed from when each chunk came: pure arithmetic, no clock."""
+"""A listener's playback, computed from when each chunk came: pure arithmetic, no clock."""
 
 from __future__ import annotations
 

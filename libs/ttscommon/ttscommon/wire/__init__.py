@@ -1,1 +1,1 @@
-"""What travels: messages, subjects, the structs of the buckets, and the errors that they carry."""
+"""Everything that travels: messages, subjects, the structs of the buckets, and errors."""

@@ -1,4 +1,4 @@
-"""What the stages are told of a request that is in work; no log holds it."""
+"""Messages to the stages about a request that is in work; no log holds them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def handed_over(epoch: int) -> int:
 
 
 def is_first(epoch: int) -> bool:
-    """Whether nobody can have written before: the first delivery of a request's first message."""
+    """Whether there can be no earlier writer: the first delivery of a request's first message."""
     return epoch & ((1 << _ATTEMPT_BITS) - 1) == FIRST
 
 

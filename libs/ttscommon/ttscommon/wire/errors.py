@@ -116,7 +116,7 @@ class LogUnwritable(BusUnavailable):
 
 
 class NoResponders(BusUnavailable):
-    """Nobody listens on a subject: known at once, not guessed from silence."""
+    """A subject has no subscriber: known at once, not guessed from silence."""
 
 
 class MalformedMessage(AntiphonError):

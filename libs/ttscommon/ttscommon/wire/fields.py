@@ -1,4 +1,4 @@
-"""What a row of a tensor looks like: frames, what is logged with them, and state per slot."""
+"""Shapes and types of a tensor's row: frames, what is logged with them, and state per slot."""
 
 from __future__ import annotations
 

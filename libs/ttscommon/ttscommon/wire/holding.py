@@ -1,4 +1,4 @@
-"""What a worker says that it holds, when the reaper asks with its ping."""
+"""A worker's list of the jobs that it holds, as its answer to the reaper's ping."""
 
 from __future__ import annotations
 

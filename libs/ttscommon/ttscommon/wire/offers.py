@@ -1,4 +1,4 @@
-"""What a writer's successor asks those who heard its predecessor, and what they answer.
+"""A successor's question to the readers of its predecessor, and their answers.
 
 On the log's live subject: that an answer is wanted tells a question from a record. A successor in
 a log of codes or text asks with a Nack and gets an Offer; one in a log of audio asks with `WHERE`

@@ -1,4 +1,4 @@
-"""What a model family takes in `extra_params`: settings of its own, each with its schema.
+"""A model family's own settings in `extra_params`, each with its schema.
 
 The same schema is listed to clients, refuses a request at the gateway's door, and gives the
 family's side its values, defaults included.

@@ -1,4 +1,4 @@
-"""What a text is made of once it is parsed: the typed pieces that a model's frontend is fed."""
+"""Parts of a parsed text: the typed pieces that a model's frontend is fed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the logs hold: text, codes and audio from a position on, who writes, and the one End."""
+"""Records of the logs: text, codes and audio from a position on, writers, and the one End."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
 class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):
     """Samples start .. start + len of the request: [samples] i2, mono. `spent` as in CodecChunk.
 
-    `checkpoint` is for whoever goes on behind this chunk.
+    `checkpoint` is for a successor that goes on behind this chunk.
     """
 
     request_id: Identifier
@@ -149,7 +149,7 @@ class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):
 class Position(msgspec.Struct, frozen=True, tag="position", tag_field="t"):
     """How far the audio of a request has come: what its log holds instead of samples.
 
-    start: samples. `checkpoint` is for whoever goes on there. A reader answers with one as well
+    start: samples. `checkpoint` is for a successor. A reader answers with one as well
     when it is asked where it stands.
     """
 
@@ -165,7 +165,7 @@ class Position(msgspec.Struct, frozen=True, tag="position", tag_field="t"):
 
 
 class Takeover(msgspec.Struct, frozen=True, tag="takeover", tag_field="t"):
-    """A new writer's first record in a log: from here on nobody with a lower epoch can commit.
+    """A new writer's first record in a log: from here on no writer with a lower epoch can commit.
 
     It repeats the `checkpoint` of the record before it, for the log's last record tells it all.
     """

@@ -1,4 +1,4 @@
-"""What a log's reader and its writer say to each other when something is missing.
+"""Messages between a log's reader and its writer when something is missing.
 
 On the log's nack subject, and in answers there.
 """

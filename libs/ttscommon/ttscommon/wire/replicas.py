@@ -1,4 +1,4 @@
-"""What a worker tells the cluster about itself, in the REPLICAS bucket."""
+"""A worker's report about itself, in the REPLICAS bucket."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Model(msgspec.Struct, frozen=True):
 class Replica(msgspec.Struct, frozen=True):
     """One worker's capacity, as of its last report.
 
-    batch: streams that one engine step may hold. queued: jobs of its stage that nobody has taken.
+    batch: streams that one engine step may hold. queued: jobs of its stage that wait.
     step_s: median seconds by streams, in a talker of a round (see Pace), in a vocoder of a step.
     frame_s: seconds a frame costs a vocoder in its best batches; 0 before anything was measured.
     kv_free, kv_positions: of a talker's KV cache; both 0 where the model has none.

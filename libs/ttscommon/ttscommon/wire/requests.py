@@ -1,4 +1,4 @@
-"""What a client wants to hear, as the job of both stages."""
+"""A client's request for speech, as the job of both stages."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     the model's own way. again: another job of this request may have been begun before this one.
     speed: what the model is to speak at by itself, within its `Model.speeds`. marks, spans: see
     ttscommon.wire.pieces.
-    lease_s: how long it may go on without word of a listener; 0 where the listener may come back.
+    listener_timeout_s: how long it may go on without word of a listener; 0 where the listener may
+    come back. Releases before 0.3 know it as lease_s, which is its name on the wire.
     remake: its audio has its End, and is made again of its codes for a listener who lacks some.
     """
 
@@ -106,7 +107,9 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     turns: Turns = ()
     speaker: Speaker = 0
     extra_params: ExtraParams = {}
-    lease_s: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
+    listener_timeout_s: Annotated[float, msgspec.Meta(ge=0.0)] = msgspec.field(
+        default=0.0, name="lease_s"
+    )
     again: bool = False
     remake: bool = False
     spans: Spans = ()

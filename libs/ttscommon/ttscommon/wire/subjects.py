@@ -117,7 +117,7 @@ def playback(request_id: str) -> str:
 
 
 def listening(request_id: str) -> str:
-    """The stages are told that somebody hears the request."""
+    """The stages are told that the request has a listener."""
     return f"ctl.listening.{token(request_id)}"
 
 
@@ -162,7 +162,7 @@ def leases_of_worker(worker_id: str) -> str:
 
 
 def holders(stage: str) -> str:
-    """Every worker of a stage: whoever holds the request that is asked for answers."""
+    """Every worker of a stage: the holder of the request that is asked for answers."""
     return f"ctl.holders.{token(stage)}"
 
 

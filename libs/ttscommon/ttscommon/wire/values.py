@@ -1,4 +1,4 @@
-"""What single fields of a message may hold: limits are checked before anything is allocated."""
+"""Values that single fields of a message may hold, checked before anything is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests may start now. An immediate refusal serves clients better than a late stream."""
+"""Admission: an immediate refusal serves clients better than a late stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many streams the workers keep up with, for autoscaling: the figures that admission uses."""
+"""The number of streams that workers keep up with, for autoscaling, by admission's own figures."""
 
 from __future__ import annotations
 

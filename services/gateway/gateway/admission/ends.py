@@ -1,4 +1,4 @@
-"""When the streams that are in the way are expected to end. Pure: the caller brings the clock."""
+"""Expected ends of the streams that are in the way. Pure: the caller brings the clock."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class _KeysFile(BaseModel):
 class KeyRing:
     """The tenants by name. Without a file every caller is the same anonymous tenant.
 
-    The file holds hashes, never keys, so that reading it gives nobody away:
+    The file holds hashes, never keys, so that reading it gives no key away:
 
         [keys.acme]
         sha256 = "9f86d0..."            # printf %s "$KEY" | sha256sum
@@ -227,7 +227,7 @@ def _incorrect() -> InvalidApiKey:
     return InvalidApiKey("Incorrect API key provided")
 
 
-class Bucket:
+class TokenBucket:
     """So many units a minute, all at once if they were saved up. May be overdrawn."""
 
     def __init__(self, per_minute: float) -> None:
@@ -329,5 +329,5 @@ class Allowance:
         return TenantUse(held, self._used_requests, self._used_characters, *owed)
 
 
-def _bucket(per_minute: float | None) -> Bucket | None:
-    return None if per_minute is None else Bucket(per_minute)
+def _bucket(per_minute: float | None) -> TokenBucket | None:
+    return None if per_minute is None else TokenBucket(per_minute)

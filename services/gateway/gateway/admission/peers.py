@@ -1,4 +1,4 @@
-"""What the other gateways of the deployment hold and have used, as they tell it. Pure.
+"""The other gateways of the deployment: what they hold and have used, as they report it. Pure.
 
 Each gateway tells its own counts (see Exchange). Usage is told as totals, so a message that is lost
 costs nothing but time, and nothing is counted twice.

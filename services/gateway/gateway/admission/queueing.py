@@ -30,7 +30,7 @@ class WaitingRoom:
     async def wait(self, tenant: str, most_s: float, ask: Callable[[], Overloaded | None]) -> float:
         """Return when `ask` has no objection, or after `most_s`; seconds that it took.
 
-        Whoever came first asks first. Returns at once where as many wait as may.
+        The first that came asks first. Returns at once where as many wait as may.
         """
         began_s = time.monotonic()
         if ask() is None or self._is_full(tenant):

@@ -1,4 +1,4 @@
-"""What admission is told: who asks, and what there is."""
+"""Admission's inputs: its limits, the applicant, and what there is."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from gateway.audio.encoders import Encoder, RawPcm, encoder_for
 from gateway.audio.formats import AudioFormat
 from gateway.audio.outbox import Outbox
-from gateway.audio.pipe import Piece, pieces
+from gateway.audio.pipe import PcmBlock, pieces
 from gateway.audio.resample import Pcm, resampler
 
 __all__ = [
@@ -11,7 +11,7 @@ __all__ = [
     "Encoder",
     "Outbox",
     "Pcm",
-    "Piece",
+    "PcmBlock",
     "RawPcm",
     "encoder_for",
     "pieces",

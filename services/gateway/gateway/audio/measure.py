@@ -1,4 +1,4 @@
-"""What a second of audio costs in every format: `python -m gateway.audio.measure`.
+"""Costs of a second of audio in every format: `antiphon bench encoders`.
 
 One core, chunks of 160 ms as vocoders send them, a synthetic voice at 24 kHz.
 """

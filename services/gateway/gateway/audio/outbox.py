@@ -1,4 +1,4 @@
-"""What waits to be sent to one client: bounded, in order, and cut off when nobody takes it."""
+"""Messages that wait to be sent to one client: bounded, in order, cut off when it reads nothing."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Piece:
+class PcmBlock:
     """What to send next: `words` before `data`, which was made of `samples` more samples.
 
     An encoder may make nothing of some samples yet; then `data` is empty.
@@ -75,21 +75,21 @@ class ClientPipe:
         self._encoder = encoder or RawPcm()
         self._skip = skip
 
-    def feed(self, chunk: AudioChunk) -> Piece:
+    def feed(self, chunk: AudioChunk) -> PcmBlock:
         """What a chunk gives; may be empty."""
         pcm = chunk.pcm.array()
         if self._stretch is not None:
             pcm = self._stretch.feed(pcm)
         data, samples = self._encode(self._resampler.feed(pcm))
-        return Piece(data, samples, self._timed(chunk.words))
+        return PcmBlock(data, samples, self._timed(chunk.words))
 
-    def finish(self) -> Piece:
+    def finish(self) -> PcmBlock:
         """What was held back."""
         data, samples = b"", 0
         if self._stretch is not None:
             data, samples = self._encode(self._resampler.feed(self._stretch.flush()))
         rest, more = self._encode(self._resampler.flush())
-        return Piece(data + rest + self._encoder.finish(), samples + more)
+        return PcmBlock(data + rest + self._encoder.finish(), samples + more)
 
     def _encode(self, pcm: Pcm) -> tuple[bytes, int]:
         skipped = min(self._skip, len(pcm))
@@ -117,7 +117,7 @@ def louder(pcm: Pcm, gain: float) -> Pcm:
 
 async def pieces(
     speech: SpokenAudio, encoder: Encoder | None = None, cost_ms: float = 0.0
-) -> AsyncIterator[Piece]:
+) -> AsyncIterator[PcmBlock]:
     """A request's audio as its client takes it; pieces without audio and words are left out.
 
     `cost_ms`: what a second of audio takes to encode. Expensive chunks are made in a thread.

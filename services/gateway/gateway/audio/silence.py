@@ -1,4 +1,4 @@
-"""What clients hear where there is nothing to be said."""
+"""Silence for clients where there is nothing to be said."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 
 from gateway.audio.encoders import encoder_for
 from gateway.audio.formats import AudioFormat
-from gateway.audio.pipe import Piece
+from gateway.audio.pipe import PcmBlock
 
 SILENCE_S: Final = 0.2
 
 
-def silence(audio: AudioFormat, sample_rate: int, seconds: float) -> Iterator[Piece]:
+def silence(audio: AudioFormat, sample_rate: int, seconds: float) -> Iterator[PcmBlock]:
     """So many seconds in a format, complete."""
     encoder = encoder_for(audio, sample_rate)
     samples = round(sample_rate * seconds)
-    yield Piece(encoder.feed(np.zeros(samples, np.int16)), samples)
+    yield PcmBlock(encoder.feed(np.zeros(samples, np.int16)), samples)
     if rest := encoder.finish():
-        yield Piece(rest, 0)
+        yield PcmBlock(rest, 0)

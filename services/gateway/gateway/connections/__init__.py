@@ -2,16 +2,16 @@
 
 from gateway.connections.descriptors import Budget, descriptor_budget
 from gateway.connections.doors import Doors
-from gateway.connections.guarded import GuardedHttp, GuardedWebSocket, Limits, overdue
-from gateway.connections.places import Places
+from gateway.connections.guarded import ConnectionLimits, GuardedHttp, GuardedWebSocket, overdue
+from gateway.connections.places import ConnectionCounts
 
 __all__ = [
     "Budget",
+    "ConnectionCounts",
+    "ConnectionLimits",
     "Doors",
     "GuardedHttp",
     "GuardedWebSocket",
-    "Limits",
-    "Places",
     "descriptor_budget",
     "overdue",
 ]

@@ -1,4 +1,4 @@
-"""What a gateway's connections may use of the file descriptors that the system gives it."""
+"""File descriptors that a gateway's connections may use of those that the system gives it."""
 
 from __future__ import annotations
 

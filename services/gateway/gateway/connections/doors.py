@@ -1,4 +1,4 @@
-"""Who may come in: the origin of web pages, the host they believe to talk to, and how many at once.
+"""Checks of new connections: the origin of web pages, the host they name, and how many at once.
 
 A browser sends what any page tells it to, to any address it can reach, this machine included. It
 says which page: `Origin`. A page whose own name points to this machine (DNS rebinding) has the same
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.connections.places import Places
+from gateway.connections.places import ConnectionCounts
 from gateway.errors import ForeignHost, ForeignOrigin
 from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError
@@ -36,7 +36,7 @@ class Doors:
         self._refuse = refuse
         self._origins = frozenset(settings.cors_origins)
         self._hosts = _hosts(settings)
-        self._places = Places()
+        self._places = ConnectionCounts()
         # Behind a proxy that is not known, all clients would have one address.
         self._most = settings.max_connections_per_address if settings.trusted_proxies else None
 

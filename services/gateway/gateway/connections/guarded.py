@@ -1,7 +1,7 @@
 """uvicorn's connections with deadlines and limits: a client that sends slowly, or only opens, ends.
 
-A request's head has to be there within `Limits.head_s` of its first byte (or of the connection),
-its body within `Limits.body_s` and a second more for every `Limits.least_rate` bytes of it.
+By ConnectionLimits a request's head has to be there within `head_s` of its first byte (or of the
+connection), its body within `body_s` and a second more for every `least_rate` bytes of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OPENAI_TYPES: Final = {HTTPStatus.SERVICE_UNAVAILABLE: "server_error"}
 
 
 @dataclass(frozen=True)
-class Limits:
+class ConnectionLimits:
     """Seconds, bytes a second, and connections of this gateway at once."""
 
     head_s: float = 10.0
@@ -52,7 +52,7 @@ class _Flow(FlowControl):
 class GuardedHttp(HttpToolsProtocol):
     """An HTTP connection. `due_s` is when it is overdue, by the monotonic clock."""
 
-    def __init__(self, limits: Limits, **uvicorn: Any) -> None:
+    def __init__(self, limits: ConnectionLimits, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self._limits = limits
         self._feed: Feed | None = None

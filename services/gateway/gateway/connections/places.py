@@ -1,4 +1,4 @@
-"""How many connections each client holds, counted while they are held."""
+"""Connections that each client holds, counted while they are held."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from gateway.errors import TooManyConnections
 
 
-class Places:
+class ConnectionCounts:
     """Places by name; a name without a place takes no memory."""
 
     def __init__(self) -> None:

@@ -66,7 +66,7 @@ _SAMPLING: Final = Sampling.__struct_fields__
 
 
 class TurnFields(BaseModel):
-    """Something that was said before the text. A field that nobody knows is refused everywhere: a
+    """Something that was said before the text. An unknown field is refused everywhere: a
     misspelt one would be a turn in another voice.
     """
 

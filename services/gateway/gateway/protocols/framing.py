@@ -1,4 +1,4 @@
-"""How a protocol tells what becomes of a text, whatever carries its messages."""
+"""A protocol's reports on a text, whatever carries its messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import ClassVar
 
-from gateway.audio import Piece
+from gateway.audio import PcmBlock
 from gateway.requests import Speech
 from ttscommon.wire.errors import AntiphonError
 
@@ -25,12 +25,12 @@ class Framing(ABC):
     silence_s: float = 0.0
     drops: ClassVar[bool] = True
 
-    def parts(self, piece: Piece) -> Iterable[Piece]:
+    def parts(self, piece: PcmBlock) -> Iterable[PcmBlock]:
         """A piece, cut where one message cannot hold it."""
         return (piece,)
 
     @abstractmethod
-    def audio(self, speech: Speech, piece: Piece) -> str | bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> str | bytes:
         """The message for a piece; empty if there is nothing to say yet."""
 
     def last(self, speech: Speech, samples: int) -> str | bytes:
@@ -53,5 +53,5 @@ class Plain(Framing):
         self.blames = blames
         self.silence_s = silence_s
 
-    def audio(self, speech: Speech, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         return piece.data

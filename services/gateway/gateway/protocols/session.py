@@ -156,7 +156,7 @@ class Session(ABC, Generic[M, F]):
             self.fail(slow)
 
     def over(self, utterance: Utterance[F], error: AntiphonError | None) -> None:
-        """An utterance ended, and nobody stopped it."""
+        """An utterance ended, and was not stopped."""
         framing, speech = utterance.framing, utterance.speech
         if error is not None and framing.drops:
             self.outbox.drop_audio(utterance)

@@ -1,4 +1,4 @@
-"""What carries a session's frames, apart from what they say."""
+"""The carrier of a session's frames, apart from what they say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log_ = structlog.get_logger(__name__)
 
 
 class Gone(Exception):
-    """The client's connection is over. `lost`: it broke, as far as anybody can tell."""
+    """The client's connection is over. `lost`: it broke, as far as can be known."""
 
     def __init__(self, *, lost: bool = False) -> None:
         self.lost = lost

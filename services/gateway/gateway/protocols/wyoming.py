@@ -15,7 +15,7 @@ import structlog
 
 from gateway import errors
 from gateway.admission import ANONYMOUS
-from gateway.audio import Piece
+from gateway.audio import PcmBlock
 from gateway.errors import IdleTimeout, MessageTooBig, TooManyContexts
 from gateway.protocols.framing import Framing
 from gateway.protocols.session import Session
@@ -136,7 +136,7 @@ class AudioEvents(Framing):
         self._streamed = streamed
         self._started = False
 
-    def audio(self, speech: Speech, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         if not piece.data:
             return b""
         self._start()

@@ -1,4 +1,4 @@
-"""What names of other services mean here: `tts-1` is a model, `alloy` a voice."""
+"""Names of other services and what they mean here: `tts-1` is a model, `alloy` a voice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the live workers can speak: models, voices, capacity, as they report it themselves."""
+"""Models, voices and capacity of the live workers, as they report it themselves."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, TypeVar
 import structlog
 
 from gateway.admission.peers import Peers
-from gateway.errors import Loading, Unavailable
+from gateway.errors import ModelLoading, Unavailable
 from gateway.requests import retired
 from gateway.requests.aliases import DEFAULT
-from ttscommon.bus import Bus, Entry, Incoming
+from ttscommon.bus import BucketEntry, Bus, Incoming
 from ttscommon.cluster.admission.forecast import View
 from ttscommon.wire import blends, subjects
 from ttscommon.wire.errors import BusUnavailable, MalformedMessage, UnknownModel, UnknownVoice
@@ -65,7 +65,7 @@ class Snapshot:
     replicas: tuple[Replica, ...] = ()
 
     def models(self) -> dict[str, Model]:
-        """By name, everything that a talker serves; voices come from whoever lists them."""
+        """By name, everything that a talker serves; voices come from the workers that list them."""
         found: dict[str, Model] = {}
         for replica in self._serving("talker"):
             for model in replica.models:
@@ -85,7 +85,9 @@ class Snapshot:
         models = self.models()
         wanted = preferred if name == DEFAULT else name
         if wanted not in models and wanted in self.loading("talker"):
-            raise Loading(f"a talker is loading '{wanted}': try again in a moment", param="model")
+            raise ModelLoading(
+                f"a talker is loading '{wanted}': try again in a moment", param="model"
+            )
         if not models:
             raise Unavailable("no talker is running: nothing can be spoken yet")
         if name == DEFAULT:
@@ -182,7 +184,7 @@ class Catalogue:
         that no living gateway knows of.
 
         Reports are up to a second old. What they say beyond the gateways' streams may be streams of
-        a second ago, so only what they keep saying counts: a gateway has died, or nobody listens.
+        a second ago, so only what they keep saying counts: a gateway may have died.
         """
         talkers = self.snapshot.live("talker", model)
         others = self._peers.streams(model) + min(self._others.get(model, (0,)))
@@ -219,7 +221,7 @@ class Catalogue:
     def strike(self, worker_id: str) -> None:
         """A worker is dead: it has no slots from now on, until it reports again.
 
-        The last one of a model stays until its report expires. Whoever asks meanwhile waits in the
+        The last one of a model stays until its report expires. A request meanwhile waits in the
         queue for its successor, which is back within seconds, in place of being refused.
         """
         left = Snapshot(tuple(r for r in self.snapshot.replicas if r.worker_id != worker_id))
@@ -283,7 +285,7 @@ class Catalogue:
         if self.snapshot.live("vocoder", found.name):
             return found, voice_of(found, voice)
         if found.name in self.snapshot.loading("vocoder"):
-            raise Loading(f"a vocoder is loading '{found.name}': try again in a moment")
+            raise ModelLoading(f"a vocoder is loading '{found.name}': try again in a moment")
         raise Unavailable(f"no live vocoder serves '{found.name}'", param="model")
 
     async def refresh(self) -> None:
@@ -303,7 +305,7 @@ class Catalogue:
             reports.append(max(0, self.snapshot.busy(model) - known))
         self.refreshed()
 
-    def _living(self, entries: Iterable[Entry]) -> Iterable[Replica]:
+    def _living(self, entries: Iterable[BucketEntry]) -> Iterable[Replica]:
         """The reports of workers that were not found dead after they wrote them."""
         self._reports = self._found(entries)
         found = self._reports.values()
@@ -314,7 +316,7 @@ class Catalogue:
         )
         return sorted(living, key=lambda replica: replica.worker_id)
 
-    def _found(self, entries: Iterable[Entry]) -> dict[str, Report]:
+    def _found(self, entries: Iterable[BucketEntry]) -> dict[str, Report]:
         """By key; among them those that are missing and were there a moment ago."""
         now_s = time.monotonic()
         latest = {entry.key: entry for entry in entries}

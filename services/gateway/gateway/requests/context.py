@@ -1,4 +1,4 @@
-"""What the protocols of one gateway share: names, keys, and the way to have something spoken."""
+"""The context that the protocols of one gateway share: names, keys, the way to have text spoken."""
 
 from __future__ import annotations
 
@@ -218,8 +218,8 @@ class GatewayContext:
         """A new request. A string must be cleaned already; see gateway.requests.text."""
         services = self.services
         request_id = request_id or new_request_id()
-        lease_s = services.tuning.lease_s
-        return Speech(services, Submit(services.bus, spec, text, request_id, lease_s))
+        listener_timeout_s = services.tuning.listener_timeout_s
+        return Speech(services, Submit(services.bus, spec, text, request_id, listener_timeout_s))
 
     def attach(
         self, spec: SpeechSpec, request_id: str, from_sample: int, token: str | None

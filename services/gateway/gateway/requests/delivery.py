@@ -1,4 +1,4 @@
-"""What one listener was given of a request, and everybody who is told of it."""
+"""Delivery of a request to one listener, and reports of it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ttscommon.wire import subjects
 from ttscommon.wire.messages import AudioChunk, Playback
 
 
-class Delivery:
+class ListenerDelivery:
     """The playback of one request: metrics, the stages' deadlines and admission follow it.
 
     `account` is None until there is a first sound. `ttfp_s` and `stages`: how long that took, and

@@ -1,4 +1,4 @@
-"""What of a request is not done, or is done in another way than it asks for, by name."""
+"""Wishes of a request that are not met, or met in another way, by name."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _ARPABET_VOICELESS: Final = frozenset({"p", "t", "k", "f", "th"})
 _COMPILED: Final = 64
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+class LexiconEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """A spelling, and what is said for it: other words (`alias`), or phones."""
 
     grapheme: str
@@ -43,12 +43,12 @@ def words_of(grapheme: str) -> int:
     return len(_TOKEN.findall(grapheme))
 
 
-class Lexicon:
+class ClientLexicon:
     """Entries by their spellings. One in lower case means any case, others are exact."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        self._exact: dict[str, Entry] = {}
-        self._any_case: dict[str, Entry] = {}
+    def __init__(self, entries: Iterable[LexiconEntry]) -> None:
+        self._exact: dict[str, LexiconEntry] = {}
+        self._any_case: dict[str, LexiconEntry] = {}
         self.beginnings: set[str] = set()
         self.phonetic = False
         for entry in entries:
@@ -58,7 +58,7 @@ class Lexicon:
             self.phonetic = self.phonetic or bool(entry.phones)
             self._begin(key.lower())
 
-    def find(self, words: str) -> Entry | None:
+    def find(self, words: str) -> LexiconEntry | None:
         """The entry of these words, white space as single spaces."""
         return self._exact.get(words) or self._any_case.get(words.lower())
 
@@ -69,29 +69,29 @@ class Lexicon:
             self.beginnings.add(beginning)
 
 
-_decoder: Final = msgspec.msgpack.Decoder(list[Entry])
+_decoder: Final = msgspec.msgpack.Decoder(list[LexiconEntry])
 
 
-def packed(entries: Sequence[Entry]) -> bytes:
+def packed(entries: Sequence[LexiconEntry]) -> bytes:
     """Entries as they are stored."""
     return msgspec.msgpack.encode(entries)
 
 
-def unpacked(content: bytes) -> list[Entry]:
+def unpacked(content: bytes) -> list[LexiconEntry]:
     """Stored entries; raises msgspec.MsgspecError."""
     return _decoder.decode(content)
 
 
 @lru_cache(_COMPILED)
-def compiled(content: bytes) -> Lexicon:
+def compiled(content: bytes) -> ClientLexicon:
     """The lexicon of stored entries; raises msgspec.MsgspecError."""
-    return Lexicon(unpacked(content))
+    return ClientLexicon(unpacked(content))
 
 
 class _Found(NamedTuple):
     """An entry for characters start .. end; "'s" stands behind it where `owned`."""
 
-    entry: Entry
+    entry: LexiconEntry
     start: int
     end: int
     owned: bool
@@ -104,7 +104,7 @@ class Lookup:
     of an entry: a word that may grow, and as many words behind it as an entry has.
     """
 
-    def __init__(self, lexicons: Sequence[Lexicon]) -> None:
+    def __init__(self, lexicons: Sequence[ClientLexicon]) -> None:
         self._lexicons = lexicons
         self._held: list[Text] = []
         self._before = " "
@@ -138,7 +138,9 @@ class Lookup:
 class _Scan:
     """Entries in a text, from left to right. `certain`: how far what follows changes nothing."""
 
-    def __init__(self, lexicons: Sequence[Lexicon], before: str, text: str, final: bool) -> None:
+    def __init__(
+        self, lexicons: Sequence[ClientLexicon], before: str, text: str, final: bool
+    ) -> None:
         self._lexicons, self._before, self._text, self._final = lexicons, before, text, final
         self._tokens = list(_TOKEN.finditer(text))
         self.certain = len(text)
@@ -180,7 +182,7 @@ class _Scan:
     def _complete(self, token: re.Match[str]) -> bool:
         return self._final or token.end() < len(self._text) or not token[0][-1].isalnum()
 
-    def _entry(self, words: str) -> Entry | None:
+    def _entry(self, words: str) -> LexiconEntry | None:
         return next((e for one in self._lexicons if (e := one.find(words)) is not None), None)
 
     def _begins(self, start: int, words: str) -> bool:
@@ -219,7 +221,7 @@ def _phones(found: _Found, text: str, first: Text) -> Phones:
     return Phones(written, entry.phones + ending, entry.alphabet, True, "", "", "", *placed)
 
 
-def _ending(entry: Entry) -> str:
+def _ending(entry: LexiconEntry) -> str:
     """How "'s" is said behind the phones of an entry."""
     if entry.alphabet == "ipa":
         last = entry.phones.rstrip(" .ː")[-1:]

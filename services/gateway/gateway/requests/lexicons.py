@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from gateway.errors import LexiconExists, QuotaExceeded, UnknownLexicon
-from gateway.requests.lexicon import Entry, Lexicon, compiled, packed, unpacked
+from gateway.requests.lexicon import ClientLexicon, LexiconEntry, compiled, packed, unpacked
 from gateway.requests.pls import Parsed
 from gateway.requests.quota import older, owner_of
 from ttscommon.bus import Bus
@@ -77,7 +77,7 @@ class LexiconStore:
             latest[entry.key] = entry.value
         return [_parsed(value) for _, value in sorted(latest.items()) if value is not None]
 
-    async def get(self, tenant: str, name: str) -> tuple[StoredLexicon, list[Entry]]:
+    async def get(self, tenant: str, name: str) -> tuple[StoredLexicon, list[LexiconEntry]]:
         """Raises UnknownLexicon, also for a lexicon of another tenant."""
         record = await self._bus.kv.get(subjects.LEXICONS, _key(tenant, name))
         if record is None:
@@ -93,7 +93,7 @@ class LexiconStore:
             raise _unknown(name)  # another request was first
         await self._bus.kv.delete(subjects.LEXICONS, f"{entry.key}.{_ENTRIES}")
 
-    async def named(self, tenant: str, names: Sequence[str]) -> tuple[Lexicon, ...]:
+    async def named(self, tenant: str, names: Sequence[str]) -> tuple[ClientLexicon, ...]:
         """Lexicons for a request, in their order; raises UnknownLexicon."""
         return tuple([compiled(await self._content(tenant, name)) for name in names])
 

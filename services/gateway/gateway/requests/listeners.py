@@ -1,8 +1,8 @@
-"""Who hears what through this gateway, and the places of those who may come back.
+"""Listeners of this gateway, and the places of those who may come back.
 
 A request is heard over one connection: the latest one that asked for it. The stages are told now
-and then that there is a listener; a request that nobody can resume ends where nobody is left to say
-so. A client that was lost keeps its place until its request has its End, or until it is back.
+and then that there is a listener; a request that cannot be resumed ends without that. A client that
+was lost keeps its place until its request has its End, or until it is back.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Listeners:
         tuning: ListenersTuning = ListenersTuning(),
         heard: Callable[[str], None] = lambda request_id: None,
     ) -> None:
-        """`heard`: called with every request that somebody hears again, here or elsewhere."""
+        """`heard`: called with every request that has a listener again, here or elsewhere."""
         self._on_heard = heard
         self._bus = bus
         self._tuning = tuning
@@ -80,7 +80,7 @@ class Listeners:
             before.supersede()
 
     async def announce(self, listener: Listener) -> None:
-        """It was heard elsewhere before: whoever has it there lets it go."""
+        """It was heard elsewhere before: that gateway lets it go."""
         request_id = listener.request_id
         self._on_heard(request_id)
         word = Listening(request_id, self._bus.worker_id)

@@ -1,4 +1,4 @@
-"""How long a request waits for what comes next, and what it is told when that does not come."""
+"""Waits of a request for what comes next, and its end when that does not come."""
 
 from __future__ import annotations
 

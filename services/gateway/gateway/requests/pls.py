@@ -10,7 +10,7 @@ from xml.parsers import expat
 import msgspec
 
 from gateway.errors import InvalidLexicon
-from gateway.requests.lexicon import MOST_WORDS, Entry, words_of
+from gateway.requests.lexicon import MOST_WORDS, LexiconEntry, words_of
 from gateway.requests.xsampa import to_ipa
 from ttscommon.wire.pieces import Alphabet
 
@@ -31,7 +31,7 @@ _ALPHABETS: Final[Mapping[str, Alphabet]] = {
 class Parsed(NamedTuple):
     """What a client sent. name: "" where it stands elsewhere."""
 
-    entries: list[Entry]
+    entries: list[LexiconEntry]
     language: str = ""
     name: str = ""
 
@@ -58,7 +58,7 @@ def parse_json(data: bytes) -> Parsed:
         body = msgspec.json.decode(data, type=_Body)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise InvalidLexicon(f"the lexicon is not as it should be: {error}") from error
-    entries: list[Entry] = []
+    entries: list[LexiconEntry] = []
     for lexeme in body.entries:
         spellings = [*lexeme.graphemes, *([lexeme.grapheme] if lexeme.grapheme else [])]
         _add(entries, spellings, lexeme.alias, lexeme.phoneme, lexeme.alphabet)
@@ -89,7 +89,7 @@ class _PlsReader:
     """Gathers the lexemes of a document; of several readings the preferred one, or the first."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[LexiconEntry] = []
         self.language = ""
         self._path: list[str] = []
         self._alphabet = "ipa"
@@ -146,7 +146,7 @@ class _PlsReader:
 
 
 def _add(
-    entries: list[Entry], graphemes: Sequence[str], alias: str, phones: str, alphabet: str
+    entries: list[LexiconEntry], graphemes: Sequence[str], alias: str, phones: str, alphabet: str
 ) -> None:
     """Check one lexeme and add it under each of its spellings; raises InvalidLexicon."""
     spellings = [_plain(one) for one in graphemes]
@@ -165,7 +165,7 @@ def _add(
                 f" {MOST_WORDS} words, spaces and marks"
             )
     known, said = _phones(first, phones, alphabet) if phones else ("ipa", "")
-    entries += [Entry(spelling, alias, said, known) for spelling in spellings]
+    entries += [LexiconEntry(spelling, alias, said, known) for spelling in spellings]
     if len(entries) > MOST_ENTRIES:
         raise InvalidLexicon(f"a lexicon has at most {MOST_ENTRIES} graphemes")
 
@@ -186,7 +186,7 @@ def _plain(text: str) -> str:
     return " ".join(kept.split())
 
 
-def _some(entries: list[Entry]) -> list[Entry]:
+def _some(entries: list[LexiconEntry]) -> list[LexiconEntry]:
     if not entries:
         raise InvalidLexicon("the lexicon has no entry")
     return entries

@@ -1,4 +1,4 @@
-"""How many records of a tenant are older than a new one, whichever gateway stored them."""
+"""Counts of a tenant's records that are older than a new one, whichever gateway stored them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every request needs of the gateway it runs in."""
+"""Services of the gateway that every request needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SpeechTuning:
     """Between two reports of playback to the stages."""
     text_end_s: float = 5.0
     """How long committing a client's last text may take."""
-    lease_s: float = 15.0
+    listener_timeout_s: float = 15.0
     """How long the stages go on without word of a listener who cannot come back: longer than a
     broker takes to restart.
     """

@@ -1,4 +1,4 @@
-"""Where a request comes from: it is submitted here, or it runs already and is attached to."""
+"""Sources of a request: it is submitted here, or it runs already and is attached to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import structlog
 from gateway.admission import Applicant, Grant
 from gateway.errors import NotFound
 from gateway.requests.incremental import IncrementalText
-from gateway.requests.lexicon import Lexicon, Lookup
+from gateway.requests.lexicon import ClientLexicon, Lookup
 from gateway.requests.wishes import Wishes
 from ttscommon.bus import Bus
 from ttscommon.bus.faults import Unreachable
@@ -56,7 +56,7 @@ class SpeechSpec:
     reference: Reference | None = None
     turns: tuple[Turn, ...] = ()
     warning: str = ""
-    lexicons: tuple[Lexicon, ...] = ()
+    lexicons: tuple[ClientLexicon, ...] = ()
     max_wait_s: float = 0.0
     adapter: AdapterRef | None = None
     gain: float = 1.0
@@ -116,9 +116,9 @@ class Submit:
         spec: SpeechSpec,
         text: str | IncrementalText,
         request_id: str,
-        lease_s: float = 0.0,
+        listener_timeout_s: float = 0.0,
     ) -> None:
-        """`lease_s`: how long the stages go on without word of a listener, if he cannot resume."""
+        """`listener_timeout_s`: how long the stages go on without one that cannot resume."""
         self.request_id = request_id
         self.spec = spec
         given = spec.seed
@@ -129,7 +129,7 @@ class Submit:
         self._job_text = ""
         self._job_marks: tuple[Mark, ...] = ()
         self._job_spans: tuple[Span, ...] = ()
-        self._lease_s = 0.0 if spec.resumable else lease_s
+        self._listener_timeout_s = 0.0 if spec.resumable else listener_timeout_s
         if spec.lexicons and isinstance(text, IncrementalText):
             text.look_up(Lookup(spec.lexicons))
 
@@ -182,7 +182,7 @@ class Submit:
             priority=priority,
             tenant=spec.tenant,
             created_unix_s=time.time(),
-            lease_s=self._lease_s,
+            listener_timeout_s=self._listener_timeout_s,
             adapter=spec.adapter,
         )
 

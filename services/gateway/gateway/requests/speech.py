@@ -14,7 +14,7 @@ from opentelemetry import trace
 from gateway import errors
 from gateway.admission import Applicant, Grant
 from gateway.errors import ClientTooSlow, HeardElsewhere
-from gateway.requests.delivery import Delivery
+from gateway.requests.delivery import ListenerDelivery
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import Source, SpeechSpec
 from gateway.requests.waiting import Waiting
@@ -26,7 +26,7 @@ from ttscommon.wire.messages import AudioChunk, End
 log_ = structlog.get_logger(__name__)
 
 
-class Progress(Enum):
+class RequestPhase(Enum):
     """How far a request is: nothing to say yet, heard here, or past its End."""
 
     WAITING = auto()
@@ -56,11 +56,11 @@ class Speech:
     """
 
     def __init__(self, services: RequestServices, source: Source) -> None:
-        self.delivery = Delivery(services, source)
+        self.delivery = ListenerDelivery(services, source)
         self.outcome: str = "cancelled"
         self._services = services
         self._source = source
-        self._progress = Progress.WAITING
+        self._progress = RequestPhase.WAITING
         self._leaving = Leaving.CANCEL
         self._stack = AsyncExitStack()
         self._place = ExitStack()
@@ -69,7 +69,7 @@ class Speech:
     @property
     def begun(self) -> bool:
         """Whether there was anything to say yet."""
-        return self._progress is not Progress.WAITING
+        return self._progress is not RequestPhase.WAITING
 
     @property
     def reported_s(self) -> float:
@@ -111,7 +111,7 @@ class Speech:
 
     @property
     def fresh(self) -> bool:
-        """It begins here; nobody heard any of it before."""
+        """It begins here; no client heard any of it before."""
         return self._source.fresh
 
     @property
@@ -184,7 +184,7 @@ class Speech:
             if (duty := source.duty(self._grant)) is not None:
                 self._duty = asyncio.create_task(duty, name=f"text-{self.request_id}")
             self._stack = stack.pop_all()
-        self._progress = Progress.RUNNING
+        self._progress = RequestPhase.RUNNING
 
     async def __aexit__(
         self,
@@ -233,7 +233,7 @@ class Speech:
             self._leaving = Leaving.KEEP
 
     def supersede(self) -> None:
-        """Its client, or whoever has its token, hears it over another connection."""
+        """Its client, or another holder of its token, hears it over another connection."""
         self._leaving = Leaving.HAND_ON
         self._reader.stop()
 
@@ -242,7 +242,7 @@ class Speech:
         await self.delivery.handed(samples, self._grant, self._span)
 
     def _end(self, end: End) -> None:
-        self._progress = Progress.ENDED
+        self._progress = RequestPhase.ENDED
         if end.outcome == "cancelled":
             raise errors.SynthesisFailed("the request was cancelled behind the gateway")
         if end.outcome != "ok":
@@ -257,7 +257,7 @@ class Speech:
 
     def _settle(self) -> None:
         """The request is over for this gateway: free the stages if need be, and count it."""
-        ended = self._progress is Progress.ENDED
+        ended = self._progress is RequestPhase.ENDED
         if not ended and self._leaving is not Leaving.CANCEL:
             self.outcome = "detached"
         elif not ended:
@@ -275,13 +275,13 @@ class Speech:
         if self._leaving is Leaving.HAND_ON:
             retention.handed_on(self.request_id)
             return
-        cancelled = self._progress is not Progress.ENDED and self._leaving is Leaving.CANCEL
+        cancelled = self._progress is not RequestPhase.ENDED and self._leaving is Leaving.CANCEL
         resumable, text = self.spec.resumable and not cancelled, self._source.text is not None
         retention.left(self.request_id, resumable, text or not self.fresh, cancelled)
 
     def _leave_place(self) -> None:
         """A client that may come back keeps its place until its request has its End."""
-        if self._progress is Progress.RUNNING and self._leaving is Leaving.KEEP:
+        if self._progress is RequestPhase.RUNNING and self._leaving is Leaving.KEEP:
             self._services.listeners.keep_place(self.request_id, self._place.pop_all().close)
         else:
             self._place.close()

@@ -1,4 +1,4 @@
-"""How fast the text within `prosody` and `emphasis` is to be spoken."""
+"""Pace of the text within `prosody` and `emphasis`."""
 
 from __future__ import annotations
 

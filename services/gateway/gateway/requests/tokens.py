@@ -1,4 +1,4 @@
-"""Who may go on hearing a request: whoever holds the token that its gateway gave its caller. Pure.
+"""Resume tokens: the holder of the token that a gateway gave its caller may hear on. Pure.
 
 A request's id is in every log; a token is not. It is made of the id, the caller's name and a secret
 that all gateways share, so that any of them can check it and none has to keep it.
@@ -30,7 +30,7 @@ class ResumeTokens:
 
     @classmethod
     def of(cls, settings: GatewaySettings) -> Self:
-        """Without a secret of the deployment's, this process's own: nobody can resume elsewhere."""
+        """Without a secret of the deployment's, this process's own: no resuming elsewhere."""
         given = settings.resume_keys
         if not given:
             log_.warning("resume.no_secret", setting="ANTIPHON_RESUME_SECRET")

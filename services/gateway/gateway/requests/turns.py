@@ -1,4 +1,4 @@
-"""What was said before a request's text: recordings are checked and stored, words are counted."""
+"""Turns before a request's text: recordings are checked and stored, words are counted."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, BadRequest, UnknownVoice
 from ttscommon.wire.messages import Reference
 
-# Twice as fast as anybody speaks, in any script.
+# Twice as fast as people speak, in any script.
 _MOST_CHARS_A_SECOND: Final = 40
 _LEAST_CHARS: Final = 40
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -79,7 +79,7 @@ class VoiceStore:
         """Check and store; raises BadRequest, VoiceExists, QuotaExceeded, BusUnavailable."""
         if not new.consent.strip():
             raise BadRequest(
-                "a voice needs the statement of consent of whoever speaks in it", param="consent"
+                "a voice needs the statement of consent of the speaker in it", param="consent"
             )
         samples, rate = await asyncio.to_thread(read_recording, new.data)
         seconds = len(samples) / rate

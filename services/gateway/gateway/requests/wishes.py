@@ -1,4 +1,4 @@
-"""What a request asks for besides its text, held against what its model obeys."""
+"""Wishes of a request besides its text, held against what its model obeys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ttscommon.wire.messages import Sampling
 from ttscommon.wire.parameters import FIELD, Value
 from ttscommon.wire.replicas import Model, Voice
 
-# Without them a text is spoken in another way; without any of the others, as somebody else.
+# Without them a text is spoken in another way; without any of the others, in another voice.
 _DROPPABLE: Final = ("instructions", "language", "non_streaming_mode")
 # The one is told by its own fields; lexicons are read here.
 _NOT_ASKED: Final = ("sampling", "lexicons", FIELD)

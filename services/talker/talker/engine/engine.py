@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 from talker.engine.gauges import STAGE, Gauges
-from talker.engine.placement import Room
-from talker.engine.scheduler import Limits, Policy, online
+from talker.engine.placement import CacheSpace
+from talker.engine.scheduler import Policy, StepLimits, online
 from talker.engine.stream import ChunkReady, Stream
 from talker.engine.widths import Widths
 from talker.family.base import Family, ModelSpec, Prepared
@@ -24,7 +24,7 @@ from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 
-_LIMITS: Final = Limits()
+_LIMITS: Final = StepLimits()
 
 Launched = tuple[Stream, Row, int]
 
@@ -42,7 +42,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         depth: int = 0,
         runner: Runner | None = None,
         sizes: ChunkSizes | None = None,
-        limits: Limits = _LIMITS,
+        limits: StepLimits = _LIMITS,
         policy: Policy = online,
         widths: Callable[..., Widths] = Widths,
         beat: Callable[[], None] = lambda: None,
@@ -64,7 +64,7 @@ class Engine(Runtime[Stream, ChunkReady]):
         self.metrics = metrics
         self._gauges = Gauges(metrics)
         kv_blocks = blocks if self.spec.caches else 0
-        self._room = Room(kv_blocks, self.spec.max_positions, self._in_flight.release, keep)
+        self._room = CacheSpace(kv_blocks, self.spec.max_positions, self._in_flight.release, keep)
         if runner is None:
             runner = family.runner(self._slots.rows, kv_blocks, depth)
             runner.record(min(slots, limits.streams), limits.positions)

@@ -1,4 +1,4 @@
-"""What the engine tells its metrics."""
+"""The engine's metrics."""
 
 from __future__ import annotations
 

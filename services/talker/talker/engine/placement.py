@@ -1,8 +1,8 @@
-"""Who runs in a step and who gives way: KV blocks are found before anybody's plan is used.
+"""Placement: which streams run in a step, after KV blocks are found for them.
 
 Plain Python. What it promises, and tests/unit/talker/engine/test_placement.py holds it to:
 a stream that runs owns blocks for all of its plan; a stream that gives way does not run in the
-same step; streams give way only to one that has clearly less slack, or when nobody could run at
+same step; streams give way only to one that has clearly less slack, or when no stream could run at
 all, only if that makes room, and no more of them than it takes; and as long as one of the claims
 fits into an empty cache, one of them runs or blocks are on their way back.
 """
@@ -121,7 +121,7 @@ def _force(
     allocator: BlockAllocator,
     take: Callable[[str], object],
 ) -> None:
-    """Nobody could run: the most urgent that can, does, whatever slack the others have."""
+    """No stream could run: the most urgent that can, does, whatever slack the others have."""
     for claim in order:
         missing = allocator.missing(claim.key, claim.end)
         holders = [(key, slack_s) for key, slack_s in slack_of() if key != claim.key]
@@ -158,10 +158,10 @@ def victims(
     return chosen
 
 
-class Room:
+class CacheSpace:
     """A model's KV cache as the engine sees it: how long a prompt may get, and who has what.
 
-    A model without caches has room for everybody.
+    A model without caches has room for all streams.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Room:
         return 0 if self._allocator is None else self._allocator.kept
 
     def free_for(self, streams: int) -> bool:
-        """Whether so many streams could take one more block each without evicting anybody."""
+        """Whether so many streams could take one more block each without evicting a stream."""
         return self._allocator is None or self._allocator.free >= streams
 
     def table(self, key: str) -> Sequence[int]:

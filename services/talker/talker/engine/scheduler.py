@@ -1,4 +1,4 @@
-"""Which streams step next: playback time is the only deadline (VoxServe, section 3.2)."""
+"""The order in which streams step: playback time is the only deadline (VoxServe, section 3.2)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ C = TypeVar("C", bound=Candidate)
 
 
 @dataclass(frozen=True)
-class Limits:
+class StepLimits:
     """What one step may hold, and who may share it.
 
     Streams under `dry_slack_s` whose step is a piece of work by itself go before a first sound,
@@ -72,10 +72,10 @@ class Limits:
 class Policy(Protocol):
     """Chooses the streams of a step, the most urgent first."""
 
-    def __call__(self, candidates: Sequence[C], limits: Limits) -> list[C]: ...
+    def __call__(self, candidates: Sequence[C], limits: StepLimits) -> list[C]: ...
 
 
-def online(candidates: Sequence[C], limits: Limits) -> list[C]:
+def online(candidates: Sequence[C], limits: StepLimits) -> list[C]:
     """Startup first within a bounded share, then least slack; the well-supplied step aside.
 
     Of those that start, one that has read its segment comes before one that has to, and a short
@@ -94,7 +94,7 @@ def online(candidates: Sequence[C], limits: Limits) -> list[C]:
     return _fill(order, limits)
 
 
-def _steady(candidates: Sequence[C], limits: Limits, *, startup: bool) -> list[C]:
+def _steady(candidates: Sequence[C], limits: StepLimits, *, startup: bool) -> list[C]:
     """Streams past their startup that step now, least slack first.
 
     Beside a startup only the urgent ones: every other would make the first sound later, and can
@@ -111,17 +111,17 @@ def _steady(candidates: Sequence[C], limits: Limits, *, startup: bool) -> list[C
     return steady
 
 
-def offline(candidates: Sequence[C], limits: Limits) -> list[C]:
+def offline(candidates: Sequence[C], limits: StepLimits) -> list[C]:
     """The fullest batch, in order of arrival: throughput is all that counts."""
     return _fill(sorted(candidates, key=lambda c: (-c.priority, c.arrived_s)), limits)
 
 
-def first_come(candidates: Sequence[C], limits: Limits) -> list[C]:
+def first_come(candidates: Sequence[C], limits: StepLimits) -> list[C]:
     """First come, first served: the baseline to measure against."""
     return _fill(sorted(candidates, key=lambda c: c.arrived_s), limits)
 
 
-def round_robin(candidates: Sequence[C], limits: Limits) -> list[C]:
+def round_robin(candidates: Sequence[C], limits: StepLimits) -> list[C]:
     """Everyone in turn: the other baseline."""
     return _fill(sorted(candidates, key=lambda c: (-c.waited_s, c.arrived_s)), limits)
 
@@ -135,7 +135,7 @@ POLICIES: Final[dict[str, Policy]] = {
 }
 
 
-def _fill(order: Sequence[C], limits: Limits) -> list[C]:
+def _fill(order: Sequence[C], limits: StepLimits) -> list[C]:
     """Take in order while streams and positions last; the first always fits."""
     if len(order) <= limits.streams and sum(c.positions for c in order) <= limits.positions:
         return list(dict.fromkeys(order))

@@ -1,4 +1,4 @@
-"""How many KV blocks a talker gets: as told, or as many as its device has room for."""
+"""The number of a talker's KV blocks: as set, or as many as its device has room for."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Stream:
     lacking: int = 0
     sought: bool = False
     fed_s: float = -math.inf
-    credit: int = UNACKNOWLEDGED_CHUNKS
+    sends_left: int = UNACKNOWLEDGED_CHUNKS
     key: str = field(init=False)
     priority: int = field(init=False)
 
@@ -119,7 +119,7 @@ class Stream:
 
         Raises TextTooLong for a sequence of more than `limit` positions.
         """
-        able = self.credit > 0 and not self.drafting
+        able = self.sends_left > 0 and not self.drafting
         self.slack_s = self.slack_at(now)
         dry = self.first_sent_s is not None and self.slack_s < DRY_S
         plan = (self.rest or self.model.plan(self.ahead, dry=dry)) if able else None
@@ -197,7 +197,7 @@ class Stream:
 
     def acknowledge(self) -> None:
         """A chunk was taken over by the bus."""
-        self.credit += 1
+        self.sends_left += 1
 
     def feed(self, units: Sequence[Any], *, final: bool) -> None:
         """Take later text; after `final` there is no more."""
@@ -207,7 +207,7 @@ class Stream:
     def due(self, sizes: ChunkSizes, now: float, busy: float, slower: float = 1.0) -> int:
         """How many pending frames to send now, 0 to wait for more; see ChunkSizes."""
         pending = self.model.pending
-        if not pending or self.credit < 1:
+        if not pending or self.sends_left < 1:
             return 0
         if self.sent_chunks:
             size = sizes.next(self.last_frames, self.slack_at(now) * self.frame_rate_hz, busy)
@@ -252,7 +252,7 @@ class Stream:
         self.sent_frames += frames
         self.sent_chunks += 1
         self.last_frames, self.lacking = frames, 0
-        self.credit -= 1
+        self.sends_left -= 1
         return first
 
 

@@ -1,4 +1,4 @@
-"""How many frames a step tries: as many as pay, by what steps gave and took lately.
+"""The number of frames a step tries: as many as pay, by what steps gave and took lately.
 
 A step of width w computes w positions a stream, the first certain, the others drafted, and gains
 1 to w frames. Alone on a CPU or with few streams on a GPU the wider step costs hardly more; with
@@ -66,7 +66,7 @@ class Widths:
     def widen(self, chosen: Sequence[Draftable], positions: int, limit: int) -> None:
         """Have a step draft frames if that pays: `positions` in all, `limit` of them a stream's.
 
-        No step with prompts in it: somebody waits for its first sound. A lone stream that waits
+        No step with prompts in it: a listener waits for its first sound. A lone stream that waits
         for its own tries no more frames than it lacks.
         """
         if len(self.choices) > 1 and chosen and all(stream.draftable for stream in chosen):

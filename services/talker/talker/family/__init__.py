@@ -1,1 +1,1 @@
-"""What a model family implements on the host. No torch here."""
+"""The host side of a model family. No torch here."""

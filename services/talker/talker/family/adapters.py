@@ -1,4 +1,4 @@
-"""What a family offers whose networks can be adapted: places for adapters, one a row. No torch."""
+"""Places for adapters, one a row, of a family whose networks can be adapted. No torch."""
 
 from __future__ import annotations
 

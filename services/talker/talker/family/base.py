@@ -1,4 +1,4 @@
-"""What a model family implements, and all that the engine knows of it.
+"""The interface of a model family, and all that the engine knows of it.
 
 A family has two sides. The *host* side (`Family`, `Prepared`, `TalkerStream`) is plain Python: it
 reads text, says which positions of a stream to compute next, and keeps the books of what was
@@ -170,7 +170,7 @@ class Family(ABC):
 
     @abstractmethod
     def open(self, prepared: Prepared) -> TalkerStream:
-        """A stream without text. Cheap: it runs between two steps of everybody else."""
+        """A stream without text. Cheap: it runs between two steps of other streams."""
 
     @abstractmethod
     def runner(self, rows: int, blocks: int, depth: int) -> Runner:
@@ -183,7 +183,7 @@ class Family(ABC):
     @property
     def revision(self) -> str:
         """Names what `derive` computes with: other weights, another name. Letters and digits."""
-        raise NotImplementedError("this family clones nobody")
+        raise NotImplementedError("this family clones no voices")
 
     def derive(self, recording: bytes) -> Arrays:
         """What `prepare` and the codec need of a recording; slow, from any thread.

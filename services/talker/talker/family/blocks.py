@@ -77,7 +77,7 @@ class BlockAllocator:
         return True
 
     def take(self, owner: str) -> list[int]:
-        """Take everything from the owner; returns the blocks that are nobody's then.
+        """Take everything from the owner; returns the blocks that have no owner then.
 
         They are not free before `give_back`. Others still have owners, or are kept.
         """
@@ -151,7 +151,7 @@ class BlockAllocator:
     def _leave(self, blocks: Sequence[int]) -> list[int]:
         """An owner has these no longer; returns those without another owner or a key.
 
-        The first blocks of a prompt are kept longer than those behind them, which nobody finds
+        The first blocks of a prompt are kept longer than those behind them, which no request finds
         without them.
         """
         gone = []

@@ -1,4 +1,4 @@
-"""What is checked of every request, whatever its family: it may not have come by a gateway."""
+"""Checks of every request, whatever its family: it may not have come by a gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a stream's frames become a chunk: tiny first, then a ramp that follows slack.
+"""Cutting a stream's frames into chunks: tiny first, then a ramp that follows slack.
 
 The second chunk is the only one that is ever late: it has the sound of the first to be made in,
 and nothing else. So a busy engine sends a longer first one, and a second that is as short as can

@@ -1,4 +1,4 @@
-"""Which of a drafter's guesses a deployment takes for what its model draws."""
+"""A deployment's tolerance: the guesses of a drafter that it takes for its model's draws."""
 
 from __future__ import annotations
 

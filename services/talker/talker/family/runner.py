@@ -1,4 +1,4 @@
-"""What the engine asks of whatever computes: launch now, collect in order, perhaps a step later."""
+"""The engine's interface to what computes: launch now, collect in order, perhaps a step later."""
 
 from __future__ import annotations
 

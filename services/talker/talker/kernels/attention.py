@@ -77,7 +77,7 @@ def attend_plain(
     weights = scores.masked_fill(~visible[:, None, None], float("-inf")).softmax(-1)
     mixed = torch.einsum("thgqk,tkhd->tqhgd", weights, value).flatten(2, 3).to(q.dtype)
     real = (each < count[:, None])[..., None, None]
-    # Tokens beyond a tile's count are somebody else's, or nobody's.
+    # Tokens beyond a tile's count are another row's, or no row's.
     out = q.new_zeros(len(q) + 1, *q.shape[1:])
     places = torch.where(real[..., 0, 0], tokens, len(q))
     return out.index_copy(0, places.flatten(), mixed.flatten(0, 1))[: len(q)]

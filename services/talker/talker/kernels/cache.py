@@ -10,7 +10,7 @@ from ttscommon.engine.kernels.choice import use_triton
 def store(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, places: Tensor) -> None:
     """Put tokens [tokens, kv_heads, head_dim] at rows `places` [tokens] int64 of one layer.
 
-    keys, values: [rows, kv_heads, head_dim]. Tokens may share a row that nobody reads.
+    keys, values: [rows, kv_heads, head_dim]. Tokens may share a row that is not read.
     """
     k, v = k.to(keys.dtype), v.to(values.dtype)
     if use_triton(keys):

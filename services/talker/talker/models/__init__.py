@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from talker.family.adapters import MOST_RANK
 from talker.family.leniency import Leniency
-from talker.models.loading import LEXICON, Loading
+from talker.models.loading import LEXICON, ModelOptions
 from ttscommon.engine.checkpoint import find_checkpoint
 from ttscommon.engine.families import FAMILIES
 
@@ -20,7 +20,7 @@ _PRIORITY: Final = -1
 
 
 class _Load(Protocol):
-    def __call__(self, name: str, folder: Path, how: Loading) -> TalkerModel: ...
+    def __call__(self, name: str, folder: Path, how: ModelOptions) -> TalkerModel: ...
 
 
 def load(
@@ -45,7 +45,9 @@ def load(
 
     where = device_of(device, _PRIORITY)
     folder = find_checkpoint(str(path))
-    model = _loader(FAMILIES.of(folder).name)(name, folder, Loading(pads, where, leniency, lexicon))
+    model = _loader(FAMILIES.of(folder).name)(
+        name, folder, ModelOptions(pads, where, leniency, lexicon)
+    )
     model.compute_on(where)
     if adapters:
         model.adapt(adapters, adapter_rank)

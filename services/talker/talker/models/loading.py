@@ -1,4 +1,4 @@
-"""How a deployment wants a model loaded: what every family's `loading.load` is told."""
+"""A deployment's wishes for the loading of a model, for every family's `loading.load`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEXICON: Final = Path("voices/vesper")
 
 
 @dataclass(frozen=True)
-class Loading:
+class ModelOptions:
     """pads: late text is padded instead of waited for, by families that can. device: None is the
     CPU. leniency: with models that draft frames. lexicon: the folder of the English lexicon, for
     voices that bring none.

@@ -69,7 +69,7 @@ class Out:
     kept: Tensor | None = None
 
 
-State = Mapping[str, Tensor]
+SlotTensors = Mapping[str, Tensor]
 # Shape and type of a row, by name.
 Kept = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
 
@@ -86,7 +86,7 @@ class Computation(ABC):
     fixed_prompts: bool = False
 
     @abstractmethod
-    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         """Compute prompts, and one frame for each that ends here (or all, if not autoregressive).
 
         `state` has every field as [slots, ...] and is updated in place. Raises before it changes
@@ -94,7 +94,7 @@ class Computation(ABC):
         """
 
     @abstractmethod
-    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         """One step of every row, in fixed shapes and without reading anything back.
 
         Inputs come from the state. A row whose sequence is over gains nothing and stays as it is.
@@ -112,28 +112,28 @@ class TwoPartComputation(Computation):
 
     hidden: Kept
 
-    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         hidden = self.prompt_hidden(rows, state, attend)
         return self.make_frames(rows.slots, rows.real, state, hidden)
 
-    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         hidden = self.step_hidden(rows, state, attend)
         return self.make_frames(rows.slots, rows.real, state, hidden)
 
     @abstractmethod
     def prompt_hidden(
-        self, rows: Prompts, state: State, attend: Mapping[str, Attend]
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         """The first part of `prefill`: what `hidden` names, [rows, ...]. `state` stays as it is."""
 
     @abstractmethod
     def step_hidden(
-        self, rows: Rows, state: State, attend: Mapping[str, Attend]
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         """The first part of `decode`, likewise."""
 
     @abstractmethod
     def make_frames(
-        self, slots: Tensor, real: int, state: State, hidden: Mapping[str, Tensor]
+        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
     ) -> Out:
         """The second part of both, of rows of either kind side by side; see Rows and `hidden`."""

@@ -19,7 +19,7 @@ from talker.family.blocks import BLOCK_POSITIONS, blocks_for
 from talker.family.runner import Results, Row
 from talker.runners.computation import Computation, TwoPartComputation
 from talker.runners.device_cache import DeviceCache
-from talker.runners.launches import TABLE, Decodes, Part, Place, Promptings
+from talker.runners.launches import TABLE, Decodes, LaunchContext, Part, Promptings
 from talker.runners.mixed import Between, Mixed
 from talker.runners.resident import ResidentState
 from ttscommon.engine.device.device import Device
@@ -64,7 +64,7 @@ class DeviceRunner:
         self._known: dict[int, tuple[Sequence[int], int]] = {}
         if spec.caches:
             self.state.write(self.state.padding, TABLE, [blocks] * blocks_for(most))
-        place = Place(model, self.state, self._caches, device, self._buffers, rows, most)
+        place = LaunchContext(model, self.state, self._caches, device, self._buffers, rows, most)
         self.decodes, self.prompts = Decodes(place), Promptings(place)
         self.mixed: Mixed | None = None
         if isinstance(model, TwoPartComputation):

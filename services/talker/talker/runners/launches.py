@@ -16,9 +16,9 @@ from talker.kernels.attention import TILE_QUERIES, prompt_tiles
 from talker.runners.computation import Attend, Computation, Out, Prompts, Rows
 from talker.runners.device_cache import DeviceCache
 from talker.runners.resident import ResidentState
-from ttscommon.engine.device.buckets import Buckets
+from ttscommon.engine.device.buckets import BatchSizes
 from ttscommon.engine.device.device import Device
-from ttscommon.engine.device.launches import Job, Launches, Prepared, Told
+from ttscommon.engine.device.launches import Computed, InputShapes, Launches, ShapedWork
 from ttscommon.engine.device.transfer import Buffers, Fetch
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Array, Arrays, concatenate
@@ -42,7 +42,7 @@ class Shape(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Place:
+class LaunchContext:
     """What launches of both kinds share: the model, its state and caches, and the device."""
 
     model: Computation
@@ -76,12 +76,12 @@ class Part:
 class KindOfLaunch(ABC):
     """Launches of one kind, of any shape; those of its lattice can be recorded."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LaunchContext) -> None:
         self._place = place
-        self._buckets = Buckets.doubling(place.most_rows)
+        self._buckets = BatchSizes.doubling(place.most_rows)
         most = place.most_positions
-        self._reaches = Buckets([min(_SHORT, most), most])
-        job = Job(self._told, self._nothing, self.compute)
+        self._reaches = BatchSizes([min(_SHORT, most), most])
+        job = Computed(self._told, self._nothing, self.compute)
         self._launches = Launches(place.device, place.buffers, job)
 
     def launch(self, indices: list[int], rows: Sequence[Row]) -> Part:
@@ -107,7 +107,7 @@ class KindOfLaunch(ABC):
     def padding(self) -> int:
         return self._place.state.padding
 
-    def prepared(self, shape: Shape) -> Prepared:
+    def prepared(self, shape: Shape) -> ShapedWork:
         """Work of this shape, recorded if it is not yet."""
         return self._launches.recorded(shape)
 
@@ -122,7 +122,7 @@ class KindOfLaunch(ABC):
     def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays: ...
 
     @abstractmethod
-    def _told(self, shape: Shape) -> Told: ...
+    def _told(self, shape: Shape) -> InputShapes: ...
 
     @abstractmethod
     def _nothing(self, shape: Shape) -> Arrays:
@@ -165,7 +165,7 @@ class Decodes(KindOfLaunch):
         positions = np.array([row.plan.start for row in rows])
         return {"slots": self._slots(rows, shape.rows), "positions": positions}
 
-    def _told(self, shape: Shape) -> Told:
+    def _told(self, shape: Shape) -> InputShapes:
         return dict.fromkeys(("slots", "positions"), ((shape.rows,), "i8"))
 
     def _nothing(self, shape: Shape) -> Arrays:
@@ -193,16 +193,16 @@ class Promptings(KindOfLaunch):
     A few shapes are recorded where the family's `prefill` has fixed ones; others run as they come.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LaunchContext) -> None:
         super().__init__(place)
-        self._recorded: tuple[int, Buckets] | None = None
+        self._recorded: tuple[int, BatchSizes] | None = None
 
     def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
         if not self._place.model.fixed_prompts:
             return []
         least, most = _RECORDED_TOKENS
         rows = min(streams, max(_PROMPT_ROWS, positions // _LEAST_TOKENS))
-        tokens = Buckets.doubling(max(least, min(most, _power(positions))), least)
+        tokens = BatchSizes.doubling(max(least, min(most, _power(positions))), least)
         self._recorded = rows, tokens
         reaches = self._reaches.sizes
         return [Shape(rows, size, reach) for size in reversed(tokens.sizes) for reach in reaches]
@@ -251,7 +251,7 @@ class Promptings(KindOfLaunch):
         padding = {"slots": self._slots([], shape.rows), "places": self._places([], shape.tokens)}
         return {**fields, **padding}
 
-    def _told(self, shape: Shape) -> Told:
+    def _told(self, shape: Shape) -> InputShapes:
         rows, tokens = shape.rows, shape.tokens
         fields = self._place.model.spec.inputs
         return {

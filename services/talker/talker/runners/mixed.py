@@ -19,15 +19,15 @@ from talker.runners.computation import Attend, Prompts, Rows, TwoPartComputation
 from talker.runners.launches import (
     Decodes,
     KindOfLaunch,
+    LaunchContext,
     Part,
-    Place,
     Promptings,
     Shape,
     tensors_of,
 )
-from ttscommon.engine.device.buckets import Buckets
+from ttscommon.engine.device.buckets import BatchSizes
 from ttscommon.engine.device.device import Device
-from ttscommon.engine.device.launches import Told
+from ttscommon.engine.device.launches import InputShapes
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays
 
@@ -58,7 +58,7 @@ class Between:
 class Mixed:
     """Launches turns that have a prompt in them, of a family that computes in two parts."""
 
-    def __init__(self, place: Place, between: Between) -> None:
+    def __init__(self, place: LaunchContext, between: Between) -> None:
         self.prompts = PromptBackbones(place, between)
         self.steps = StepBackbones(place, between)
         self.frames = Frames(place, between)
@@ -84,7 +84,7 @@ class Mixed:
 class PromptBackbones(Promptings):
     """The first part of prompts."""
 
-    def __init__(self, place: Place, between: Between) -> None:
+    def __init__(self, place: LaunchContext, between: Between) -> None:
         super().__init__(place)
         self._between = between
 
@@ -96,7 +96,7 @@ class PromptBackbones(Promptings):
 class StepBackbones(Decodes):
     """The first part of steps beside prompts."""
 
-    def __init__(self, place: Place, between: Between) -> None:
+    def __init__(self, place: LaunchContext, between: Between) -> None:
         super().__init__(place)
         self._between = between
         self._buckets = _coarse(self._buckets)
@@ -109,7 +109,7 @@ class StepBackbones(Decodes):
 class Frames(KindOfLaunch):
     """The second part of rows of both kinds."""
 
-    def __init__(self, place: Place, between: Between) -> None:
+    def __init__(self, place: LaunchContext, between: Between) -> None:
         super().__init__(place)
         self._between = between
         self._buckets = _coarse(self._buckets)
@@ -133,7 +133,7 @@ class Frames(KindOfLaunch):
     def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays:
         return {"slots": self._slots(rows, shape.rows)}
 
-    def _told(self, shape: Shape) -> Told:
+    def _told(self, shape: Shape) -> InputShapes:
         return {"slots": ((shape.rows,), "i8")}
 
     def _nothing(self, shape: Shape) -> Arrays:
@@ -146,6 +146,6 @@ class Frames(KindOfLaunch):
         return tensors_of(out)
 
 
-def _coarse(buckets: Buckets) -> Buckets:
+def _coarse(buckets: BatchSizes) -> BatchSizes:
     """Every other size: turns with prompts are few, and padding costs them little."""
-    return Buckets(buckets.sizes[::-1][::2])
+    return BatchSizes(buckets.sizes[::-1][::2])

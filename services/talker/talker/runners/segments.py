@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from talker.family.segments import LENGTH
-from talker.runners.computation import Attend, Computation, Out, Prompts, Rows, State
+from talker.runners.computation import Attend, Computation, Out, Prompts, Rows, SlotTensors
 
 
 class Segments(NamedTuple):
@@ -40,7 +40,7 @@ class SegmentComputation(Computation):
 
     apart: bool = True
 
-    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         """Passes over segments, and whatever frames a prompt gives by itself.
 
         Reads back how far each row is, which on a device waits for the launch before.
@@ -57,7 +57,7 @@ class SegmentComputation(Computation):
             found.update(zip(group, split(given), strict=True))
         return joined([found[row] for row in range(rows.real)])
 
-    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         """A window of each row."""
         del attend
         slots, starts, count = rows.slots, rows.positions, rows.window
@@ -66,7 +66,9 @@ class SegmentComputation(Computation):
         alone = [slice(row, row + 1) for row in range(rows.real)]
         return joined([self.frames(slots[row], starts[row], count, state) for row in alone])
 
-    def _groups(self, rows: Prompts, state: State) -> dict[tuple[int, ...], tuple[int, int, bool]]:
+    def _groups(
+        self, rows: Prompts, state: SlotTensors
+    ) -> dict[tuple[int, ...], tuple[int, int, bool]]:
         """Rows that are computed together, with their first pass, the one behind their last, and
         whether it is the segments' last.
         """
@@ -84,16 +86,16 @@ class SegmentComputation(Computation):
         return {tuple(group): passes for passes, group in alike.items()}
 
     @abstractmethod
-    def read(self, index: int, segments: Segments, state: State) -> None:
+    def read(self, index: int, segments: Segments, state: SlotTensors) -> None:
         """Pass `index` over segments: whatever it leaves is in their slots' state."""
 
-    def begun(self, segments: Segments, state: State) -> Out:
+    def begun(self, segments: Segments, state: SlotTensors) -> Out:
         """What a prompt gives when its last pass is done: no frames, or the first, or all."""
         del state
         return self.nothing(len(segments.lengths), segments.slots.device)
 
     @abstractmethod
-    def frames(self, slots: Tensor, starts: Tensor, count: int, state: State) -> Out:
+    def frames(self, slots: Tensor, starts: Tensor, count: int, state: SlotTensors) -> Out:
         """`count` frames of each segment from its start on, as far as it has them, and whether it
         ends with them: [rows, count, ...]. Any frame of a segment that has been read, even behind
         its end. Of the slot of padding anything.

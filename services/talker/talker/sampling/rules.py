@@ -1,4 +1,4 @@
-"""What a draw may not be, whatever the sampling parameters."""
+"""Limits of a draw, whatever the sampling parameters."""
 
 from __future__ import annotations
 

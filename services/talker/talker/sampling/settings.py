@@ -1,4 +1,4 @@
-"""What a request may choose about its draws."""
+"""A request's choices about its draws."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which English a request is written in."""
+"""The English that a request is written in."""
 
 from talker.text.tables import collection
 

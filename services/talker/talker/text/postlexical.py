@@ -1,4 +1,4 @@
-"""What words do to each other's phones: "the apple", "Rick's", "it'd"."""
+"""Changes that words make to each other's phones: "the apple", "Rick's", "it'd"."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How numbers look in running text, and how a match of those shapes is said.
+"""Shapes of numbers in running text, and how a match of those shapes is said.
 
 Patterns that use NUMBER have a group "number", RANGE has "low" and "high", SCALE "scale" or "mark".
 """

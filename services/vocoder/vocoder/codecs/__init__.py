@@ -9,12 +9,12 @@ from typing import Protocol, cast
 from ttscommon.engine.checkpoint import find_checkpoint
 from ttscommon.engine.families import FAMILIES
 from vocoder.codecs.base import Codec
-from vocoder.codecs.loading import Loading
-from vocoder.codecs.room import Room
+from vocoder.codecs.loading import CodecOptions
+from vocoder.codecs.room import DeviceLimits
 
 
 class _Load(Protocol):
-    def __call__(self, name: str, folder: Path, how: Loading) -> Codec: ...
+    def __call__(self, name: str, folder: Path, how: CodecOptions) -> Codec: ...
 
 
 def load(
@@ -23,7 +23,7 @@ def load(
     windows: tuple[int, int] | None = None,
     *,
     device: str = "cpu",
-    room: Room = Room(),  # noqa: B008
+    room: DeviceLimits = DeviceLimits(),  # noqa: B008
 ) -> Codec:
     """The codec of a voice folder, of a published checkpoint, or by itself, as model `name`.
 
@@ -35,7 +35,7 @@ def load(
 
     where = device_of(device)
     codec, folder = FAMILIES.codec_of(find_checkpoint(str(path)))
-    return _loader(codec.name)(name, folder, Loading(windows, where, room))
+    return _loader(codec.name)(name, folder, CodecOptions(windows, where, room))
 
 
 def _loader(family: str) -> _Load:

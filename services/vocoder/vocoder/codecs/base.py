@@ -1,6 +1,6 @@
-"""What a codec family implements, and all that the engine knows of it. No torch here.
+"""The interface of a codec family, and all that the engine knows of it. No torch here.
 
-A family opens a `State` per stream and decodes batches of new frames of many streams: `launch`
+A family opens a `CodecState` per stream and decodes batches of new frames of many streams: `launch`
 begins, `collect` has the samples. The engine does the rest: slots, batching, deadlines, recovery,
 metrics. Where the state lives is the family's own business: tensors per stream, rows of stacked
 buffers for captured graphs, or the last frames themselves (windowed decoding: decode the left
@@ -31,7 +31,7 @@ from ttscommon.wire.replicas import Model, Voice
 
 Samples = npt.NDArray[np.float32]
 
-State = Any
+CodecState = Any
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Work:
     does a bounded piece of the work that they need, and says when it is `Decoded.prepared`.
     """
 
-    state: State
+    state: CodecState
     frames: Arrays
     final: bool
     silent: bool = False
@@ -157,7 +157,7 @@ class Codec(ABC):
     measured_step_s: Mapping[tuple[int, int], float] = MappingProxyType({})
 
     @abstractmethod
-    def open(self, request: SpeechRequest, frame: int = 0) -> State:
+    def open(self, request: SpeechRequest, frame: int = 0) -> CodecState:
         """A state that knows of nothing before `frame`; raises UnknownVoice."""
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
@@ -184,11 +184,11 @@ class Codec(ABC):
         wanted = self.spec.conditions.items()
         return {name: one.checked(name, reference[name]) for name, one in wanted}
 
-    def tell(self, state: State, conditions: Arrays) -> None:
+    def tell(self, state: CodecState, conditions: Arrays) -> None:
         """Give a state its conditions, after `open` and before its first work."""
         del state, conditions
 
-    def go_on_from(self, state: State, prefix: Arrays) -> None:  # noqa: B027
+    def go_on_from(self, state: CodecState, prefix: Arrays) -> None:  # noqa: B027
         """The stream's reference, for a codec that begins anew behind silences."""
 
     @abstractmethod
@@ -208,14 +208,14 @@ class Codec(ABC):
         del ticket
         return ("eager",)
 
-    def restore(self, state: State, mark: bytes) -> None:
+    def restore(self, state: CodecState, mark: bytes) -> None:
         """Give the mark of its present frame to a state that was opened late.
 
         Raises MalformedMessage for bytes that are no mark.
         """
         del state, mark
 
-    def close(self, state: State) -> None:
+    def close(self, state: CodecState) -> None:
         """The stream is over. Families that keep rows of shared buffers free them here."""
         del state
 

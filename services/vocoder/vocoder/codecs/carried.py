@@ -1,4 +1,4 @@
-"""What a stream of a causal codec carries, and how it passes through the network.
+"""State that a stream of a causal codec carries, and its way through the network.
 
 For Mimi and its like: quantized vectors, a transformer with a window, causal convolutions.
 """
@@ -24,7 +24,7 @@ _USAGE_FLOOR = 1e-5
 
 
 @dataclass(frozen=True)
-class State:
+class CarriedState:
     """State of a batch of streams; every tensor's first dimension is the batch.
 
     position: [batch] int64, steps of the transformer so far.
@@ -45,7 +45,7 @@ class State:
         return {str(place): tensor for place, tensor in enumerate(self.tensors())}
 
     @classmethod
-    def of(cls, tensors: list[Tensor]) -> State:
+    def of(cls, tensors: list[Tensor]) -> CarriedState:
         """The inverse of `tensors`."""
         position, keys, values, *tails = tensors
         return cls(position, keys, values, tuple(tails))
@@ -61,10 +61,10 @@ def blank(
     convolutions: Iterable[CausalConv1d | CausalUpsample1d],
     batch: int,
     like: Tensor,
-) -> State:
+) -> CarriedState:
     """Streams of which nothing was decoded yet, beside the weights `like`."""
     shape = (batch, c.layers, window - 1, c.kv_heads, c.head_dim)
-    return State(
+    return CarriedState(
         torch.zeros(batch, dtype=torch.int64, device=like.device),
         like.new_zeros(shape),
         like.new_zeros(shape),
@@ -72,16 +72,16 @@ def blank(
     )
 
 
-def stack(states: list[State]) -> State:
+def stack(states: list[CarriedState]) -> CarriedState:
     """Streams side by side in one batch."""
     columns = zip(*(state.tensors() for state in states), strict=True)
-    return State.of([torch.cat(column) for column in columns])
+    return CarriedState.of([torch.cat(column) for column in columns])
 
 
-def unstack(batch: State) -> list[State]:
+def unstack(batch: CarriedState) -> list[CarriedState]:
     """The inverse of `stack`, for streams of one each."""
     columns = [tensor.split(1) for tensor in batch.tensors()]
-    return [State.of(list(row)) for row in zip(*columns, strict=True)]
+    return [CarriedState.of(list(row)) for row in zip(*columns, strict=True)]
 
 
 class Tails:
@@ -107,13 +107,13 @@ class Tails:
         return tuple(self._new)
 
 
-class Window:
+class SlidingWindow:
     """Sliding-window attention of all layers over carried keys and values and the new ones.
 
     lengths: [batch] int64, real ones of the `steps` new steps.
     """
 
-    def __init__(self, state: State, lengths: Tensor, steps: int) -> None:
+    def __init__(self, state: CarriedState, lengths: Tensor, steps: int) -> None:
         self._state, self._lengths = state, lengths
         self._size = state.keys.shape[2]
         self._visible = _visible(state.position, self._size, steps)
@@ -181,7 +181,9 @@ class Steps(Protocol):
     @property
     def frame_samples(self) -> int: ...
 
-    def step(self, codes: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(
+        self, codes: Tensor, lengths: Tensor, state: CarriedState
+    ) -> tuple[Tensor, CarriedState]:
         """Decode the next frames of a batch of streams.
 
         codes: [batch, frames, codebooks] int64, right padded; lengths: [batch] int64, real frames.
@@ -191,8 +193,8 @@ class Steps(Protocol):
 
 
 def decode_together(
-    net: Steps, states: Sequence[State], codes: Sequence[Tensor]
-) -> tuple[list[Tensor], list[State]]:
+    net: Steps, states: Sequence[CarriedState], codes: Sequence[Tensor]
+) -> tuple[list[Tensor], list[CarriedState]]:
     """One step of several streams.
 
     states: of one stream each; codes: [frames, codebooks] int64 each, of any lengths.

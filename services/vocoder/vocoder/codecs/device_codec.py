@@ -18,26 +18,26 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.device.device import Device
-from ttscommon.engine.device.launches import Job, Launches, Told
+from ttscommon.engine.device.launches import Computed, InputShapes, Launches
 from ttscommon.engine.device.transfer import Buffers, Fetch
 from ttscommon.engine.inflight import DeviceError, LaunchPath
 from ttscommon.wire.fields import Array, Arrays, rows
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.resident import Resident
-from vocoder.codecs.room import Room, Shape, Shapes
+from vocoder.codecs.room import DeviceLimits, Shape, Shapes
 
 
-class Piece(NamedTuple):
+class Slice(NamedTuple):
     """Frames of the stream in row `row` that one launch decodes.
 
-    fresh: from a blank state. told: the row's part of `DeviceCodec.told`. skip: samples at its
-    beginning that are not heard.
+    fresh: from a blank state. conditioning: the row's part of `DeviceCodec.conditioning`. skip:
+    samples at its beginning that are not heard.
     """
 
     row: int
     frames: Arrays
     fresh: bool
-    told: Mapping[str, float] = MappingProxyType({})
+    conditioning: Mapping[str, float] = MappingProxyType({})
     skip: int = 0
 
 
@@ -45,7 +45,7 @@ class Piece(NamedTuple):
 class Part:
     """Pieces that were decoded together, with the indices of their works in the batch."""
 
-    pieces: Sequence[tuple[int, Piece]]
+    pieces: Sequence[tuple[int, Slice]]
     fetch: Fetch
     path: LaunchPath
 
@@ -61,18 +61,18 @@ class Ticket:
 class DeviceCodec(Codec):
     """What families share on a device.
 
-    A stream's state on the host has the `row` of its state on the device. told: numpy dtypes of
-    what a step is told of each row.
+    A stream's state on the host has the `row` of its state on the device. conditioning: numpy
+    dtypes of what a step is given of each row.
     """
 
     depth = 1
-    told: ClassVar[Mapping[str, str]] = {}
+    conditioning: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
         self,
         spec: CodecSpec,
         device: Device,
-        room: Room,
+        room: DeviceLimits,
         blank: Mapping[str, Tensor],
         extra: int = 0,
     ) -> None:
@@ -81,23 +81,25 @@ class DeviceCodec(Codec):
         self._device = device
         self.shapes = Shapes(room, extra)
         self.resident = Resident(blank, room.states, device.where)
-        self.launches = Launches(device, Buffers(device), Job(self._told, self._nothing, self._run))
+        self.launches = Launches(
+            device, Buffers(device), Computed(self._told, self._nothing, self._run)
+        )
 
     # what a family says
 
     @abstractmethod
     def step(
-        self, told: Mapping[str, Tensor], state: Mapping[str, Tensor]
+        self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Decode in fixed shapes without reading anything back: what a graph captures.
 
-        told: the frames' fields [rows, frames, ...], `lengths` [rows] int64 of the real ones, and
-        what `told` names [rows]. Returns `samples` [rows, frames * samples_per_frame] and whatever
-        `mark` needs, [rows, ...] by name, and the states behind them.
+        inputs: the frames' fields [rows, frames, ...], `lengths` [rows] int64 of the real ones, and
+        what `conditioning` names [rows]. Returns `samples` [rows, frames * samples_per_frame] and
+        whatever `mark` needs, [rows, ...] by name, and the states behind them.
         """
 
     @abstractmethod
-    def pieces(self, work: Work) -> Sequence[Piece]:
+    def pieces(self, work: Work) -> Sequence[Slice]:
         """What is to be decoded for a work, one after the other. Changes nothing."""
 
     @abstractmethod
@@ -163,20 +165,22 @@ class DeviceCodec(Codec):
                 fetch.wait()
         super().warm_up(shapes)
 
-    def _shape(self, pieces: Sequence[Piece]) -> Shape:
+    def _shape(self, pieces: Sequence[Slice]) -> Shape:
         return self.shapes.fit(len(pieces), max(rows(piece.frames) for piece in pieces))
 
-    def _arrays(self, pieces: Sequence[Piece], shape: Shape) -> Arrays:
+    def _arrays(self, pieces: Sequence[Slice], shape: Shape) -> Arrays:
         missing = shape.rows - len(pieces)
         return {
             "slots": np.array([*(p.row for p in pieces), *[self.resident.padding] * missing]),
             "fresh": np.array([*(p.fresh for p in pieces), *[True] * missing]),
             "lengths": np.array([rows(p.frames) for p in pieces], np.int64),
-            **{name: np.array([p.told[name] for p in pieces]) for name in self.told},
+            **{
+                name: np.array([p.conditioning[name] for p in pieces]) for name in self.conditioning
+            },
             **{name: self._padded(name, pieces, shape) for name in self.spec.frame},
         }
 
-    def _padded(self, name: str, pieces: Sequence[Piece], shape: Shape) -> Array:
+    def _padded(self, name: str, pieces: Sequence[Slice], shape: Shape) -> Array:
         """One field of all pieces, [pieces, frames, ...]."""
         field = self.spec.frame[name]
         padded = np.zeros((len(pieces), shape.frames, *field.shape), field.dtype)
@@ -184,21 +188,21 @@ class DeviceCodec(Codec):
             row[: rows(piece.frames)] = piece.frames[name]
         return padded
 
-    def _told(self, shape: Shape) -> Told:
+    def _told(self, shape: Shape) -> InputShapes:
         return {
             "slots": ((shape.rows,), "i8"),
             "fresh": ((shape.rows,), "?"),
             "lengths": ((shape.rows,), "i8"),
-            **{name: ((shape.rows,), dtype) for name, dtype in self.told.items()},
+            **{name: ((shape.rows,), dtype) for name, dtype in self.conditioning.items()},
             **{name: ((*shape, *f.shape), f.dtype) for name, f in self.spec.frame.items()},
         }
 
     def _nothing(self, shape: Shape) -> Arrays:
         return self._arrays([], shape)
 
-    def _run(self, told: Mapping[str, Tensor], shape: Shape) -> Mapping[str, Tensor]:
+    def _run(self, inputs: Mapping[str, Tensor], shape: Shape) -> Mapping[str, Tensor]:
         del shape
-        slots = told["slots"]
-        results, after = self.step(told, self.resident.read(slots, told["fresh"]))
+        slots = inputs["slots"]
+        results, after = self.step(inputs, self.resident.read(slots, inputs["fresh"]))
         self.resident.write(slots, after)
         return results

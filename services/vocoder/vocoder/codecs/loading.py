@@ -1,22 +1,22 @@
-"""How a deployment wants a codec loaded: what every family's `loading.load` is told."""
+"""A deployment's wishes for the loading of a codec, for every family's `loading.load`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 
 if TYPE_CHECKING:
     from ttscommon.engine.device.device import Device
 
 
 @dataclass(frozen=True)
-class Loading:
+class CodecOptions:
     """windows: frames decoded together and left context, for families that can be windowed; None
     carries exact state. device: None is the CPU. room: of a device.
     """
 
     windows: tuple[int, int] | None = None
     device: Device | None = None
-    room: Room = field(default_factory=Room)
+    room: DeviceLimits = field(default_factory=DeviceLimits)

@@ -1,15 +1,15 @@
-"""What a codec on a device is made for, and the few shapes that its work is padded to. No torch."""
+"""Sizes a codec on a device is made for, and the few shapes its work is padded to. No torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ttscommon.engine.device.buckets import Buckets
+from ttscommon.engine.device.buckets import BatchSizes
 
 
 @dataclass(frozen=True)
-class Room:
+class DeviceLimits:
     """states: streams that are open, or closed with a launch in flight. The others: see Limits."""
 
     states: int = 128
@@ -37,10 +37,10 @@ class Shapes:
     extra: frames that a family may decode beyond those of a piece, its tail or its left context.
     """
 
-    def __init__(self, room: Room, extra: int = 0) -> None:
+    def __init__(self, room: DeviceLimits, extra: int = 0) -> None:
         self._room, self._extra = room, extra
-        self._rows = Buckets.doubling(room.streams)
-        self._frames = Buckets.doubling(room.stream_frames + extra)
+        self._rows = BatchSizes.doubling(room.streams)
+        self._frames = BatchSizes.doubling(room.stream_frames + extra)
 
     def expected(self) -> list[Shape]:
         """All that the scheduler's steps are padded to, the largest first."""
@@ -59,7 +59,7 @@ class Shapes:
         return _least(self._rows, shape.rows) * max(1, frames) <= self._room.frames
 
 
-def _least(buckets: Buckets, size: int) -> int:
+def _least(buckets: BatchSizes, size: int) -> int:
     """The least that is padded to `size`."""
     at = buckets.sizes.index(size)
     return buckets.sizes[at - 1] + 1 if at else 1

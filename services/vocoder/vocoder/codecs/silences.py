@@ -17,7 +17,7 @@ import numpy as np
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Codec, CodecSpec, Decoded, Samples, State, Work
+from vocoder.codecs.base import Codec, CodecSpec, CodecState, Decoded, Samples, Work
 
 # Of a reference, decoded again behind each silence: two seconds at 12.5 Hz, which is what the
 # official package of Qwen3-TTS gives its windows. All of it would take longer than a pause.
@@ -35,7 +35,7 @@ class _Stream:
     """
 
     request: SpeechRequest
-    inner: State
+    inner: CodecState
     frame: int
     held: Samples
     conditions: Arrays | None = None

@@ -18,8 +18,8 @@ from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import VOCODER
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
-from vocoder.engine.scheduler import Limits, schedule
-from vocoder.engine.stream import Event, Piece, Resume, Stream
+from vocoder.engine.scheduler import BatchLimits, schedule
+from vocoder.engine.stream import DecodedAudio, Event, Resume, Stream
 
 _STAGE: Final = VOCODER.name
 _LATELY: Final = 64
@@ -28,7 +28,7 @@ _FROM_THE_START: Final = Resume()
 Batch = Sequence[tuple[Stream, Work]]
 
 
-class Engine(Runtime[Stream, Piece]):
+class Engine(Runtime[Stream, DecodedAudio]):
     """Decodes many streams in one batch after another. Public methods may be called anywhere.
 
     A stream is opened, fed, finished; its events are Pieces and then one Finished or Failed
@@ -41,7 +41,7 @@ class Engine(Runtime[Stream, Piece]):
         *,
         slots: int,
         metrics: Metrics,
-        limits: Limits | None = None,
+        limits: BatchLimits | None = None,
         beat: Callable[[], None] = lambda: None,
         died: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
@@ -53,7 +53,7 @@ class Engine(Runtime[Stream, Piece]):
         self.metrics = metrics
         self._codec = codec
         self._open_states = 0
-        self._limits = limits or Limits()
+        self._limits = limits or BatchLimits()
         self._clock = clock
         self._contention = Contention(clock) if contention is None else contention
         self._step_s: dict[tuple[int, int], deque[float]] = {}
@@ -265,4 +265,4 @@ class Engine(Runtime[Stream, Piece]):
         self._codec.close(stream.state)
 
 
-__all__ = ["Engine", "Event", "Failed", "Finished", "Piece", "Stopped"]
+__all__ = ["DecodedAudio", "Engine", "Event", "Failed", "Finished", "Stopped"]

@@ -1,4 +1,4 @@
-"""Which streams decode next, and how many frames of each: earliest playback deadline first.
+"""The streams of the next step, and the frames of each: earliest playback deadline first.
 
 After its first chunk a listener gains nothing from speed, only from never running dry
 (VoxServe, section 3.2), so the moment a listener runs dry is the only rank there is.
@@ -33,7 +33,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Limits:
+class BatchLimits:
     """What one step may hold, so that it stays short whatever waits.
 
     `frames` bounds streams x longest piece, which is what a padded batch costs. A longer chunk is
@@ -57,19 +57,19 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Pick:
+class ScheduledFrames:
     """Decode `frames` frames of the stream `key` in this step."""
 
     key: str
     frames: int
 
 
-def schedule(ready: Sequence[Ready], limits: Limits) -> list[Pick]:
+def schedule(ready: Sequence[Ready], limits: BatchLimits) -> list[ScheduledFrames]:
     """The step's batch, most urgent first; never empty if anything is ready."""
     return _fill(_ranked(ready, limits), limits)
 
 
-def _ranked(ready: Sequence[Ready], limits: Limits) -> list[Ready]:
+def _ranked(ready: Sequence[Ready], limits: BatchLimits) -> list[Ready]:
     starved = [r for r in ready if r.waited_s >= limits.patience_s]
     rest = [r for r in ready if r.waited_s < limits.patience_s]
     starting = [r for r in rest if r.startup]
@@ -81,7 +81,7 @@ def _ranked(ready: Sequence[Ready], limits: Limits) -> list[Ready]:
     return [*starved, *starting[:share], *steady, *starting[share:]]
 
 
-def _share(starting: Sequence[Ready], limits: Limits) -> int:
+def _share(starting: Sequence[Ready], limits: BatchLimits) -> int:
     """How many startup streams go first: bounded in streams and in frames alike."""
     room = math.floor(limits.frames * limits.startup_share)
     most = max(1, math.floor(limits.streams * limits.startup_share))
@@ -93,9 +93,9 @@ def _share(starting: Sequence[Ready], limits: Limits) -> int:
     return min(most, len(starting))
 
 
-def _fill(order: Sequence[Ready], limits: Limits) -> list[Pick]:
+def _fill(order: Sequence[Ready], limits: BatchLimits) -> list[ScheduledFrames]:
     """Take in order while there is room. A longer piece is cut to what the batch has room for."""
-    picks: list[Pick] = []
+    picks: list[ScheduledFrames] = []
     longest = 0
     for stream in order:
         if len(picks) == limits.streams:
@@ -106,6 +106,6 @@ def _fill(order: Sequence[Ready], limits: Limits) -> list[Pick]:
         frames = min(stream.frames, limits.stream_frames, room)
         if frames == 0 and stream.frames:
             break
-        picks.append(Pick(stream.key, frames))
+        picks.append(ScheduledFrames(stream.key, frames))
         longest = max(longest, frames)
     return picks

@@ -19,7 +19,7 @@ from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.silence import silent
-from vocoder.codecs.base import CodecSpec, Decoded, State, Work
+from vocoder.codecs.base import CodecSpec, CodecState, Decoded, Work
 from vocoder.engine.scheduler import Ready
 from vocoder.pcm import to_pcm
 
@@ -30,7 +30,7 @@ _LONG_S: Final = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class DecodedAudio:
     """New audio, [samples] int16, right behind what came before.
 
     A successor that goes on behind it may restore the codec's `mark` at `frame`.
@@ -41,7 +41,7 @@ class Piece:
     mark: bytes = b""
 
 
-Event = Piece | Finished | Failed
+Event = DecodedAudio | Finished | Failed
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Stream:
 
     request: SpeechRequest
     spec: CodecSpec
-    state: State
+    state: CodecState
     opened_s: float
     resume: Resume = field(default_factory=Resume)
     prefix: Arrays | None = None
@@ -252,12 +252,12 @@ class Stream:
         short = self._samples_gathered < _LONG_S * self.spec.sample_rate
         return short and self._takeable > 0 and self.deadline_s - now > _AMPLE_S
 
-    def piece(self, pcm: npt.NDArray[np.int16]) -> Piece:
+    def piece(self, pcm: npt.NDArray[np.int16]) -> DecodedAudio:
         """The collected samples, with the mark to go on from behind them."""
         frame, mark = self._marks[0] if self._marks else (0, b"")
         if frame <= self._before or not self._settled(frame):
-            return Piece(pcm)
-        return Piece(pcm, frame - self._before, mark)
+            return DecodedAudio(pcm)
+        return DecodedAudio(pcm, frame - self._before, mark)
 
     @property
     def _takeable(self) -> int:
@@ -322,10 +322,10 @@ class Stream:
 
 
 __all__ = [
+    "DecodedAudio",
     "Event",
     "Failed",
     "Finished",
-    "Piece",
     "Resume",
     "Stream",
     "first_frame",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.admission.keys import ANONYMOUS, Allowance, Bucket, KeyRing, KeysError, Tenant
+from gateway.admission.keys import ANONYMOUS, Allowance, KeyRing, KeysError, Tenant, TokenBucket
 from gateway.errors import InvalidApiKey, RateLimited
 
 
@@ -59,7 +59,7 @@ def test_a_file_that_makes_no_sense_is_refused(tmp_path: Path, text: str) -> Non
 
 
 def test_a_bucket_fills_with_time() -> None:
-    bucket = Bucket(60)
+    bucket = TokenBucket(60)
     bucket.take(60, 0.0)
     assert bucket.wait_s(1, 0.0) == pytest.approx(1.0)
     assert bucket.wait_s(1, 1.0) == 0.0
@@ -67,7 +67,7 @@ def test_a_bucket_fills_with_time() -> None:
 
 
 def test_more_than_a_full_bucket_waits_for_a_full_one() -> None:
-    bucket = Bucket(60)
+    bucket = TokenBucket(60)
     assert bucket.wait_s(1000, 0.0) == 0.0
     bucket.take(1000, 0.0)
     assert bucket.wait_s(1, 0.0) == pytest.approx(941.0)
@@ -76,7 +76,7 @@ def test_more_than_a_full_bucket_waits_for_a_full_one() -> None:
 @given(st.lists(st.floats(0.0, 3.0), min_size=1, max_size=60), st.integers(1, 50))
 def test_no_minute_gives_more_than_twice_the_limit(gaps: list[float], limit: int) -> None:
     """A full bucket and a minute's refill at most, whenever one asks."""
-    bucket, now, taken = Bucket(limit), 0.0, []
+    bucket, now, taken = TokenBucket(limit), 0.0, []
     for gap in gaps:
         now += gap
         if bucket.wait_s(1, now) == 0.0:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 
-from gateway.audio import Pcm, Piece, pieces
+from gateway.audio import Pcm, PcmBlock, pieces
 from gateway.audio.pipe import ClientPipe, louder
 from ttscommon.wire.messages import AudioChunk, Tensor, WordTime
 
@@ -49,7 +49,7 @@ class Blocks:
         return b"end"
 
 
-async def all_of(speech: Spoken, encoder: Blocks | None = None) -> list[Piece]:
+async def all_of(speech: Spoken, encoder: Blocks | None = None) -> list[PcmBlock]:
     return [piece async for piece in pieces(speech, encoder)]
 
 
@@ -84,7 +84,7 @@ async def test_an_encoder_may_hold_samples_back_and_finishes_its_format() -> Non
 
 
 def test_an_empty_rest_is_empty() -> None:
-    assert ClientPipe(RATE, RATE).finish() == Piece(b"", 0)
+    assert ClientPipe(RATE, RATE).finish() == PcmBlock(b"", 0)
 
 
 def test_a_gain_makes_it_louder_within_16_bits() -> None:

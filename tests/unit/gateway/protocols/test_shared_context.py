@@ -6,7 +6,7 @@ import pytest
 
 from gateway.protocols.shared.context import chosen_headers
 from gateway.requests import IncrementalText, SpeechSpec
-from gateway.requests.lexicon import Entry, Lexicon
+from gateway.requests.lexicon import ClientLexicon, LexiconEntry
 from ttscommon.wire.replicas import Model, Voice
 
 
@@ -20,7 +20,7 @@ def _text(text: str) -> IncrementalText:
 
 
 def test_a_lexicon_with_phones_is_told_of_where_a_model_knows_none() -> None:
-    lexicon = Lexicon([Entry("tide", phones="taɪd")])
+    lexicon = ClientLexicon([LexiconEntry("tide", phones="taɪd")])
     for family, header in (("vesper", None), ("qwen3_tts", "lexicons:phoneme")):
         spec = replace(_spec(family), lexicons=(lexicon,))
         assert chosen_headers(spec, _text("Hello")).get("x-ignored") == header

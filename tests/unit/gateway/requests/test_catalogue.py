@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gateway.admission.peers import GatewayUse, Peers
-from gateway.errors import Loading, Unavailable
+from gateway.errors import ModelLoading, Unavailable
 from gateway.requests.catalogue import (
     Catalogue,
     CatalogueTuning,
@@ -155,10 +155,10 @@ async def test_an_adopted_stream_is_no_other_gateways_any_more(broker: Any) -> N
 @pytest.mark.parametrize("asked", ["default", "vesper"])
 def test_a_model_that_is_being_loaded_is_not_unknown_but_comes_soon(asked: str) -> None:
     loading = Snapshot((replica("talker", loading="vesper"), replica("vocoder", "vesper")))
-    with pytest.raises(Loading, match="loading 'vesper'"):
+    with pytest.raises(ModelLoading, match="loading 'vesper'"):
         loading.model(asked, "vesper")
     other = Snapshot((replica("talker", "other"), replica("talker", loading="vesper")))
-    with pytest.raises(Loading):
+    with pytest.raises(ModelLoading):
         other.model(asked, "vesper")
     served = Snapshot((replica("talker", "vesper"), replica("talker", loading="vesper")))
     assert served.model(asked, "vesper").name == "vesper"

@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.requests.lexicon import Entry, Lexicon, Lookup, compiled, packed, unpacked
+from gateway.requests.lexicon import ClientLexicon, LexiconEntry, Lookup, compiled, packed, unpacked
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
 
 BRANDS = [
-    Entry("nginx", alias="engine x"),
-    Entry("New York", alias="the Big Apple"),
-    Entry("New York Times", alias="the paper"),
-    Entry("WHO", alias="World Health Organization"),
-    Entry("C++", alias="see plus plus"),
-    Entry("don", alias="wrong"),
-    Entry("t", alias="wrong"),
-    Entry("tide", phones="taɪd"),
-    Entry("fish", phones="F IH1 SH", alphabet="model"),
+    LexiconEntry("nginx", alias="engine x"),
+    LexiconEntry("New York", alias="the Big Apple"),
+    LexiconEntry("New York Times", alias="the paper"),
+    LexiconEntry("WHO", alias="World Health Organization"),
+    LexiconEntry("C++", alias="see plus plus"),
+    LexiconEntry("don", alias="wrong"),
+    LexiconEntry("t", alias="wrong"),
+    LexiconEntry("tide", phones="taɪd"),
+    LexiconEntry("fish", phones="F IH1 SH", alphabet="model"),
 ]
 
 
-def found(lexicons: list[Lexicon], *parts: str) -> list[Piece]:
+def found(lexicons: list[ClientLexicon], *parts: str) -> list[Piece]:
     lookup, pieces, at = Lookup(lexicons), list[Piece](), 0
     for part in parts:
         pieces += lookup.feed([Text(part, at)])
@@ -76,7 +76,7 @@ def shown(pieces: list[Piece]) -> str:
     ],
 )
 def test_words_are_found(text: str, said: str) -> None:
-    lexicon = Lexicon(BRANDS)
+    lexicon = ClientLexicon(BRANDS)
     assert shown(found([lexicon], text)) == said
     assert shown(found([lexicon], *text)) == said
 
@@ -89,29 +89,31 @@ def test_where_the_text_was_cut_changes_nothing(text: str, data: st.DataObject) 
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=5).map(sorted))
     ends = [*cuts, len(text)]
     parts = [text[start:end] for start, end in zip([0, *cuts], ends, strict=True)]
-    lexicon = Lexicon(BRANDS)
+    lexicon = ClientLexicon(BRANDS)
     assert found([lexicon], *parts) == found([lexicon], text)
 
 
 @given(st.lists(WORDS, max_size=10).map("".join))
 def test_every_word_keeps_its_place(text: str) -> None:
-    for piece in found([Lexicon(BRANDS)], text):
+    for piece in found([ClientLexicon(BRANDS)], text):
         assert isinstance(piece, Text | Phones)
         assert text[piece.source : piece.source + len(piece.text)] == piece.text
 
 
 def test_an_earlier_lexicon_takes_precedence() -> None:
-    first, second = Lexicon([Entry("nginx", alias="one")]), Lexicon(BRANDS)
+    first, second = ClientLexicon([LexiconEntry("nginx", alias="one")]), ClientLexicon(BRANDS)
     assert shown(found([first, second], "nginx WHO")) == "[one] [World Health Organization]"
 
 
 def test_a_pause_ends_what_may_be_an_entry() -> None:
-    pieces = Lookup([Lexicon(BRANDS)]).feed([Text("New"), Pause(0.5), Text("York ")], final=True)
+    pieces = Lookup([ClientLexicon(BRANDS)]).feed(
+        [Text("New"), Pause(0.5), Text("York ")], final=True
+    )
     assert shown(joined(pieces)) == "New-York "
 
 
 def test_only_what_may_be_an_entry_is_held_back() -> None:
-    lookup = Lookup([Lexicon(BRANDS)])
+    lookup = Lookup([ClientLexicon(BRANDS)])
     assert shown(lookup.feed([Text("a plain word, New ")])) == "a plain word, "
     assert shown(lookup.feed([Text("hat ")])) == "New hat "
 
@@ -121,12 +123,12 @@ def test_entries_are_stored_and_compiled_once() -> None:
     assert unpacked(content) == BRANDS
     assert compiled(content) is compiled(bytes(content))
     assert compiled(content).phonetic
-    assert not Lexicon([Entry("a", alias="b")]).phonetic
+    assert not ClientLexicon([LexiconEntry("a", alias="b")]).phonetic
 
 
 def test_a_hostile_lexicon_takes_time_linear_in_the_text() -> None:
     """Entries that all begin alike, in a text of nothing but their beginnings."""
-    lexicon = Lexicon([Entry("a " * count + "b", alias="x") for count in range(1, 5)])
+    lexicon = ClientLexicon([LexiconEntry("a " * count + "b", alias="x") for count in range(1, 5)])
     text = "a " * 5000
     began_s = time.process_time()
     assert shown(found([lexicon], text)) == text

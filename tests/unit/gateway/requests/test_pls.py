@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gateway.errors import InvalidLexicon
-from gateway.requests.lexicon import Entry
+from gateway.requests.lexicon import LexiconEntry
 from gateway.requests.pls import MOST_ENTRIES, parse_json, parse_pls
 
 NAMESPACE = "http://www.w3.org/2005/01/pronunciation-lexicon"
@@ -28,21 +28,22 @@ def lexeme(grapheme: str, reading: str) -> str:
     ("lexemes", "entries"),
     [
         (lexeme("W3C", "<alias>World Wide Web Consortium</alias>"),
-         [Entry("W3C", "World Wide Web Consortium")]),
-        (lexeme("tide", "<phoneme>taɪd</phoneme>"), [Entry("tide", "", "taɪd")]),
+         [LexiconEntry("W3C", "World Wide Web Consortium")]),
+        (lexeme("tide", "<phoneme>taɪd</phoneme>"), [LexiconEntry("tide", "", "taɪd")]),
         (lexeme("tide", '<phoneme alphabet="x-sampa">taId</phoneme>'),
-         [Entry("tide", "", "taɪd")]),
+         [LexiconEntry("tide", "", "taɪd")]),
         (lexeme("tide", '<phoneme alphabet="x-cmu-arpabet">T AY1 D</phoneme>'),
-         [Entry("tide", "", "T AY1 D", "model")]),
-        (lexeme("a", "<alias>one</alias><alias prefer='true'>two</alias>"), [Entry("a", "two")]),
-        (lexeme("a", "<phoneme>ə</phoneme><alias>two</alias>"), [Entry("a", "", "ə")]),
+         [LexiconEntry("tide", "", "T AY1 D", "model")]),
+        (lexeme("a", "<alias>one</alias><alias prefer='true'>two</alias>"),
+         [LexiconEntry("a", "two")]),
+        (lexeme("a", "<phoneme>ə</phoneme><alias>two</alias>"), [LexiconEntry("a", "", "ə")]),
         (lexeme("a</grapheme><grapheme>b", "<alias>c</alias><example>a b</example>"),
-         [Entry("a", "c"), Entry("b", "c")]),
+         [LexiconEntry("a", "c"), LexiconEntry("b", "c")]),
         ("<metadata><x xmlns='y'>z</x></metadata>" + lexeme("R&amp;B", "<alias>\n r  b\n</alias>"),
-         [Entry("R&B", "r b")]),
+         [LexiconEntry("R&B", "r b")]),
     ],
 )  # fmt: skip
-def test_pls_is_read(lexemes: str, entries: list[Entry]) -> None:
+def test_pls_is_read(lexemes: str, entries: list[LexiconEntry]) -> None:
     parsed = parse_pls(pls(lexemes))
     assert parsed.entries == entries
     assert parsed.language == "en-GB"
@@ -50,7 +51,7 @@ def test_pls_is_read(lexemes: str, entries: list[Entry]) -> None:
 
 def test_the_document_names_the_alphabet_of_its_phonemes() -> None:
     lexemes = lexeme("tide", "<phoneme>taId</phoneme>")
-    assert parse_pls(pls(lexemes, alphabet="x-sampa")).entries == [Entry("tide", "", "taɪd")]
+    assert parse_pls(pls(lexemes, alphabet="x-sampa")).entries == [LexiconEntry("tide", "", "taɪd")]
 
 
 def test_json_is_read() -> None:
@@ -65,7 +66,8 @@ def test_json_is_read() -> None:
     parsed = parse_json(json.dumps(body).encode())
     assert (parsed.name, parsed.language) == ("brands", "en")
     assert parsed.entries == [
-        Entry("nginx", "engine x"), Entry("a", "", "taɪd"), Entry("b", "", "taɪd"),
+        LexiconEntry("nginx", "engine x"),
+        LexiconEntry("a", "", "taɪd"), LexiconEntry("b", "", "taɪd"),
     ]  # fmt: skip
 
 

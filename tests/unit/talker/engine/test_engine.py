@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from talker.engine.engine import Engine
-from talker.engine.scheduler import Limits
+from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
 from talker.family.base import Prepared
 from talker.family.chunker import ChunkSizes
@@ -279,7 +279,10 @@ def test_what_does_not_fit_the_cache_is_refused_instead_of_tried_for_good() -> N
 def test_a_cut_prompt_gives_the_same_frames(depth: int) -> None:
     restored = {"codes": np.array(expected(1, 70), dtype=np.int16)}
     desk = Desk(
-        Model(Manner(cached=True)), blocks=64, depth=depth, limits=Limits(streams=8, positions=16)
+        Model(Manner(cached=True)),
+        blocks=64,
+        depth=depth,
+        limits=StepLimits(streams=8, positions=16),
     )
     desk.open("a", "x" * 50, seed=1, restored=restored)
     desk.open("b", "x" * 50, seed=2)

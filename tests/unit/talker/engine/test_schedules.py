@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from talker.engine.engine import Engine
-from talker.engine.scheduler import POLICIES, Limits
+from talker.engine.scheduler import POLICIES, StepLimits
 from talker.engine.stream import ChunkReady, Event
 from talker.engine.widths import Widths
 from talker.family.base import Prepared
@@ -99,7 +99,7 @@ class Schedule:
             metrics=Metrics(),
             depth=dice.randint(0, 1),
             sizes=ChunkSizes(dice.randint(1, 4), 25),
-            limits=Limits(dice.randint(1, 8), dice.choice((7, 40, 512)), patience_s=0.2),
+            limits=StepLimits(dice.randint(1, 8), dice.choice((7, 40, 512)), patience_s=0.2),
             policy=POLICIES[dice.choice(sorted(POLICIES))],
             widths=partial(AnyWidth, dice),
             clock=lambda: self.now,

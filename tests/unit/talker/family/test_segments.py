@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from talker.engine.scheduler import Limits
+from talker.engine.scheduler import StepLimits
 from talker.family.chunker import ChunkSizes
 from talker.family.runner import Results, Row
 from talker.family.segments import Grid
@@ -105,7 +105,7 @@ def test_resumed_cut_and_evicted_anywhere_it_says_the_same(
 ) -> None:
     undisturbed = whole().arrays
     at = min(at, rows(undisturbed) - 1)
-    bench = Bench(Toy(), int(late), limits=Limits(positions=positions))
+    bench = Bench(Toy(), int(late), limits=StepLimits(positions=positions))
     heard = bench.open(request(text=TEXT), cut(undisturbed, 0, at))
     bench.open(request("other", LONG, seed=1))
     for step in range(60):
@@ -162,7 +162,7 @@ def test_chunks_on_the_bus_are_of_bounded_size(toy: type[Toy]) -> None:
 
 
 def test_no_step_computes_more_than_its_budget_or_one_pass() -> None:
-    bench = Watched(Toy(work=8), limits=Limits(positions=128))
+    bench = Watched(Toy(work=8), limits=StepLimits(positions=128))
     for name in "abc":
         bench.open(request(name, LONG, seed=ord(name)))
     bench.run()
@@ -175,7 +175,7 @@ def test_no_step_computes_more_than_its_budget_or_one_pass() -> None:
 
 
 def test_a_long_segment_is_never_in_front_of_the_first_sound_of_a_short_one() -> None:
-    bench = Watched(Toy(work=8), limits=Limits(positions=128))
+    bench = Watched(Toy(work=8), limits=StepLimits(positions=128))
     bench.open(request("long", LONG))
     bench.engine.step()
     short = bench.open(request("short", SHORT))
@@ -184,7 +184,7 @@ def test_a_long_segment_is_never_in_front_of_the_first_sound_of_a_short_one() ->
 
 
 def test_nor_is_that_of_a_stream_that_is_heard_already() -> None:
-    bench = Watched(Toy(work=8), limits=Limits(positions=128))
+    bench = Watched(Toy(work=8), limits=StepLimits(positions=128))
     bench.open(request("heard", f"Oh well. {LONG}"))
     bench.engine.step()
     (stream,) = bench.engine._slots
@@ -197,7 +197,7 @@ def test_nor_is_that_of_a_stream_that_is_heard_already() -> None:
 
 
 def test_of_those_that_start_the_one_that_has_been_read_goes_on() -> None:
-    bench = Watched(Toy(work=8), limits=Limits(positions=24))
+    bench = Watched(Toy(work=8), limits=StepLimits(positions=24))
     first = bench.open(request("first", SHORT))
     bench.engine.step()  # its prompt
     bench.open(request("second", SHORT))
@@ -233,7 +233,7 @@ def test_a_parked_stream_goes_on_with_the_next_frame() -> None:
 
 
 def test_a_stream_cancelled_in_the_midst_of_its_prompt_leaves_nothing() -> None:
-    bench = Bench(Toy(), limits=Limits(positions=64))
+    bench = Bench(Toy(), limits=StepLimits(positions=64))
     heard = bench.open(request(text=LONG))
     bench.engine.step()
     bench.engine.cancel("r")

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from talker.engine.engine import Engine
-from talker.engine.scheduler import Limits
+from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event
 from talker.engine.widths import Widths
 from talker.family.base import Family, Prepared
@@ -121,7 +121,7 @@ class Bench:
         *,
         sizes: ChunkSizes = ChunkSizes(2, 25),  # noqa: B008
         blocks: int = BLOCKS,
-        limits: Limits = Limits(),  # noqa: B008
+        limits: StepLimits = StepLimits(),  # noqa: B008
     ) -> None:
         self.engine = Engine(
             family,
@@ -329,7 +329,7 @@ def test_pressure_on_the_cache_changes_nothing(
 
 def test_cut_prompts_change_nothing(family: Family, depth: int, undisturbed: Heard) -> None:
     whole = undisturbed.arrays
-    bench = Bench(family, depth, limits=Limits(positions=5))
+    bench = Bench(family, depth, limits=StepLimits(positions=5))
     heard = bench.open(request())
     successor = bench.open(request("s"), cut(whole, 0, rows(whole) // 2))
     bench.run()

@@ -15,7 +15,7 @@ from torch import Tensor
 from talker.family.base import ModelSpec, Prepared
 from talker.family.segments import LENGTH, PLACE, REPLAY, Grid, SegmentStream
 from talker.family.streams import SlotWriter
-from talker.runners.computation import Out, State
+from talker.runners.computation import Out, SlotTensors
 from talker.runners.model import TalkerModel
 from talker.runners.segments import SegmentComputation, Segments
 from talker.sampling.noise import draw_keys, frame_keys, normals
@@ -134,7 +134,7 @@ class Toy(SegmentComputation, TalkerModel):
     def examples(self) -> Sequence[str]:
         return ("Something long.", "So.")
 
-    def read(self, index: int, segments: Segments, state: State) -> None:
+    def read(self, index: int, segments: Segments, state: SlotTensors) -> None:
         """Letters attend to all others, behind them as well as before them."""
         slots, real = segments.slots, segments.real
         self.read_rows.append(len(slots))
@@ -146,7 +146,7 @@ class Toy(SegmentComputation, TalkerModel):
         mean = (old * real[..., None]).sum(1, keepdim=True) / real.sum(1)[:, None, None]
         state["hidden"][slots, : real.shape[1]] = one + torch.tanh(old + mean)
 
-    def begun(self, segments: Segments, state: State) -> Out:
+    def begun(self, segments: Segments, state: SlotTensors) -> Out:
         slots, real = segments.slots, segments.real
         lasts = 1 + (state["hidden"][slots, : real.shape[1], 0].abs() * 10).long() % 4
         state["ends"][slots] = 1 << 30
@@ -156,7 +156,7 @@ class Toy(SegmentComputation, TalkerModel):
             return self.nothing(len(slots), slots.device)
         return self.frames(slots, torch.zeros_like(slots), int(ends[:, -1].max()), state)
 
-    def frames(self, slots: Tensor, starts: Tensor, count: int, state: State) -> Out:
+    def frames(self, slots: Tensor, starts: Tensor, count: int, state: SlotTensors) -> Out:
         at = starts[:, None] + torch.arange(count)
         length = state[LENGTH][slots]
         ends = state["ends"][slots]

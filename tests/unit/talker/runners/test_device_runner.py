@@ -18,7 +18,7 @@ from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event, Failed, Finished
 from talker.models.vesper.family import Vesper
 from talker.models.vesper.frame import FrameChoice
-from talker.runners.computation import Attend, Out, Prompts, Rows, State
+from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from talker.runners.device_cache import DeviceCache
 from talker.runners.device_runner import DeviceRunner
 from tests.late import Late
@@ -35,7 +35,7 @@ TEXTS = (
     "One small step, said the talker.",
     "And then another one, for good measure! The end.",
     "Short.",
-    "Somebody else talks at the same time, and for much longer than anybody would have thought.",
+    "Somebody else talks at the same time, and for much longer than the rest would have thought.",
     "Five. Six. Seven.",
 )
 
@@ -181,7 +181,7 @@ class PoisonedChoice(FrameChoice):
     """NaN enters the hidden state of one seed in its tenth step."""
 
     def plain(
-        self, hidden: Tensor, positions: Tensor, rows: Rows, state: State, samples: Tensor
+        self, hidden: Tensor, positions: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
     ) -> Out:
         if not isinstance(rows, Prompts):
             sick = (state["frame"][rows.slots] == 10) & (state["seed"][rows.slots] == 1)
@@ -234,7 +234,7 @@ def test_an_error_of_the_device_ends_the_engine() -> None:
 class Refusing(Vesper):
     """Prompts of one seed raise."""
 
-    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         if (state["seed"][rows.slots[: rows.real]] == 2).any():
             raise ValueError("this prompt cannot be computed")
         return super().prefill(rows, state, attend)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from talker import loading
 from talker.engine.engine import Engine
-from talker.engine.scheduler import Limits
+from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event, Finished
 from talker.family.runner import Row
 from talker.models.qwen3_tts.family import Qwen3Tts
@@ -30,7 +30,7 @@ from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 
-LIMITS = Limits(streams=4, positions=64)
+LIMITS = StepLimits(streams=4, positions=64)
 TEXTS = ("One small step.", "And another one, for good measure!", "Then a third.", "The end.")
 
 
@@ -164,7 +164,7 @@ def test_a_turn_makes_its_frames_once_whatever_is_in_it(monkeypatch: pytest.Monk
 
 def test_what_is_beyond_the_lattice_is_not_recorded_either() -> None:
     device = Counting()
-    limits = Limits(streams=4, positions=4096)
+    limits = StepLimits(streams=4, positions=4096)
     engine = Engine(on(device), blocks=200, slots=4, depth=1, limits=limits, metrics=Metrics())
     recorded = device.recordings
     text = "A very long instruction that takes no end at all. " * 40

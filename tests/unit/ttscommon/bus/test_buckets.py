@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ttscommon.bus import Bus, Entry
+from ttscommon.bus import BucketEntry, Bus
 from ttscommon.wire import subjects
 from ttscommon.wire.subjects import LEASES
 
@@ -40,7 +40,7 @@ async def test_a_value_is_replaced_only_at_the_revision_that_was_seen(bus: Bus, 
     first = await bus.kv.replace(LEASES, "k", b"1", 0)
     assert first is not None
     assert await other.kv.replace(LEASES, "k", b"2", 0) is None
-    assert await other.kv.entry(LEASES, "k") == Entry("k", b"1", first)
+    assert await other.kv.entry(LEASES, "k") == BucketEntry("k", b"1", first)
     assert await other.kv.replace(LEASES, "k", b"2", first) is not None
     assert await bus.kv.replace(LEASES, "k", b"3", first) is None
     assert await bus.kv.get(LEASES, "k") == b"2"

@@ -183,7 +183,7 @@ class Pair:
     async def on(cls, settings: BusSettings) -> Pair:
         pair = cls(await Link.connect(settings, "test"))
         pair.link.on_reconnect(pair._moved)
-        await pair.link.hear("echo", lambda message: pair.heard.set())
+        await pair.link.subscribe_inline("echo", lambda message: pair.heard.set())
         return pair
 
     @property

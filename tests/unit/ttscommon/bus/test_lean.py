@@ -48,8 +48,8 @@ async def test_a_hearer_that_fails_does_not_deafen_the_connection(bus: Bus) -> N
     def fail(message: Msg) -> None:
         raise ValueError(message.data)
 
-    await bus.link.hear("here", fail)
-    await bus.link.hear("here", lambda message: heard.put_nowait(message.data))
+    await bus.link.subscribe_inline("here", fail)
+    await bus.link.subscribe_inline("here", lambda message: heard.put_nowait(message.data))
     await bus.link.send_raw("here", b"1")
     await bus.link.send_raw("here", b"2")
     async with asyncio.timeout(5):
@@ -75,7 +75,7 @@ async def test_what_is_not_heard_any_more_is_not_run_to_its_end(bus: Bus) -> Non
 
 async def test_headers_arrive_as_they_were_sent(bus: Bus) -> None:
     heard: asyncio.Queue[dict[str, str] | None] = asyncio.Queue()
-    await bus.link.hear("here", lambda message: heard.put_nowait(message.headers))
+    await bus.link.subscribe_inline("here", lambda message: heard.put_nowait(message.headers))
     sent = {"C": "17", "traceparent": "00-aa-bb-01", "Name": "größer: so"}
     await bus.link.send_raw("here", b"", sent)
     await bus.link.send_raw("here", b"")

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from ttscommon.engine.checkpoint import CheckpointError, tensor_files
-from ttscommon.engine.conversion import Limits, _pickles, convert
+from ttscommon.engine.conversion import ConversionLimits, _pickles, convert
 from ttscommon.engine.conversion.child import trouble
 
 
@@ -103,9 +103,9 @@ def test_a_small_file_that_asks_for_terabytes_meets_a_limit_and_leaves_nothing(
 def test_a_conversion_has_a_time_and_a_size(tmp_path: Path) -> None:
     torch.save(network(), tmp_path / "model.pt")
     with pytest.raises(CheckpointError, match=r"longer than 0\.01 s"):
-        convert(tmp_path, limits=Limits(seconds=0.01))
+        convert(tmp_path, limits=ConversionLimits(seconds=0.01))
     with pytest.raises(CheckpointError, match="at most 10 are read"):
-        convert(tmp_path, limits=Limits(most_bytes=10))
+        convert(tmp_path, limits=ConversionLimits(most_bytes=10))
     assert list(tmp_path.iterdir()) == [tmp_path / "model.pt"]
 
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from antiphon_bench.synthetic.piper import config, network, onnx_of, write_voice
-from talker.models.loading import Loading
+from talker.models.loading import ModelOptions
 from talker.models.piper.loading import load, ways_of
 from ttscommon.engine.checkpoint import CheckpointError, codec_digest, find_checkpoint, voice_file
 from ttscommon.engine.families import FAMILIES
 from ttscommon.engine.onnx import read_graph
 from ttscommon.engine.piper import PiperConfig, PiperVoice
-from vocoder.codecs.loading import Loading as CodecLoading
+from vocoder.codecs.loading import CodecOptions as CodecLoading
 from vocoder.codecs.piper.loading import load as load_codec
 
 Change = Callable[[dict[str, Any]], object]
@@ -121,7 +121,7 @@ def test_a_broken_voice_is_named(broken: str, voice: Path) -> None:
     breaks, said = BROKEN[broken]
     breaks(voice)
     with pytest.raises(CheckpointError, match=said) as refused:
-        load("m", voice, Loading())
+        load("m", voice, ModelOptions())
     assert str(voice.parent) in str(refused.value)
 
 

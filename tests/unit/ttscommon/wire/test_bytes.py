@@ -54,7 +54,7 @@ REQUEST: Final = SpeechRequest(
     task_type="Base",
     whole_text=True,
     reference=Reference(f"{'a' * 16}-{'b' * 64}", "said", True, True, "key.1"),
-    lease_s=9.0,
+    listener_timeout_s=9.0,
     again=True,
 )
 WORDS: Final = (WordTime("hello", 0.25, 0.5),)

@@ -24,15 +24,15 @@ from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, Work
 from vocoder.codecs.device_codec import DeviceCodec
-from vocoder.codecs.room import Room, Shape
+from vocoder.codecs.room import DeviceLimits, Shape
 from vocoder.engine.engine import Engine
-from vocoder.engine.scheduler import Limits
-from vocoder.engine.stream import Event, Failed, Finished, Piece
+from vocoder.engine.scheduler import BatchLimits
+from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished
 from vocoder.pcm import to_pcm
 
 Pcm = npt.NDArray[np.int16]
 
-ROOM = Room(states=16, streams=4, frames=16, stream_frames=6)
+ROOM = DeviceLimits(states=16, streams=4, frames=16, stream_frames=6)
 FRAMES = 24
 META = torch.device("meta")
 CPU: dict[str, Callable[[], Codec]] = {
@@ -71,7 +71,7 @@ class Run:
     """An engine stepped by hand, by a clock of its own, and what each stream gave."""
 
     def __init__(self, family: str, codec: Codec) -> None:
-        limits, milliseconds = Limits(ROOM.streams, ROOM.frames, ROOM.stream_frames), count()
+        limits, milliseconds = BatchLimits(ROOM.streams, ROOM.frames, ROOM.stream_frames), count()
         self.family, self.metrics = family, Metrics()
         self.engine = Engine(
             codec,
@@ -87,7 +87,7 @@ class Run:
 
     def _listen(self, events: Sequence[tuple[str, Event]]) -> None:
         for key, event in events:
-            if isinstance(event, Piece):
+            if isinstance(event, DecodedAudio):
                 self.pcm[key].append(event.pcm)
             else:
                 self.ends[key] = event

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vocoder.codecs.room import Room, Shape, Shapes
-from vocoder.engine.scheduler import Limits, Ready, schedule
+from vocoder.codecs.room import DeviceLimits, Shape, Shapes
+from vocoder.engine.scheduler import BatchLimits, Ready, schedule
 
-ROOM = Room(states=32, streams=16, frames=32, stream_frames=16)
+ROOM = DeviceLimits(states=32, streams=16, frames=32, stream_frames=16)
 
 
 def test_work_is_padded_to_the_least_bucket_that_holds_it() -> None:
@@ -28,7 +28,7 @@ def test_beyond_all_buckets_it_is_padded_to_powers_of_two() -> None:
 def test_whatever_the_scheduler_picks_is_expected(extra: int) -> None:
     shapes = Shapes(ROOM, extra)
     expected = set(shapes.expected())
-    limits = Limits(ROOM.streams, ROOM.frames, ROOM.stream_frames)
+    limits = BatchLimits(ROOM.streams, ROOM.frames, ROOM.stream_frames)
     for streams in range(1, 20):
         for frames in range(1, 40):
             ready = [Ready(str(n), frames, False, 0.0) for n in range(streams)]
@@ -48,4 +48,4 @@ def test_what_never_comes_up_is_not_expected() -> None:
 @pytest.mark.parametrize("bad", [{"streams": 0}, {"states": 3, "streams": 4}])
 def test_a_room_that_makes_no_sense_is_refused(bad: dict[str, int]) -> None:
     with pytest.raises(ValueError):
-        Room(**bad)
+        DeviceLimits(**bad)

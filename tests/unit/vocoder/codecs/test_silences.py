@@ -20,11 +20,11 @@ from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, Work
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 from vocoder.codecs.silences import Silences
 from vocoder.engine.engine import Engine
-from vocoder.engine.scheduler import Limits
-from vocoder.engine.stream import Failed, Finished, Piece, Resume, first_frame
+from vocoder.engine.scheduler import BatchLimits
+from vocoder.engine.stream import DecodedAudio, Failed, Finished, Resume, first_frame
 from vocoder.pcm import to_pcm
 
 Pcm = npt.NDArray[np.int16]
@@ -38,7 +38,7 @@ FLAGS = np.array([flag for said, quiet in PLAN for flag in [0] * said + [1] * qu
 CODECS: dict[str, Callable[[], Codec]] = {
     "Qwen3-TTS": qwen3,
     "Qwen3-TTS in windows": partial(qwen3, 20, 5),
-    "Qwen3-TTS in windows on a device": lambda: tiny_on(Late(), Room(), 20, 5),
+    "Qwen3-TTS in windows on a device": lambda: tiny_on(Late(), DeviceLimits(), 20, 5),
     "SNAC": snac,
     "fake with a lookahead": partial(fake, lookahead_frames=3),
     "fake with a reference, on a grid, a step behind": partial(
@@ -69,11 +69,15 @@ def request(name: str = "a") -> SpeechRequest:
 
 
 def speak(
-    codec: Codec, frames: Arrays, behind: Piece | None = None, skip: int = 0, sizes: Any = (3, 1, 7)
+    codec: Codec,
+    frames: Arrays,
+    behind: DecodedAudio | None = None,
+    skip: int = 0,
+    sizes: Any = (3, 1, 7),
 ) -> Heard:
     """As one vocoder does, or as the successor of one whose last piece was `behind`."""
     heard = Heard()
-    engine = Engine(codec, slots=3, metrics=Metrics(), limits=Limits(stream_frames=16))
+    engine = Engine(codec, slots=3, metrics=Metrics(), limits=BatchLimits(stream_frames=16))
     engine.listen(heard)
     resume = Resume(skip, behind.frame, behind.mark) if behind else Resume()
     prefix = engine.prefix(request())
@@ -215,7 +219,9 @@ def test_a_launch_that_fails_is_tried_again_without_a_trace() -> None:
     frames = {"codes": frames_of(codec)["codes"] % 31, "silent": FLAGS}
     alone = speak(Silences(codec), frames).pcm
     heard = Heard()
-    engine = Engine(Silences(codec), slots=3, metrics=Metrics(), limits=Limits(stream_frames=16))
+    engine = Engine(
+        Silences(codec), slots=3, metrics=Metrics(), limits=BatchLimits(stream_frames=16)
+    )
     engine.listen(heard)
     engine.open(request())
     for at in range(0, len(FLAGS), 2):

@@ -1,4 +1,4 @@
-"""What a reader of audio missed: the writer sends or decodes it again, or it is made again."""
+"""Audio that a reader missed: the writer sends or decodes it again, or it is made again."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class AudioWriter(RecordWriter):
     async def wanted(self) -> Position | None:
         """Wait until a reader takes more than there is, and say where to begin again.
 
-        None when nobody listens any more. What was sent is not kept meanwhile.
+        None when there is no listener any more. What was sent is not kept meanwhile.
         """
         self._audio.forget()
         waiting = asyncio.create_task(self._audio.credit.room(self.position))

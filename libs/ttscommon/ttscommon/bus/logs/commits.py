@@ -9,7 +9,7 @@ import msgspec
 from ttscommon.bus.link import Link
 from ttscommon.bus.logs.logstore import LogStore
 from ttscommon.bus.logs.takeover import Predecessor, WriterTuning, find_predecessor
-from ttscommon.bus.logs.window import Pending, Window
+from ttscommon.bus.logs.window import Pending, Uncommitted
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError, BusUnavailable, Fenced
 from ttscommon.wire.messages import LogRecord, Takeover, encode
@@ -37,7 +37,7 @@ class Commits:
         self.epoch = epoch
         self.settled = True
         self.position = 0
-        self.window = Window(tuning.window, tuning.recent)
+        self.window = Uncommitted(tuning.window, tuning.recent)
         self._link = link
         self._logs = logs
         self._log = log
@@ -59,7 +59,7 @@ class Commits:
         return Pending(own, encode(own))
 
     async def take_over(self, *, restore: bool) -> Predecessor:
-        """Fence the predecessor; where it ended, as far as anybody can tell now.
+        """Fence the predecessor; where it ended, as far as can be known now.
 
         Raises Fenced if a later epoch owns the log, BusUnavailable.
         """

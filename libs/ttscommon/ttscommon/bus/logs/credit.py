@@ -1,4 +1,4 @@
-"""How far a writer of audio may run ahead of who reads it: both halves of it.
+"""Flow control: how far a writer of audio may run ahead of its readers. Both halves of it.
 
 A reader tells up to which sample it takes what comes, and asks for an answer, so that a lost
 message is told again. Who writes or reads from a position on goes by `CREDIT_BYTES` until then:
@@ -110,7 +110,7 @@ class Grants:
             self._tell()
 
     def repeat(self) -> None:
-        """Whoever writes may not know."""
+        """The writer may not know."""
         self._again = True
         self._tell()
 

@@ -1,4 +1,4 @@
-"""What has come for the one who reads, and how much of it may wait."""
+"""Records that have come for a reader, bounded."""
 
 from __future__ import annotations
 

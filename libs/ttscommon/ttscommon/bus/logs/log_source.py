@@ -1,4 +1,4 @@
-"""What a reader of codes or text missed: the writer sends it again, or the log has it."""
+"""Codes or text that a reader missed: the writer sends it again, or the log has it."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ class LogStore:
         return low
 
     async def purge(self, log: Log, request_id: str) -> None:
-        """Remove the request's log; nobody may write it any more. Raises BusUnavailable."""
+        """Remove the request's log; no writer may write it any more. Raises BusUnavailable."""
         subject = self._link.subject(log.subject(request_id))
         try:
             await self._jetstream.purge_stream(self._link.name(log.stream), subject=subject)
@@ -293,7 +293,7 @@ class _Trying:
 
 
 def _owns(epoch: int, tail: Stored | None) -> bool:
-    """Whether nobody of this epoch or a later one, and no End, stands in a log that was ours."""
+    """Whether no writer of this epoch or a later one, and no End, stands in a log that was ours."""
     if tail is None:
         return True
     return tail.record.epoch < epoch and not isinstance(tail.record, End)

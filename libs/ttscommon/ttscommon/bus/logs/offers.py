@@ -19,7 +19,7 @@ log_ = structlog.get_logger(__name__)
 async def ask(
     link: Link, log: Log, request_id: str, position: int, timeout_s: float
 ) -> list[LogRecord]:
-    """What a reader of the log has from `position` on; nothing if nobody reads it."""
+    """What a reader of the log has from `position` on; nothing if it has no reader."""
     try:
         data = await link.request(log.live(request_id), Nack(position).encode(), timeout_s)
     except BusUnavailable:
@@ -33,7 +33,7 @@ async def ask(
 
 
 async def where(link: Link, log: Log, request_id: str, timeout_s: float) -> Position | None:
-    """Where the reader of an audio log stands; None if nobody says so."""
+    """Where the reader of an audio log stands; None without an answer."""
     try:
         record = decode_record(await link.request(log.live(request_id), WHERE, timeout_s))
     except BusUnavailable:

@@ -67,9 +67,11 @@ class RecordReader:
     async def __aenter__(self) -> Self:
         link, log, request_id = self._link, self._log, self._request_id
         link.on_reconnect(self._suspicion.on_reconnect)
-        self._subscriptions = [await link.hear(log.live(request_id), self._on_live)]
+        self._subscriptions = [await link.subscribe_inline(log.live(request_id), self._on_live)]
         if self._source.logged:
-            self._subscriptions += [await link.hear(log.subject(request_id), self._on_commit)]
+            self._subscriptions += [
+                await link.subscribe_inline(log.subject(request_id), self._on_commit)
+            ]
         self._repairer = asyncio.create_task(self._loop.run(), name=f"repair-{request_id}")
         self._source.opened(fresh=self._fresh)
         return self
@@ -128,7 +130,7 @@ class RecordReader:
     def _on_commit(self, message: Incoming) -> None:
         """A record on its way into the log, which may refuse it: no more certain than a live copy.
 
-        A fence that is refused has to be heard by nobody; one that holds comes live.
+        A fence that is refused concerns no reader; one that holds comes live.
         """
         record = self._record(message)
         if record is not None and not isinstance(record, Takeover):

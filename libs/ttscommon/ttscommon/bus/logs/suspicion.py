@@ -1,4 +1,4 @@
-"""When a reader has to suppose that something is missing."""
+"""Timing of a reader's repairs: when it has to suppose that something is missing."""
 
 from __future__ import annotations
 

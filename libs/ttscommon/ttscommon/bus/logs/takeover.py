@@ -1,4 +1,4 @@
-"""What a writer's successor finds: where the predecessor came to, with or without a leader."""
+"""A successor's search for where its predecessor came to, with or without a leader."""
 
 from __future__ import annotations
 

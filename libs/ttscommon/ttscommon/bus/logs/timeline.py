@@ -100,7 +100,7 @@ class Timeline:
         return chunks
 
     def _supersede(self, epoch: int) -> None:
-        """A successor writes now: what its predecessor sent live and nobody heard is void."""
+        """A successor writes now: what its predecessor sent live and no reader has is void."""
         self.epoch = epoch
         self._held = [held for held in self._held if held[2]]
         if self._end is not None and not self._end_committed:

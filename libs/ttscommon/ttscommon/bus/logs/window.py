@@ -1,4 +1,4 @@
-"""What a log's writer has delivered and not committed yet, and a little of what it has."""
+"""Records that a log's writer has delivered and not committed yet, and a few committed ones."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Pending:
     data: bytes
 
 
-class Window:
+class Uncommitted:
     """At most `room` records that wait for their commit, oldest first.
 
-    Once it has failed, whoever waits for it gets the error.
+    Once it has failed, every waiter gets the error.
     """
 
     def __init__(self, room: int, recent: int) -> None:

@@ -218,12 +218,12 @@ class LogWriter(RecordWriter):
             await self._live.send(pending)
 
     async def _adopt_heard(self, *, restore: bool) -> None:
-        """Commit first what readers got live and the log lacks: nobody may hear two versions."""
+        """Commit first what readers have and the log lacks: no listener may hear two versions."""
         if self.ended:
             return
         heard = await offers.ask(
             self._link, self._log, self._request_id, self.position, self._offer_s
-        )  # nothing if nobody listens: sampling is deterministic, so it comes out the same anyway
+        )  # nothing without a reader: sampling is deterministic, so it comes out the same anyway
         timeline = Timeline(self.position)
         for record in heard:
             for ready in timeline.feed_log(record):

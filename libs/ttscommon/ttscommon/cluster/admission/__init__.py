@@ -1,4 +1,4 @@
-"""Whether one more stream may start: pure arithmetic that gateways and the planner share."""
+"""Admission of one more stream: pure arithmetic that gateways and the planner share."""
 
 from ttscommon.cluster.admission.forecast import Forecast, View, forecast
 from ttscommon.cluster.admission.judge import Judge

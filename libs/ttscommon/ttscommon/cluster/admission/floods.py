@@ -57,8 +57,8 @@ class FloodDetector:
 class Congestion:
     """How much longer first sounds take lately than in quiet, both as multiples of the forecast.
 
-    In quiet: when nobody else was spoken to. What was seen decays fast, so that congestion that
-    went away is noticed without anybody's first sound.
+    In quiet: when no other stream was open. What was seen decays fast, so that congestion that
+    went away is noticed without a first sound.
     """
 
     def __init__(self, limits: FloodLimits = FloodLimits()) -> None:

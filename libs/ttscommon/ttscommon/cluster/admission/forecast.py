@@ -1,4 +1,4 @@
-"""What the next request would get, from what the replicas report. Pure arithmetic."""
+"""A forecast of what the next request would get, from the replicas' reports. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class View:
 class Forecast:
     """`ttfp_s` of the next request, None before anything was measured; streams of `room` left.
 
-    `alone_s`: what it would be if nobody else spoke. `next_room_s`: when a stream that ends is
+    `alone_s`: what it would be if it were alone. `next_room_s`: when a stream that ends is
     expected to make room.
     """
 

@@ -1,4 +1,4 @@
-"""How admission weighs what it sees."""
+"""Weights of admission for what it sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What first sounds are predicted to take, what they took, and who is refused for it."""
+"""Predicted and actual times to first sound, and the refusals that follow from them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Predictions:
             raise share_used(retry_s)
         bias = self._bias.now(now)
         predicted_s = ahead.ttfp_s * bias
-        # Where even a request alone is too slow for the target, turning it away helps nobody.
+        # Where even a request alone is too slow for the target, turning it away does not help.
         limit_s = max(self._target_s, self._limits.alone_factor * ahead.alone_s * bias)
         if predicted_s > limit_s:
             raise Overloaded(

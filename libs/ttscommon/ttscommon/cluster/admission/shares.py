@@ -1,7 +1,7 @@
 """Weighted fair shares of a bounded number of streams. Pure: no clock, no I/O.
 
 A tenant within its share is never refused for the sake of another. One over its share may borrow
-what nobody else is likely to want soon: room for every other tenant to double what it has stays
+what no other tenant is likely to want soon: room for every other tenant to double what it has stays
 free, and so does a reserve for those who have not spoken yet.
 """
 
@@ -68,7 +68,7 @@ class Shares:
         active = self.active(now)
         weights = math.fsum(self._weights[t] for t in active)
         share = {t: capacity * self._weights[t] / weights for t in active}
-        # Nobody's share is less than one stream, however small its weight.
+        # No tenant's share is less than one stream, however small its weight.
         if self.held[tenant] + 1 <= max(1.0, share[tenant] * (1.0 - self._reserve)):
             return Standing.WITHIN
         kept = sum(self._kept(t, share[t]) for t in active if t != tenant)

@@ -1,4 +1,4 @@
-"""Hands a dead worker's jobs on, and requeues jobs that nobody holds. One gateway's is elected."""
+"""Hands a dead worker's jobs on, and requeues jobs without a holder. One gateway's is elected."""
 
 from ttscommon.cluster.reaper.reaper import Reaper
 from ttscommon.cluster.reaper.tuning import ReaperTuning

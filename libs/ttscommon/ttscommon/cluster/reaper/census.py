@@ -1,4 +1,4 @@
-"""What every worker says that it holds; no lease is read for it."""
+"""A census of the jobs that workers report as held; no lease is read for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of a dead worker's jobs are blamed for its death.
+"""Blame for a worker's death among the jobs that it held.
 
 A job whose log grew in the worker's hands did not kill it, nor did one that it computed nothing
 for. Where many are left the worker is suspected and not the jobs: each shares the death. A worker

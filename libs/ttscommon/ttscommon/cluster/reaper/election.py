@@ -1,4 +1,4 @@
-"""Which of several reapers works: the holder of a key that others may take when it goes stale."""
+"""Election of one reaper of several: it holds a key that others may take when it goes stale."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from ttscommon.bus import Bus, Entry
+from ttscommon.bus import BucketEntry, Bus
 from ttscommon.cluster.reaper.tuning import ReaperTuning
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import BusUnavailable, NoResponders
@@ -37,7 +37,7 @@ class Election:
     async def stand(self) -> None:
         """Be elected, or stay so.
 
-        While the bucket has no leader nobody can be elected, so the elected one goes on: a worker
+        Without a leader of the bucket none can be elected, so the elected one goes on: a worker
         may have died with the very broker that led the bucket.
         """
         started_s = time.monotonic()
@@ -49,7 +49,7 @@ class Election:
             if led and started_s - self._renewed_s < self._tuning.leaderless_s:
                 self._until_s = time.monotonic() + self._tuning.term_s
 
-    async def _decide(self, entry: Entry, started_s: float) -> None:
+    async def _decide(self, entry: BucketEntry, started_s: float) -> None:
         me = self._bus.worker_id.encode()
         if entry.value not in (None, me) and not await self._stale(entry):
             self._until_s = 0.0
@@ -60,7 +60,7 @@ class Election:
             log_.info("reaper.elected", worker_id=self._bus.worker_id)
         self._renewed_s, self._until_s = started_s, started_s + self._tuning.term_s
 
-    async def _stale(self, entry: Entry) -> bool:
+    async def _stale(self, entry: BucketEntry) -> bool:
         """Whether the holder is gone, or stopped renewing."""
         now = time.monotonic()
         if entry.revision != self._rival_revision:

@@ -1,7 +1,7 @@
 """Hands one job of a dead worker on: by the queue, or straight to a live worker.
 
 The queue's consumer has a leader that may have died with the worker; a new one takes 4 to 9 s. A
-worker that is asked directly takes the job at once, and the log fences whoever had it.
+worker that is asked directly takes the job at once, and the log fences the earlier holder.
 
 Of a question that was not answered in time it is not known whether it was heeded. So the one that
 was asked is asked again what became of the job, before another gets it as well.

@@ -26,7 +26,7 @@ _AT_ONCE: Final = 1000
 log_ = structlog.get_logger(__name__)
 
 
-class Leftovers:
+class StaleLeases:
     """`check` again and again, while this reaper leads."""
 
     def __init__(self, bus: Bus, census: Census, tuning: ReaperTuning) -> None:

@@ -1,4 +1,4 @@
-"""Finds jobs that were given to a worker and that nobody holds, and queues them again.
+"""Finds jobs that were given to a worker and that no worker holds, and queues them again.
 
 A worker that dies between its claim and its lease leaves one, and so does a worker that could not
 prove that a job was still its own when it gave it back. The queue's own remedy, `ack_wait`, comes
@@ -96,7 +96,7 @@ class Orphans:
 
     async def _unheld(self) -> list[tuple[str, str]]:
         """Those of the known jobs that no worker holds; asked after the jobs were listed, so that
-        whoever has taken one says so.
+        a worker that has taken one says so.
         """
         held = await self._census.take()
         return [job for job in self._jobs if job not in held]
@@ -128,7 +128,7 @@ class Orphans:
         job = await self._bus.queue.find(stage, request_id)
         if job is None or job.sequence > backlog.given:
             return None
-        # Read before anybody is asked: a worker that takes the job meanwhile writes a newer one.
+        # Read before a worker is asked: a worker that takes the job meanwhile writes a newer one.
         known = (await JobLeases.read(self._bus, stage.name, request_id)).newest
         key = (f"{stage.name}.{request_id}", job.sequence)
         if await self._has_holder(stage, request_id):
@@ -138,7 +138,7 @@ class Orphans:
         sign.looks += 1
         if sign.looks >= self._tuning.checks and not _may_wait(job, known, sign, backlog, others):
             del self._signs[key]
-            await self._rescue(stage, job, known)
+            await self._requeue(stage, job, known)
         return key
 
     async def _has_holder(self, stage: Stage, request_id: str) -> bool:
@@ -154,7 +154,7 @@ class Orphans:
     async def _was_taken(self, stage: Stage, request_id: str, known: Lease | None) -> bool:
         """Whether a worker has the job since its lease was read as `known`.
 
-        Holders alone answer `_has_holder`, so that nobody does is a time-out, in which a worker may
+        Holders alone answer `_has_holder`, so that no answer is a time-out, in which a worker may
         take the job. The worker that the lease names says yes or no; one that is silent is left to
         the pulse.
         """
@@ -165,7 +165,7 @@ class Orphans:
             return True
         return newest.held and await holds(self._bus, newest, self._tuning.holder_s) is not False
 
-    async def _rescue(self, stage: Stage, job: QueuedJob, known: Lease | None) -> None:
+    async def _requeue(self, stage: Stage, job: QueuedJob, known: Lease | None) -> None:
         request_id = job.request.request_id
         if await self._was_taken(stage, request_id, known):
             return

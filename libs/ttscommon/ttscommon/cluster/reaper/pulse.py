@@ -1,6 +1,6 @@
-"""Which workers are dead: pings decide, and the broker's word on disconnects makes it fast.
+"""Detection of dead workers: pings decide, and the broker's report of a disconnect makes it fast.
 
-A subject that nobody listens to answers "no responders" at once, so an absence is known and not
+A subject without a subscriber answers "no responders" at once, so an absence is known and not
 guessed. It must last, because a worker whose broker died is absent until it has found another.
 """
 

@@ -19,7 +19,7 @@ from ttscommon.cluster.reaper.census import Census
 from ttscommon.cluster.reaper.deaths import after_death
 from ttscommon.cluster.reaper.election import Election
 from ttscommon.cluster.reaper.handing import HandingOn
-from ttscommon.cluster.reaper.leftovers import Leftovers
+from ttscommon.cluster.reaper.leftovers import StaleLeases
 from ttscommon.cluster.reaper.orphans import Orphans
 from ttscommon.cluster.reaper.pulse import Pulse, Verdict
 from ttscommon.cluster.reaper.roster import Roster
@@ -46,7 +46,7 @@ class Reaper:
         self._handing = HandingOn(bus, self.roster, tuning)
         self._census = Census(bus, self.roster, tuning)
         self._orphans = Orphans(bus, self._census, self._handing, tuning)
-        self._leftovers = Leftovers(bus, self._census, tuning)
+        self._leftovers = StaleLeases(bus, self._census, tuning)
         self._has_led = False
         self._listed: dict[str, float] = {}
         self._doubted: set[str] = set()
@@ -180,7 +180,7 @@ class Reaper:
             await self.check(worker_id, reported=True)
 
     def _hand_on(self, worker_id: str, why: Verdict) -> None:
-        """Once for each death: what it held is read then, and nobody watches it before."""
+        """Once for each death: what it held is read then, and no watch begins before."""
         if worker_id not in self._listed:
             self._listed[worker_id] = time.monotonic()
             self._census.drop(worker_id)

@@ -1,4 +1,4 @@
-"""Which workers there are: those that report, and those that had jobs when they were last seen."""
+"""The roster of workers: those that report, and those that had jobs when they were last seen."""
 
 from __future__ import annotations
 

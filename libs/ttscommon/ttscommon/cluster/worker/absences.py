@@ -1,4 +1,4 @@
-"""When this process was away: paused, starved of CPU, or cut off from the broker."""
+"""Absences of this process: paused, starved of CPU, or cut off from the broker."""
 
 from __future__ import annotations
 

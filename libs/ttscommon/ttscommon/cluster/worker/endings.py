@@ -1,4 +1,4 @@
-"""How a job leaves a worker: done, ended without the engine, given back, or another worker's."""
+"""Endings of a job at a worker: done, ended without the engine, given back, or another worker's."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class JobEndings:
     async def give_back(self, job: Job, delay_s: float = 0.0, **known: int) -> None:
         """Hand the job on, if it is still ours: a stale NAK would tear it from a healthy worker.
 
-        If the broker cannot say, nothing is done: the reaper finds that nobody holds the job.
+        If the broker cannot say, nothing is done: the reaper finds that no worker holds the job.
         """
         try:
             async with asyncio.timeout(self._tuning.give_back_s):

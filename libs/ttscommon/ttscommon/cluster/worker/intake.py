@@ -1,4 +1,4 @@
-"""How jobs come to a worker: pulled from the queue, or handed over by the reaper."""
+"""A worker's intake of jobs: pulled from the queue, or handed over by the reaper."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Intake:
         epoch = delivery.epoch(request)
         predecessor = self._active.get(request.request_id)
         if predecessor is not None and predecessor.epoch == epoch:
-            # The broker died before it wrote down that we have it: nobody else was given it.
+            # The broker died before it wrote down that we have it: no other worker was given it.
             self._claims.give_back()
             self._adopt(predecessor, delivery)
             return

@@ -25,14 +25,14 @@ from ttscommon.wire.subjects import Stage
 log_ = structlog.get_logger(__name__)
 
 
-class Sentence(Enum):
+class Ruling(Enum):
     """What is to become of a job."""
 
     FREE = auto()
-    TRIED = auto()
+    TRIAL = auto()
     ELSEWHERE = auto()
     CANCELLED = auto()
-    POISON = auto()
+    CRASHES = auto()
 
 
 class Isolation:
@@ -46,23 +46,23 @@ class Isolation:
         self._changed = asyncio.Event()
         self._tried: Job | None = None
 
-    async def judge(self, job: Job, held: HeldLease) -> Sentence:
+    async def judge(self, job: Job, held: HeldLease) -> Ruling:
         """Whether `job` may run here; a suspect waits for its turn, `turn_s` at most.
 
         `over` must follow. Raises Fenced.
         """
         lease, tuning = held.lease, self._tuning
         if tuning.convicts(lease):
-            return Sentence.POISON
+            return Ruling.CRASHES
         if lease.blamed:
             job.on_rest = lambda resting: self._note(held, waiting=resting)
         suspect = tuning.suspects(lease)
         if suspect and self._busy and lease.bounces < tuning.bounces:
-            return Sentence.ELSEWHERE
+            return Ruling.ELSEWHERE
         if suspect and not await self._turn(job, held):
-            return Sentence.CANCELLED
+            return Ruling.CANCELLED
         self._running.add(job)
-        return Sentence.TRIED if suspect else Sentence.FREE
+        return Ruling.TRIAL if suspect else Ruling.FREE
 
     async def until_proven(self, job: Job) -> None:
         """Let the next suspect begin once the log of `job` has grown, or after `trial_s`."""

@@ -1,4 +1,4 @@
-"""Ends jobs that nobody hears and nobody can resume."""
+"""Ends jobs that have no listener and that no client can resume."""
 
 from __future__ import annotations
 
@@ -46,4 +46,4 @@ class Unheard:
                 job.listened_s = now_s
             elif job.is_unheard(now_s) and not job.cancelled.is_set():
                 log_.info("job.unheard", request_id=job.request_id, stage=self._stage.name)
-                job.control(Cancel(job.request_id, "nobody listens"))
+                job.control(Cancel(job.request_id, "no listener"))

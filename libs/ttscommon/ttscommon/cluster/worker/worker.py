@@ -17,7 +17,7 @@ from ttscommon.cluster.reporter import Reporter
 from ttscommon.cluster.worker.claims import Claims, Slot
 from ttscommon.cluster.worker.endings import JobEndings
 from ttscommon.cluster.worker.intake import Intake
-from ttscommon.cluster.worker.isolation import Isolation, Sentence
+from ttscommon.cluster.worker.isolation import Isolation, Ruling
 from ttscommon.cluster.worker.leasekeeper import LeaseKeeper
 from ttscommon.cluster.worker.tuning import DEFAULT_TUNING, WorkerTuning
 from ttscommon.cluster.worker.unheard import Unheard
@@ -42,7 +42,7 @@ class Worker:
 
     `handle` calls `job.spoken` when it has written the request's End, which lets the next job in,
     and returns when the log has it (the job is then acknowledged), or raises Fenced (another worker
-    has the request), LogGone or LogUnwritable (nobody can go on). Any other exception hands the job
+    has the request), LogGone or LogUnwritable (none can go on). Any other exception hands the job
     on; one that fails everywhere gets an error End.
     """
 
@@ -96,7 +96,7 @@ class Worker:
 
     @property
     def queued(self) -> int:
-        """Jobs of this stage that nobody had taken at the last report."""
+        """Jobs of this stage that no worker had taken at the last report."""
         return self._reporter.queued
 
     def span_of(self, request_id: str) -> SpanContext | None:
@@ -242,20 +242,20 @@ class Worker:
     async def _work(self, job: Job) -> None:
         """Have the job handled, unless it must not be, here or at all."""
         match await self._isolation.judge(job, job.lease):
-            case Sentence.POISON:
+            case Ruling.CRASHES:
                 message = "every worker that spoke this request crashed"
                 log_.error("job.poison", request_id=job.request_id, stage=self._stage.name)
                 await self._endings.end(job, "poison", message)
                 return
-            case Sentence.ELSEWHERE:
+            case Ruling.ELSEWHERE:
                 bounces = job.lease.lease.bounces + 1
                 pause_s = self._tuning.isolation.bounce_s
                 await self._endings.give_back(job, delay_s=pause_s, bounces=bounces)
                 return
-            case Sentence.CANCELLED:
+            case Ruling.CANCELLED:
                 await self._endings.end(job, "cancelled", "cancelled", outcome="cancelled")
                 return
-            case Sentence.TRIED:
+            case Ruling.TRIAL:
                 self._chores.start(self._isolation.until_proven(job))
         headers = job.message.headers
         with tracing.processing(self._stage, job.request, job.epoch, headers) as span:
@@ -278,7 +278,7 @@ class Worker:
             self._metrics.recoveries.labels(self._stage.name).inc()
 
     async def _heed_tombstone(self, job: Job) -> None:
-        """Take the Cancel that came before anybody listened.
+        """Take the Cancel that came before this worker subscribed.
 
         What is made again is for another listener than the one who cancelled.
         """

@@ -36,7 +36,7 @@ _GIB: Final = 1 << 30
 
 
 @dataclass(frozen=True)
-class Limits:
+class ConversionLimits:
     """Of a conversion. memory_bytes: beyond three times the largest file. seconds: for a file."""
 
     memory_bytes: int = 4 * _GIB
@@ -45,7 +45,11 @@ class Limits:
 
 
 def convert(
-    folder: Path, *, file: str = "", into: Path | None = None, limits: Limits = Limits()
+    folder: Path,
+    *,
+    file: str = "",
+    into: Path | None = None,
+    limits: ConversionLimits = ConversionLimits(),
 ) -> list[Path]:
     """Write a checkpoint's tensors as safetensors, beside its pickles or `into` another folder.
 
@@ -112,7 +116,7 @@ def _shards(index: Path) -> list[tuple[Path, str]]:
     return found
 
 
-def _convert_all(files: Sequence[tuple[Path, Path]], limits: Limits) -> None:
+def _convert_all(files: Sequence[tuple[Path, Path]], limits: ConversionLimits) -> None:
     """Raises CheckpointError for the first that cannot be converted."""
     largest = max(source.stat().st_size for source, _ in files)
     if largest > limits.most_bytes:
@@ -173,4 +177,4 @@ def _header(path: Path) -> dict[str, dict[str, tuple[int, int]]]:
     return dict(header)
 
 
-__all__ = ["Limits", "convert"]
+__all__ = ["ConversionLimits", "convert"]

@@ -94,7 +94,7 @@ def _network(loaded: Any) -> Any:
 
 
 def _tensors(found: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Tensors of nested mappings, by their path; anything else is a book that nobody needs."""
+    """Tensors of nested mappings, by their path; anything else is a book that is not needed."""
     import torch
 
     if isinstance(found, torch.Tensor):

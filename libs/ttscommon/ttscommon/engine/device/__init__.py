@@ -1,1 +1,1 @@
-"""What engines share on a device: work in order, graphs, and copies that run beside the host."""
+"""Device work that engines share: work in order, graphs, copies that run beside the host."""

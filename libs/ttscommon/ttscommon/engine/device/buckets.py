@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 
-class Buckets:
+class BatchSizes:
     """Sizes in ascending order."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -15,7 +15,7 @@ class Buckets:
         self.sizes = tuple(sorted(set(sizes)))
 
     @classmethod
-    def doubling(cls, most: int, least: int = 1) -> Buckets:
+    def doubling(cls, most: int, least: int = 1) -> BatchSizes:
         """least, twice that, ... and `most`."""
         sizes = []
         while least < most:

@@ -22,7 +22,7 @@ Work = Callable[[], object]
 _WARM_UPS: Final = 2
 
 
-class Mark(Protocol):
+class DeviceEvent(Protocol):
     """A point in the device's work."""
 
     def wait(self) -> None:
@@ -51,7 +51,7 @@ class Device(ABC):
         """Have the device do this after all that was submitted before. Raises DeviceError."""
 
     @abstractmethod
-    def mark(self) -> Mark:
+    def mark(self) -> DeviceEvent:
         """The end of all that was submitted so far."""
 
     def record(self, work: Callable[[], Tensor]) -> Recorded:
@@ -90,7 +90,7 @@ class Host(Device):
     def submit(self, work: Work) -> None:
         work()
 
-    def mark(self) -> Mark:
+    def mark(self) -> DeviceEvent:
         return _Now()
 
     def _record(self, work: Callable[[], Tensor]) -> Recorded:
@@ -137,7 +137,7 @@ class Cuda(Device):
         with self._here(), torch.cuda.stream(self._stream):
             work()
 
-    def mark(self) -> Mark:
+    def mark(self) -> DeviceEvent:
         with self._here():
             event = torch.cuda.Event()  # type: ignore[no-untyped-call]
             event.record(self._stream)

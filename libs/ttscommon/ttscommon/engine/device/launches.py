@@ -19,11 +19,11 @@ from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays
 
 ShapeT = TypeVar("ShapeT", bound=Hashable)
-Told = Mapping[str, tuple[tuple[int, ...], str]]
+InputShapes = Mapping[str, tuple[tuple[int, ...], str]]
 
 
 @dataclass(frozen=True)
-class Prepared:
+class ShapedWork:
     """Work of one shape: where its inputs go, how it is run, and what it gives."""
 
     inputs: Inputs
@@ -32,14 +32,14 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Job(Generic[ShapeT]):
+class Computed(Generic[ShapeT]):
     """What is computed, for any shape.
 
-    told: shapes and numpy dtypes of its inputs. nothing: inputs of padding alone, which may be run
-    at any time. compute: inputs -> results [rows, ...] by name, without a read by the host.
+    inputs: their shapes and numpy dtypes. nothing: inputs of padding alone, which may be run at any
+    time. compute: inputs -> results [rows, ...] by name, without a read by the host.
     """
 
-    told: Callable[[ShapeT], Told]
+    inputs: Callable[[ShapeT], InputShapes]
     nothing: Callable[[ShapeT], Arrays]
     compute: Callable[[Mapping[str, Tensor], ShapeT], Mapping[str, Tensor]]
 
@@ -47,10 +47,10 @@ class Job(Generic[ShapeT]):
 class Launches(Generic[ShapeT]):
     """Launches a job on a device, in any of its shapes."""
 
-    def __init__(self, device: Device, buffers: Buffers, job: Job[ShapeT]) -> None:
+    def __init__(self, device: Device, buffers: Buffers, job: Computed[ShapeT]) -> None:
         self._device, self._buffers, self._job = device, buffers, job
-        self._recorded: dict[ShapeT, Prepared] = {}
-        self._eager: dict[ShapeT, Prepared] = {}
+        self._recorded: dict[ShapeT, ShapedWork] = {}
+        self._eager: dict[ShapeT, ShapedWork] = {}
 
     def knows(self, shape: ShapeT) -> bool:
         """Whether this shape was recorded."""
@@ -74,7 +74,7 @@ class Launches(Generic[ShapeT]):
         _, filled, path = self._submit(shape, arrays)
         return filled, path
 
-    def _submit(self, shape: ShapeT, arrays: Arrays) -> tuple[Prepared, Tensor, LaunchPath]:
+    def _submit(self, shape: ShapeT, arrays: Arrays) -> tuple[ShapedWork, Tensor, LaunchPath]:
         path: LaunchPath = "graph" if self.knows(shape) else "eager"
         prepared = self.recorded(shape) if path == "graph" else self.eager(shape)
         filled = prepared.inputs.fill(arrays)
@@ -82,7 +82,7 @@ class Launches(Generic[ShapeT]):
         return prepared, filled, path
 
     @torch.inference_mode()
-    def recorded(self, shape: ShapeT) -> Prepared:
+    def recorded(self, shape: ShapeT) -> ShapedWork:
         """Work of this shape, recorded if it is not yet."""
         if (found := self._recorded.get(shape)) is None:
             inputs, result = self._inputs(shape), Result()
@@ -92,11 +92,11 @@ class Launches(Generic[ShapeT]):
             )
             result.out = recorded.out
             self._buffers.give_back([filled])
-            found = self._recorded[shape] = Prepared(inputs, recorded.run, result)
+            found = self._recorded[shape] = ShapedWork(inputs, recorded.run, result)
         return found
 
     @torch.inference_mode()
-    def eager(self, shape: ShapeT) -> Prepared:
+    def eager(self, shape: ShapeT) -> ShapedWork:
         """Work of this shape that is never recorded."""
         if (found := self._eager.get(shape)) is None:
             inputs, result = self._inputs(shape), Result()
@@ -105,8 +105,8 @@ class Launches(Generic[ShapeT]):
             def run() -> None:
                 result.out = result.packed(self._job.compute(inputs.tensors, shape))
 
-            found = self._eager[shape] = Prepared(inputs, run, result)
+            found = self._eager[shape] = ShapedWork(inputs, run, result)
         return found
 
     def _inputs(self, shape: ShapeT) -> Inputs:
-        return Inputs(self._device, self._buffers, self._job.told(shape))
+        return Inputs(self._device, self._buffers, self._job.inputs(shape))

@@ -1,4 +1,4 @@
-"""Whether engines can compute where they are told to."""
+"""Checks that engines can compute on the device that they are given."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ttscommon.engine.device.device import Device, Mark
+from ttscommon.engine.device.device import Device, DeviceEvent
 from ttscommon.wire.fields import Array, Arrays
 
 _ALIGNMENT: Final = 16
@@ -151,7 +151,7 @@ class Fetch:
         self._buffers, self._result, self._rows = buffers, result, rows
         self._held = list(held)
         device.submit(self._copy)
-        self._mark: Mark = device.mark()
+        self._mark: DeviceEvent = device.mark()
 
     def _copy(self) -> None:
         out = self._result.out

@@ -1,4 +1,4 @@
-"""What tells one codec from another: a digest of its config and tensors, and of nothing else."""
+"""Of what tells one codec from another: a digest of its config and tensors, and of nothing else."""
 
 from __future__ import annotations
 

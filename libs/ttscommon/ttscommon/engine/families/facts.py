@@ -1,4 +1,4 @@
-"""What the cluster knows of a model family before it loads one. No torch here."""
+"""Facts that the cluster knows of a model family before it loads one. No torch here."""
 
 from __future__ import annotations
 

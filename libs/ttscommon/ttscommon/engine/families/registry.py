@@ -1,4 +1,4 @@
-"""Which family a folder is of, by its config.json or, without one, by the names of its tensors."""
+"""The search for a folder's family, by its config.json or by the names of its tensors."""
 
 from __future__ import annotations
 

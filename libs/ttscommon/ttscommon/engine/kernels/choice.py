@@ -1,4 +1,4 @@
-"""Which version of a kernel runs: Triton's on a CUDA device, plain torch everywhere else.
+"""The choice of a kernel's version: Triton's on a CUDA device, plain torch everywhere else.
 
 The plain version (the *twin*) defines what a kernel computes. Modules that hold Triton code are
 imported only where it runs, so that a machine without Triton needs none.

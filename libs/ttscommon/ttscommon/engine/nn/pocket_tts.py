@@ -1,4 +1,4 @@
-"""What the talker and the codec of Pocket TTS have in common: Kyutai's own names of tensors."""
+"""Common parts of Pocket TTS's talker and codec: Kyutai's own names of tensors."""
 
 from __future__ import annotations
 

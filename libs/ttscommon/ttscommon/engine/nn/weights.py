@@ -132,7 +132,7 @@ def _listed(path: Path) -> Iterator[tuple[str, tuple[int, ...]]]:
 def fill(net: nn.Module, sources: Sources, shards: Tensors, *, others: Sequence[str] = ()) -> None:
     """Copy a checkpoint into `net`, cast to the types that its parameters have.
 
-    others: beginnings of names that belong to somebody else. Raises CheckpointError, which names
+    others: beginnings of names that belong to other modules. Raises CheckpointError, which names
     what is missing, surplus or of a wrong shape.
     """
     check(net, sources, shards, others=others)

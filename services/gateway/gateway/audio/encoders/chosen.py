@@ -1,4 +1,4 @@
-"""Which encoder makes a format, and what it costs."""
+"""The choice of an encoder by format, and its cost."""
 
 from __future__ import annotations
 

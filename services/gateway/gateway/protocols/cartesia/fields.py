@@ -1,4 +1,4 @@
-"""What Cartesia's clients send: one request object, over HTTP and on the socket."""
+"""Fields of Cartesia's clients: one request object, over HTTP and on the socket."""
 
 from __future__ import annotations
 

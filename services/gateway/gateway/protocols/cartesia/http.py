@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from gateway.audio import AudioFormat, Piece
+from gateway.audio import AudioFormat, PcmBlock
 from gateway.protocols.cartesia.fields import (
     error_shape,
     parse,
@@ -38,7 +38,7 @@ class Events(Framing):
         self._about = {"context_id": request_id, "status_code": 206, "done": False}
         self._timed = timed
 
-    def audio(self, speech: Speech, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         events = b""
         if piece.words and self._timed:
             timestamps = {"word_timestamps": word_timestamps(piece.words)}

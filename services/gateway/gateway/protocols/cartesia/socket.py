@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from starlette.websockets import WebSocket
 
-from gateway.audio import Piece
+from gateway.audio import PcmBlock
 from gateway.audio.silence import SILENCE_S
 from gateway.protocols.cartesia.fields import (
     Speak,
@@ -41,7 +41,7 @@ class Chunks(Framing):
         self._error_id = error_id
         self._timed = timed
 
-    def audio(self, speech: Speech, piece: Piece) -> str:
+    def audio(self, speech: Speech, piece: PcmBlock) -> str:
         about = {"context_id": self._name, "done": False, "status_code": 206}
         if piece.words and self._timed:
             timestamps = {"word_timestamps": word_timestamps(piece.words)}

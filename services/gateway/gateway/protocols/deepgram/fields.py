@@ -1,4 +1,4 @@
-"""What Deepgram's clients send, most of it in the query."""
+"""Fields of Deepgram's clients, most of them in the query."""
 
 from __future__ import annotations
 

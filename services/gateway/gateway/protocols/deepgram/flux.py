@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from gateway.audio import Piece
+from gateway.audio import PcmBlock
 from gateway.audio.stretch import MAX_SPEED, MIN_SPEED
 from gateway.protocols.deepgram.socket import DeepgramSession
 from gateway.protocols.framing import Plain
@@ -34,7 +34,7 @@ class Turn(Plain):
             self._started = True
             self._tell({"type": "SpeechStarted", "speech_id": self.speech_id})
 
-    def audio(self, speech: Speech, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         self.words += piece.words
         if piece.data:
             self.start()

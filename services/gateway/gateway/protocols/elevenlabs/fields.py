@@ -1,4 +1,4 @@
-"""What ElevenLabs' clients send: formats, bodies, queries, messages."""
+"""Fields of ElevenLabs' clients: formats, bodies, queries, messages."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from gateway.audio import Piece
+from gateway.audio import PcmBlock
 from gateway.protocols.elevenlabs.alignment import Alignment
 from gateway.protocols.elevenlabs.fields import error_shape, parse_body, parse_format
 from gateway.protocols.framing import Framing
@@ -35,7 +35,7 @@ class TimedLines(Framing):
     def __init__(self, text: str) -> None:
         self._alignment = Alignment(text)
 
-    def audio(self, speech: Speech, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         self._alignment.add(piece.words)
         return self._line(base64.b64encode(piece.data).decode())
 
@@ -64,7 +64,7 @@ class TimedWhole(Framing):
         self._rest = b""
         self._alignment = Alignment(text)
 
-    def audio(self, speech: Speech, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         self._alignment.add(piece.words)
         data = self._rest + piece.data
         whole = len(data) - len(data) % 3  # three bytes are four characters

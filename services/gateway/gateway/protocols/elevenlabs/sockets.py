@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeGuard
 from starlette.websockets import WebSocket
 
 from gateway import errors
-from gateway.audio import AudioFormat, Piece
+from gateway.audio import AudioFormat, PcmBlock
 from gateway.audio.silence import SILENCE_S
 from gateway.errors import InvalidApiKey
 from gateway.protocols.elevenlabs.alignment import Alignment
@@ -49,7 +49,7 @@ class Timed(Framing):
         self._alignment = Alignment(relative=relative)
         self._about = about
 
-    def audio(self, speech: Speech, piece: Piece) -> str:
+    def audio(self, speech: Speech, piece: PcmBlock) -> str:
         self._alignment.add(piece.words)
         return self._message(base64.b64encode(piece.data).decode() if piece.data else None)
 

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Final
 
 from gateway import errors
-from gateway.audio import Piece
+from gateway.audio import PcmBlock
 from gateway.protocols.framing import Framing
 from gateway.protocols.native.messages import control, error_message
 from gateway.protocols.shared.words import timed
@@ -102,12 +102,12 @@ class OwnFraming(NativeFraming):
         self._started = False
         self._words = 0
 
-    def parts(self, piece: Piece) -> Iterable[Piece]:
+    def parts(self, piece: PcmBlock) -> Iterable[PcmBlock]:
         yield _part(piece, 0)
         for start in range(_MAX_FRAME_BYTES, len(piece.data), _MAX_FRAME_BYTES):
             yield replace(_part(piece, start), words=())
 
-    def audio(self, speech: Speech, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         if not self._started:
             self._started = True
             self.start(speech)
@@ -155,7 +155,7 @@ class ContextFraming(NativeFraming):
             "sequence": next(self._sequence),
         }
 
-    def audio(self, speech: Speech, piece: Piece) -> str:
+    def audio(self, speech: Speech, piece: PcmBlock) -> str:
         if piece.words:
             words = [{**timed(word), **_characters(word)} for word in piece.words]
             self._say("audio.words", speech, words=words)
@@ -168,9 +168,9 @@ class ContextFraming(NativeFraming):
         return {}
 
 
-def _part(piece: Piece, start: int) -> Piece:
+def _part(piece: PcmBlock, start: int) -> PcmBlock:
     data = piece.data[start : start + _MAX_FRAME_BYTES]
-    return Piece(data, len(data) // _BYTES_PER_SAMPLE, piece.words)
+    return PcmBlock(data, len(data) // _BYTES_PER_SAMPLE, piece.words)
 
 
 def _characters(word: WordTime) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What clients may send on the socket, parsed once; see docs/protocol.md."""
+"""Messages of clients on the native socket, parsed once; see docs/protocol.md."""
 
 from __future__ import annotations
 

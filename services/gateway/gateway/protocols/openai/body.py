@@ -39,7 +39,7 @@ FORMATS: Final = MappingProxyType(
 
 
 class SpeechBody(LenientMessage, WishFields):
-    """OpenAI's fields, and ours at the end. Fields that nobody here knows are ignored."""
+    """OpenAI's fields, and ours at the end. Unknown fields are ignored."""
 
     input: str
     model: Name = DEFAULT

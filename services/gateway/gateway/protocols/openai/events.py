@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gateway import errors
-from gateway.audio import Piece
+from gateway.audio import PcmBlock
 from gateway.protocols.framing import Framing
 from gateway.requests import Speech
 from ttscommon.wire.errors import AntiphonError
@@ -27,7 +27,7 @@ class SpeechEvents(Framing):
     def __init__(self, characters: int) -> None:
         self._characters = characters
 
-    def audio(self, speech: Speech, piece: Piece) -> bytes:
+    def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         if not piece.data:
             return b""
         audio = base64.b64encode(piece.data).decode()

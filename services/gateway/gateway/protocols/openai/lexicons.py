@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from gateway.errors import WrongContentType
 from gateway.protocols.shared.context import Context, chunks
 from gateway.protocols.shared.credentials import tenant_of
-from gateway.requests.lexicon import Entry
+from gateway.requests.lexicon import LexiconEntry
 from gateway.requests.lexicons import StoredLexicon
 from gateway.requests.pls import MOST_BYTES, Parsed, parse_json, parse_pls
 
@@ -65,7 +65,7 @@ def lexicon_card(stored: StoredLexicon) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: LexiconEntry) -> dict[str, Any]:
     if entry.alias:
         return {"grapheme": entry.grapheme, "alias": entry.alias}
     alphabet = "ipa" if entry.alphabet == "ipa" else "cmu-arpabet"

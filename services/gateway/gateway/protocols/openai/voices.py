@@ -1,4 +1,4 @@
-"""Voices made of recordings: uploaded and deleted by whoever owns them, as vLLM-Omni has it."""
+"""Voices made of recordings: uploaded and deleted by their owners, as vLLM-Omni has it."""
 
 from __future__ import annotations
 

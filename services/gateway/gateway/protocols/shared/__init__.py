@@ -1,1 +1,1 @@
-"""What the protocols have in common: keys, error shapes, HTTP bodies of audio, contexts."""
+"""Parts that protocols share: keys, error shapes, HTTP bodies of audio, contexts."""

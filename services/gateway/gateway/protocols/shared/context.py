@@ -1,4 +1,4 @@
-"""What a route works with."""
+"""The context of a route."""
 
 from __future__ import annotations
 

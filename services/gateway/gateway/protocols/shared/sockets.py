@@ -20,7 +20,7 @@ from gateway.protocols.utterance import F
 from gateway.requests import GatewayContext, new_request_id
 from ttscommon.wire.errors import AntiphonError
 
-# No closing frame, or an empty one: the connection broke, as far as anybody can tell.
+# No closing frame, or an empty one: the connection broke, as far as can be known.
 _LOST: Final = (1005, 1006)
 
 JsonObject = Mapping[str, Any]

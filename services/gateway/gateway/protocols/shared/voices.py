@@ -103,7 +103,7 @@ def _new(form: Mapping[str, bytes], file: str, consent: str) -> NewVoice:
     stated = texts.get("consent", consent)
     if not stated.strip():
         raise BadRequest(
-            "a voice needs the statement of consent of whoever speaks in it: send it as the field"
+            "a voice needs the statement of consent of the speaker in it: send it as the field"
             f" 'consent' or the header {CONSENT}",
             param="consent",
         )

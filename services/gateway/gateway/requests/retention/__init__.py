@@ -1,4 +1,4 @@
-"""What ended requests leave at the broker: who needs it, how long, and its removal."""
+"""Retention of what ended requests leave at the broker: who needs it, how long, its removal."""
 
 from gateway.requests.retention.retention import Retention, RetentionTuning
 

@@ -1,4 +1,4 @@
-"""Up to where nobody needs the requests' streams any more. Pure: no clock, no network.
+"""The part of the requests' streams that no gateway needs any more. Pure: no clock, no network.
 
 A gateway says behind which sequence of each stream it needs every record. What lies before all that
 gateways say, and said until long enough ago, may go.
@@ -15,9 +15,9 @@ from ttscommon.bus import TRIMMED, Extent
 from ttscommon.wire.subjects import AUDIO
 
 # A sequence of each stream, in the order of TRIMMED.
-Mark: TypeAlias = tuple[int, ...]
+Sequences: TypeAlias = tuple[int, ...]
 
-_NOTHING: Final[Mark] = (0,) * len(TRIMMED)
+_NOTHING: Final[Sequences] = (0,) * len(TRIMMED)
 # How late the end of a request may be noticed.
 _LATE_S: Final = 60.0
 
@@ -31,11 +31,11 @@ class Needs:
 
     def __init__(self) -> None:
         self.extents: dict[str, Extent] = {}
-        self._newest: Mark = _NOTHING
-        self._oldest: Mark = _NOTHING
-        self._marks: dict[str, tuple[Mark, bool]] = {}
-        self._counts: Counter[tuple[Mark, bool]] = Counter()
-        self._unnamed: dict[tuple[Mark, bool], float] = {}
+        self._newest: Sequences = _NOTHING
+        self._oldest: Sequences = _NOTHING
+        self._marks: dict[str, tuple[Sequences, bool]] = {}
+        self._counts: Counter[tuple[Sequences, bool]] = Counter()
+        self._unnamed: dict[tuple[Sequences, bool], float] = {}
 
     def __contains__(self, request_id: str) -> bool:
         return request_id in self._marks
@@ -65,7 +65,7 @@ class Needs:
         self._counts[mark, resumable] += 1
 
     def remove(self, request_id: str) -> None:
-        """Nobody needs it any more; safe to call twice."""
+        """No gateway needs it any more; safe to call twice."""
         key = self._marks.pop(request_id, None)
         if key is not None:
             self._counts[key] -= 1
@@ -119,8 +119,8 @@ class Horizon:
 
     def __init__(self, tuning: HorizonTuning = HorizonTuning()) -> None:
         self._tuning = tuning
-        self._words: dict[str, tuple[Mark, float]] = {}
-        self._looks: deque[tuple[float, Mark]] = deque()
+        self._words: dict[str, tuple[Sequences, float]] = {}
+        self._looks: deque[tuple[float, Sequences]] = deque()
         self._heard_s = float("-inf")
         self._since_s = float("inf")
 
@@ -140,7 +140,7 @@ class Horizon:
         self._looks.clear()
 
     def look(self, now: float) -> dict[str, int]:
-        """By stream, up to which sequence nobody needs it; call it several times a `settle_s`.
+        """By stream, up to which sequence no gateway needs it; call it several times a `settle_s`.
 
         Nothing as long as there may be gateways whose last word was before this one's time.
         """
@@ -163,5 +163,5 @@ def worth(extent: Extent, through: int, share: float) -> bool:
     return gained > 0 and gained >= share * held
 
 
-def _lowest(marks: Iterable[Mark]) -> Mark:
+def _lowest(marks: Iterable[Sequences]) -> Sequences:
     return tuple(map(min, zip(*marks, strict=True)))

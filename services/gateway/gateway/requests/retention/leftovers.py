@@ -1,4 +1,4 @@
-"""What requests that are over left at the broker, in the order in which it may go. Pure."""
+"""Records of ended requests at the broker, in the order in which they may go. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ttscommon.bus import Extent
 
 @dataclass(order=True)
 class Leftover:
-    """A request's records in `streams`; nobody needs them from `due_s` on, unless it has a job.
+    """A request's records in `streams`; no gateway needs them from `due_s` on, unless it has a job.
 
     last: by stream, a sequence behind which it wrote little or nothing; None until that is known.
     """
@@ -28,7 +28,7 @@ class Leftover:
         return [one for one in self.streams if last is None or extents[one].first <= last[one]]
 
 
-class Leftovers:
+class EndedRequests:
     """One gateway's: first they wait until they are due, then until they have gone."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Leftovers:
         return due
 
     def end(self, leftover: Leftover, now: float) -> None:
-        """Nobody needs it any more."""
+        """No gateway needs it any more."""
         self._ended.append((now, leftover))
 
     def saw(self, extents: Mapping[str, Extent]) -> None:

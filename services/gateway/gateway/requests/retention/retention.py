@@ -1,4 +1,4 @@
-"""Removes what ended requests leave at the broker, as soon as nobody can need it any more.
+"""Removes what ended requests leave at the broker, as soon as it cannot be needed any more.
 
 The gateways together know up to where their requests need the streams, and any of them removes what
 lies before, in one call for all. What a long speech or a resumable one holds up is removed request
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from gateway.requests.retention.horizon import Horizon, HorizonTuning, Needs, worth
-from gateway.requests.retention.leftovers import Leftover, Leftovers
+from gateway.requests.retention.leftovers import EndedRequests, Leftover
 from ttscommon.bus import Bus
 from ttscommon.wire.errors import BusUnavailable
 from ttscommon.wire.subjects import AUDIO, CODES, LOGS, TEXT, TOMBSTONES
@@ -67,7 +67,7 @@ class Retention:
         horizon: HorizonTuning | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`keep_s`: how long the logs of a request stay that nobody can resume. Longer than its
+        """`keep_s`: how long the logs of a request stay that no client can resume. Longer than its
         workers take to commit its End and to acknowledge their jobs.
         """
         self._bus = bus
@@ -77,7 +77,7 @@ class Retention:
         self._horizon = Horizon(horizon or HorizonTuning.keeping(keep_s))
         self._needs = Needs()
         self._active: Counter[str] = Counter()
-        self._leftovers = Leftovers()
+        self._leftovers = EndedRequests()
 
     def __len__(self) -> int:
         """Requests that are over, and may have left something."""
@@ -114,7 +114,7 @@ class Retention:
             self.forget(request_id)
 
     def forget(self, request_id: str) -> None:
-        """Somebody hears the request again, here or elsewhere, who sees to its logs."""
+        """The request has a listener again, here or elsewhere, whose gateway sees to its logs."""
         self._leftovers.forget(request_id)
         if not self._active[request_id]:
             del self._active[request_id]
@@ -129,7 +129,7 @@ class Retention:
         self._horizon.hear(gateway, needs, self._clock())
 
     async def run(self) -> None:
-        """Remove what nobody needs, for ever."""
+        """Remove what is not needed, for ever."""
         extents_s, sweep_s = self._tuning.extents_s, self._tuning.sweep_s
         await asyncio.gather(
             _forever(self._trim, lambda: extents_s * random.uniform(0.8, 1.2)),
@@ -157,7 +157,7 @@ class Retention:
             await self._end(due)
 
     async def _end(self, due: list[Leftover]) -> None:
-        """What no worker needs is over; the rest, and what nobody could tell of, comes again.
+        """What no worker needs is over; the rest, and what is not known, comes again.
 
         Raises BusUnavailable.
         """

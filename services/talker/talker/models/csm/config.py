@@ -1,4 +1,4 @@
-"""What a CSM checkpoint says of itself: config.json and generation_config.json. No torch."""
+"""A CSM checkpoint's config.json and generation_config.json. No torch."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from talker.models.csm.stream import CsmStream
 from talker.models.shared.depth import Picks
 from talker.models.shared.recordings import resampled
 from talker.models.shared.tokenizer import TextTokenizer
-from talker.runners.computation import Attend, Out, Prompts, Rows, State
+from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Settings
 from ttscommon.engine.nn.mimi import MimiEncoder
@@ -112,23 +112,23 @@ class Csm(TalkerModel):
         codes = self._encoder(samples.to(self._net.text.weight.device))
         return {"codes": codes.cpu().numpy().astype(np.int16)}
 
-    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         hidden = self.prompt_hidden(rows, state, attend)
         return self.make_frames(rows.slots, rows.real, state, hidden)
 
-    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         hidden = self.step_hidden(rows, state, attend)
         return self.make_frames(rows.slots, rows.real, state, hidden)
 
     def prompt_hidden(
-        self, rows: Prompts, state: State, attend: Mapping[str, Attend]
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         x = self._net.embed(rows.inputs["text"], rows.inputs["codes"])
         hidden = self._net.hidden(x, rows.positions, attend["backbone"])
         return {"hidden": hidden[rows.last], "samples": rows.samples}
 
     def step_hidden(
-        self, rows: Rows, state: State, attend: Mapping[str, Attend]
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         x = self._net.embed_frames(state["codes"][rows.slots])
         hidden = self._net.hidden(x, rows.positions, attend["backbone"])
@@ -136,7 +136,7 @@ class Csm(TalkerModel):
         return {"hidden": hidden, "samples": samples}
 
     def make_frames(
-        self, slots: Tensor, real: int, state: State, hidden: Mapping[str, Tensor]
+        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
     ) -> Out:
         """Make each row's frame, and move the rows' state on.
 

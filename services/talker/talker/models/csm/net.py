@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from talker.models.csm.config import CsmConfig, load_config
-from talker.models.shared.depth import DepthTransformer, Pick
+from talker.models.shared.depth import CodeDraw, DepthTransformer
 from talker.models.shared.stack import decoder_config
 from ttscommon.engine.nn import Attend, Decoder
 from ttscommon.engine.nn.mimi import MimiEncoder, encoder_sources
@@ -72,7 +72,7 @@ class CsmNet(nn.Module):
         states: Tensor = self.backbone(x, positions, attend)
         return states
 
-    def frames(self, hidden: Tensor, pick: Pick) -> tuple[Tensor, Tensor]:
+    def frames(self, hidden: Tensor, pick: CodeDraw) -> tuple[Tensor, Tensor]:
         """[rows, dim] -> codes [rows, codebooks] int64, finite [rows] bool."""
         logits = self.head(hidden).float()
         code0 = pick(logits, 0)

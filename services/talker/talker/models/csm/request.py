@@ -1,4 +1,4 @@
-"""What a request may ask of CSM, and its prompt: earlier turns and its own text. No torch."""
+"""A request as CSM takes it, and its prompt: earlier turns and its own text. No torch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Turn(NamedTuple):
     codes: Array | None
 
 
-class Prompt(NamedTuple):
+class CsmPrompt(NamedTuple):
     """text: [positions] int64, FRAME where codes [positions, codebooks] int64 stand instead.
 
     frames: how many may follow. turns: so many of the positions are earlier turns.
@@ -112,7 +112,7 @@ class CsmPrepared(Prepared):
         self._codebooks, self._positions, self._most = codebooks, positions, most
         self._text: list[str] = []
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Prompt]:
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[CsmPrompt]:
         """The prompt, once `final`; raises TextTooLong, NothingToSay."""
         self._text += [plain_text(piece) for piece in pieces]
         if not final:
@@ -136,7 +136,7 @@ class CsmPrepared(Prepared):
         usual = min(self._most, _FRAMES_BEYOND + _FRAMES_A_TOKEN * tokens)
         limit = self.request.sampling.max_new_tokens or usual
         before = len(self._laid_out(self._turns)[0])
-        yield Prompt(ids, codes, min(limit, self._positions - len(ids)), before)
+        yield CsmPrompt(ids, codes, min(limit, self._positions - len(ids)), before)
 
     def _laid_out(self, turns: Iterable[Turn]) -> tuple[Array, Array]:
         """Each turn's text and then, if it sounded, its frames and the end of them."""

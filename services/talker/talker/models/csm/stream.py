@@ -9,7 +9,7 @@ import numpy as np
 
 from talker.family.prefixes import keys
 from talker.family.streams import Plan, SlotWriter, TalkerStream
-from talker.models.csm.request import FRAME, CsmPrepared, Prompt
+from talker.models.csm.request import FRAME, CsmPrepared, CsmPrompt
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import WordTime
 
@@ -19,7 +19,7 @@ class CsmStream(TalkerStream):
 
     def __init__(self, prepared: CsmPrepared, codebooks: int) -> None:
         self._prepared, self._codebooks = prepared, codebooks
-        self._prompt: Prompt | None = None
+        self._prompt: CsmPrompt | None = None
         self._prefix: tuple[bytes, ...] = ()
         self._codes: list[Array] = []
         self._taken = 0
@@ -37,7 +37,7 @@ class CsmStream(TalkerStream):
     def done(self) -> bool:
         return self._ended or (self._prompt is not None and self.frames >= self._prompt.frames)
 
-    def feed(self, units: Sequence[Prompt], *, final: bool) -> None:
+    def feed(self, units: Sequence[CsmPrompt], *, final: bool) -> None:
         del final  # the prompt is the last unit and the first
         for unit in units:
             self._prompt = unit

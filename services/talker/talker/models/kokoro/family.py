@@ -21,7 +21,7 @@ from talker.models.kokoro.net import KokoroProsody, load_net
 from talker.models.kokoro.phones import Read
 from talker.models.kokoro.request import SPEEDS, KokoroPrepared, checked
 from talker.models.kokoro.stream import KokoroStream
-from talker.runners.computation import Out, State
+from talker.runners.computation import Out, SlotTensors
 from talker.runners.model import TalkerModel
 from talker.runners.segments import SegmentComputation, Segments
 from ttscommon.engine.kokoro import SAMPLE_RATE, Voices, frame_of, voice_of
@@ -34,7 +34,7 @@ _LAYERS: Final = 3
 _REMEMBERED_UTTERANCES: Final = 1024
 # A segment is one chunk: nothing of it can be heard without the rest.
 _CHUNKS: Final = ChunkSeconds(initial_s=0.0, regular_s=20.0, busy_growth=0.0)
-_EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
+_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 
 
 class Kokoro(SegmentComputation, TalkerModel):
@@ -78,14 +78,14 @@ class Kokoro(SegmentComputation, TalkerModel):
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
 
-    def read(self, index: int, segments: Segments, state: State) -> None:
+    def read(self, index: int, segments: Segments, state: SlotTensors) -> None:
         """Some of ALBERT's layers."""
         (slot,), (count,) = segments.slots.tolist(), segments.lengths
         bert, hidden = self._net.bert, state["hidden"][slot, :count]
         x = hidden if index else bert.begin(state["ids"][slot, :count])
         state["hidden"][slot, :count] = bert.layers(x, index * _LAYERS, (index + 1) * _LAYERS)
 
-    def begun(self, segments: Segments, state: State) -> Out:
+    def begun(self, segments: Segments, state: SlotTensors) -> Out:
         """Durations, and the curves of all frames."""
         (slot,), (count,) = segments.slots.tolist(), segments.lengths
         hidden = state["hidden"][slot, :count]
@@ -106,7 +106,7 @@ class Kokoro(SegmentComputation, TalkerModel):
         bad = ~curves.isfinite().all()[None]
         return Out({n: t[None] for n, t in frames.items()}, gained, torch.ones(1).bool(), bad)
 
-    def frames(self, slots: Tensor, starts: Tensor, count: int, state: State) -> Out:
+    def frames(self, slots: Tensor, starts: Tensor, count: int, state: SlotTensors) -> Out:
         raise NotImplementedError("all frames of a segment come with its prompt")
 
     def no_frames(self, rows: int) -> dict[str, Tensor]:

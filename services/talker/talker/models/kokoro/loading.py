@@ -6,13 +6,13 @@ from pathlib import Path
 
 from talker.models.kokoro.family import Kokoro
 from talker.models.kokoro.phones import ways_of
-from talker.models.loading import Loading
+from talker.models.loading import ModelOptions
 from talker.text.frontend import EnglishFrontend
 from talker.text.lexicon import LexiconError
 from ttscommon.engine.checkpoint import CheckpointError
 
 
-def load(name: str, folder: Path, how: Loading) -> Kokoro:
+def load(name: str, folder: Path, how: ModelOptions) -> Kokoro:
     """A checkpoint's folder as model `name`; raises CheckpointError."""
     if how.device is not None:
         raise CheckpointError(

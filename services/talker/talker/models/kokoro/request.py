@@ -1,4 +1,4 @@
-"""What a request may ask of Kokoro, and the segments that its text is spoken in. No torch."""
+"""A request as Kokoro takes it, and the segments that its text is spoken in. No torch."""
 
 from __future__ import annotations
 

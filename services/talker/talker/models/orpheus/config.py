@@ -1,4 +1,4 @@
-"""What an Orpheus checkpoint says of itself, and the ids that all of them share. No torch."""
+"""An Orpheus checkpoint's config, and the ids that all of them share. No torch."""
 
 from __future__ import annotations
 

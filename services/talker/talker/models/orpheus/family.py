@@ -28,7 +28,7 @@ from talker.models.orpheus.net import OrpheusNet, load_net
 from talker.models.orpheus.request import PARAMETERS, VOICES, OrpheusPrepared, check
 from talker.models.orpheus.stream import CHOICES, OrpheusStream
 from talker.models.shared.tokenizer import TextTokenizer
-from talker.runners.computation import Attend, Out, Prompts, Rows, State
+from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Rules, Settings, draw_ids, without_unlikely
 from ttscommon.wire.fields import Arrays, Field
@@ -98,7 +98,7 @@ class Orpheus(TalkerModel):
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
 
-    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         ids = self._known(rows, state["drawn"])
         hidden = self._net.hidden(ids, rows.positions, attend["backbone"])
         return self._draw(hidden[rows.last], rows, state, rows.samples)
@@ -111,12 +111,12 @@ class Orpheus(TalkerModel):
         told = drawn.index_select(0, rows.slots[: rows.real])
         return ids.index_copy(0, last, torch.where(ids[last] < 0, told, ids[last]))
 
-    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         ids = state["drawn"].index_select(0, rows.slots)
         hidden = self._net.hidden(ids, rows.positions, attend["backbone"])
         return self._draw(hidden, rows, state, torch.ones_like(ids, dtype=torch.bool))
 
-    def _draw(self, hidden: Tensor, rows: Rows, state: State, samples: Tensor) -> Out:
+    def _draw(self, hidden: Tensor, rows: Rows, state: SlotTensors, samples: Tensor) -> Out:
         """Draw each row's next id, and move the rows' state on.
 
         Products take the padding along, for the sake of exactness; state leaves it out.

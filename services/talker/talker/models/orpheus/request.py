@@ -1,4 +1,4 @@
-"""What a request may ask of Orpheus, and its prompt. No torch."""
+"""A request as Orpheus takes it, and its prompt. No torch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Drawing:
         )
 
 
-class Prompt(NamedTuple):
+class OrpheusPrompt(NamedTuple):
     """A passage's positions, and how many frames may follow them."""
 
     ids: tuple[int, ...]
@@ -92,7 +92,7 @@ class OrpheusPrepared(Prepared):
         self._passages = Passages(lambda text: len(tokenizer.ids(text)), PASSAGE_TOKENS)
         self._spoken = False
 
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Prompt]:
+    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[OrpheusPrompt]:
         """A prompt for each passage that is certain; raises TextTooLong, NothingToSay."""
         for text in self._passages.feed("".join(map(plain_text, pieces)), final=final):
             if any(c.isalnum() for c in text):
@@ -101,14 +101,14 @@ class OrpheusPrepared(Prepared):
         if final and not self._spoken:
             raise NothingToSay("the text holds nothing that can be spoken", param="input")
 
-    def _prompt(self, text: str) -> Prompt:
+    def _prompt(self, text: str) -> OrpheusPrompt:
         ids = prompt_ids(self._tokenizer, self.request.voice, text)
         if len(ids) > (most := self._positions // _TEXT_SHARE):
             raise TextTooLong(
                 f"a sentence has {len(ids)} tokens, the model can speak {most} at once: split it",
                 param="input",
             )
-        return Prompt(ids, self._frames(len(ids)))
+        return OrpheusPrompt(ids, self._frames(len(ids)))
 
     def _frames(self, before: int) -> int:
         return max(1, min(self._most, self._positions - before) // SLOTS)

@@ -20,7 +20,7 @@ from talker.models.piper.net import Vits
 from talker.models.piper.phones import Sentences
 from talker.models.piper.request import MOST_IDS, SPEEDS, PiperPrepared, parameters_of
 from talker.models.piper.stream import BEGINS, PiperStream, frame_of
-from talker.runners.computation import Out, State
+from talker.runners.computation import Out, SlotTensors
 from talker.runners.model import TalkerModel
 from talker.runners.segments import SegmentComputation, Segments
 from talker.sampling.noise import draw_keys, frame_keys, normals
@@ -81,7 +81,7 @@ class Piper(SegmentComputation, TalkerModel):
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
 
-    def read(self, index: int, segments: Segments, state: State) -> None:
+    def read(self, index: int, segments: Segments, state: SlotTensors) -> None:
         slots, real = segments.slots, segments.real
         mask, longest = real[:, None].float(), real.shape[1]
         if not index:
@@ -94,7 +94,7 @@ class Piper(SegmentComputation, TalkerModel):
         x = self._net.enc_p.encoder.layer(index, x, mask)
         state["hidden"][slots, :longest] = x.mT
 
-    def _time(self, slots: Tensor, real: Tensor, x: Tensor, state: State) -> None:
+    def _time(self, slots: Tensor, real: Tensor, x: Tensor, state: SlotTensors) -> None:
         """The prior of each id, and where its frames end."""
         mask, longest = real[:, None].float(), real.shape[1]
         ids = torch.arange(longest, device=slots.device)
@@ -111,7 +111,7 @@ class Piper(SegmentComputation, TalkerModel):
         state["ends"][slots] = ends[:, -1:]
         state["ends"][slots, :longest] = ends
 
-    def frames(self, slots: Tensor, starts: Tensor, count: int, state: State) -> Out:
+    def frames(self, slots: Tensor, starts: Tensor, count: int, state: SlotTensors) -> Out:
         ends, reach = state["ends"][slots], self._net.flow.reach
         total = ends[:, -1]
         around = torch.arange(-reach, count + reach, device=slots.device)
@@ -142,7 +142,7 @@ class Piper(SegmentComputation, TalkerModel):
         return {"z": z, BEGINS: none.to(torch.uint8), PLACE: none}
 
     @staticmethod
-    def _noise(slots: Tensor, positions: Tensor, width: int, state: State) -> Tensor:
+    def _noise(slots: Tensor, positions: Tensor, width: int, state: SlotTensors) -> Tensor:
         """[rows, positions, width], standard normal."""
         keys = frame_keys(state["seed"][slots], state["sentence"][slots])
         drawn = normals(draw_keys(keys[:, None], positions).reshape(-1), width)

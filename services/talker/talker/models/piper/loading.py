@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from talker.models.loading import Loading
+from talker.models.loading import ModelOptions
 from talker.models.piper.family import Piper
 from talker.models.piper.phones import PROGRAM, English, Espeak, Sentences, characters
 from talker.models.piper.request import ESPEAK, OWN
@@ -16,7 +16,7 @@ from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.piper import PiperConfig, PiperVoice, config_of
 
 
-def load(name: str, place: Path, how: Loading) -> Piper:
+def load(name: str, place: Path, how: ModelOptions) -> Piper:
     """A voice's file, or the folder that holds it, as model `name`; raises CheckpointError."""
     voice = PiperVoice(place)
     net, rows = load_net(voice, how.place), voice.shapes["enc_p.emb.weight"][0]

@@ -1,4 +1,4 @@
-"""What a request may ask of a Piper voice, and its sentences. No torch."""
+"""A request as a Piper voice takes it, and its sentences. No torch."""
 
 from __future__ import annotations
 

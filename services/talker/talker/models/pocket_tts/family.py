@@ -23,7 +23,7 @@ from talker.models.pocket_tts.request import Voice as Conditions
 from talker.models.pocket_tts.stream import LEFT, PocketStream
 from talker.models.pocket_tts.tokenizer import Tokenizer, load_tokenizer
 from talker.models.pocket_tts.voices import Kept, load_voices
-from talker.runners.computation import Attend, Out, Prompts, Rows, State
+from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise
 from ttscommon.engine.checkpoint import CheckpointError
@@ -149,7 +149,7 @@ class PocketTts(TalkerModel):
         heard = torch.from_numpy(samples).to(self._net.first.device)
         return {"latents": self._encoder(heard).cpu().numpy()}
 
-    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         told, stored = rows.inputs, attend["backbone"]
         kept = self._kept
         backbone = kept.attend(stored, told["id"], told["kind"] == KEPT) if kept else stored
@@ -157,13 +157,13 @@ class PocketTts(TalkerModel):
         hidden = self._net.hidden(x, rows.positions, backbone)[rows.last]
         return self._frames(rows, state, hidden, rows.samples)
 
-    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         x = self._net.latent(state["latent"][rows.slots])
         hidden = self._net.hidden(x, rows.positions, attend["backbone"])
         samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
         return self._frames(rows, state, hidden, samples)
 
-    def _frames(self, rows: Rows, state: State, hidden: Tensor, samples: Tensor) -> Out:
+    def _frames(self, rows: Rows, state: SlotTensors, hidden: Tensor, samples: Tensor) -> Out:
         """Make each row's frame, and move the rows' state on.
 
         Products take the padding along, for the sake of exactness; state leaves it out.

@@ -1,4 +1,4 @@
-"""What a request may ask of Pocket TTS, its voice, and its prompts. No torch."""
+"""A request as Pocket TTS takes it, its voice, and its prompts. No torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Qwen3-TTS checkpoint says of itself: config.json and generation_config.json. No torch.
+"""A Qwen3-TTS checkpoint's config.json and generation_config.json. No torch.
 
 Everything is read from the files: the official classes' defaults are not the published models'.
 """

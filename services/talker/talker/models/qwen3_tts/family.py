@@ -32,8 +32,8 @@ from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker, talker_sources
 from talker.models.shared.adapting import AdaptedParts, AdaptingModel
-from talker.models.shared.depth import Pick, Picks
-from talker.runners.computation import Attend, Out, Prompts, Rows, State, TwoPartComputation
+from talker.models.shared.depth import CodeDraw, Picks
+from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors, TwoPartComputation
 from talker.sampling import Noise, Settings
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.adapters import ADAPTER
@@ -48,7 +48,7 @@ MOST_TOKENS: Final = 8192
 _ROOTS: Final = ("", "talker.", "talker.model.")
 _NUMBER: Final = Field((), "i8")
 _REAL: Final = Field((), "f4")
-_EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
+_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 
 
 class Qwen3Tts(AdaptingModel, TwoPartComputation):
@@ -165,7 +165,7 @@ class Qwen3Tts(AdaptingModel, TwoPartComputation):
         return {"speaker": np.zeros(c.hidden_size, np.float32)}
 
     def prompt_hidden(
-        self, rows: Prompts, state: State, attend: Mapping[str, Attend]
+        self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         told = rows.inputs
         speaker = told.get("speaker", self._net.codec.weight[:1])
@@ -176,7 +176,7 @@ class Qwen3Tts(AdaptingModel, TwoPartComputation):
         return {"hidden": hidden[rows.last], "use": use, "samples": rows.samples}
 
     def step_hidden(
-        self, rows: Rows, state: State, attend: Mapping[str, Attend]
+        self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
         slots = rows.slots
         told, known = state["told"][slots], state["known"][slots]
@@ -191,7 +191,7 @@ class Qwen3Tts(AdaptingModel, TwoPartComputation):
         return {"hidden": hidden, "use": use, "samples": torch.ones_like(here)}
 
     def make_frames(
-        self, slots: Tensor, real: int, state: State, hidden: Mapping[str, Tensor]
+        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
     ) -> Out:
         """Make each row's frame, and move the rows' state on.
 
@@ -226,7 +226,7 @@ class Qwen3Tts(AdaptingModel, TwoPartComputation):
         ended = active & frame.ended
         return Out(frames, gained.long()[kept], ended[kept], (samples & frame.bad)[kept])
 
-    def _picks(self, old: Mapping[str, Tensor]) -> Pick:
+    def _picks(self, old: Mapping[str, Tensor]) -> CodeDraw:
         talker = Settings(old["temperature"], old["top_k"], old["top_p"])
         predictor = Settings(
             old["subtalker_temperature"], old["subtalker_top_k"], old["subtalker_top_p"]

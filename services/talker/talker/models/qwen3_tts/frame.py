@@ -14,7 +14,7 @@ from torch import Tensor
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.prompt import NO_TEXT, Heard
 from talker.models.qwen3_tts.sampling import Prohibitions
-from talker.models.shared.depth import Pick
+from talker.models.shared.depth import CodeDraw
 from ttscommon.engine.nn import Attend
 
 
@@ -88,7 +88,7 @@ def make_frame(
     hidden: Tensor,
     history: History,
     penalty: Tensor,
-    pick: Pick,
+    pick: CodeDraw,
 ) -> Frame:
     """Choose the codes of the next frame from the backbone's state [rows, dim]."""
     raw = net.code0_logits(hidden)
@@ -107,7 +107,7 @@ def decode(
     positions: Tensor,
     attend: Attend,
     penalty: Tensor,
-    pick: Pick,
+    pick: CodeDraw,
 ) -> Frame:
     """The frame after `history.codes`.
 

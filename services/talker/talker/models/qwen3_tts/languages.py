@@ -1,4 +1,4 @@
-"""What its checkpoints speak: names of languages in their configs, and their tags; speakers."""
+"""Languages of its checkpoints: their names in configs, and their tags; speakers."""
 
 from __future__ import annotations
 

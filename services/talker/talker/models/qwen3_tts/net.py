@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from talker.models.qwen3_tts.config import BackboneConfig, TalkerConfig
 from talker.models.qwen3_tts.predictor import CodePredictor
-from talker.models.shared.depth import Pick
+from talker.models.shared.depth import CodeDraw
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
 
 
@@ -87,6 +87,6 @@ class TalkerNet(nn.Module):
         """[..., dim] -> [..., codec vocabulary] float32, unconstrained."""
         return self.codec_head(hidden).float()
 
-    def residuals(self, hidden: Tensor, code0: Tensor, pick: Pick) -> Tensor:
+    def residuals(self, hidden: Tensor, code0: Tensor, pick: CodeDraw) -> Tensor:
         """Codebooks 1.. of frames: [rows, dim], [rows] -> [rows, codebooks - 1] int64."""
         return self.predictor(hidden, self.codec(code0), pick)

@@ -1,4 +1,4 @@
-"""What a request may ask of a checkpoint, checked and put into the model's own terms. No torch."""
+"""A request, checked and put into the terms of a checkpoint. No torch."""
 
 from __future__ import annotations
 

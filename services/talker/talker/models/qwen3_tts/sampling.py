@@ -1,4 +1,4 @@
-"""What codebook 0 may be, as the official package sets it for transformers' generate.
+"""Sampling of codebook 0, as the official package sets it for transformers' generate.
 
 A penalty on ids heard before, control ids never, the end not within the first two frames; these
 hold under greedy choice as well.

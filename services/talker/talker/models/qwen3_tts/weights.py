@@ -1,4 +1,4 @@
-"""Where the talker's and the encoders' parameters stand in a checkpoint, and loading them."""
+"""Names of the talker's and the encoders' parameters in a checkpoint, and loading them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,9 @@ def load_encoders(checkpoint: Path, *, device: str = "cpu") -> tuple[SpeakerEnco
     """What turns references into prompts, of a Base checkpoint; raises CheckpointError."""
     config = load_config(checkpoint)
     if config.tts_model_type != "base":
-        raise CheckpointError(f"{checkpoint} is a {config.tts_model_type} model: it clones nobody")
+        raise CheckpointError(
+            f"{checkpoint} is a {config.tts_model_type} model: it clones no voices"
+        )
     speaker = load_speaker(checkpoint, config, device)
     return speaker, load_codec_encoder(checkpoint, device)
 

@@ -1,1 +1,1 @@
-"""What several families are made of."""
+"""Building blocks of several families."""

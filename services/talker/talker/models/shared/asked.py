@@ -1,4 +1,4 @@
-"""What of a request models read alike."""
+"""Parts of a request that models read alike."""
 
 from __future__ import annotations
 

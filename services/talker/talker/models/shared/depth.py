@@ -1,4 +1,4 @@
-"""What makes the codes of a frame one after the other, within a step of the backbone.
+"""The codes of a frame, made one after the other within a step of the backbone.
 
 A depth transformer sees one frame only. Its keys and values live in scratch of that frame: two
 positions go in first (the backbone's hidden state and codebook 0), then one a codebook. All shapes
@@ -18,7 +18,7 @@ from talker.sampling import Noise, Rules, Settings, draw_alone
 from ttscommon.engine.nn import Decoder, DecoderConfig
 
 
-class Pick(Protocol):
+class CodeDraw(Protocol):
     """Chooses the ids of one codebook."""
 
     def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
@@ -73,7 +73,7 @@ class DepthTransformer(nn.Module):
     def head(self, codebook: int) -> Tensor:
         """Of a residual codebook: [vocabulary, dim]."""
 
-    def forward(self, hidden: Tensor, first: Tensor, pick: Pick) -> Tensor:
+    def forward(self, hidden: Tensor, first: Tensor, pick: CodeDraw) -> Tensor:
         """Choose the residual codes of a frame.
 
         hidden: [rows, backbone dim]; first: [rows, backbone dim], codebook 0 embedded.

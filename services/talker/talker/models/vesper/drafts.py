@@ -31,7 +31,7 @@ from talker.models.vesper.frame import (
     refusal,
 )
 from talker.models.vesper.net import MOVES, VesperNet
-from talker.runners.computation import Attend, Out, Rows, State
+from talker.runners.computation import Attend, Out, Rows, SlotTensors
 from talker.runners.kv import LEAST_ROWS
 from talker.runners.padding import padded
 from talker.sampling.draw import choose
@@ -42,7 +42,7 @@ _AGAIN: Final = 16
 _CENTS: Final = 1200.0
 
 Ints = NDArray[np.int64]
-Place = Mapping[str, NDArray[Any]]
+PointerState = Mapping[str, NDArray[Any]]
 """Where a frame is chosen: [rows] of each of MOVING."""
 
 
@@ -84,7 +84,7 @@ class _Guesses(NamedTuple):
     [rows * width, dim]. move, code: [rows, width - 1] the frames that were guessed.
     """
 
-    places: list[Place]
+    places: list[PointerState]
     told: Tensor
     move: Ints
     code: Ints
@@ -106,7 +106,7 @@ class Drafts:
         self._last = positions - 1
         self._tolerance = tolerance
 
-    def step(self, rows: Rows, state: State, attend: Attend) -> Out:
+    def step(self, rows: Rows, state: SlotTensors, attend: Attend) -> Out:
         """1 to `rows.width` frames for each row, none for one whose sequence is over."""
         slots, shape = rows.slots.numpy(), (len(rows.slots), rows.width)
         left = self._last - rows.positions.numpy()[: slots.size * rows.width].reshape(shape)
@@ -119,7 +119,7 @@ class Drafts:
         gained = _gained(guesses.places, met)
         return _moved_on(slots, state, guesses, drawn, hidden.view(*shape, -1), gained)
 
-    def _noise(self, first: Place, width: int) -> _Noise:
+    def _noise(self, first: PointerState, width: int) -> _Noise:
         tries = self._tolerance.tries if self._tolerance else 1
         frame = torch.from_numpy(first["frame"])[:, None] + torch.arange(width)
         seed = torch.from_numpy(first["seed"])[:, None].expand_as(frame)
@@ -129,7 +129,7 @@ class Drafts:
         return _Noise(torch.stack(found[::2], 2), torch.stack(found[1::2], 2))
 
     def _guess(
-        self, first: Place, slots: Tensor, state: State, left: Ints, noise: _Noise
+        self, first: PointerState, slots: Tensor, state: SlotTensors, left: Ints, noise: _Noise
     ) -> _Guesses:
         drafter = self._net.drafter
         places, moves, codes = [first], [], []
@@ -151,7 +151,7 @@ class Drafts:
         every = torch.stack(told, 1).flatten(0, 1)
         return _Guesses(places, every, np.stack(moves, 1), np.stack(codes, 1))
 
-    def _embed(self, place: Place, slots: Tensor, state: State) -> Tensor:
+    def _embed(self, place: PointerState, slots: Tensor, state: SlotTensors) -> Tensor:
         """What a place's position is told, [rows, dim]."""
         pointer = torch.from_numpy(np.minimum(place["pointer"], place["tokens"]))
         history = self._net.embed_history(torch.from_numpy(place["code"]))
@@ -205,7 +205,7 @@ class Drafts:
 class _Chances:
     """Draws at many places: with which noise, and how warm."""
 
-    def __init__(self, flat: Place, noise: _Noise) -> None:
+    def __init__(self, flat: PointerState, noise: _Noise) -> None:
         self._move, self._code = (part.flatten(0, 1) for part in noise)
         self._told = {name: torch.from_numpy(values) for name, values in flat.items()}
 
@@ -220,7 +220,7 @@ class _Chances:
         return choose(logits, self._code[:, attempt], temperature=temperature, top_k=top_k)
 
 
-def _gained(places: list[Place], met: NDArray[np.bool_]) -> Ints:
+def _gained(places: list[PointerState], met: NDArray[np.bool_]) -> Ints:
     """Frames of each row up to the first whose guess was not met, [rows]."""
     valid = places[0]["pointer"] < places[0]["tokens"]
     gained = valid.astype(np.int64)
@@ -231,7 +231,7 @@ def _gained(places: list[Place], met: NDArray[np.bool_]) -> Ints:
 
 
 def _moved_on(
-    slots: Ints, state: State, guesses: _Guesses, drawn: _Drawn, hidden: Tensor, gained: Ints
+    slots: Ints, state: SlotTensors, guesses: _Guesses, drawn: _Drawn, hidden: Tensor, gained: Ints
 ) -> Out:
     """Move the state on behind the last frame that each row gained."""
     count, width = drawn.move.shape

@@ -26,14 +26,14 @@ from talker.models.vesper.frame import MOVING, FrameChoice
 from talker.models.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
 from talker.models.vesper.stream import (
     UNITS_PER_FRAME,
-    Told,
+    Conditioning,
+    UtteranceLimits,
     VesperPrepared,
     VesperSampling,
     VesperStream,
-    Window,
 )
 from talker.models.vesper.text import TextCodes
-from talker.runners.computation import Attend, Out, Prompts, Rows, State
+from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Settings, draw_ids
 from talker.text.frontend import EnglishFrontend, Given, Utterance
@@ -58,7 +58,7 @@ company the second chunk may take longer than that, though steps need little of 
 """
 _ENERGY_DRAW: Final = 1
 _REMEMBERED_UTTERANCES: Final = 4096
-_EXAMPLES: Final = ("Nobody hears this first sentence, and that is its use.", "Nor this.")
+_EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 _SILENCE: Final = Tokens((SILENCE,), ())
 _NUMBER: Final = Field((), "i8")
 
@@ -153,13 +153,13 @@ class Vesper(TalkerModel):
         assert isinstance(prepared, VesperPrepared)
         bos, rate_hz = self._net.config.bos, self.spec.frame_rate_hz
         width = self._tolerance.width if self._tolerance else 1
-        window = Window(width, self.spec.max_positions)
+        window = UtteranceLimits(width, self.spec.max_positions)
         return VesperStream(prepared, self._sampling, bos, rate_hz, window)
 
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
 
-    def prefill(self, rows: Prompts, state: State, attend: Mapping[str, Attend]) -> Out:
+    def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         told = rows.inputs
         frames = self._frame.embed(told["code"], told["told"], told["held"])
         x = torch.where(told["begins"][:, None] > 0, told["told"], frames)
@@ -167,7 +167,7 @@ class Vesper(TalkerModel):
         positions = rows.positions[rows.last]
         return self._frame.plain(hidden[rows.last], positions, rows, state, rows.samples)
 
-    def decode(self, rows: Rows, state: State, attend: Mapping[str, Attend]) -> Out:
+    def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         if rows.width > 1:
             return self._drafts.step(rows, state, attend["backbone"])
         x = self._frame.embed_state(rows.slots, state)
@@ -190,18 +190,18 @@ class Vesper(TalkerModel):
         logged = {name: raw[name].to(torch.uint8) for name in ("move", "window")}
         return {"codes": codes.to(torch.int16), **logged}
 
-    def _tell(self, utterance: Utterance | None, pace: float) -> Iterator[Told]:
+    def _tell(self, utterance: Utterance | None, pace: float) -> Iterator[Conditioning]:
         """An utterance, or silence, as the encoders read it."""
         tokens = _SILENCE if utterance is None else tokens_of(utterance)
         parts = in_parts(tokens, MOST_TOKENS) if utterance else [tokens]
         return (self._told(part, pace) for part in parts)
 
     @torch.inference_mode()
-    def _told(self, tokens: Tokens, pace: float) -> Told:
+    def _told(self, tokens: Tokens, pace: float) -> Conditioning:
         net, ids = self._reading, torch.tensor([tokens.ids])
         paced = net.embed_pace(torch.tensor([pace]))[0]
         contexts = token_contexts(net, ids, net.prosody(ids))[0]
-        return Told(
+        return Conditioning(
             net.embed_begin(paced).numpy(),
             (contexts + self._paces_of(tokens, pace, paced)).numpy(),
             net.text(ids)[0].numpy(),

@@ -1,4 +1,4 @@
-"""How a vesper talker chooses a frame: a move of its pointer, then the pitch code."""
+"""A vesper talker's choice of a frame: a move of its pointer, then the pitch code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from talker.models.vesper.net import VesperNet, moved
-from talker.runners.computation import Out, Rows, State
+from talker.runners.computation import Out, Rows, SlotTensors
 from talker.runners.padding import padded
 from talker.sampling import Noise, Settings, draw_ids
 
@@ -23,7 +23,7 @@ MOVING: Final = (
 )
 """Numbers of the slot's state that a choice depends on."""
 
-Place = Mapping[str, Tensor]
+PointerState = Mapping[str, Tensor]
 """Where frames are chosen: [places] of each of MOVING."""
 
 
@@ -50,13 +50,13 @@ class FrameChoice:
         """What frames' positions are told, [tokens, dim]."""
         return self._net.embed_history(code) + (told + self._net.embed_held(held))
 
-    def embed_state(self, slots: Tensor, state: State) -> Tensor:
+    def embed_state(self, slots: Tensor, state: SlotTensors) -> Tensor:
         """The same for the frames that the slots are about to choose."""
         code, pointer, held = (state[n].index_select(0, slots) for n in ("code", "pointer", "held"))
         return self.embed(code, state["told"][slots, pointer], held)
 
     def plain(
-        self, hidden: Tensor, positions: Tensor, rows: Rows, state: State, samples: Tensor
+        self, hidden: Tensor, positions: Tensor, rows: Rows, state: SlotTensors, samples: Tensor
     ) -> Out:
         """A frame for each row that `samples`, from its hidden state at its position."""
         real, slots = rows.real, rows.slots[: rows.real]
@@ -75,7 +75,7 @@ class FrameChoice:
         ended = gained & (new["pointer"] >= old["tokens"])
         return Out(frames, gained.long(), ended, samples[:real] & ~chosen.finite)
 
-    def _draw(self, hidden: Tensor, old: Place, left: Tensor) -> _Chosen:
+    def _draw(self, hidden: Tensor, old: PointerState, left: Tensor) -> _Chosen:
         """Move and codebook 0 at each place; `hidden` may have rows of padding."""
         real, noise = len(left), Noise(old["seed"], old["frame"])
         move_logits = self._net.move_logits(hidden)[:real]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from talker.models.loading import Loading
+from talker.models.loading import ModelOptions
 from talker.models.vesper.family import Vesper
 from ttscommon.engine.voice import load_voice
 
 
-def load(name: str, folder: Path, how: Loading) -> Vesper:
+def load(name: str, folder: Path, how: ModelOptions) -> Vesper:
     """A voice's folder as model `name`; raises VoiceError."""
     return Vesper.load(name, load_voice(folder), how.place, how.leniency)

@@ -39,7 +39,7 @@ class VesperSampling:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class Conditioning:
     """Tokens of an utterance as the net has read them, at the request's pace.
 
     begin: [dim] and at: [tokens, dim] float32, what the first position and the frames at each
@@ -58,11 +58,11 @@ class Told:
 class Unit(NamedTuple):
     """An utterance, or as many frames of silence."""
 
-    told: Told
+    conditioning: Conditioning
     silent_frames: int = 0
 
 
-Tell = Callable[[Utterance | None, float], Iterator[Told]]
+Tell = Callable[[Utterance | None, float], Iterator[Conditioning]]
 """What the net is told of an utterance, or of silence, at a pace; a long one in several parts."""
 
 
@@ -87,7 +87,7 @@ class VesperPrepared(Prepared):
 
 
 @dataclass
-class Progress:
+class SpokenUnits:
     """An utterance being spoken: what the pointer has done so far, frame by frame.
 
     pointers, held: of every frame and of the one to come. starts: the unit in which each token
@@ -103,7 +103,7 @@ class Progress:
 
     @property
     def tokens(self) -> int:
-        return len(self.unit.told)
+        return len(self.unit.conditioning)
 
     @property
     def end(self) -> int:
@@ -127,7 +127,7 @@ class Progress:
 
     def words(self) -> Iterator[tuple[Word, int, int]]:
         """Words that have ended since the last call: each, its first unit, and the one behind."""
-        words = self.unit.told.words
+        words = self.unit.conditioning.words
         while self.next_word < len(words) and words[self.next_word].end < len(self.starts):
             word = words[self.next_word]
             if word.text:  # phones may come without a word
@@ -138,10 +138,13 @@ class Progress:
         """What the positions start .. end are told."""
         first = max(start, 1)
         pointers = np.array(self.pointers[first - 1 : end - 1], np.int64)
-        told, held = self.unit.told.at[pointers], np.array(self.held[first - 1 : end - 1], np.int64)
+        told, held = (
+            self.unit.conditioning.at[pointers],
+            np.array(self.held[first - 1 : end - 1], np.int64),
+        )
         code = np.array([bos, *self.codes][first - 1 : end - 1], np.int64)
         if start == 0:
-            told = np.concatenate([self.unit.told.begin[None], told])
+            told = np.concatenate([self.unit.conditioning.begin[None], told])
             held, code = np.append(0, held), np.append(bos, code)
         begins = np.arange(start, end) == 0
         return {"told": told, "held": held, "code": code, "begins": begins.astype(np.int64)}
@@ -162,7 +165,7 @@ class _Pending(NamedTuple):
     window: int
 
 
-class Window(NamedTuple):
+class UtteranceLimits(NamedTuple):
     """Frames that a step tries by itself, and positions that an utterance may have.
 
     Where a step tries several by itself, it accepts guesses that plain steps would not have chosen
@@ -188,12 +191,12 @@ class VesperStream(TalkerStream):
         defaults: VesperSampling,
         bos: int,
         rate_hz: float,
-        window: Window = Window(),  # noqa: B008
+        window: UtteranceLimits = UtteranceLimits(),  # noqa: B008
     ) -> None:
         self._request = prepared.request
         self._defaults, self._bos, self._window = defaults, bos, window
         self._unit_s = 1 / rate_hz / UNITS_PER_FRAME
-        self._progress: Progress | None = None
+        self._progress: SpokenUnits | None = None
         self._cached = False
         self._staged = False
         self._waiting: deque[Unit] = deque()
@@ -242,7 +245,7 @@ class VesperStream(TalkerStream):
             return Plan(progress.end + ahead - 1, 1, decode=True)
         return Plan(0, progress.end)
 
-    def _fixed_plan(self, progress: Progress) -> Plan:
+    def _fixed_plan(self, progress: SpokenUnits) -> Plan:
         """Where the step after this one begins is not known before this one has ended."""
         if not self._cached:
             return Plan(0, progress.end - self._rebuilds)
@@ -258,7 +261,7 @@ class VesperStream(TalkerStream):
         if self._staged or progress is None:
             return
         self._staged = True
-        write("told", progress.unit.told.at)
+        write("told", progress.unit.conditioning.at)
         write("tokens", progress.tokens)
         write("code", progress.codes[-1] if progress.codes else self._bos)
         write("pointer", progress.pointers[-1])
@@ -299,7 +302,7 @@ class VesperStream(TalkerStream):
         """Take a frame that was computed; one that the log has already is not said again."""
         assert self._progress is not None
         unit, frame = self._progress.unit, self._frame
-        text, silent = unit.told.text[list(self._move(code, move))], unit.silent_frames > 0
+        text, silent = unit.conditioning.text[list(self._move(code, move))], unit.silent_frames > 0
         if self._again:
             self._again.popleft()
             self._words.clear()
@@ -337,7 +340,7 @@ class VesperStream(TalkerStream):
         """Begin the next utterance if one is due, and replay what was restored of it."""
         while True:
             if self._progress is None and self._waiting:
-                self._progress = Progress(self._waiting.popleft())
+                self._progress = SpokenUnits(self._waiting.popleft())
                 self.evict()
             if self._progress is None or not self._restoring:
                 return

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from vocoder.codecs.kokoro.codec import Kokoro
-from vocoder.codecs.loading import Loading
+from vocoder.codecs.loading import CodecOptions
 
 
-def load(name: str, folder: Path, how: Loading) -> Kokoro:
+def load(name: str, folder: Path, how: CodecOptions) -> Kokoro:
     """A checkpoint's folder as model `name`; raises CheckpointError. Segments are whole."""
     return Kokoro.load(name, folder, "cpu" if how.device is None else str(how.device.where))

@@ -1,4 +1,4 @@
-"""What the generator is driven by: harmonics of the pitch and noise, as a spectrum and back.
+"""The generator's source: harmonics of the pitch and noise, as a spectrum and back.
 
 Parity is with the published package's torch path: a real STFT, whose phases are angles. A source
 that differs by rounding has angles that differ by a whole turn, and then another sound: whatever

@@ -14,11 +14,11 @@ from ttscommon.engine.device.device import Device
 from ttscommon.wire.fields import Field
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
-from vocoder.codecs.carried import State, decode_together
-from vocoder.codecs.device_codec import DeviceCodec, Piece
+from vocoder.codecs.carried import CarriedState, decode_together
+from vocoder.codecs.device_codec import DeviceCodec, Slice
 from vocoder.codecs.mimi.config import context_frames
 from vocoder.codecs.mimi.net import MimiDecoder, load_decoder
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 
 # Convolutions over pieces of other lengths round otherwise.
 _TOLERANCE: Final = 2
@@ -28,7 +28,7 @@ _TOLERANCE: Final = 2
 class Stream:
     """What was decoded so far, of one stream."""
 
-    state: State
+    state: CarriedState
 
 
 class Mimi(Codec):
@@ -72,13 +72,13 @@ class DeviceStream:
 class MimiOnDevice(DeviceCodec):
     """A loaded decoder, whose weights are on the device."""
 
-    def __init__(self, name: str, net: MimiDecoder, device: Device, room: Room) -> None:
+    def __init__(self, name: str, net: MimiDecoder, device: Device, room: DeviceLimits) -> None:
         self._net = net
         blank = {name: tensor[0] for name, tensor in net.new_state().named().items()}
         super().__init__(spec_of(name, net), device, room, blank)
 
     @classmethod
-    def load(cls, name: str, folder: Path, device: Device, room: Room) -> Self:
+    def load(cls, name: str, folder: Path, device: Device, room: DeviceLimits) -> Self:
         """As Mimi.load; raises CheckpointError."""
         return cls(name, load_decoder(folder, str(device.where)), device, room)
 
@@ -86,17 +86,17 @@ class MimiOnDevice(DeviceCodec):
         del request, frame
         return DeviceStream(self.resident.take())
 
-    def pieces(self, work: Work) -> Sequence[Piece]:
-        return [Piece(work.state.row, work.frames, work.state.fresh)] if len(work) else []
+    def pieces(self, work: Work) -> Sequence[Slice]:
+        return [Slice(work.state.row, work.frames, work.state.fresh)] if len(work) else []
 
     def launched(self, work: Work) -> None:
         work.state.fresh = work.state.fresh and not len(work)
 
     def step(
-        self, told: Mapping[str, Tensor], state: Mapping[str, Tensor]
+        self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        before = State.of(list(state.values()))
-        samples, after = self._net.step(told["codes"].long(), told["lengths"], before)
+        before = CarriedState.of(list(state.values()))
+        samples, after = self._net.step(inputs["codes"].long(), inputs["lengths"], before)
         return {"samples": samples}, after.named()
 
 

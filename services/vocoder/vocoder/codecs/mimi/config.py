@@ -1,4 +1,4 @@
-"""What a folder says of the Mimi in it: a codec, or the checkpoint of a talker. No torch."""
+"""A folder's description of its Mimi: a codec, or the checkpoint of a talker. No torch."""
 
 from __future__ import annotations
 

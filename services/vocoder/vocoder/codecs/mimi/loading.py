@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from vocoder.codecs.base import Codec
-from vocoder.codecs.loading import Loading
+from vocoder.codecs.loading import CodecOptions
 from vocoder.codecs.mimi.codec import Mimi, MimiOnDevice
 
 
-def load(name: str, folder: Path, how: Loading) -> Codec:
+def load(name: str, folder: Path, how: CodecOptions) -> Codec:
     """A folder's codec as model `name`; raises CheckpointError. It is never windowed."""
     if how.device is None:
         return Mimi.load(name, folder)

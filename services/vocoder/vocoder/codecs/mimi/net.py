@@ -1,7 +1,7 @@
 """The decoder: codes to 25 Hz, a transformer with a window, a SEANet decoder to 24 kHz.
 
-Works one-shot, or goes on from a `State` with the same result. Shapes depend on batch and padded
-length alone.
+Works one-shot, or goes on from a `CarriedState` with the same result. Shapes depend on batch and
+padded length alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ttscommon.engine.mimi import MimiSizes
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig
 from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
 from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
-from vocoder.codecs.carried import Quantizer, State, Tails, Window, blank
+from vocoder.codecs.carried import CarriedState, Quantizer, SlidingWindow, Tails, blank
 from vocoder.codecs.mimi.config import load_sizes
 
 
@@ -84,7 +84,7 @@ class VectorDecoder(nn.Module):
             yield from (block.wide for block in up.blocks if isinstance(block, ResidualBlock))
         yield self.out
 
-    def new_state(self, batch: int = 1) -> State:
+    def new_state(self, batch: int = 1) -> CarriedState:
         """Streams of which nothing was decoded yet."""
         window, like = self.sizes.sliding_window, self.out.weight
         return blank(self.transformer.config, window, self.convolutions(), batch, like)
@@ -93,19 +93,21 @@ class VectorDecoder(nn.Module):
     def vectors(self, frames: Tensor) -> Tensor:
         """[batch, frames, ...] -> [batch, hidden_size, frames]."""
 
-    def step(self, codes: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(
+        self, codes: Tensor, lengths: Tensor, state: CarriedState
+    ) -> tuple[Tensor, CarriedState]:
         """See Steps."""
         tails = Tails(state.tails, lengths)
         x = tails.through(self.stretch, self.vectors(codes)).transpose(1, 2)
         steps = lengths * self.sizes.last_stride
-        window = Window(state, steps, x.shape[1])
+        window = SlidingWindow(state, steps, x.shape[1])
         positions = state.position[:, None] + torch.arange(x.shape[1], device=x.device)
         x = self.transformer(x, positions, window.attend).transpose(1, 2)
         x = tails.through(self.widen, x)
         for up in self.ups:
             x = up(x, tails)
         samples = tails.through(self.out, nn.functional.elu(x))[:, 0].clamp(-1, 1)
-        return samples, State(state.position + steps, *window.done(), tails.done())
+        return samples, CarriedState(state.position + steps, *window.done(), tails.done())
 
 
 class MimiDecoder(VectorDecoder):

@@ -18,11 +18,11 @@ from ttscommon.engine.device.device import Device
 from ttscommon.wire.fields import Array, Arrays, Field, cut
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
-from vocoder.codecs.carried import State, decode_together
-from vocoder.codecs.device_codec import DeviceCodec, Piece
+from vocoder.codecs.carried import CarriedState, decode_together
+from vocoder.codecs.device_codec import DeviceCodec, Slice
 from vocoder.codecs.mimi.config import context_frames
 from vocoder.codecs.pocket_tts.net import LatentDecoder
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 
 # Convolutions over pieces of other lengths round otherwise.
 _TOLERANCE: Final = 2
@@ -35,7 +35,7 @@ _NONE: Final = -1
 class Stream:
     """state: behind the last frame. passage: of that frame, none at the beginning."""
 
-    state: State
+    state: CarriedState
     passage: int = _NONE
 
 
@@ -84,7 +84,7 @@ class PocketOnDevice(DeviceCodec):
 
     told = {"loud": "f4"}  # noqa: RUF012 -- as its base declares
 
-    def __init__(self, name: str, net: LatentDecoder, device: Device, room: Room) -> None:
+    def __init__(self, name: str, net: LatentDecoder, device: Device, room: DeviceLimits) -> None:
         self._net = net
         blank = {name: tensor[0] for name, tensor in net.new_state().named().items()}
         super().__init__(spec_of(name, net), device, room, blank)
@@ -94,9 +94,9 @@ class PocketOnDevice(DeviceCodec):
         del request, frame
         return DeviceStream(self.resident.take())
 
-    def pieces(self, work: Work) -> Sequence[Piece]:
+    def pieces(self, work: Work) -> Sequence[Slice]:
         return [
-            Piece(work.state.row, part.frames, part.fresh, {"loud": float(not part.fresh)})
+            Slice(work.state.row, part.frames, part.fresh, {"loud": float(not part.fresh)})
             for part in passages(work.frames, work.state.passage)
         ]
 
@@ -104,12 +104,12 @@ class PocketOnDevice(DeviceCodec):
         work.state.passage = last_passage(work)
 
     def step(
-        self, told: Mapping[str, Tensor], state: Mapping[str, Tensor]
+        self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        before = State.of(list(state.values()))
-        samples, after = self._net.step(told["latent"], told["lengths"], before)
+        before = CarriedState.of(list(state.values()))
+        samples, after = self._net.step(inputs["latent"], inputs["lengths"], before)
         count = len(self._fade)
-        faded = samples[:, :count] * torch.maximum(self._fade, told["loud"][:, None])
+        faded = samples[:, :count] * torch.maximum(self._fade, inputs["loud"][:, None])
         return {"samples": torch.cat((faded, samples[:, count:]), 1)}, after.named()
 
 

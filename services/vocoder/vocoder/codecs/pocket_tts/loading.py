@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from vocoder.codecs.base import Codec
-from vocoder.codecs.loading import Loading
+from vocoder.codecs.loading import CodecOptions
 from vocoder.codecs.pocket_tts.codec import PocketCodec, PocketOnDevice
 from vocoder.codecs.pocket_tts.net import load_decoder
 
 
-def load(name: str, folder: Path, how: Loading) -> Codec:
+def load(name: str, folder: Path, how: CodecOptions) -> Codec:
     """A checkpoint's codec as model `name`; raises CheckpointError. It is never windowed."""
     if how.device is None:
         return PocketCodec(name, load_decoder(folder))

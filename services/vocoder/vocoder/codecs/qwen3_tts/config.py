@@ -1,4 +1,4 @@
-"""What the config.json of the codec says of the decoder. No torch."""
+"""The decoder in the codec's config.json. No torch."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ from ttscommon.engine.device.device import Device
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Work
-from vocoder.codecs.carried import State
-from vocoder.codecs.device_codec import DeviceCodec, Piece
+from vocoder.codecs.carried import CarriedState
+from vocoder.codecs.device_codec import DeviceCodec, Slice
 from vocoder.codecs.qwen3_tts.codec import continued, spec_of
 from vocoder.codecs.qwen3_tts.config import load_config
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 from vocoder.codecs.qwen3_tts.stream import Windows
 from vocoder.codecs.qwen3_tts.weights import load_decoder
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 
 
 @dataclass(eq=False)
@@ -43,7 +43,7 @@ class Qwen3DeviceCodec(DeviceCodec):
         net: CodecDecoder,
         sample_rate: int,
         device: Device,
-        room: Room,
+        room: DeviceLimits,
         windows: Windows | None = None,
     ) -> None:
         self._net, self._windows = net, windows
@@ -57,7 +57,7 @@ class Qwen3DeviceCodec(DeviceCodec):
         name: str,
         folder: Path,
         device: Device,
-        room: Room,
+        room: DeviceLimits,
         windows: Windows | None = None,
     ) -> Self:
         """Read the codec's own folder; raises CheckpointError."""
@@ -74,20 +74,20 @@ class Qwen3DeviceCodec(DeviceCodec):
         """Of a voice cloned in context; one that is only a vector continues nothing."""
         return continued(request, reference)
 
-    def pieces(self, work: Work) -> Sequence[Piece]:
+    def pieces(self, work: Work) -> Sequence[Slice]:
         stream: DeviceStream = work.state
         if not len(work):
             return []
         if self._windows is None:
-            return [Piece(stream.row, work.frames, stream.fresh)]
+            return [Slice(stream.row, work.frames, stream.fresh)]
         whole, begin = self._whole(work), stream.frame - len(stream.recent)
-        found: list[Piece] = []
+        found: list[Slice] = []
         for wanted, first, stop in self._windows.spans(stream.frame, len(work)):
             start = max(wanted, begin)
             codes = {"codes": whole[start - begin : stop - begin]}
             fresh = (stream.fresh and not found) or self._windows.begins_at(first)
             skip = (first - start) * self.spec.samples_per_frame
-            found.append(Piece(stream.row, codes, fresh, skip=skip))
+            found.append(Slice(stream.row, codes, fresh, skip=skip))
         return found
 
     def launched(self, work: Work) -> None:
@@ -101,10 +101,10 @@ class Qwen3DeviceCodec(DeviceCodec):
         stream.fresh = False
 
     def step(
-        self, told: Mapping[str, Tensor], state: Mapping[str, Tensor]
+        self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        before = State.of(list(state.values()))
-        samples, after = self._net.step(told["codes"].long(), told["lengths"], before)
+        before = CarriedState.of(list(state.values()))
+        samples, after = self._net.step(inputs["codes"].long(), inputs["lengths"], before)
         return {"samples": samples}, after.named()
 
     def _whole(self, work: Work) -> Array:

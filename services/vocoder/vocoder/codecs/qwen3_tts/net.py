@@ -1,7 +1,8 @@
 """The decoder: split residual vectors, a sliding-window transformer, convolutions up to 24 kHz.
 
-Every method works one-shot, or goes on from a `State` with the same result: all tails are carried,
-nothing is decoded twice. Shapes depend on batch and padded length alone, fit for CUDA graphs.
+Every method works one-shot, or goes on from a `CarriedState` with the same result: all tails are
+carried, nothing is decoded twice. Shapes depend on batch and padded length alone, fit for CUDA
+graphs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig, RopeConfig
-from vocoder.codecs.carried import Quantizer, State, Tails, Window, blank
+from vocoder.codecs.carried import CarriedState, Quantizer, SlidingWindow, Tails, blank
 from vocoder.codecs.qwen3_tts.config import DecoderSizes
 
 
@@ -139,7 +140,7 @@ class CodecDecoder(nn.Module):
             yield from (unit.wide for unit in block.units if isinstance(unit, ResidualUnit))
         yield self.out
 
-    def new_state(self, batch: int = 1) -> State:
+    def new_state(self, batch: int = 1) -> CarriedState:
         """Streams of which nothing was decoded yet."""
         c, like = self.transformer.config, self.before.weight
         return blank(c, self.config.sliding_window, self.convolutions(), batch, like)
@@ -149,7 +150,9 @@ class CodecDecoder(nn.Module):
         lengths = torch.full((len(codes),), codes.shape[1], device=codes.device)
         return self.step(codes, lengths, self.new_state(len(codes)))[0]
 
-    def step(self, codes: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(
+        self, codes: Tensor, lengths: Tensor, state: CarriedState
+    ) -> tuple[Tensor, CarriedState]:
         """Decode the next frames of a batch of streams.
 
         codes: [batch, frames, codebooks] int64, right padded; lengths: [batch] int64 real frames.
@@ -157,7 +160,7 @@ class CodecDecoder(nn.Module):
         lengths * frame_samples, and the state behind them.
         """
         tails = Tails(state.tails, lengths)
-        window = Window(state, lengths, codes.shape[1])
+        window = SlidingWindow(state, lengths, codes.shape[1])
         x = tails.through(self.before, self.quantizer(codes))
         x = self._transformed(x.transpose(1, 2), state.position, window).transpose(1, 2)
         for stretch, refine in zip(self.stretch, self.refine, strict=True):
@@ -167,9 +170,9 @@ class CodecDecoder(nn.Module):
         for block in self.ups:
             x = block(x, tails)
         samples = tails.through(self.out, self.snake(x))[:, 0].clamp(-1, 1)
-        return samples, State(state.position + lengths, *window.done(), tails.done())
+        return samples, CarriedState(state.position + lengths, *window.done(), tails.done())
 
-    def _transformed(self, x: Tensor, position: Tensor, window: Window) -> Tensor:
+    def _transformed(self, x: Tensor, position: Tensor, window: SlidingWindow) -> Tensor:
         positions = position[:, None] + torch.arange(x.shape[1], device=x.device)
         x = self.transformer(self.project_in(x), positions, window.attend)
         return self.project_out(x)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from vocoder.codecs.carried import State, decode_together
+from vocoder.codecs.carried import CarriedState, decode_together
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 
 
@@ -64,11 +64,11 @@ class CodecStream:
         device = self.state.position.device
         self._recent = torch.zeros(0, net.config.num_quantizers, dtype=torch.int64, device=device)
 
-    def snapshot(self) -> tuple[State, int, Tensor]:
+    def snapshot(self) -> tuple[CarriedState, int, Tensor]:
         """All that it knows; tensors are never changed in place."""
         return self.state, self.frame, self._recent
 
-    def go_back(self, known: tuple[State, int, Tensor]) -> None:
+    def go_back(self, known: tuple[CarriedState, int, Tensor]) -> None:
         """To what a snapshot holds."""
         self.state, self.frame, self._recent = known
 

@@ -1,4 +1,4 @@
-"""Where the decoder's parameters stand in speech_tokenizer/model.safetensors."""
+"""Names of the decoder's parameters in speech_tokenizer/model.safetensors."""
 
 from __future__ import annotations
 

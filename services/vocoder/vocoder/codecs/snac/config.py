@@ -1,4 +1,4 @@
-"""What the config.json of a SNAC codec says of its decoder. No torch."""
+"""The decoder in a SNAC codec's config.json. No torch."""
 
 from __future__ import annotations
 

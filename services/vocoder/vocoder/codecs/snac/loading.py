@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vocoder.codecs.loading import Loading
+from vocoder.codecs.loading import CodecOptions
 from vocoder.codecs.snac.codec import Snac
 
 
-def load(name: str, folder: Path, how: Loading) -> Snac:
+def load(name: str, folder: Path, how: CodecOptions) -> Snac:
     """A codec's folder as model `name`; raises CheckpointError. Windows are its own."""
     return Snac.load(name, folder, "cpu" if how.device is None else str(how.device.where))

@@ -1,4 +1,4 @@
-"""The vesper codec on the CPU: `VesperDecoder` with one `State` a stream."""
+"""The vesper codec on the CPU: `VesperDecoder` with one `DecoderState` a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vocoder.codecs.vesper.net import (
     CODEBOOKS,
     FRAME_SAMPLES,
     SETTLE_SAMPLES,
-    State,
+    DecoderState,
     VesperCodecConfig,
     VesperDecoder,
 )
@@ -63,11 +63,11 @@ class Vesper(Codec):
         halve(decoder)
         return cls(name, decoder, voice.voices, presets_of(voice))
 
-    def open(self, request: SpeechRequest, frame: int = 0) -> State:
+    def open(self, request: SpeechRequest, frame: int = 0) -> DecoderState:
         preset = preset_of(request, self._presets)
         return self._decoder.new_state(preset.level, preset.span, frame)
 
-    def restore(self, state: State, mark: bytes) -> None:
+    def restore(self, state: DecoderState, mark: bytes) -> None:
         state.phase = torch.full_like(state.phase, phase_of(mark))
 
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:

@@ -16,8 +16,8 @@ from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 from vocoder.codecs.base import Work
-from vocoder.codecs.device_codec import DeviceCodec, Piece
-from vocoder.codecs.room import Room
+from vocoder.codecs.device_codec import DeviceCodec, Slice
+from vocoder.codecs.room import DeviceLimits
 from vocoder.codecs.vesper.codec import (
     Preset,
     mark_of,
@@ -27,7 +27,7 @@ from vocoder.codecs.vesper.codec import (
     read_decoder,
     spec_of,
 )
-from vocoder.codecs.vesper.net import FRAME_SAMPLES, State, VesperDecoder
+from vocoder.codecs.vesper.net import FRAME_SAMPLES, DecoderState, VesperDecoder
 
 # Products of other batches round otherwise, by far less than half a step.
 _TOLERANCE: Final = 1
@@ -50,7 +50,7 @@ class VesperOnDevice(DeviceCodec):
     """Causal with a short look ahead: exact carried state, the last frames held back."""
 
     silences = True
-    told: ClassVar[Mapping[str, str]] = {"level": "f4", "span": "f4", "phase": "i8"}
+    conditioning: ClassVar[Mapping[str, str]] = {"level": "f4", "span": "f4", "phase": "i8"}
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class VesperOnDevice(DeviceCodec):
         voices: tuple[Voice, ...],
         presets: Mapping[str, Preset],
         device: Device,
-        room: Room,
+        room: DeviceLimits,
     ) -> None:
         """decoder: still on the CPU."""
         self._presets = presets
@@ -72,7 +72,7 @@ class VesperOnDevice(DeviceCodec):
         self._decoder = decoder.to(device.where)
 
     @classmethod
-    def load(cls, name: str, voice: VoiceFolder, device: Device, room: Room) -> Self:
+    def load(cls, name: str, voice: VoiceFolder, device: Device, room: DeviceLimits) -> Self:
         """Build what the voice's config describes; raises VoiceError if its weights do not fit."""
         return cls(name, read_decoder(voice), voice.voices, presets_of(voice), device, room)
 
@@ -83,13 +83,13 @@ class VesperOnDevice(DeviceCodec):
     def restore(self, state: DeviceStream, mark: bytes) -> None:
         state.phase = phase_of(mark)
 
-    def pieces(self, work: Work) -> Sequence[Piece]:
+    def pieces(self, work: Work) -> Sequence[Slice]:
         stream: DeviceStream = work.state
         late = np.tile(self._silence, (self._late * work.final, 1))
         told = {**stream.preset._asdict(), "phase": stream.phase}
         skip = max(0, self._late - stream.frame) * FRAME_SAMPLES
         frames = concatenate([work.frames, {"codes": late}])
-        return [Piece(stream.row, frames, stream.fresh, told, skip)]
+        return [Slice(stream.row, frames, stream.fresh, told, skip)]
 
     def launched(self, work: Work) -> None:
         stream: DeviceStream = work.state
@@ -100,15 +100,15 @@ class VesperOnDevice(DeviceCodec):
         return mark_of(int(results["phase"][row]))
 
     def step(
-        self, told: Mapping[str, Tensor], state: Mapping[str, Tensor]
+        self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        lengths, phase = told["lengths"], told["phase"]
-        before = State(
+        lengths, phase = inputs["lengths"], inputs["phase"]
+        before = DecoderState(
             **{**state, "phase": torch.where(phase == _NO_MARK, state["phase"], phase)},
             frame=torch.zeros_like(lengths),
-            level=told["level"],
-            span=told["span"],
+            level=inputs["level"],
+            span=inputs["span"],
         )
-        samples, after = self._decoder.decode(told["codes"].long(), lengths, before)
+        samples, after = self._decoder.decode(inputs["codes"].long(), lengths, before)
         carried = {name: getattr(after, name) for name in _CARRIED}
         return {"samples": samples, "phase": after.phase}, carried

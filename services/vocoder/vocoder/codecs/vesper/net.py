@@ -70,7 +70,7 @@ class VesperCodecConfig:
 
 
 @dataclass
-class State:
+class DecoderState:
     """What a stream carries from chunk to chunk; tensors have no batch dimension.
 
     inputs: [kernel - 1, inputs] and tails: [layers - 1, kernel - 1, dim], float32, the last inputs
@@ -90,16 +90,18 @@ class State:
     span: Tensor
 
 
-def stack(states: list[State]) -> State:
+def stack(states: list[DecoderState]) -> DecoderState:
     """One State whose tensors have a leading batch dimension."""
-    parts = {f.name: torch.stack([getattr(s, f.name) for s in states]) for f in fields(State)}
-    return State(**parts)
+    parts = {
+        f.name: torch.stack([getattr(s, f.name) for s in states]) for f in fields(DecoderState)
+    }
+    return DecoderState(**parts)
 
 
-def unstack(batch: State) -> list[State]:
+def unstack(batch: DecoderState) -> list[DecoderState]:
     """The inverse of `stack`."""
-    columns = [getattr(batch, f.name).unbind(0) for f in fields(State)]
-    return [State(*values) for values in zip(*columns, strict=True)]
+    columns = [getattr(batch, f.name).unbind(0) for f in fields(DecoderState)]
+    return [DecoderState(*values) for values in zip(*columns, strict=True)]
 
 
 class VesperDecoder(nn.Module):
@@ -129,21 +131,23 @@ class VesperDecoder(nn.Module):
         hops = tail * len(self.config.ahead) + WINDOWS - 1
         return -(-hops // HOPS_PER_FRAME)
 
-    def new_state(self, level: float = 0.0, span: float = 1.0, frame: int = 0) -> State:
+    def new_state(self, level: float = 0.0, span: float = 1.0, frame: int = 0) -> DecoderState:
         """The state of a stream before `frame`, of which nothing is known but silence."""
         quiet = self._after_silence
-        state = State(*(getattr(quiet, field.name).clone() for field in fields(State)))
+        state = DecoderState(
+            *(getattr(quiet, field.name).clone() for field in fields(DecoderState))
+        )
         state.frame += frame
         state.level += level
         state.span *= span
         return state
 
     @cached_property
-    def _after_silence(self) -> State:
+    def _after_silence(self) -> DecoderState:
         c, like = self.config, self.synthesis.window
         zero = like.new_zeros((), dtype=torch.int64)
         tail = c.kernel - 1
-        nothing = State(
+        nothing = DecoderState(
             like.new_zeros(tail, c.inputs),
             like.new_zeros(len(self.blocks), tail, c.dim),
             like.new_zeros(c.late_hops),
@@ -165,7 +169,7 @@ class VesperDecoder(nn.Module):
     def pitch(self, codes: Tensor, level: Tensor, span: Tensor) -> Tensor:
         """Codebook 0 as pitch: [batch, frames] -> Hz [batch, hops], 0 where unvoiced.
 
-        level, span: [batch], see `State`.
+        level, span: [batch], see `DecoderState`.
         """
         entry = self.pitch_table[codes].flatten(1, 2)
         middle = math.log(MIDDLE_HZ / _PITCH_UNIT_HZ)
@@ -190,7 +194,9 @@ class VesperDecoder(nn.Module):
         out: Tensor = self.norm(x)
         return out
 
-    def decode(self, codes: Tensor, lengths: Tensor, state: State) -> tuple[Tensor, State]:
+    def decode(
+        self, codes: Tensor, lengths: Tensor, state: DecoderState
+    ) -> tuple[Tensor, DecoderState]:
         """One chunk of a batch of streams, in fixed shapes.
 
         codes: [batch, frames, 4], right padded.
@@ -208,7 +214,7 @@ class VesperDecoder(nn.Module):
         pulse, phase = self.synthesis.pulses(needed, hops, state.phase)
         source = torch.cat((state.source, pulse), 1)
         windows = torch.cat((state.windows, self.synthesis.windows(parts, source)), 1)
-        return self.synthesis.overlap_add(windows), State(
+        return self.synthesis.overlap_add(windows), DecoderState(
             inputs,
             tails,
             kept(around[..., None], hops, self.config.late_hops)[..., 0],
@@ -222,7 +228,11 @@ class VesperDecoder(nn.Module):
 
     @torch.inference_mode()
     def step(
-        self, codes: list[Tensor], states: list[State], final: list[bool], least_frames: int = 0
+        self,
+        codes: list[Tensor],
+        states: list[DecoderState],
+        final: list[bool],
+        least_frames: int = 0,
     ) -> list[Tensor]:
         """Decode one chunk of each stream and advance its state in place.
 
@@ -243,7 +253,7 @@ class VesperDecoder(nn.Module):
         for old, new, count, row in zip(states, unstack(after), counts, samples, strict=True):
             early = max(0, late - int(old.frame)) * FRAME_SAMPLES
             ready.append(row[early : count * FRAME_SAMPLES].clone())
-            for field in fields(State):
+            for field in fields(DecoderState):
                 setattr(old, field.name, getattr(new, field.name))
         return ready
 
@@ -255,7 +265,9 @@ class VesperDecoder(nn.Module):
         samples, _ = self.decode(padded, lengths, stack([self.new_state(level, span)]))
         return samples[:, late * FRAME_SAMPLES :]
 
-    def _layers(self, x: Tensor, hops: Tensor, state: State) -> tuple[Tensor, Tensor, Tensor]:
+    def _layers(
+        self, x: Tensor, hops: Tensor, state: DecoderState
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Spectral parts [batch, hops, 4 * BINS] and what the layers carry on."""
         padded = torch.cat((state.inputs, x), 1)
         inputs = kept(padded, hops, self.config.kernel - 1)

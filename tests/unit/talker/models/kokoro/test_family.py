@@ -14,7 +14,7 @@ from antiphon_bench.synthetic.kokoro import PUBLISHED, shapes, write_checkpoint
 from talker.engine.engine import Engine
 from talker.models.kokoro.family import Kokoro
 from talker.models.kokoro.loading import load
-from talker.models.loading import Loading
+from talker.models.loading import ModelOptions
 from talker.synthesis import synthesise
 from tests.unit.talker.models.kokoro.tiny import english, tiny
 from ttscommon.engine.checkpoint import CheckpointError, codec_digest, dump_json
@@ -152,4 +152,4 @@ def test_voices_that_are_missing_or_misshapen_are_named_and_tell_codecs_apart(
 
 def test_its_talker_is_not_put_on_a_device(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="runs on the CPU"):
-        load("m", tmp_path, Loading(device=object()))  # type: ignore[arg-type]
+        load("m", tmp_path, ModelOptions(device=object()))  # type: ignore[arg-type]

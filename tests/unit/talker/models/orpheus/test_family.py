@@ -14,7 +14,7 @@ from antiphon_bench.synthetic.orpheus import write_checkpoint
 from talker.engine.engine import Engine
 from talker.models.orpheus.config import END_SPEECH, FIRST_AUDIO, load_config
 from talker.models.orpheus.net import load_net
-from talker.models.orpheus.request import PASSAGE_TOKENS, Prompt
+from talker.models.orpheus.request import PASSAGE_TOKENS, OrpheusPrompt
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.synthesis import synthesise
 from tests.unit.talker.models.orpheus.tiny import tiny
@@ -71,7 +71,7 @@ def test_a_long_text_is_spoken_in_passages_of_whole_sentences_however_it_came() 
     assert len(whole) > 2
     assert all(len(prompt.ids) <= PASSAGE_TOKENS + 8 for prompt in whole)
     prepared = tiny().prepare(request())
-    pieces: list[Prompt] = []
+    pieces: list[OrpheusPrompt] = []
     for at in range(0, len(text), 37):
         pieces += prepared.read([Text(text[at : at + 37])], final=False)
     assert 0 < len(pieces) < len(whole)
@@ -95,7 +95,7 @@ def test_each_passage_says_what_it_says_alone_also_when_resumed() -> None:
         assert rest["codes"].tolist() == whole["codes"][at:].tolist()
 
 
-def _times(sentence: str, prompt: Prompt) -> int:
+def _times(sentence: str, prompt: OrpheusPrompt) -> int:
     """How many of a sentence make a prompt."""
     for count in range(1, 20):
         (one, *_) = tiny().prepare(request()).read([Text(sentence * count)], final=True)

@@ -13,7 +13,7 @@ import torch
 from talker.engine.engine import Engine
 from talker.models.vesper.family import Vesper, spec_of
 from talker.models.vesper.net import VesperConfig, VesperNet
-from talker.models.vesper.stream import Progress, Told, Unit, VesperSampling
+from talker.models.vesper.stream import Conditioning, SpokenUnits, Unit, VesperSampling
 from talker.synthesis import Spoken, synthesise
 from talker.text.frontend import Given, Utterance, Word
 from tests.unit.talker.models.tiny_vesper import Letters
@@ -69,7 +69,7 @@ def test_an_unknown_preset_is_refused_by_name(model: Vesper) -> None:
 def test_speed_and_preset_tell_the_net_one_pace(model: Vesper) -> None:
     def told(**changes: Any) -> np.ndarray[Any, Any]:
         (unit,) = model.prepare(request(**changes)).read([Text("one two")], final=True)
-        return np.asarray(unit.told.at)
+        return np.asarray(unit.conditioning.at)
 
     np.testing.assert_allclose(told(voice="calm"), told(speed=0.8), rtol=1e-5, atol=1e-6)
     assert np.abs(told(speed=1.2) - told()).max() > 1e-3
@@ -128,7 +128,7 @@ def test_a_boundary_ends_an_utterance_wherever_it_stands(model: Vesper) -> None:
     prepared = model.prepare(request("", text_final=False))
     pieces: list[Piece] = [Text("one two"), Boundary(), Text("three four")]
     units = list(prepared.read(pieces, final=True))
-    assert [[word.text for word in unit.told.words] for unit in units] == [
+    assert [[word.text for word in unit.conditioning.words] for unit in units] == [
         ["one", "two"],
         ["three", "four"],
     ]
@@ -159,8 +159,8 @@ def test_a_words_own_rate_stays_within_the_voices_speeds(model: Vesper) -> None:
 
 def test_words_are_timed_by_units() -> None:
     words = (Word("a", 1, 3), Word("b", 4, 5))
-    told = Told(np.zeros(2), np.zeros((6, 2)), np.zeros((6, 1)), words)
-    progress = Progress(Unit(told))
+    told = Conditioning(np.zeros(2), np.zeros((6, 2)), np.zeros((6, 1)), words)
+    progress = SpokenUnits(Unit(told))
     # The pointer: 0 0 | 1 2 | 3 3 | 3 4 | 4 4 | 5 5, one unit each.
     tokens = [progress.move(9, move) for move in (2, 3, 0, 1, 2, 2)]
     assert tokens == [(0, 0), (1, 2), (3, 3), (3, 4), (4, 4), (5, 5)]

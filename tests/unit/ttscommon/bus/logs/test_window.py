@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ttscommon.bus.logs.window import Pending, Tail, Window
+from ttscommon.bus.logs.window import Pending, Tail, Uncommitted
 from ttscommon.wire.errors import BusUnavailable, Fenced
 from ttscommon.wire.messages import End, LogRecord, TextPiece, encode
 
@@ -29,7 +29,7 @@ async def settle() -> None:
 
 
 async def test_a_full_window_is_waited_for_until_the_oldest_is_committed() -> None:
-    window = Window(room=2, recent=0)
+    window = Uncommitted(room=2, recent=0)
     await window.add(text(0, "ab"))
     await window.add(text(2, "cd"))
     third = asyncio.create_task(window.add(text(4, "ef")))
@@ -42,7 +42,7 @@ async def test_a_full_window_is_waited_for_until_the_oldest_is_committed() -> No
 
 
 async def test_what_a_reader_lacks_is_found_among_what_was_committed_lately() -> None:
-    window = Window(room=8, recent=1)
+    window = Uncommitted(room=8, recent=1)
     for start in (0, 2, 4):
         await window.add(text(start, "xy"))
     window.committed()
@@ -53,13 +53,13 @@ async def test_what_a_reader_lacks_is_found_among_what_was_committed_lately() ->
 
 
 async def test_the_end_is_never_held_to_be_known() -> None:
-    window = Window(room=8, recent=1)
+    window = Uncommitted(room=8, recent=1)
     await window.add(pending(End("r", 4, "ok")))
     assert spans(window.behind(4)) == [(4, 4)]
 
 
 async def test_what_the_log_holds_already_is_skipped_and_half_of_it_rewritten() -> None:
-    window = Window(room=8, recent=0)
+    window = Uncommitted(room=8, recent=0)
     for start in (0, 2, 4):
         await window.add(text(start, "xy"))
     window.skip_to(3, pending)
@@ -67,7 +67,7 @@ async def test_what_the_log_holds_already_is_skipped_and_half_of_it_rewritten() 
 
 
 async def test_the_end_is_not_skipped() -> None:
-    window = Window(room=8, recent=0)
+    window = Uncommitted(room=8, recent=0)
     await window.add(text(0, "ab"))
     await window.add(pending(End("r", 2, "ok")))
     window.skip_to(2, pending)
@@ -75,7 +75,7 @@ async def test_the_end_is_not_skipped() -> None:
 
 
 async def test_a_failure_reaches_who_waits_and_who_comes_later() -> None:
-    window = Window(room=1, recent=0)
+    window = Uncommitted(room=1, recent=0)
     await window.add(text(0, "ab"))
     waiting = asyncio.create_task(window.add(text(2, "cd")))
     emptied = asyncio.create_task(window.until(lambda: False))
@@ -90,7 +90,7 @@ async def test_a_failure_reaches_who_waits_and_who_comes_later() -> None:
 
 
 async def test_who_waits_for_an_empty_window_is_told_of_the_last_commit() -> None:
-    window = Window(room=4, recent=0)
+    window = Uncommitted(room=4, recent=0)
     await window.add(text(0, "ab"))
     closing = asyncio.create_task(window.until(lambda: window.empty))
     await settle()
@@ -100,7 +100,7 @@ async def test_who_waits_for_an_empty_window_is_told_of_the_last_commit() -> Non
 
 
 async def test_a_failure_that_passes_is_kept_for_the_writer() -> None:
-    window = Window(room=4, recent=0)
+    window = Uncommitted(room=4, recent=0)
     failure = BusUnavailable("no leader")
     window.fail(failure)
     assert window.failure is failure

@@ -56,7 +56,7 @@ class Wire:
 @pytest_asyncio.fixture
 async def wire(bus: Bus) -> AsyncIterator[Wire]:
     heard = Wire(bus)
-    subscription = await bus.link.client.hear(">", heard.hear)
+    subscription = await bus.link.client.subscribe_inline(">", heard.hear)
     yield heard
     await bus.link.unsubscribe(subscription)
 

@@ -145,8 +145,8 @@ async def test_the_next_job_comes_in_while_a_spoken_one_waits_for_the_broker(
 async def test_what_nobody_hears_and_nobody_can_resume_is_cancelled(connect: Connect) -> None:
     bus, client = await connect(), await connect()
     seen = Seen()
-    unheard = msgspec.structs.replace(request("unheard"), lease_s=0.3)
-    heard = msgspec.structs.replace(request("heard"), lease_s=0.3)
+    unheard = msgspec.structs.replace(request("unheard"), listener_timeout_s=0.3)
+    heard = msgspec.structs.replace(request("heard"), listener_timeout_s=0.3)
     async with working(bus, seen, slots=3, tuning=WorkerTuning(listeners_s=0.02)):
         for one in (unheard, heard, request("resumable")):
             await client.submit(VOCODER, one)
@@ -166,7 +166,7 @@ async def test_a_worker_that_was_paused_first_hears_what_gateways_said_meanwhile
     seen = Seen()
     tuning = WorkerTuning(listeners_s=0.02, absence=AbsenceTuning(late_s=0.2))
     async with working(bus, seen, tuning=tuning):
-        await client.submit(VOCODER, msgspec.structs.replace(request("r"), lease_s=1.0))
+        await client.submit(VOCODER, msgspec.structs.replace(request("r"), listener_timeout_s=1.0))
         job = await seen.next()
         time.sleep(1.3)  # the process stands still, and its gateway's words wait
         for _ in range(3):  # looks after the pause

@@ -7,7 +7,7 @@ import torch
 
 from tests.late import Late
 from ttscommon.engine.device import device
-from ttscommon.engine.device.buckets import Buckets
+from ttscommon.engine.device.buckets import BatchSizes
 from ttscommon.engine.device.device import Cuda, Device, Host, device_of
 from ttscommon.engine.inflight import DeviceError
 
@@ -58,9 +58,9 @@ def test_the_talkers_work_goes_first_where_stages_share_a_gpu(
 
 
 def test_work_is_padded_to_the_next_size_that_holds_it() -> None:
-    buckets = Buckets.doubling(24)
+    buckets = BatchSizes.doubling(24)
     assert buckets.sizes == (1, 2, 4, 8, 16, 24)
     assert [buckets.fit(n) for n in (1, 3, 16, 17, 24, 25)] == [1, 4, 16, 24, 24, None]
-    assert Buckets.doubling(1).sizes == (1,)
+    assert BatchSizes.doubling(1).sizes == (1,)
     with pytest.raises(ValueError, match="positive"):
-        Buckets([0])
+        BatchSizes([0])

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from tests.late import Late
 from ttscommon.engine.device.device import Device, Host
-from ttscommon.engine.device.launches import Job, Launches, Told
+from ttscommon.engine.device.launches import Computed, InputShapes, Launches
 from ttscommon.engine.device.transfer import Buffers
 from ttscommon.wire.fields import Arrays
 
 
-def told(rows: int) -> Told:
+def told(rows: int) -> InputShapes:
     return {"n": ((rows,), "i8")}
 
 
@@ -29,7 +29,7 @@ def squares(told: Mapping[str, Tensor], rows: int) -> Mapping[str, Tensor]:
 
 
 def launches(device: Device) -> Launches[int]:
-    return Launches(device, Buffers(device), Job(told, nothing, squares))
+    return Launches(device, Buffers(device), Computed(told, nothing, squares))
 
 
 @pytest.mark.parametrize("device", [Host, Late])

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ttscommon.engine.device import device as devices
 from ttscommon.engine.device.device import Cuda, Device, Host, Recorded
-from ttscommon.engine.device.launches import Job, Launches
+from ttscommon.engine.device.launches import Computed, Launches
 from ttscommon.engine.device.transfer import Buffers
 from ttscommon.engine.inflight import DeviceError
 
@@ -53,7 +53,9 @@ def launches(device: Device) -> Launches[int]:
     def nothing(rows: int) -> dict[str, Any]:
         return {"n": np.zeros(rows, np.int64)}
 
-    return Launches(device, Buffers(device), Job(told, nothing, lambda t, _: {"n": t["n"] + 1}))
+    return Launches(
+        device, Buffers(device), Computed(told, nothing, lambda t, _: {"n": t["n"] + 1})
+    )
 
 
 def test_two_engines_that_start_at_once_never_record_at_once() -> None:

@@ -19,7 +19,7 @@ from vocoder.codecs.kokoro import net
 from vocoder.codecs.kokoro.codec import example
 from vocoder.codecs.silences import Silences
 from vocoder.engine.engine import Engine
-from vocoder.engine.stream import Event, Failed, Finished, Piece
+from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished
 from vocoder.pcm import to_pcm
 
 
@@ -64,7 +64,7 @@ class Run:
         return {key for key, event in self.events if isinstance(event, Finished | Failed)}
 
     def pcm(self, name: str) -> Any:
-        pieces = [e.pcm for key, e in self.events if key == name and isinstance(e, Piece)]
+        pieces = [e.pcm for key, e in self.events if key == name and isinstance(e, DecodedAudio)]
         return np.concatenate(pieces)
 
 

@@ -13,7 +13,7 @@ from ttscommon.engine.checkpoint import dump_json
 from ttscommon.engine.device.device import Device
 from vocoder.codecs.mimi.codec import Mimi, MimiOnDevice
 from vocoder.codecs.mimi.net import MimiDecoder, load_decoder
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 
 
 @cache
@@ -31,6 +31,6 @@ def tiny() -> Mimi:
     return Mimi("m", net())
 
 
-def tiny_on(device: Device, room: Room) -> MimiOnDevice:
+def tiny_on(device: Device, room: DeviceLimits) -> MimiOnDevice:
     """In the engine, on a device."""
     return MimiOnDevice("m", net(), device, room)

@@ -12,7 +12,7 @@ from antiphon_bench.synthetic.pocket_tts import write_checkpoint
 from ttscommon.engine.device.device import Device
 from vocoder.codecs.pocket_tts.codec import PocketCodec, PocketOnDevice
 from vocoder.codecs.pocket_tts.net import LatentDecoder, load_decoder
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 
 
 @cache
@@ -27,7 +27,7 @@ def tiny() -> PocketCodec:
     return PocketCodec("m", net())
 
 
-def tiny_on(device: Device, room: Room) -> PocketOnDevice:
+def tiny_on(device: Device, room: DeviceLimits) -> PocketOnDevice:
     """On a device."""
     torch.set_num_threads(1)
     return PocketOnDevice("m", net(), device, room)

@@ -12,7 +12,7 @@ from vocoder.codecs.qwen3_tts.config import DecoderSizes
 from vocoder.codecs.qwen3_tts.device import Qwen3DeviceCodec
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 from vocoder.codecs.qwen3_tts.stream import Windows
-from vocoder.codecs.room import Room
+from vocoder.codecs.room import DeviceLimits
 
 SIZES = DecoderSizes(
     codebook_dim=16,
@@ -57,7 +57,9 @@ def tiny(size: int = 0, context: int = 0) -> Qwen3Codec:
     return Qwen3Codec("m", drawn(torch.float32), 24_000, _windows(size, context))
 
 
-def tiny_on(device: Device, room: Room, size: int = 0, context: int = 0) -> Qwen3DeviceCodec:
+def tiny_on(
+    device: Device, room: DeviceLimits, size: int = 0, context: int = 0
+) -> Qwen3DeviceCodec:
     """In the engine, on a device; windowed if a size is given."""
     windows = _windows(size, context)
     return Qwen3DeviceCodec("m", drawn(torch.float32), 24_000, device, room, windows)
