@@ -171,7 +171,6 @@ def _question(given: dict[str, Any]) -> Question:
     from antiphon_bench.plan.search import Question
     from antiphon_bench.plan.shapes import Setup, Shape
     from antiphon_bench.plan.workers import TalkerSetup, VocoderSetup
-    from talker.engine.scheduler import StepLimits
 
     if bool(given["nodes"]) != bool(given["cores"]):
         raise typer.BadParameter("--nodes and --cores belong together")
@@ -182,7 +181,7 @@ def _question(given: dict[str, Any]) -> Question:
         read_curves(given["curves"]),
         Shape(brokers=given["brokers"], nodes=given["nodes"], cores=given["cores"]),
         GatewaySetup(ttfp_target_s=given["ttfp_p95"], utilisation=given["utilisation"]),
-        TalkerSetup(given["slots"], StepLimits(streams=given["batch"]), cache),
+        TalkerSetup.of(given["slots"], given["batch"], cache),
         VocoderSetup(given["vocoder_slots"]),
     )
     target = Target(given["ttfp_p95"], given["viable"], given["refused"])

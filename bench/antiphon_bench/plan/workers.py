@@ -33,6 +33,11 @@ class TalkerSetup:
     cache: Cache = field(default_factory=Cache)
     policy: scheduler.PolicyName = "online"
 
+    @classmethod
+    def of(cls, slots: int, batch: int, cache: Cache) -> TalkerSetup:
+        """With `slots` streams, of which a step takes `batch`."""
+        return cls(slots, scheduler.StepLimits(streams=batch), cache)
+
 
 @dataclass(frozen=True)
 class VocoderSetup:
