@@ -62,7 +62,8 @@ async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
         digest = hashlib.sha256(KEY.encode()).hexdigest()
         file = tmp_path / "keys.toml"
         file.write_text(f'[keys.someone]\nsha256 = "{digest}"\nstreams = 1\n')
-        gateway["ANTIPHON_KEYS_FILE"] = str(file)
+        # Wyoming's clients bring no key: what they say is one tenant's, or its port stays closed.
+        gateway |= {"ANTIPHON_KEYS_FILE": str(file), "ANTIPHON_WYOMING_TENANT": "someone"}
     config = StackConfig(
         port=0, store=tmp_path / "store", engine=wanted.get("engine", "fake"),
         environ={"gateway": gateway},

@@ -1,4 +1,4 @@
-"""Notes: what a simulated deployment consists of."""
+"""The parts of a simulated deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of what tells one codec from another: a digest of its config and tensors, and of nothing else."""
+"""A codec's digest: of its config and tensors, which tell it from others, and of nothing else."""
 
 from __future__ import annotations
 
