@@ -11,7 +11,7 @@ from openai import OpenAI
 
 client = OpenAI(base_url="${location.origin}/v1", api_key="${key || "none"}")
 speech = client.audio.speech.with_streaming_response.create(
-    model="tts-1", voice=${JSON.stringify(body.voice)}, input=${JSON.stringify(body.input)}${body.speed ? `, speed=${body.speed}` : ""}
+    model=${JSON.stringify(body.model ?? "tts-1")}, voice=${JSON.stringify(body.voice)}, input=${JSON.stringify(body.input)}${body.speed ? `, speed=${body.speed}` : ""}
 )
 with speech as response:
     response.stream_to_file("speech.mp3")`,
@@ -28,7 +28,7 @@ await writeFile("speech.mp3", response.body);`,
 socket.binaryType = "arraybuffer";
 const say = (message) => socket.send(JSON.stringify(message));
 socket.onopen = () => {
-  say({ type: "session.config", voice: ${JSON.stringify(body.voice)}${body.speed ? `, speed: ${body.speed}` : ""} });
+  say({ type: "session.config", ${body.model ? `model: ${JSON.stringify(body.model)}, ` : ""}voice: ${JSON.stringify(body.voice)}${body.speed ? `, speed: ${body.speed}` : ""} });
   say({ type: "input.text", text: ${JSON.stringify(body.input)} });
   say({ type: "input.done" });
 };
@@ -37,6 +37,7 @@ socket.onmessage = ({ data }) => console.log(typeof data === "string" ? data : \
 
 export function hint() {
   const body = { input: $("text").value.trim() || "Hello there.", voice: $("voice").value || "default" };
+  if ($("model").options.length > 1) body.model = $("model").value;
   const speed = Number($("speed-range").value);
   if (speed !== 1) body.speed = speed;
   // The key stays out of what is shown and copied.

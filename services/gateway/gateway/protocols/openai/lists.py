@@ -39,6 +39,11 @@ def model_card(model: Model) -> dict[str, Any]:
     }
 
 
+def default_first(names: Iterable[str], default: str) -> list[str]:
+    """Names in their order behind the default one: a menu begins with what a request would get."""
+    return sorted(names, key=lambda name: (name != default, name))
+
+
 def _adapters(model: Model) -> dict[str, Any]:
     """Those that the deployment brings along, where the model takes any."""
     if ADAPTER not in model.accepts:

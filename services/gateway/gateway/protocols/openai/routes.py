@@ -14,7 +14,7 @@ from gateway.protocols.fields import SampleRate, Speed
 from gateway.protocols.openai import adapters, lexicons, lists, voices
 from gateway.protocols.openai.body import SAMPLE_RATE, SpeechBody, format_named, parse_body
 from gateway.protocols.openai.events import SpeechEvents
-from gateway.protocols.openai.lists import model_card
+from gateway.protocols.openai.lists import default_first, model_card
 from gateway.protocols.shared.context import Context, chosen_headers, max_wait_s, read_json
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.response import TOKEN_HEADER, SpeechResponse
@@ -31,13 +31,14 @@ _REQUEST_ID: Final = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
 @router.get("/v1/models")
 async def models(request: Request, context: Context) -> Response:
-    """The models that live talkers serve. ElevenLabs' and Deepgram's ask here too."""
+    """The models that live talkers serve, the default first. ElevenLabs' and Deepgram's ask too."""
     if "xi-api-key" in request.headers:
         return JSONResponse(await elevenlabs.models(context))
     if deepgram.asks(request):
         return JSONResponse(await deepgram.models(context, request))
     found = await context.catalogue.models()
-    cards = [model_card(model) for model in found.values()]
+    names = default_first(found, context.settings.default_model)
+    cards = [model_card(found[name]) for name in names]
     return JSONResponse({"object": "list", "data": cards})
 
 
