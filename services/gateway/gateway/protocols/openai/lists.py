@@ -5,6 +5,7 @@ Lists need no key: menus that cannot read them fall back to OpenAI's names.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
