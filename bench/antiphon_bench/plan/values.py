@@ -39,7 +39,7 @@ def chart_values(setup: Setup, shape: Shape, model: str) -> dict[str, Any]:
                         "slots": vocoder.slots,
                         "batch_streams": vocoder.limits.streams,
                         "batch_frames": vocoder.limits.frames,
-                        "piece_frames": vocoder.limits.stream_frames,
+                        "step_frames": vocoder.limits.stream_frames,
                     },
                 },
             }

@@ -82,7 +82,7 @@ class DeviceStream:
 class PocketOnDevice(DeviceCodec):
     """A loaded decoder, whose weights are on the device."""
 
-    told = {"loud": "f4"}  # noqa: RUF012 -- as its base declares
+    conditioning = {"loud": "f4"}  # noqa: RUF012 -- as its base declares
 
     def __init__(self, name: str, net: LatentDecoder, device: Device, room: DeviceLimits) -> None:
         self._net = net

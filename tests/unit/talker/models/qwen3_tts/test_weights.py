@@ -104,7 +104,7 @@ def test_a_tokenizer_whose_files_disagree_is_refused(copy: Path) -> None:
 
 
 def test_only_base_models_have_encoders(custom: Path, base: Path) -> None:
-    with pytest.raises(CheckpointError, match="clones nobody"):
+    with pytest.raises(CheckpointError, match="clones no voices"):
         load_encoders(custom)
     speaker, codec = load_encoders(base)
     assert speaker(torch.zeros(1, 24_000)).shape == (1, 48)
