@@ -160,12 +160,16 @@ def evicted(loaded: Loaded[C]) -> Said:
 
 
 def resumed(loaded: Loaded[C]) -> Said:
-    """Successors behind the first frame, in the middle and before the last; of one case, all."""
+    """Successors behind the first frame, in the middle and before the last.
+
+    Of a family's first case, behind every frame.
+    """
     run, opened = Run(loaded), {}
-    for number, case in enumerate(loaded.cases):
+    for case in loaded.cases:
         whole = loaded.subject.wanted(case)
         count = rows(whole)
-        for at in range(1, count) if not number else sorted({1, count // 2, count - 1} - {0}):
+        few = sorted({1, count // 2, count - 1} - {0})
+        for at in range(1, count) if case is loaded.subject.cases[0] else few:
             name = f"{case.name}, behind {at} of {count} frames"
             run.open(case, name, cut(whole, 0, at))
             opened[name] = case

@@ -93,7 +93,6 @@ def test_what_clones_has_a_case_that_clones(family: str, load: Load) -> None:
     accepts = load(family, subject.checkpoints[0]).model.spec.accepts
     requests = [subject.request(case) for case in subject.cases]
     if "turns" in accepts:
-        # A recording by itself is the first of these turns.
         assert any(turn.sound for request in requests for turn in request.turns)
-    elif "ref_audio" in accepts:
+    elif "ref_audio" in accepts:  # what takes turns reads a recording as one of them
         assert any(request.reference for request in requests)

@@ -299,8 +299,8 @@ def test_company_and_chunking_change_nothing(
 ) -> None:
     bench = Bench(family, depth, sizes=ChunkSizes(1, 7))
     heard = bench.open(request())
-    for i in range(5):
-        for _ in range(3 * i):
+    for i in range(3):
+        for _ in range(6 * i):
             bench.engine.step()
         text = "Somebody else talks at the same time. " * (i + 1)
         bench.open(request(f"other{i}", text, seed=100 + i))
@@ -312,10 +312,10 @@ def test_company_and_chunking_change_nothing(
 def test_pressure_on_the_cache_changes_nothing(
     family: Family, name: str, depth: int, undisturbed: Heard
 ) -> None:
-    """Five streams in a cache that holds two: most of the time one has given way."""
+    """Three streams in a cache that holds two: most of the time one has given way."""
     if not family.spec.caches:
         pytest.skip("a family without a cache")
-    texts = [TEXT[i:] for i in range(4)]
+    texts = [TEXT[i:] for i in range(2)]
     expected = [alone(name, text, 50 + i) for i, text in enumerate(texts)]
     longest = max(bench_positions(family, heard) for heard in (undisturbed, *expected))
     bench = Bench(family, depth, blocks=2 * -(-longest // 16))

@@ -1,0 +1,273 @@
+"""Model families beside the default voice in one stack: each loses its talker and its vocoder."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import numpy as np
+import pytest
+import pytest_asyncio
+import torch
+
+from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.checkpoints import Checkpoint
+from antiphon_bench.synthetic import csm, kokoro, orpheus, piper, pocket_tts
+from antiphon_bench.synthetic.mimi import add_decoder
+from antiphon_bench.synthetic.snac import write_codec
+from talker.engine.engine import Engine
+from talker.models import load as load_talker
+from talker.models.piper.phones import Espeak
+from talker.synthesis import synthesise
+from tests.pipeline.test_checkpoints import SEED, TEXT, models, near, posted, spoken
+from tests.unit.ttscommon.sound.test_recordings import wav
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs import load as load_codec
+from vocoder.codecs.base import Work
+from vocoder.pcm import to_pcm
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+BLEND: Final = "af_heart*0.6+af_sky*0.4"
+SEGMENTS: Final = (
+    "The old bridge was closed for repairs, so we walked along the river until it was almost dark."
+    " Nobody minded; we had time, and the water was quiet. At the end of the path a man sold coffee"
+    " from a small cart, which he had painted green himself because he liked the colour so much."
+)
+CHUNKS: Final = (
+    "It's the end of the world, and one is singing to the user: how odd! To say 3.14 is odd."
+)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A family in the stack.
+
+    write: into an empty folder; returns what `--model NAME=` is told. samples: at least so many,
+    a multiple of `stride`. peak: of int16.
+    """
+
+    name: str
+    write: Callable[[Path], str]
+    voice: str
+    text: str = TEXT
+    samples: int = 24_000
+    stride: int = 1
+    peak: int = 0
+
+
+def write_orpheus(folder: Path) -> str:
+    """A talker that ends by itself, and a codec from elsewhere."""
+    orpheus.write_checkpoint(folder / "talker", seed=3, ending=2.0)
+    write_codec(folder / "codec", seed=2)
+    return f"{folder / 'talker'},codec={folder / 'codec'}"
+
+
+def write_csm(folder: Path) -> str:
+    """Four codebooks; it ends its speech by itself."""
+    csm.write_checkpoint(folder, seed=8, codebooks=4, ending=2.15)
+    add_decoder(folder, seed=8)
+    return str(folder)
+
+
+def write_pocket_tts(folder: Path) -> str:
+    """It ends its speech by itself."""
+    pocket_tts.write_checkpoint(folder, seed=8, ending=-5.5)
+    return str(folder)
+
+
+def write_kokoro(folder: Path) -> str:
+    kokoro.write_checkpoint(folder, seed=3)
+    return str(folder)
+
+
+def write_piper(folder: Path) -> str:
+    """A voice file of two speakers, at the rate that gateways answer with unasked."""
+    piper.write_voice(folder / "two.onnx", speakers=2, seed=3, sample_rate=24_000)
+    return str(folder / "two.onnx")
+
+
+FAMILIES: Final = (
+    Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
+    Served("csm", write_csm, "default", stride=1920),
+    Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
+    Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
+    Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
+)
+ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
+    """Of each family one, by its name."""
+    found = {}
+    for family in FAMILIES:
+        given = family.write(tmp_path_factory.mktemp(family.name))
+        found[family.name] = Checkpoint.parse(f"{family.name}={given}")
+    return found
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(
+    checkpoints: dict[str, Checkpoint], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[LocalStack]:
+    """All families beside the default voice; small steps have a short warm-up."""
+    patient = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
+    small = {"ANTIPHON_BATCH_STREAMS": "4", "ANTIPHON_BATCH_FRAMES": "32"}
+    config = StackConfig(
+        port=0,
+        store=tmp_path_factory.mktemp("store"),
+        models=tuple(checkpoints.values()),
+        environ={"gateway": {"ANTIPHON_ADMISSION": "off", **patient}, "vocoder": small},
+        start_timeout_s=300.0,
+    )
+    lines: list[str] = []
+    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+        async with asyncio.timeout(10), httpx.AsyncClient(base_url=running.url) as client:
+            while await models(client) != {"vesper", *checkpoints}:
+                await asyncio.sleep(0.05)  # gateways look once a second
+        yield running
+    print("\n".join(lines))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(served: LocalStack) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=served.url, timeout=180) as opened:
+        yield opened
+
+
+def offline(family: Served, checkpoint: Checkpoint, voice: str = "") -> tuple[Arrays, Any]:
+    """Frames of the family's text and their [samples] int16, without a stack."""
+    torch.set_num_threads(1)
+    model = load_talker("tiny", checkpoint.folder)
+    engine = Engine(model, slots=1, blocks=600, metrics=Metrics())
+    request = SpeechRequest("r", "tiny", voice or family.voice, family.text, seed=SEED)
+    (made,) = synthesise(engine, [request])
+    codec = load_codec("tiny", checkpoint.sound)
+    frames = {name: made.arrays[name] for name in codec.spec.frame}
+    samples = codec.decode([Work(codec.open(request), frames, final=True)])[0]
+    return made.arrays, to_pcm(samples)
+
+
+async def heard(client: httpx.AsyncClient, family: Served, **body: Any) -> Any:
+    """[samples] int16 over HTTP."""
+    asked = {"model": family.name, "voice": family.voice, "input": family.text}
+    return await posted(client, **asked | body)
+
+
+async def refused(client: httpx.AsyncClient, family: Served, **body: Any) -> Any:
+    """The error of a request over HTTP."""
+    asked = {"model": family.name, "voice": family.voice, "input": "Hello."}
+    answer = await client.post("/v1/audio/speech", json=asked | body)
+    assert answer.status_code == 400, answer.text
+    return answer.json()["error"]
+
+
+def workers(family: Served) -> tuple[str, str]:
+    return f"talker-{family.name}-1", f"vocoder-{family.name}-1"
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+async def test_it_says_the_same_over_http_and_the_socket_when_talker_and_vocoder_die(
+    family: Served,
+    served: LocalStack,
+    checkpoints: dict[str, Checkpoint],
+    client: httpx.AsyncClient,
+) -> None:
+    whole = await heard(client, family)
+    assert len(whole) > family.samples
+    assert len(whole) % family.stride == 0
+    assert np.abs(whole.astype(int)).max() > family.peak
+    frames, alone = await asyncio.to_thread(offline, family, checkpoints[family.name])
+    assert near(whole, alone)
+    several_parts(family, frames)
+    said = {"model": family.name, "voice": family.voice, "text": family.text}
+    assert near(await spoken(served, **said), whole)
+    assert near(await spoken(served, *workers(family), **said), whole)
+
+
+def several_parts(family: Served, frames: Arrays) -> None:
+    """Chunks and segments are what these texts are for."""
+    if family is POCKET:
+        assert len(np.unique(frames["passage"])) > 1
+    if family is KOKORO:
+        assert np.count_nonzero(frames["left"] == 0) > 3
+
+
+async def test_the_default_voice_is_served_beside_them(client: httpx.AsyncClient) -> None:
+    assert len(await posted(client, model="vesper", voice="vesper")) > 16_000
+
+
+async def test_unknown_voices_are_refused(client: httpx.AsyncClient) -> None:
+    asked = [(family, "nobody") for family in (ORPHEUS, POCKET, PIPER)]
+    asked += [(KOKORO, bad) for bad in ("af_heart*0.6+nobody*0.4", "af_heart*", "af_heart*0")]
+    for family, voice in [*asked, (KOKORO, "jf_alpha")]:
+        error = await refused(client, family, voice=voice)
+        assert error["code"] == "unknown_voice", (family.name, voice)
+        assert voice != "nobody" or "nobody" in error["message"]
+
+
+async def test_csm_goes_on_from_turns_of_which_a_recording_is_one(
+    client: httpx.AsyncClient,
+) -> None:
+    sound = base64.b64encode(wav(1.5)).decode()
+    first = {"speaker": 1, "text": "Who sings?", "audio": sound}
+    short = {"speaker": 1, "max_new_tokens": 10}
+    turns = [first, {"text": "Nobody."}]
+    one, other = [await heard(client, CSM, turns=turns, **short) for _ in range(2)]
+    assert near(one, other)
+    assert np.abs(one.astype(int)).max() > 100
+    assert not near(one, await heard(client, CSM, **short))
+    cloned = await heard(client, CSM, ref_audio=sound, ref_text="Who sings?", **short)
+    assert near(cloned, await heard(client, CSM, turns=[first], **short))
+    untold = await refused(client, CSM, ref_audio=sound, **short)
+    assert untold["param"] == "ref_text"
+    await refused(client, CSM, model="vesper", voice="vesper", turns=turns)
+
+
+async def test_pocket_tts_takes_another_voice_of_a_recording(client: httpx.AsyncClient) -> None:
+    asked = {"ref_audio": base64.b64encode(wav(1.5)).decode(), "max_new_tokens": 10}
+    one, other = [await heard(client, POCKET, **asked) for _ in range(2)]
+    assert len(one) == 10 * 1920
+    assert near(one, other)
+    assert not near(one, await heard(client, POCKET, max_new_tokens=10))
+
+
+async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(
+    served: LocalStack, client: httpx.AsyncClient
+) -> None:
+    text = "The bridge was closed."
+    whole = await heard(client, KOKORO, input=text)
+    said, pause = {"model": KOKORO.name, "voice": BLEND}, 2 * 24_000
+    paused = f'{text} <break time="2s"/> {text}'
+    silent = await spoken(served, workers(KOKORO)[1], text=paused, **said)
+    assert len(silent) == 2 * len(whole) + pause
+    assert near(silent[: len(whole)], whole)
+    assert not silent[len(whole) : len(whole) + pause].any()
+
+
+async def test_voices_are_listed(client: httpx.AsyncClient) -> None:
+    async def listed(family: Served) -> list[dict[str, Any]]:
+        asked = {"model": family.name}
+        found = (await client.get("/v1/audio/voices", params=asked)).json()["voices"]
+        return list(found)
+
+    spanish = {"ef_dora"} if Espeak.installed() else set[str]()
+    english = {"af_heart", "af_sky", "am_adam", "bf_emma"}
+    assert {voice["id"] for voice in await listed(KOKORO)} == english | spanish
+    assert "speaker-1" in str(await listed(PIPER))
+    assert "en-US" in str(await listed(PIPER))
+
+
+async def test_speakers_of_a_piper_voice_differ(checkpoints: dict[str, Checkpoint]) -> None:
+    (_, one), (_, other) = [
+        offline(PIPER, checkpoints["piper"], voice) for voice in ("speaker-0", "speaker-1")
+    ]
+    assert not near(one, other)
