@@ -55,7 +55,8 @@ class SegmentComputation(Computation):
                 self.read(index, segments, state)
             given = self.begun(segments, state) if ends else self.nothing(len(group), slots.device)
             found.update(zip(group, split(given), strict=True))
-        return joined([found[row] for row in range(rows.real)])
+        padding = split(self.nothing(1, rows.slots.device))[0]
+        return joined([found.get(row, padding) for row in range(rows.real)])
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         """A window of each row."""
@@ -70,7 +71,7 @@ class SegmentComputation(Computation):
         self, rows: Prompts, state: SlotTensors
     ) -> dict[tuple[int, ...], tuple[int, int, bool]]:
         """Rows that are computed together, with their first pass, the one behind their last, and
-        whether it is the segments' last.
+        whether it is the segments' last. Padding, whose slot never holds a segment, is in none.
         """
         last = rows.last[: rows.real].tolist()
         begins = [0, *(index + 1 for index in last[:-1])]
@@ -80,7 +81,8 @@ class SegmentComputation(Computation):
         for row, (start, end, count, ends) in enumerate(
             zip(*at, ids, rows.samples[: rows.real].tolist(), strict=True)
         ):
-            alike[start // count, (end + 1) // count, ends].append(row)
+            if count:
+                alike[start // count, (end + 1) // count, ends].append(row)
         if self.apart:
             return {(row,): passes for passes, group in alike.items() for row in group}
         return {tuple(group): passes for passes, group in alike.items()}

@@ -284,6 +284,18 @@ def test_resumed_at_any_frame_equals_undisturbed(
         words_agree(family, heard.words, left)
 
 
+@pytest.mark.parametrize(
+    "name", ["toy whose prompt gives windows on a device", "piper on a device"]
+)
+def test_three_that_begin_in_one_launch_are_padded_to_four(name: str) -> None:
+    bench = Bench(FAMILIES[name](), 1)
+    heard = [bench.open(request(f"r{i}")) for i in range(3)]
+    bench.run()
+    for one in heard:
+        assert isinstance(one.end, Finished)
+        agree(bench.engine.family, one.arrays, alone(name).arrays)
+
+
 def test_resumed_after_the_last_frame_only_ends(
     family: Family, depth: int, undisturbed: Heard
 ) -> None:
