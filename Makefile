@@ -51,7 +51,7 @@ serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
 
 test: $(VENV)/.training
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder \
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile \
 	  -m "not chaos and not gpu and not clients and not slow" $(ARGS)
 
 test-slow: $(VENV)/.training
