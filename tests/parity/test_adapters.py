@@ -49,7 +49,13 @@ def _with_rows(bank: AdapterBank, name: str) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("case", ADAPTERS, ids=[case.name for case in ADAPTERS])
-@pytest.mark.parametrize("fixed", [False, True], ids=["by groups", "in fixed shapes"])
+@pytest.mark.parametrize(
+    "fixed",
+    [
+        pytest.param(False, id="by groups"),
+        pytest.param(True, id="in fixed shapes", marks=pytest.mark.slow),
+    ],
+)
 def test_tokens_are_those_of_pefts_merged_weights(
     case: AdapterCase, fixed: bool, checkpoints: Checkpoints
 ) -> None:
