@@ -30,13 +30,15 @@ class Source:
 
     rows: how many rows each of them contributes; empty: the parameter is one tensor as it is.
     stacked: each contributes one entry of a new first dimension instead. folded: they are the
-    length and the direction of a weight-normed convolution's rows.
+    length and the direction of a weight-normed convolution's rows. swapped: the second half of its
+    rows is published in front of the first.
     """
 
     names: tuple[str, ...]
     rows: tuple[int, ...] = ()
     stacked: bool = False
     folded: bool = False
+    swapped: bool = False
 
     def shapes(self, whole: Sequence[int]) -> dict[str, tuple[int, ...]]:
         """The shape of every published tensor, given the parameter's."""
@@ -57,6 +59,8 @@ class Source:
             return direction * (
                 length / torch.linalg.vector_norm(direction, dim=(1, 2), keepdim=True)
             )
+        if self.swapped:
+            return torch.cat(parts[0].chunk(2)[::-1])
         return torch.stack(list(parts)) if self.stacked else torch.cat(list(parts))
 
 

@@ -11,8 +11,6 @@ from ttscommon.engine.checkpoint import CheckpointError, read_json
 
 # Codes of a frame by level, as Orpheus orders them.
 SLOTS: Final = ((0,), (1, 4), (2, 3, 5, 6))
-DILATIONS: Final = (1, 3, 9)
-_AROUND: Final = 3
 
 
 @dataclass(frozen=True)
@@ -39,23 +37,6 @@ class SnacConfig:
     @property
     def frame_samples(self) -> int:
         return self.vq_strides[0] * prod(self.decoder_rates)
-
-    @property
-    def reach(self) -> int:
-        """Samples before a frame's start and behind its end that the frame has a part in.
-
-        Three steps for the first convolution; half a stride and the three residual units for each
-        block; three for the last convolution.
-        """
-        reach = _AROUND
-        for rate in self.decoder_rates:
-            reach = reach * rate + rate // 2 + _AROUND * sum(DILATIONS)
-        return reach + _AROUND
-
-    @property
-    def context_frames(self) -> int:
-        """Frames before a new one that its first final samples depend on."""
-        return -(-2 * self.reach // self.frame_samples)
 
 
 def load_config(folder: Path) -> SnacConfig:

@@ -1,0 +1,97 @@
+"""DAC's encoder (Kumar et al., 2023): a waveform to codes. Always float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from ttscommon.engine.dac import DacSizes, load_sizes
+from ttscommon.engine.nn.snake import DILATIONS, Snake, part_sources, unit_sources, units, wide
+from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
+
+DECODES: Final = "decoder."
+
+
+class EncoderLevel(nn.Module):
+    """One codebook, which says of what the ones before it left over as much as it can."""
+
+    def __init__(self, c: DacSizes) -> None:
+        super().__init__()
+        self.in_proj = nn.Conv1d(c.latent, c.codebook_dim, 1)
+        self.codebook = nn.Embedding(c.codebook_size, c.codebook_dim)
+        self.out_proj = nn.Conv1d(c.codebook_dim, c.latent, 1)
+
+    def forward(self, rest: Tensor) -> tuple[Tensor, Tensor]:
+        """[1, latent, frames] -> codes [frames] int64, and what is left over, as it came.
+
+        The nearest entry is that of the nearest direction.
+        """
+        inner = nn.functional.normalize(self.in_proj(rest)[0].T)
+        entries = nn.functional.normalize(self.codebook.weight)
+        codes = torch.cdist(inner[None], entries[None])[0].argmin(-1)
+        return codes, rest - self.out_proj(self.codebook(codes).T[None])
+
+
+class DacEncoder(nn.Module):
+    """Waveforms at the codec's rate to frames of codes."""
+
+    def __init__(self, c: DacSizes) -> None:
+        super().__init__()
+        self.sizes = c
+        width, layers = c.encoder_hidden_size, list[nn.Module]()
+        for rate in c.downsampling_ratios:
+            slower = nn.Conv1d(width, 2 * width, 2 * rate, rate, padding=rate // 2)
+            layers.append(nn.Sequential(*units(width), Snake(width), slower))
+            width *= 2
+        last = nn.Conv1d(width, c.latent, 3, padding=1)
+        self.model = nn.Sequential(wide(1, c.encoder_hidden_size), *layers, Snake(width), last)
+        self.levels = nn.ModuleList(EncoderLevel(c) for _ in range(c.n_codebooks))
+
+    def forward(self, wav: Tensor) -> Tensor:
+        """[samples] float32 in -1..1 -> [frames, codebooks] int64; silence fills the last one."""
+        missing = -len(wav) % self.sizes.frame_samples
+        rest, found = self.model(nn.functional.pad(wav, (0, missing))[None, None]), []
+        for level in self.levels:
+            codes, rest = level(rest)
+            found.append(codes)
+        return torch.stack(found, -1)
+
+
+def encoder_sources(net: DacEncoder) -> dict[str, Source]:
+    """Every parameter's published tensors."""
+    blocks = len(net.sizes.downsampling_ratios)
+    found = part_sources("model.0", "encoder.conv1")
+    for i in range(blocks):
+        ours, theirs = f"model.{1 + i}.", f"encoder.block.{i}."
+        for unit in range(len(DILATIONS)):
+            found |= unit_sources(f"{ours}{unit}.", f"{theirs}res_unit{unit + 1}.")
+        found |= part_sources(f"{ours}{len(DILATIONS)}", f"{theirs}snake1")
+        found |= part_sources(f"{ours}{len(DILATIONS) + 1}", f"{theirs}conv1")
+    found |= part_sources(f"model.{1 + blocks}", "encoder.snake1")
+    found |= part_sources(f"model.{2 + blocks}", "encoder.conv2")
+    for i in range(net.sizes.n_codebooks):
+        found |= level_sources(f"levels.{i}.", i, ("in_proj", "out_proj"))
+    return found
+
+
+def level_sources(ours: str, level: int, projections: tuple[str, ...]) -> dict[str, Source]:
+    """A codebook and those of its projections."""
+    theirs = f"quantizer.quantizers.{level}."
+    found = {f"{ours}codebook.weight": same(f"{theirs}codebook.weight")}
+    for name in projections:
+        found |= part_sources(f"{ours}{name}", f"{theirs}{name}")
+    return found
+
+
+def load_encoder(folder: Path, device: str = "cpu") -> DacEncoder:
+    """The encoder in a codec's folder; raises CheckpointError."""
+    with torch.device("meta"):
+        net = DacEncoder(load_sizes(folder))
+    stated, shards = encoder_sources(net), Shards.of(folder)
+    check(net, stated, shards, others=(DECODES,))  # before its memory is asked for
+    net.to_empty(device=device)
+    fill(net, stated, shards, others=(DECODES,))
+    return net.eval().requires_grad_(False)
