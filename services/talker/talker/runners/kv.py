@@ -61,14 +61,14 @@ class PagedCache:
         # [heads, kv_heads, 1]: which part of a KV row a query head reads
         self.select = (self.owner[:, None] == torch.arange(spec.kv_heads)).float()[..., None]
         self.head = torch.arange(spec.heads)
-        self._layouts: dict[int, _Layout] = {}
+        self._layouts: dict[tuple[int, int], _Layout] = {}
 
     def layout(self, row: Row) -> _Layout:
         """Where the row's positions lie; remembered, as they lie there for many launches."""
-        blocks = list(row.blocks[: blocks_for(row.plan.end)])
-        known = self._layouts.get(row.slot)
+        blocks, sequence = list(row.blocks[: blocks_for(row.plan.end)]), (row.slot, row.lane)
+        known = self._layouts.get(sequence)
         if known is None or known.blocks != blocks:
-            known = self._layouts[row.slot] = _Layout(blocks)
+            known = self._layouts[sequence] = _Layout(blocks)
         return known
 
     def attend(self, batch: Sequence[Row]) -> Attend:
