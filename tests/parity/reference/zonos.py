@@ -35,7 +35,7 @@ from tests.parity.material import gumbel
 from tests.parity.zonos_cases import CASES, PHONES, SAID, SPEED, Case, recording
 
 CODEBOOKS, IDS, MASK = 9, 1026, 1025
-EMOTIONS = "happiness sadness disgust fear surprise anger other neutral".split()
+EMOTIONS = ("happiness", "sadness", "disgust", "fear", "surprise", "anger", "other", "neutral")
 PLAIN = (0.3077, 0.0256, 0.0256, 0.0256, 0.0256, 0.0256, 0.2564, 0.3077)
 
 Columns = torch.Tensor
@@ -82,7 +82,7 @@ def model_of(folder: Path) -> Any:
 def codec_of(folder: Path) -> Any:
     """The reference's codec."""
     found, told = DacModel.from_pretrained(folder, output_loading_info=True)
-    assert not (told["missing_keys"] or told["unexpected_keys"] or told["mismatched_keys"])
+    assert not any(told[f"{what}_keys"] for what in ("missing", "unexpected", "mismatched"))
     return found.eval()
 
 
@@ -95,7 +95,7 @@ def heard(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
     wav = torch.from_numpy(recording().astype(np.float32) / 32_768)[None]
     published = load_file(folder / "speaker" / "model.safetensors")
     planes = published["front.conv1.weight"].shape[0]
-    net = cloning.ResNet293_based(in_planes=planes, embd_dim=published["bottleneck.weight"].shape[0])
+    net = cloning.ResNet293_based(planes, published["bottleneck.weight"].shape[0])
     net.front = cloning.ResNet(planes, cloning.SimAMBasicBlock, [1, 1, 1, 1])
     width = published["pooling.attention.0.weight"].shape[0]
     net.pooling.attention[0] = torch.nn.Conv1d(net.pooling.out_dim // 2, width, 1)
@@ -167,10 +167,8 @@ def conditions(folder: Path, case: Case) -> dict[str, Any]:
 
 def sampling(case: Case) -> dict[str, Any]:
     """In the authors' terms."""
-    return {
-        **{"temperature": case.temperature, "top_p": case.top_p, "top_k": case.top_k},
-        **{"min_p": case.min_p, "repetition_penalty": case.penalty},
-    }
+    names = ("temperature", "top_p", "top_k", "min_p")
+    return {name: getattr(case, name) for name in names} | {"repetition_penalty": case.penalty}
 
 
 def generated(folder: Path, case: Case) -> np.ndarray[Any, Any]:

@@ -40,6 +40,7 @@ from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from tests.unit.talker.models.toy_guided import Guided
 from tests.unit.talker.models.toy_segments import Toy, at_once
+from tests.unit.talker.models.zonos.tiny import tiny as zonos
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import AntiphonError, NothingToSay
@@ -82,6 +83,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
     "pocket-tts": partial(pocket_tts, 12),
+    "zonos": partial(zonos, 4),
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
@@ -90,6 +92,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy with guidance on a device": partial(on_a_device, Guided),
     "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
     "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
+    "zonos on a device": partial(on_a_device, partial(zonos, 4)),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 

@@ -22,6 +22,7 @@ from talker.models.zonos.net import ZonosNet, load_net
 from talker.models.zonos.phones import Readings
 from talker.models.zonos.recordings import Recordings, load_voices
 from talker.models.zonos.request import (
+    MOST_FRAMES,
     PARAMETERS,
     SPEEDS,
     STAGGER,
@@ -72,14 +73,16 @@ class Zonos(TalkerModel):
         readings: Readings,
         recordings: Recordings | None = None,
         voices: Mapping[str, Array] | None = None,
+        most_frames: int = MOST_FRAMES,
     ) -> None:
+        """most_frames: of a passage, where a request does not ask for a number."""
         self._net, self._conditions, self._readings = net, conditions, readings
         self._recordings = recordings or Recordings(None, None)
         self._voices = voices or {}
         self.spec = spec_of(name, net, self._voices, readings.tags, self._recordings.accepts)
         self.noise = Noise
         self.cache_dtype = net.phones.weight.dtype
-        self._positions = _POSITIONS
+        self._positions, self._most = _POSITIONS, most_frames
         conditioners = net.config.prefix_conditioner.conditioners
         self._before = [one.name for one in conditioners].index(PHONES)
         device = net.phones.weight.device
@@ -114,7 +117,10 @@ class Zonos(TalkerModel):
         if reference is not None and request.reference and not request.reference.x_vector_only:
             words = request.reference.text if "codes" in reference else ""
             heard = reference["codes"] if words else None
-        return ZonosPrepared(request, asked, told, layout, sentences, self._positions, heard, words)
+        return ZonosPrepared(
+            *(request, asked, told, layout, sentences, self._positions, self._most),
+            *(heard, words),
+        )
 
     def _speaker(self, request: SpeechRequest, reference: Arrays | None) -> Sequence[float] | None:
         known = request.voice in self._voices

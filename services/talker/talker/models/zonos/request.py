@@ -30,7 +30,7 @@ PHONES: Final = "phones"
 # About 20 s of speech; the model was trained on 30 s at the most.
 PASSAGE_PHONES: Final = 300
 _MOST_PHONES: Final = 1000
-_MOST_FRAMES: Final = 86 * 30
+MOST_FRAMES: Final = 86 * 30
 _LEAST_FRAMES: Final = 86
 _PLAIN: Final = (0.3077, 0.0256, 0.0256, 0.0256, 0.0256, 0.0256, 0.2564, 0.3077)
 PARAMETERS: Final = (
@@ -152,12 +152,13 @@ class ZonosPrepared(Prepared):
         layout: Layout,
         sentences: Sentences,
         positions: int,
+        most: int,
         heard: Array | None = None,
         words: str = "",
     ) -> None:
-        """positions: of prompt and speech."""
+        """positions: of prompt and speech. most: frames of a passage, if none are asked for."""
         self.request, self.asked, self.told = request, asked, told
-        self._layout, self._positions = layout, positions
+        self._layout, self._positions, self._most = layout, positions, most
         self._reader, self._held = Reader(sentences), ""
         none = np.zeros((0, CODEBOOKS), np.int64)
         self._heard = none if heard is None else heard.astype(np.int64)
@@ -188,7 +189,7 @@ class ZonosPrepared(Prepared):
                 " once, fewer behind a recording: split it",
                 param="input",
             )
-        limit = min(self.request.sampling.max_new_tokens or _MOST_FRAMES, room)
+        limit = min(self.request.sampling.max_new_tokens or self._most, room)
         return ZonosPrompt(ids, columns, rows[len(self._heard) :], limit)
 
 
