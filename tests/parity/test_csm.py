@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from talker.models.csm.request import FRAME
+from talker.models.shared.turns import FRAME
 from tests.parity.csm_cases import CASES, Case
 from tests.parity.families.csm import FAMILY, ended, goldens
 from tests.parity.runner import Loaded

@@ -157,6 +157,7 @@ class Engine(Runtime[Stream, ChunkReady]):
             model.restore(restored)
         rate, patience_s = self.spec.frame_rate_hz, self._limits.patience_s
         stream = Stream(prepared.request, model, rate, self._clock(), patience_s)
+        stream.lag_frames = self.spec.lag_frames
         stream.feed(units, final=final)
         return stream
 

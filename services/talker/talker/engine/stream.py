@@ -45,8 +45,8 @@ class Stream:
     that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s` are of
     the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its first
     prompt was computed. `fed_s`: when text last came that it waited for. `lacking`: frames that its
-    first chunk still lacks, 0 once it was sent. sought: the planned sequence may begin with what
-    others computed.
+    first chunk still lacks, 0 once it was sent. lag_frames: see ModelSpec. sought: the planned
+    sequence may begin with what others computed.
     """
 
     request: SpeechRequest
@@ -73,6 +73,7 @@ class Stream:
     sent_chunks: int = 0
     last_frames: int = 0
     lacking: int = 0
+    lag_frames: int = 0
     sought: bool = False
     fed_s: float = -math.inf
     sends_left: int = UNACKNOWLEDGED_CHUNKS
@@ -173,7 +174,7 @@ class Stream:
         start = self.playback_start_s if self.playback_start_s is not None else self.first_sent_s
         if start is None:
             return 0.0
-        return start + self.sent_frames / self.frame_rate_hz - now
+        return start + max(0, self.sent_frames - self.lag_frames) / self.frame_rate_hz - now
 
     def launched(self, now: float) -> None:
         """The planned positions are being computed."""

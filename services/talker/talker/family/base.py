@@ -62,6 +62,11 @@ class ModelSpec:
     first are drafts. lanes: most that a stream has, one or two; see TalkerStream. window: frames of
     a step of a family whose frames do not follow from one another, on a device, where each step has
     as many; see segments.SegmentStream. 0: they do.
+    first are drafts. window: frames of a step of a family whose frames do not follow from one
+    another, on a device, where each step has as many; see segments.SegmentStream. 0: they do.
+    delay_frames: so many more are logged of each sequence than sound, whose codes are staggered.
+    lag_frames: so many of those logged last give no sound before more come: these, and what the
+    codec looks ahead.
     accepts, languages, speeds, parameters, adapters, blends: see replicas.Model.
     """
 
@@ -80,6 +85,8 @@ class ModelSpec:
     width: int = 1
     window: int = 0
     lanes: int = 1
+    delay_frames: int = 0
+    lag_frames: int = 0
     chunks: ChunkSeconds = field(default_factory=ChunkSeconds)
     accepts: frozenset[str] = frozenset()
     languages: tuple[str, ...] = ()

@@ -140,13 +140,16 @@ class PausingPrepared(Prepared):
             yield Said(part, unit)
 
     def _silence(self, pause: Pause) -> Iterator[Silence]:
-        """As many frames as come nearest, and one at the least."""
-        frames = max(1, round(pause.seconds * self._family.spec.frame_rate_hz))
+        """As many frames as come nearest, and one at the least. Staggered frames of what was said
+        are silent for a part of them.
+        """
+        spec = self._family.spec
+        frames = round(pause.seconds * spec.frame_rate_hz)
         self._paused = True
         if self._spoken:
-            yield Silence(frames)
+            yield Silence(max(1, frames - spec.delay_frames))
         else:
-            self._before.append(Silence(frames))
+            self._before.append(Silence(max(1, frames)))
 
 
 def _speakable(pieces: Sequence[Piece]) -> bool:

@@ -46,6 +46,9 @@ class CodecSpec:
     `lag_samples` are held back by the decoder (an overlap not yet complete, a lookahead) until the
     final frame is known: after n frames, n * samples_per_frame - lag_samples have come out.
 
+    `delay_frames`: so many frames more than their samples fill, whose codes are staggered: a
+    frame's samples need as many frames behind it, even at the end.
+
     `context_frames`: a state opened so many frames before frame n and fed them lacks only the
     mark of n; None: only a state fed all frames will do. Once it has the mark, its samples are
     the undisturbed ones from `settle_samples` behind n on.
@@ -64,6 +67,7 @@ class CodecSpec:
     samples_per_frame: int
     frame: Mapping[str, Field]
     lag_samples: int = 0
+    delay_frames: int = 0
     context_frames: int | None = None
     settle_samples: int = 0
     tolerance: int = 0
@@ -74,8 +78,8 @@ class CodecSpec:
     def __post_init__(self) -> None:
         if min(self.sample_rate, self.samples_per_frame) < 1 or not self.frame:
             raise ValueError("rates are positive, and frames have fields")
-        if min(self.lag_samples, self.settle_samples, self.tolerance) < 0:
-            raise ValueError("no lag, settling time or tolerance is negative")
+        if min(self.lag_samples, self.delay_frames, self.settle_samples, self.tolerance) < 0:
+            raise ValueError("no lag, delay, settling time or tolerance is negative")
 
     @property
     def frame_rate_hz(self) -> float:
@@ -87,7 +91,8 @@ class CodecSpec:
 
     def samples(self, frames: int, *, final: bool) -> int:
         """How many samples the first `frames` frames have given."""
-        return max(0, frames * self.samples_per_frame - (0 if final else self.lag_samples))
+        complete = (frames - self.delay_frames) * self.samples_per_frame
+        return max(0, complete - (0 if final else self.lag_samples))
 
     def replay_from(self, frame: int) -> int:
         """The first frame to feed to a state that is to be as if it had been fed all of `frame`."""

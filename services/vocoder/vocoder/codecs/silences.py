@@ -161,12 +161,13 @@ class Silences(Codec):
         per_frame, samples = self.spec.samples_per_frame, self.spec.samples
         start, end = samples(stream.frame, final=False), stream.frame + len(work)
         due = samples(end, final=work.final) - start
-        owed = stream.frame * per_frame - start
         if work.silent:
-            # A state that was opened late and knows of nothing owes silence.
-            unknown = 0 if stream.fed or stream.over else owed
-            zeros = len(work) * per_frame + unknown
-            return _Part(stream, inner, min(stream.skip, owed), zeros, due)
+            # What a state gives at its end; it owes silence for what it knows nothing of, and for
+            # what staggered frames lack.
+            made = 0 if inner is None else samples(stream.frame, final=True) - start
+            owed = stream.frame * per_frame - start - max(made, stream.skip)
+            zeros = len(work) * per_frame + (0 if stream.over else owed)
+            return _Part(stream, inner, min(stream.skip, made), zeros, due)
         lead = 0 if stream.due_lead is None else rows(stream.due_lead)
         made = samples(end, final=work.final) - samples(stream.frame - lead, final=False)
         return _Part(stream, inner, min(stream.skip, made), 0, due)

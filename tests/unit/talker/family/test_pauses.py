@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from talker.family.base import Family
 from talker.family.chunker import ChunkSizes
+from talker.family.partedstream import Silence
 from talker.family.pauses import Pausing
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.qwen3_tts.tiny import tiny as qwen3
@@ -270,3 +272,18 @@ def test_the_shortest_pause_is_a_frame_and_pauses_add_up() -> None:
 def test_a_family_with_pauses_of_its_own_keeps_them() -> None:
     with pytest.raises(ValueError, match="silence itself"):
         Pausing(vesper())
+
+
+def test_staggered_frames_behind_what_was_said_are_a_part_of_its_pause() -> None:
+    family = orpheus()
+    plain = _silent(family)
+    family.spec = replace(family.spec, delay_frames=3)
+    staggered = _silent(family)
+    assert [one - other for one, other in zip(plain, staggered, strict=True)] == [0, 3]
+
+
+def _silent(family: Family) -> list[int]:
+    """Frames of a pause in front of a text, and of one within it."""
+    prepared = Pausing(family).prepare(request(family))
+    pieces = [Pause(0.5), Text(ONE), Pause(1.0), Text(TWO)]
+    return [u.frames for u in prepared.read(pieces, final=True) if isinstance(u, Silence)]

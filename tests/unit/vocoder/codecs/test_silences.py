@@ -14,7 +14,7 @@ from tests.late import Late
 from tests.unit.vocoder.codecs.qwen3_tts.tiny import tiny as qwen3
 from tests.unit.vocoder.codecs.qwen3_tts.tiny import tiny_on
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
-from tests.unit.vocoder.test_conformance import Heard, fake
+from tests.unit.vocoder.test_conformance import Heard, fake, staggered
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
@@ -41,6 +41,7 @@ CODECS: dict[str, Callable[[], Codec]] = {
     "Qwen3-TTS in windows on a device": lambda: tiny_on(Late(), DeviceLimits(), 20, 5),
     "SNAC": snac,
     "fake with a lookahead": partial(fake, lookahead_frames=3),
+    "fake with a stagger": lambda: staggered(lookahead_frames=3),
     "fake with a reference, on a grid, a step behind": partial(
         fake, lookahead_frames=2, grid=3, reference_frames=40, depth=1
     ),
@@ -112,10 +113,17 @@ def near(codec: Codec, one: Pcm, other: Pcm) -> bool:
 def test_silence_is_zeros_and_lasts_as_long_as_its_frames(plain: Codec) -> None:
     heard = speak(Silences(plain), frames_of(plain))
     per_frame = plain.spec.samples_per_frame
-    assert len(heard.pcm) == len(FLAGS) * per_frame
+    assert len(heard.pcm) == plain.spec.samples(len(FLAGS), final=True)
     by_frame = heard.pcm.reshape(-1, per_frame)
-    assert not by_frame[FLAGS == 1].any()
-    assert by_frame[FLAGS == 0].any(1).all()
+    sounds = sounding(plain.spec.delay_frames)[: len(by_frame)]
+    assert not by_frame[~sounds].any()
+    assert by_frame[sounds].any(1).all()
+
+
+def sounding(delay: int) -> npt.NDArray[np.bool_]:
+    """[frames]: what was said, but for the last of each part where codes are staggered."""
+    found = [[i < said - delay for i in range(said)] + [False] * quiet for said, quiet in PLAN]
+    return np.array([sounds for part in found for sounds in part])
 
 
 def test_what_follows_a_silence_begins_as_a_request_does() -> None:

@@ -17,12 +17,13 @@ from torch import Tensor
 from talker.family.base import CacheSpec, ModelSpec, Prepared
 from talker.models.csm.config import END_CODE, CsmConfig, Drawing, load_drawing
 from talker.models.csm.net import CsmNet, load_encoder, load_net
-from talker.models.csm.request import CsmPrepared, turns_of
+from talker.models.csm.request import CsmPrepared
 from talker.models.csm.request import Drawing as Asked
 from talker.models.csm.stream import CsmStream
 from talker.models.shared.depth import Picks
 from talker.models.shared.recordings import resampled
 from talker.models.shared.tokenizer import TextTokenizer
+from talker.models.shared.turns import turns_of
 from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Settings

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
@@ -13,10 +15,12 @@ if TYPE_CHECKING:
 
 
 class TextTokenizer:
-    """Text to ids. Used by any number of threads."""
+    """Text to ids. Used by any number of threads. added: ids of the tokens that were added."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+    def __init__(
+        self, tokenizer: Tokenizer, added: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        self._tokenizer, self.added = tokenizer, added
 
     @classmethod
     def load(cls, checkpoint: Path) -> TextTokenizer:
@@ -24,6 +28,7 @@ class TextTokenizer:
         path = checkpoint / "tokenizer.json"
         content = read_json(path, dict[str, Any])
         plain = content | {"added_tokens": [], "post_processor": None}
+        added = {token["content"]: int(token["id"]) for token in content.get("added_tokens", [])}
         try:
             from tokenizers import Tokenizer
         except ImportError as error:
@@ -31,7 +36,7 @@ class TextTokenizer:
                 "published checkpoints need the extra antiphon-talker[checkpoints]"
             ) from error
         try:
-            return cls(Tokenizer.from_str(json.dumps(plain)))
+            return cls(Tokenizer.from_str(json.dumps(plain)), added)
         except Exception as error:
             raise CheckpointError(f"{path} is not as expected: {error}") from error
 

@@ -15,7 +15,8 @@ from antiphon_bench.synthetic.csm import config, write_checkpoint
 from talker.models.csm.config import load_config, load_drawing
 from talker.models.csm.family import Csm
 from talker.models.csm.net import load_encoder, load_net
-from talker.models.csm.request import FRAME, CsmPrompt, Drawing
+from talker.models.csm.request import Drawing
+from talker.models.shared.turns import FRAME, TurnsPrompt
 from tests.unit.talker.models.csm.tiny import parts, tiny
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.engine.checkpoint import CheckpointError, dump_json
@@ -27,7 +28,7 @@ SOUND = Reference("0" * 16 + "-" + "0" * 64)
 FRAMES = np.arange(20, dtype=np.int16).reshape(5, 4)[:, :3]
 
 
-def prompt(text: str = "Hello.", sounds: Any = (), **changes: Any) -> CsmPrompt:
+def prompt(text: str = "Hello.", sounds: Any = (), **changes: Any) -> TurnsPrompt:
     request = SpeechRequest("r", "m", "", "", **changes)
     (found,) = tiny().prepare(request, None, sounds).read([Text(text)], final=True)
     return found
