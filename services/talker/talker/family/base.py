@@ -62,8 +62,6 @@ class ModelSpec:
     first are drafts. lanes: most that a stream has, one or two; see TalkerStream. window: frames of
     a step of a family whose frames do not follow from one another, on a device, where each step has
     as many; see segments.SegmentStream. 0: they do.
-    first are drafts. window: frames of a step of a family whose frames do not follow from one
-    another, on a device, where each step has as many; see segments.SegmentStream. 0: they do.
     delay_frames: so many more are logged of each sequence than sound, whose codes are staggered.
     lag_frames: so many of those logged last give no sound before more come: these, and what the
     codec looks ahead.

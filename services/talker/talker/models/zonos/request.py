@@ -29,7 +29,6 @@ GUIDED: Final = "guidance"
 PHONES: Final = "phones"
 # About 20 s of speech; the model was trained on 30 s at the most.
 PASSAGE_PHONES: Final = 300
-_MOST_PHONES: Final = 1000
 MOST_FRAMES: Final = 86 * 30
 _LEAST_FRAMES: Final = 86
 _PLAIN: Final = (0.3077, 0.0256, 0.0256, 0.0256, 0.0256, 0.0256, 0.2564, 0.3077)
@@ -183,10 +182,10 @@ class ZonosPrepared(Prepared):
         columns = np.concatenate([begin, rows[: len(self._heard)]])
         ids = self._layout.ids(phones)
         room = self._positions - ids.shape[1] - len(columns) - STAGGER.most
-        if len(phones) > _MOST_PHONES or room < _LEAST_FRAMES:
+        if room < _LEAST_FRAMES:
             raise TextTooLong(
-                f"a sentence has {len(phones)} phones, and the model can speak {_MOST_PHONES} at"
-                " once, fewer behind a recording: split it",
+                f"a sentence of {len(phones)} phones leaves no room for its speech: split it, or"
+                " send a shorter recording",
                 param="input",
             )
         limit = min(self.request.sampling.max_new_tokens or self._most, room)
