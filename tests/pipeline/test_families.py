@@ -17,7 +17,7 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import csm, kokoro, orpheus, piper, pocket_tts
+from antiphon_bench.synthetic import csm, dac, kokoro, orpheus, piper, pocket_tts, zonos
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.snac import write_codec
 from talker.engine.engine import Engine
@@ -51,7 +51,8 @@ class Served:
     """A family in the stack.
 
     write: into an empty folder; returns what `--model NAME=` is told. samples: at least so many,
-    a multiple of `stride`. peak: of int16.
+    a multiple of `stride`. peak: of int16. rate: its own, where gateways answer with another
+    unasked.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Served:
     samples: int = 24_000
     stride: int = 1
     peak: int = 0
+    rate: int = 24_000
 
 
 def write_orpheus(folder: Path) -> str:
@@ -94,14 +96,22 @@ def write_piper(folder: Path) -> str:
     return str(folder / "two.onnx")
 
 
+def write_zonos(folder: Path) -> str:
+    """A talker that ends by itself, and a codec from elsewhere."""
+    zonos.write_checkpoint(folder / "talker", seed=8, ending=2.0)
+    dac.write_codec(folder / "codec", seed=2)
+    return f"{folder / 'talker'},codec={folder / 'codec'}"
+
+
 FAMILIES: Final = (
     Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("csm", write_csm, "default", stride=1920),
     Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
     Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
     Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
+    Served("zonos", write_zonos, "default", samples=44_100, stride=512, peak=1000, rate=44_100),
 )
-ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
+ORPHEUS, CSM, POCKET, KOKORO, PIPER, ZONOS = FAMILIES
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +169,7 @@ def offline(family: Served, checkpoint: Checkpoint, voice: str = "") -> tuple[Ar
 async def heard(client: httpx.AsyncClient, family: Served, **body: Any) -> Any:
     """[samples] int16 over HTTP."""
     asked = {"model": family.name, "voice": family.voice, "input": family.text}
-    return await posted(client, **asked | body)
+    return await posted(client, **asked | {"sample_rate": family.rate} | body)
 
 
 async def refused(client: httpx.AsyncClient, family: Served, **body: Any) -> Any:
@@ -206,7 +216,7 @@ async def test_the_default_voice_is_served_beside_them(client: httpx.AsyncClient
 
 
 async def test_unknown_voices_are_refused(client: httpx.AsyncClient) -> None:
-    asked = [(family, "nobody") for family in (ORPHEUS, POCKET, PIPER)]
+    asked = [(family, "nobody") for family in (ORPHEUS, POCKET, PIPER, ZONOS)]
     asked += [(KOKORO, bad) for bad in ("af_heart*0.6+nobody*0.4", "af_heart*", "af_heart*0")]
     for family, voice in [*asked, (KOKORO, "jf_alpha")]:
         error = await refused(client, family, voice=voice)
@@ -238,6 +248,24 @@ async def test_pocket_tts_takes_another_voice_of_a_recording(client: httpx.Async
     assert len(one) == 10 * 1920
     assert near(one, other)
     assert not near(one, await heard(client, POCKET, max_new_tokens=10))
+
+
+async def test_zonos_speaks_by_conditions_and_with_the_voice_of_a_recording(
+    client: httpx.AsyncClient,
+) -> None:
+    short = {"max_new_tokens": 10, "sample_rate": 44_100}
+    plain = await heard(client, ZONOS, **short)
+    assert len(plain) == 10 * 512
+    sound = base64.b64encode(wav(1.5)).decode()
+    for asked in (
+        {"extra_params": {"anger": 1.0}, "language": "en-GB"},
+        {"speed": 1.5},
+        {"ref_audio": sound},
+        {"ref_audio": sound, "ref_text": "Who sings?"},
+    ):
+        assert not near(plain, await heard(client, ZONOS, **short, **asked)), asked
+    error = await refused(client, ZONOS, extra_params={"anger": 2.0})
+    assert error["param"] == "extra_params.anger"
 
 
 async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(
