@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -109,16 +109,32 @@ FAMILIES: Final = (
     Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
     Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
     Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
+)
+ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
+# Served by `make test-slow`: a way through the stages that another family takes already.
+MORE: Final[tuple[Served, ...]] = (
     Served("zonos", write_zonos, "default", samples=44_100, stride=512, peak=1000, rate=44_100),
 )
-ORPHEUS, CSM, POCKET, KOKORO, PIPER, ZONOS = FAMILIES
+(ZONOS,) = MORE
+EVERY: Final = [
+    *(pytest.param(family, id=family.name) for family in FAMILIES),
+    *(pytest.param(family, id=family.name, marks=pytest.mark.slow) for family in MORE),
+]
+
+
+def needed(items: Sequence[pytest.Item]) -> list[Served]:
+    """FAMILIES, and those of MORE that a test which was selected is about."""
+    asked = [item.callspec.params.get("family") for item in items if hasattr(item, "callspec")]
+    return [*FAMILIES, *(family for family in MORE if family in asked)]
 
 
 @pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
+def checkpoints(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Checkpoint]:
     """Of each family one, by its name."""
     found = {}
-    for family in FAMILIES:
+    for family in needed(request.session.items):
         given = family.write(tmp_path_factory.mktemp(family.name))
         found[family.name] = Checkpoint.parse(f"{family.name}={given}")
     return found
@@ -184,7 +200,7 @@ def workers(family: Served) -> tuple[str, str]:
     return f"talker-{family.name}-1", f"vocoder-{family.name}-1"
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", EVERY)
 async def test_it_says_the_same_over_http_and_the_socket_when_talker_and_vocoder_die(
     family: Served,
     served: LocalStack,
@@ -216,7 +232,7 @@ async def test_the_default_voice_is_served_beside_them(client: httpx.AsyncClient
 
 
 async def test_unknown_voices_are_refused(client: httpx.AsyncClient) -> None:
-    asked = [(family, "nobody") for family in (ORPHEUS, POCKET, PIPER, ZONOS)]
+    asked = [(family, "nobody") for family in (ORPHEUS, POCKET, PIPER)]
     asked += [(KOKORO, bad) for bad in ("af_heart*0.6+nobody*0.4", "af_heart*", "af_heart*0")]
     for family, voice in [*asked, (KOKORO, "jf_alpha")]:
         error = await refused(client, family, voice=voice)
@@ -250,11 +266,13 @@ async def test_pocket_tts_takes_another_voice_of_a_recording(client: httpx.Async
     assert not near(one, await heard(client, POCKET, max_new_tokens=10))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [ZONOS], ids=["zonos"])
 async def test_zonos_speaks_by_conditions_and_with_the_voice_of_a_recording(
-    client: httpx.AsyncClient,
+    family: Served, client: httpx.AsyncClient
 ) -> None:
     short = {"max_new_tokens": 10, "sample_rate": 44_100}
-    plain = await heard(client, ZONOS, **short)
+    plain = await heard(client, family, **short)
     assert len(plain) == 10 * 512
     sound = base64.b64encode(wav(1.5)).decode()
     for asked in (
@@ -263,8 +281,8 @@ async def test_zonos_speaks_by_conditions_and_with_the_voice_of_a_recording(
         {"ref_audio": sound},
         {"ref_audio": sound, "ref_text": "Who sings?"},
     ):
-        assert not near(plain, await heard(client, ZONOS, **short, **asked)), asked
-    error = await refused(client, ZONOS, extra_params={"anger": 2.0})
+        assert not near(plain, await heard(client, family, **short, **asked)), asked
+    error = await refused(client, family, extra_params={"anger": 2.0})
     assert error["param"] == "extra_params.anger"
 
 
