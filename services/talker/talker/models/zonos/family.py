@@ -42,7 +42,7 @@ from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.parameters import completed
-from ttscommon.wire.replicas import MANY, Voice
+from ttscommon.wire.replicas import Voice
 
 # A recording of 30 s, a passage and its speech.
 _POSITIONS: Final = 6144
@@ -233,10 +233,10 @@ def spec_of(
     tags: Sequence[str],
     accepts: Sequence[str],
 ) -> ModelSpec:
-    """What the engine has to know of a checkpoint."""
+    """What the engine has to know of a checkpoint. tags: of languages, English first."""
     c = net.config.backbone
     sampling = ("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens")
-    listed = [Voice(id, id, MANY, None, tuple(tags)) for id in (_DEFAULT, *voices)]
+    listed = [Voice(id, id, tags[0], None, tuple(tags)) for id in (_DEFAULT, *voices)]
     return ModelSpec(
         name=name,
         family="zonos",
