@@ -148,8 +148,8 @@ class Zonos(TalkerModel):
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
         assert rows.lanes is not None
-        told = state["told"].index_select(0, rows.lanes.owners).unflatten(1, (self._net.rows, -1))
-        x = self._net.embed(rows.inputs["id"], rows.inputs["codes"], told)
+        told, inputs = (state["told"], rows.lanes.owners), rows.inputs
+        x = self._net.embed(inputs["id"], inputs["codes"], *told)
         hidden = self._net.hidden(x, rows.positions, attend["backbone"])
         return self._row(hidden[rows.last], hidden[rows.lanes.second], rows, state, rows.samples)
 

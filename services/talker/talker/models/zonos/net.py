@@ -57,14 +57,16 @@ class ZonosNet(nn.Module):
         tables = torch.arange(CODEBOOKS, device=codes.device) * IDS
         return nn.functional.embedding(codes + tables, self.codes.weight).sum(-2)
 
-    def embed(self, ids: Tensor, codes: Tensor, told: Tensor) -> Tensor:
+    def embed(self, ids: Tensor, codes: Tensor, told: Tensor, owners: Tensor) -> Tensor:
         """Ids [tokens] int64, COLUMN where codes [tokens, CODEBOOKS] stand, or below it the row of
-        told [tokens, rows, dim] or, beyond these, of what nothing is known of -> [tokens, dim].
+        told [slots, rows * dim] at owners [tokens] or, beyond these, of what nothing is known of ->
+        [tokens, dim].
         """
         row = (COLUMN - 1 - ids).clamp(min=0)
-        known = told.gather(1, (row % self.rows)[:, None, None].expand(-1, 1, told.shape[2]))[:, 0]
-        row = torch.where((row < self.rows)[:, None], known, self.unknown[row % self.rows])
-        raw = torch.where((ids >= 0)[:, None], self.phones(ids.clamp(min=0)), row)
+        place = row % self.rows
+        known = told.unflatten(1, (self.rows, -1))[owners, place]
+        rows = torch.where((row < self.rows)[:, None], known, self.unknown[place])
+        raw = torch.where((ids >= 0)[:, None], self.phones(ids.clamp(min=0)), rows)
         prefix = self.norm(self.project(raw.to(self.phones.weight.dtype)))
         return torch.where((ids == COLUMN)[:, None], self.embed_columns(codes), prefix)
 

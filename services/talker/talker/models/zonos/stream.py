@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from talker.family.passages import PassageStream
+from talker.family.segments import ENDLESS
 from talker.family.streams import Plan, SlotWriter
 from talker.models.shared.staggered import counts
 from talker.models.zonos.config import CODEBOOKS, END, IDS
@@ -31,7 +32,7 @@ class ZonosStream(PassageStream):
     frame = MappingProxyType({"codes": Field((CODEBOOKS,), "i2", IDS)})
 
     def __init__(self, prepared: ZonosPrepared) -> None:
-        super().__init__(1 << 40)
+        super().__init__(ENDLESS)
         self._prepared = prepared
 
     @property
