@@ -83,7 +83,6 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Mimi on a device": mimi_on_a_device,
     "Pocket TTS": pocket_tts,
     "Pocket TTS on a device": pocket_tts_on_a_device,
-    "Chatterbox Turbo on the grid": partial(s3_flow, "chatterbox_turbo", 25),
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),
@@ -106,7 +105,7 @@ SLOW: dict[str, Callable[[], Codec]] = {
     "Fun-CosyVoice 3": partial(s3_flow, "cosyvoice3"),
     "CosyVoice 2 without memory": partial(s3_flow, "cosyvoice2", memory=0),
     "Chatterbox": partial(s3_flow, "chatterbox"),
-    "Chatterbox on the grid": partial(s3_flow, "chatterbox", 25),
+    "Chatterbox Turbo on the grid": partial(s3_flow, "chatterbox_turbo", 25),
 }
 every_family = pytest.mark.parametrize(
     "family",

@@ -308,10 +308,8 @@ class Stream:
 
     @property
     def _step_frames(self) -> int:
-        """What of a step's frames this stream takes; a step of a solver counts as one frame."""
-        if self.spec.solver_steps and self._unprepared:
-            return 1
-        return self._takeable
+        """What of a step's frames this stream takes; a step of a solver takes none."""
+        return 0 if self.spec.solver_steps and self._unprepared else self._takeable
 
     @property
     def _next(self) -> Due | None:
