@@ -61,15 +61,11 @@ def write_checkpoints(folder: Path, name: str) -> str:
 
 
 def known() -> list[str]:
-    """Families, codecs that are no part of a family's goldens, what several families' codecs are made
-    of, and adapters of one family.
+    """Families, codecs that are no part of a family's goldens, what codecs share, and adapters of
+    one family.
     """
-    return [
-        *FAMILIES,
-        ADAPTERS,
-        s3_cases.NAME,
-        *(name for name, codec in CODECS.items() if codec.environment),
-    ]
+    apart = (name for name, codec in CODECS.items() if codec.environment)
+    return [*FAMILIES, ADAPTERS, s3_cases.NAME, *apart]
 
 
 def main() -> None:

@@ -2,8 +2,9 @@
 
     python -m tests.parity.s3_speed [BUILD]
 
-One thread each, whose own time is measured, small widths, in turns within one run; the reference runs in BUILD/s3_flow, see
-`make goldens`. Its streams share one network, and take their time one after the other.
+One thread each, whose own time is measured, small widths, in turns within one run; the reference
+runs in BUILD/s3_flow, see `make goldens`. Its streams share one network, and take their time one
+after the other.
 """
 
 from __future__ import annotations

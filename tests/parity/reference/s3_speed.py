@@ -1,7 +1,7 @@
 """What a second of sound costs in CosyVoice 2's own streaming loop; see tests/parity/s3_speed.py.
 
-`CosyVoice2Model.token2wav`, called as `tts` calls it: hops of 25 tokens, of which the first is longer
-so as to end on the grid, each over all that came before.
+`CosyVoice2Model.token2wav`, called as `tts` calls it: hops of 25 tokens, of which the first is
+longer so as to end on the grid, each over all that came before.
 """
 
 from __future__ import annotations
