@@ -57,6 +57,14 @@ class CodecSpec:
     segment follow. The frames of a segment are prepared before the first of them is decoded, see
     Work, and a state can only be opened where one begins. Empty for others.
 
+    `solver_steps`: of a codec that solves an equation for its frames, launches that it takes: the
+    frames that it solves together are prepared as a segment is, a step a launch, and how many they
+    are is said by `Codec.due` where no field says it. Such a stream has passages, at whose ends
+    nothing is held back and a state can be opened anew, see `Decoded.ended`; its `context_frames`
+    are 0. `most_together`: frames that it solves together at the most.
+
+    `state_bytes`: what a stream's state takes for each of its frames, where that grows.
+
     `tolerance`: by so many int16 steps may a stream's samples depend on cuts, batch and takeovers.
     0 is exact.
     """
@@ -74,12 +82,27 @@ class CodecSpec:
     voices: tuple[Voice, ...] = ()
     conditions: Mapping[str, Field] = field(default_factory=dict)
     left: str = ""
+    solver_steps: int = 0
+    most_together: int = 0
+    state_bytes: int = 0
 
     def __post_init__(self) -> None:
         if min(self.sample_rate, self.samples_per_frame) < 1 or not self.frame:
             raise ValueError("rates are positive, and frames have fields")
         if min(self.lag_samples, self.delay_frames, self.settle_samples, self.tolerance) < 0:
             raise ValueError("no lag, delay, settling time or tolerance is negative")
+        if self.solves and self.context_frames != 0:
+            raise ValueError("what is solved together is resumed where a passage begins")
+
+    @property
+    def solves(self) -> bool:
+        """Whether the codec itself says how many frames are prepared together."""
+        return self.solver_steps > 0 and not self.left
+
+    @property
+    def prepares(self) -> bool:
+        """Whether frames are prepared before they are decoded."""
+        return self.solver_steps > 0 or bool(self.left)
 
     @property
     def frame_rate_hz(self) -> float:
@@ -93,6 +116,14 @@ class CodecSpec:
         """How many samples the first `frames` frames have given."""
         complete = (frames - self.delay_frames) * self.samples_per_frame
         return max(0, complete - (0 if final else self.lag_samples))
+
+    def sure(self, frames: int) -> int:
+        """How many samples of the first `frames` frames come without another frame, of a codec that
+        prepares them: it may take a while. 0 for others.
+        """
+        if self.solves:
+            return self.samples(max(0, frames - self.most_together), final=False)
+        return frames * self.samples_per_frame if self.left else 0
 
     def replay_from(self, frame: int) -> int:
         """The first frame to feed to a state that is to be as if it had been fed all of `frame`."""
@@ -123,7 +154,9 @@ class Work:
     frames are silence, whatever they hold; see Codec.silences.
 
     segment: not new frames, but all of a segment whose frames come next. A codec of whole segments
-    does a bounded piece of the work that they need, and says when it is `Decoded.prepared`.
+    does a bounded piece of the work that they need, and says when it is `Decoded.prepared`. One
+    that solves for them is told by `final` that its passage ends with them; there may be none, see
+    `Due`.
     """
 
     state: CodecState
@@ -136,16 +169,28 @@ class Work:
         return rows(self.frames)
 
 
+@dataclass(frozen=True)
+class Due:
+    """Frames that a codec would solve for next. closes: their passage ends with them, or, if there
+    are none, with those before them, of which some are held back unsolved.
+    """
+
+    frames: int
+    closes: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """[samples] float32 in -1..1, and the codec's mark behind the work's last frame.
 
-    prepared: of a work with a segment, whether its frames can be decoded now.
+    prepared: of a work with a segment, whether its frames can be decoded now. ended: of a codec
+    that solves, a passage ended with the work's last frame, and nothing is held back.
     """
 
     samples: Samples
     mark: bytes = b""
     prepared: bool = True
+    ended: bool = False
 
 
 class Codec(ABC):
@@ -160,6 +205,13 @@ class Codec(ABC):
     depth: int = 0
     silences: bool = False
     measured_step_s: Mapping[tuple[int, int], float] = MappingProxyType({})
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Frames whose state there is still memory for, and of all memory; both 0 where state does
+        not grow.
+        """
+        return 0, 0
 
     @abstractmethod
     def open(self, request: SpeechRequest, frame: int = 0) -> CodecState:
@@ -195,6 +247,14 @@ class Codec(ABC):
 
     def go_on_from(self, state: CodecState, prefix: Arrays) -> None:  # noqa: B027
         """The stream's reference, for a codec that begins anew behind silences."""
+
+    def due(self, state: CodecState, frames: Arrays, *, ended: bool) -> Due | None:
+        """What to solve for next, of `frames` that wait; None while it takes more of them.
+
+        ended: nothing follows them, or silence. Asked of codecs that solve, see CodecSpec.
+        """
+        del state, frames, ended
+        raise NotImplementedError
 
     @abstractmethod
     def launch(self, batch: Sequence[Work]) -> Any:
@@ -236,6 +296,13 @@ class Codec(ABC):
         for streams, frames in shapes:
             self.measure(streams, frames)
         self.measured_step_s = {shape: self.measure(*shape) for shape in shapes}
+
+    def _measured_by(self, usual: int, shapes: Sequence[tuple[int, int]]) -> None:
+        """Tell what frames cost by a segment of `usual` length, which runs twice, and not by one as
+        short as a step's piece, most of which is what any segment costs.
+        """
+        _, took_s = (self.measure(1, usual) for _ in range(2))
+        self.measured_step_s = {(n, frames): n * frames * took_s / usual for n, frames in shapes}
 
     def measure(
         self, streams: int, frames: int, clock: Callable[[], float] = time.perf_counter
