@@ -31,7 +31,7 @@ def mel_filters(mels: int, sample_rate: int, fft: int, highest_hz: float) -> Ten
 
 
 class LogMel(nn.Module):
-    """Logarithm of magnitudes, a frame each `hop` samples, as HiFi-GAN has it (Kong et al., 2020)."""
+    """Logarithm of magnitudes, a frame each `hop` samples (HiFi-GAN: Kong et al., 2020)."""
 
     filters: Tensor
     window: Tensor
