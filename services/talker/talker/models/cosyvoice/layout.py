@@ -1,4 +1,4 @@
-"""How a streamed text and its speech take turns, as the authors' code has it. No torch.
+"""The turns that a streamed text and its speech take, as the authors' code has them. No torch.
 
 Text tokens come one by one. Five of them, and what is said of them: fifteen tokens of speech, or
 fewer where the model asks for more text by the fill token. A recording's transcript and tokens take
