@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -108,14 +108,29 @@ FAMILIES: Final = (
     Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
 )
 ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
-COSYVOICE: Final = Served("cosyvoice", write_cosyvoice, "anna", stride=960)
+# Served by `make test-slow`: a way through the stages that another family takes already.
+MORE: Final[tuple[Served, ...]] = ()
+# Likewise, but without a voice before a client has made one of a recording.
+RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
+EVERY: Final = [
+    *(pytest.param(family, id=family.name) for family in FAMILIES),
+    *(pytest.param(family, id=family.name, marks=pytest.mark.slow) for family in MORE),
+]
+
+
+def needed(items: Sequence[pytest.Item]) -> list[Served]:
+    """FAMILIES, and those of the others that a test which was selected is about."""
+    asked = [item.callspec.params.get("family") for item in items if hasattr(item, "callspec")]
+    return [*FAMILIES, *(family for family in (*MORE, *RECORDED) if family in asked)]
 
 
 @pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
+def checkpoints(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Checkpoint]:
     """Of each family one, by its name."""
     found = {}
-    for family in (*FAMILIES, COSYVOICE):
+    for family in needed(request.session.items):
         given = family.write(tmp_path_factory.mktemp(family.name))
         found[family.name] = Checkpoint.parse(f"{family.name}={given}")
     return found
@@ -181,7 +196,7 @@ def workers(family: Served) -> tuple[str, str]:
     return f"talker-{family.name}-1", f"vocoder-{family.name}-1"
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", EVERY)
 async def test_it_says_the_same_over_http_and_the_socket_when_talker_and_vocoder_die(
     family: Served,
     served: LocalStack,
@@ -247,24 +262,26 @@ async def test_pocket_tts_takes_another_voice_of_a_recording(client: httpx.Async
     assert not near(one, await heard(client, POCKET, max_new_tokens=10))
 
 
-async def test_cosyvoice_speaks_with_a_recording_when_talker_and_vocoder_die(
-    served: LocalStack, client: httpx.AsyncClient
+@pytest.mark.slow
+@pytest.mark.parametrize("family", RECORDED, ids=lambda family: family.name)
+async def test_it_speaks_with_a_recording_when_talker_and_vocoder_die(
+    family: Served, served: LocalStack, client: httpx.AsyncClient
 ) -> None:
     sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
     told = {"name": "anna", "consent": "Yes.", "ref_text": "Who sings there?"}
     made = await client.post("/v1/audio/voices", files=sample, data=told)
     assert made.status_code == 200, made.text
-    turns = await heard(client, COSYVOICE, non_streaming_mode=False)
-    assert len(turns) > COSYVOICE.samples
-    assert len(turns) % COSYVOICE.stride == 0
+    turns = await heard(client, family, non_streaming_mode=False)
+    assert len(turns) > family.samples
+    assert len(turns) % family.stride == 0
     assert np.abs(turns.astype(int)).max() > 100
-    said = {"model": COSYVOICE.name, "voice": "anna", "text": TEXT}
-    live = await spoken(served, *workers(COSYVOICE), **said)
+    said = {"model": family.name, "voice": "anna", "text": TEXT}
+    live = await spoken(served, *workers(family), **said)
     assert len(live) == len(turns)
     assert np.abs(live.astype(int) - turns).max() <= 4  # the codec's tolerance
-    whole = await heard(client, COSYVOICE)
+    whole = await heard(client, family)
     assert not near(whole, turns)
-    assert not near(await heard(client, COSYVOICE, instructions="Sing it."), whole)
+    assert not near(await heard(client, family, instructions="Sing it."), whole)
 
 
 async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(
