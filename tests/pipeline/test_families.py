@@ -17,7 +17,7 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import csm, dac, kokoro, orpheus, piper, pocket_tts, zonos
+from antiphon_bench.synthetic import cosyvoice, csm, dac, kokoro, orpheus, piper, pocket_tts, zonos
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.snac import write_codec
 from talker.engine.engine import Engine
@@ -103,6 +103,12 @@ def write_zonos(folder: Path) -> str:
     return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
+def write_cosyvoice(folder: Path) -> str:
+    """It asks for text, and ends its speech, by itself."""
+    cosyvoice.write_family(folder, "tiny", "v2", seed=3)
+    return str(folder)
+
+
 FAMILIES: Final = (
     Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("csm", write_csm, "default", stride=1920),
@@ -116,6 +122,8 @@ MORE: Final[tuple[Served, ...]] = (
     Served("zonos", write_zonos, "default", samples=44_100, stride=512, peak=1000, rate=44_100),
 )
 (ZONOS,) = MORE
+# Likewise, but without a voice before a client has made one of a recording.
+RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 EVERY: Final = [
     *(pytest.param(family, id=family.name) for family in FAMILIES),
     *(pytest.param(family, id=family.name, marks=pytest.mark.slow) for family in MORE),
@@ -123,9 +131,9 @@ EVERY: Final = [
 
 
 def needed(items: Sequence[pytest.Item]) -> list[Served]:
-    """FAMILIES, and those of MORE that a test which was selected is about."""
+    """FAMILIES, and those of the others that a test which was selected is about."""
     asked = [item.callspec.params.get("family") for item in items if hasattr(item, "callspec")]
-    return [*FAMILIES, *(family for family in MORE if family in asked)]
+    return [*FAMILIES, *(family for family in (*MORE, *RECORDED) if family in asked)]
 
 
 @pytest.fixture(scope="module")
@@ -284,6 +292,27 @@ async def test_zonos_speaks_by_conditions_and_with_the_voice_of_a_recording(
         assert not near(plain, await heard(client, family, **short, **asked)), asked
     error = await refused(client, family, extra_params={"anger": 2.0})
     assert error["param"] == "extra_params.anger"
+
+
+@pytest.mark.parametrize("family", RECORDED, ids=lambda family: family.name)
+async def test_it_speaks_with_a_recording_when_talker_and_vocoder_die(
+    family: Served, served: LocalStack, client: httpx.AsyncClient
+) -> None:
+    sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
+    told = {"name": "anna", "consent": "Yes.", "ref_text": "Who sings there?"}
+    made = await client.post("/v1/audio/voices", files=sample, data=told)
+    assert made.status_code == 200, made.text
+    turns = await heard(client, family, non_streaming_mode=False)
+    assert len(turns) > family.samples
+    assert len(turns) % family.stride == 0
+    assert np.abs(turns.astype(int)).max() > 100
+    said = {"model": family.name, "voice": "anna", "text": TEXT}
+    live = await spoken(served, *workers(family), **said)
+    assert len(live) == len(turns)
+    assert np.abs(live.astype(int) - turns).max() <= 4  # the codec's tolerance
+    whole = await heard(client, family)
+    assert not near(whole, turns)
+    assert not near(await heard(client, family, instructions="Sing it."), whole)
 
 
 async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(

@@ -21,7 +21,11 @@ TENSORS: Final = ".safetensors"
 PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _NAME: Final = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)((?:/[A-Za-z0-9][\w.-]*)*)")
 _REVISION: Final = re.compile(r"[\w./-]{1,200}")
-_WANTED: Final = ("*.json", "*.txt", "*.model", f"*{TENSORS}")
+_WANTED: Final = (
+    *("*.json", "*.txt", "*.model", f"*{TENSORS}"),
+    # What CosyVoice hears recordings with; other ONNX files are copies of networks.
+    *("campplus.onnx", "speech_tokenizer_v[23].onnx"),
+)
 _CHECKED: Final = ".checked.json"
 _SHA256_DIGITS: Final = 64
 _SHA1_DIGITS: Final = 40

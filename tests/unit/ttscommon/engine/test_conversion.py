@@ -119,6 +119,15 @@ def test_of_several_pickles_one_is_chosen(tmp_path: Path) -> None:
     assert _pickles(tmp_path, "two.pth") == [(tmp_path / "two.pth", "model.safetensors")]
 
 
+def test_parts_of_one_model_are_converted_together_under_one_index(tmp_path: Path) -> None:
+    for name in ("llm", "flow", "hift"):
+        torch.save({f"{name}.weight": torch.ones(2)}, tmp_path / f"{name}.pt")
+    torch.save({"anna": torch.ones(1)}, tmp_path / "spk2info.pt")
+    convert(tmp_path)
+    parts = ["flow.safetensors", "hift.safetensors", "llm.safetensors"]
+    assert sorted(path.name for path in tensor_files(tmp_path)) == parts
+
+
 def test_without_a_pickle_there_is_nothing_to_convert(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="nothing to convert"):
         convert(tmp_path)
