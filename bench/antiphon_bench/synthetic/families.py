@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 _HOME: Final = "antiphon_bench.synthetic"
-_SHARED: Final = frozenset({"command", "families", "tensors"})
+_SHARED: Final = frozenset({"command", "families", "onnx_file", "s3", "tensors"})
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from antiphon_bench.synthetic.families import Family
+from antiphon_bench.synthetic.onnx_file import model, node
 from talker.models.piper.net import Durations, Encoder, Flow, TextEncoder, Vits
 from ttscommon.engine.checkpoint import dump_json
 from vocoder.codecs.piper.net import Block, Generator, Sizes, Stage
@@ -30,7 +31,7 @@ _STAGES: Final = (
 )
 # The exporter folds weight norm, and the weights lose their names.
 _ANONYMOUS: Final = (".in_layers.", ".res_skip_layers.", ".cond_layer.")
-_RAW, _TABLE_NODES = 9, {"enc_p.emb": "/enc_p/emb/Gather", "emb_g": "/emb_g/Gather"}
+_TABLE_NODES = {"enc_p.emb": "/enc_p/emb/Gather", "emb_g": "/emb_g/Gather"}
 
 
 def config(speakers: int = 1, sample_rate: int = 22_050) -> dict[str, Any]:
@@ -91,9 +92,7 @@ def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Array:
 def onnx_of(whole: nn.Module, tensors: Mapping[str, Array]) -> bytes:
     """A model with these tensors, and the nodes of the network's convolutions and tables."""
     names = {name: _stored_name(name, at) for at, name in enumerate(tensors)}
-    graph = b"".join(_message(1, node) for node in _nodes(whole, names))
-    graph += b"".join(_message(5, _tensor(names[name], a)) for name, a in tensors.items())
-    return b"\x08\x08" + _message(7, graph)
+    return model(_nodes(whole, names), {names[name]: array for name, array in tensors.items()})
 
 
 def _stored_name(name: str, at: int) -> str:
@@ -109,37 +108,13 @@ def _stored_name(name: str, at: int) -> str:
 def _nodes(whole: nn.Module, names: Mapping[str, str]) -> Iterator[bytes]:
     for name, module in whole.named_modules():
         if isinstance(module, nn.Embedding):
-            yield _node("Gather", _TABLE_NODES[name], [names[f"{name}.weight"], "ids"], {})
+            yield node("Gather", _TABLE_NODES[name], [names[f"{name}.weight"], "ids"], {})
         if isinstance(module, nn.Conv1d | nn.ConvTranspose1d):
             parts = [p for p in ("weight", "bias") if f"{name}.{p}" in names]
             kind = "ConvTranspose" if isinstance(module, nn.ConvTranspose1d) else "Conv"
             ints = {"dilations": module.dilation[0], "strides": module.stride[0]}
             told = ["x", *(names[f"{name}.{part}"] for part in parts)]
-            yield _node(kind, f"/{name.replace('.', '/')}/{kind}", told, ints)
-
-
-def _node(op: str, name: str, inputs: list[str], ints: Mapping[str, int]) -> bytes:
-    node = b"".join(_message(1, one.encode()) for one in inputs)
-    node += _message(3, name.encode()) + _message(4, op.encode())
-    for key, value in ints.items():
-        node += _message(5, _message(1, key.encode()) + _message(8, _varint(value)))
-    return node
-
-
-def _tensor(name: str, array: Array) -> bytes:
-    dims = b"".join(b"\x08" + _varint(size) for size in array.shape)
-    return dims + b"\x10\x01" + _message(8, name.encode()) + _message(_RAW, array.tobytes())
-
-
-def _message(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    found = b""
-    while value > 127:
-        found, value = found + bytes([value & 127 | 128]), value >> 7
-    return found + bytes([value])
+            yield node(kind, f"/{name.replace('.', '/')}/{kind}", told, ints)
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:

@@ -103,6 +103,12 @@ def onnx_files(place: Path) -> list[Path]:
     return [place] if place.suffix == ONNX else sorted(place.glob(f"*{ONNX}"))
 
 
+def holds_voice(place: Path) -> bool:
+    """Whether a place is an ONNX voice, or holds one and no tensors of another kind."""
+    others = () if place.suffix == ONNX else place.glob("*")
+    return bool(onnx_files(place)) and not any(p.suffix in (TENSORS, *PICKLES) for p in others)
+
+
 def voice_file(place: Path) -> Path:
     """The one ONNX file that a place is or holds; raises CheckpointError."""
     found = onnx_files(place)
@@ -128,7 +134,7 @@ def codec_digest(folder: Path) -> str:
 
 
 def _codec_files(folder: Path) -> list[Path]:
-    if not onnx_files(folder):
+    if not holds_voice(folder):
         config = folder / "config.json"
         return [*([config] if config.exists() else ()), *tensor_files(folder)]
     voice = voice_file(folder)
@@ -148,6 +154,7 @@ __all__ = [
     "codec_digest",
     "dump_json",
     "find_checkpoint",
+    "holds_voice",
     "onnx_files",
     "read_json",
     "tensor_files",

@@ -3,7 +3,17 @@
 from talker.sampling.draw import MOST_IDS, draw_alone, draw_ids
 from talker.sampling.min_p import without_unlikely
 from talker.sampling.noise import Noise
+from talker.sampling.repetition import draw_unrepeated
 from talker.sampling.rules import Rules
 from talker.sampling.settings import Settings
 
-__all__ = ["MOST_IDS", "Noise", "Rules", "Settings", "draw_alone", "draw_ids", "without_unlikely"]
+__all__ = [
+    "MOST_IDS",
+    "Noise",
+    "Rules",
+    "Settings",
+    "draw_alone",
+    "draw_ids",
+    "draw_unrepeated",
+    "without_unlikely",
+]

@@ -30,6 +30,7 @@ from talker.models.orpheus.family import Orpheus
 from talker.runners.model import TalkerModel
 from talker.runners.torch_runner import TorchRunner
 from tests.late import Late
+from tests.unit.talker.models.cosyvoice.tiny import tiny as cosyvoice
 from tests.unit.talker.models.csm.tiny import tiny as csm
 from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
@@ -82,6 +83,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
     "pocket-tts": partial(pocket_tts, 12),
+    "cosyvoice": cosyvoice,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
@@ -90,6 +92,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy with guidance on a device": partial(on_a_device, Guided),
     "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
     "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
+    "cosyvoice on a device": partial(on_a_device, cosyvoice),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 

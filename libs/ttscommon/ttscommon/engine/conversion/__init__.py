@@ -30,6 +30,8 @@ from ttscommon.engine.checkpoint import (
 _VOICES: Final = "voices"
 _INDEX: Final = ".index.json"
 _STEMS: Final = ("pytorch_model", "model")
+# Parts of one model whose tensors' names do not meet: CosyVoice's.
+_PARTS: Final = ("llm.pt", "flow.pt", "hift.pt")
 _COPIED: Final = ("*.json", "*.txt")
 _KEPT: Final = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
 _GIB: Final = 1 << 30
@@ -88,6 +90,8 @@ def _pickles(folder: Path, file: str) -> list[tuple[Path, str]]:
                 return _shards(index)
             if (whole := folder / f"{stem}{suffix}").exists():
                 return [(whole, f"model{TENSORS}")]
+    if all((folder / name).exists() for name in _PARTS):
+        return [(folder / name, f"{Path(name).stem}{TENSORS}") for name in _PARTS]
     found = sorted(path for path in folder.glob("*") if path.suffix in PICKLES)
     if len(found) == 1:
         return [(found[0], f"model{TENSORS}")]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import (
     CheckpointError,
-    onnx_files,
+    holds_voice,
     read_json,
     tensor_files,
     voice_file,
@@ -67,7 +67,7 @@ def signs_of(folder: Path) -> Signs:
     config: dict[str, Any] = {}
     if (folder / _CONFIG).exists():
         config = read_json(folder / _CONFIG, dict[str, Any])
-    elif onnx_files(folder):
+    elif holds_voice(folder):
         voice = voice_file(folder)
         config = read_json(voice.with_name(f"{voice.name}.json"), dict[str, Any])
     else:

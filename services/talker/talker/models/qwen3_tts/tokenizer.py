@@ -1,82 +1,29 @@
-"""The checkpoint's text tokenizer, for whole texts and for texts that still grow.
-
-Byte-level BPE splits a text into pre-tokens by one expression and merges within each. So tokens of
-a growing text are final up to its last pre-token, and a little less at line ends and at combining
-characters; what is not final yet is held back. Special tokens are never read out of a text: what
-a client sends is text.
-"""
+"""The checkpoint's text tokenizer, with the chat template's turns around a text."""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Self
 
-from ttscommon.engine.checkpoint import CheckpointError, read_json
+from talker.models.shared.qwen2_tokenizer import GrowingIds, Qwen2Tokenizer
+from ttscommon.engine.checkpoint import CheckpointError
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
-# How Qwen2 divides a text, as its own tokenizer class has it.
-_PRE_TOKEN: Final = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 # The chat template's opening. A line end that begins a text merges with the template's own, so
 # both are tokenised together.
 _ROLE: Final = "assistant\n"
 _ROLE_TOKENS: Final = 2
 
 
-@dataclass(frozen=True)
-class _Added:
-    content: str
-
-
-@dataclass(frozen=True)
-class _TokenizerConfig:
-    added_tokens_decoder: Mapping[str, _Added]
-
-
-class TextTokenizer:
+class TextTokenizer(Qwen2Tokenizer):
     """Text to ids. Used by any number of threads."""
 
-    def __init__(self, tokenizer: Tokenizer, specials: Mapping[str, int]) -> None:
-        self._tokenizer = tokenizer
-        self._specials = specials
-
     @classmethod
-    def load(cls, checkpoint: Path) -> TextTokenizer:
-        """Read vocab.json, merges.txt and tokenizer_config.json; raises CheckpointError."""
-        vocab = read_json(checkpoint / "vocab.json", dict[str, int])
-        config = read_json(checkpoint / "tokenizer_config.json", _TokenizerConfig)
-        merges = _merges(checkpoint / "merges.txt")
-        if min(vocab.values(), default=-1) < 0:
-            raise CheckpointError(f"{checkpoint / 'vocab.json'} has no ids, or negative ones")
-        specials = {added.content: int(i) for i, added in config.added_tokens_decoder.items()}
-        loaded = cls(_build(vocab, merges, checkpoint), specials)
+    def load(cls, checkpoint: Path) -> Self:
+        """See Qwen2Tokenizer."""
+        loaded = super().load(checkpoint)
         if len(loaded.ids(_ROLE)) != _ROLE_TOKENS:
             raise CheckpointError(f"{checkpoint}: the tokenizer divides the word 'assistant'")
         return loaded
-
-    @property
-    def size(self) -> int:
-        """One more than the highest id that a text can have."""
-        ids = self._tokenizer.get_vocab().values()
-        return 1 + max(*ids, self.special("<|im_start|>"), self.special("<|im_end|>"))
-
-    def special(self, name: str) -> int:
-        """The id of a special token; raises CheckpointError."""
-        if name not in self._specials:
-            raise CheckpointError(f"tokenizer_config.json has no token {name}")
-        return self._specials[name]
-
-    def ids(self, text: str) -> list[int]:
-        """Tokens of a whole text."""
-        found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return found
 
     def turn(self, role: str, text: str) -> list[int]:
         """Tokens of a whole turn of the chat template."""
@@ -91,90 +38,22 @@ class TextTokenizer:
         """Tokens of a reference's transcript, as they stand before the text to speak."""
         return tuple(self.ids(_ROLE + text)[_ROLE_TOKENS:])
 
-    def final_length(self, text: str) -> int:
-        """How many characters of `text`, normalised, no later text can change the tokens of."""
-        splitter = self._tokenizer.pre_tokenizer
-        assert splitter is not None
-        limit = _uncertain_from(text)
-        starts = [start for _, (start, _) in splitter.pre_tokenize_str(text)]
-        return max((start for start in starts if start <= limit), default=0)
 
-    def normalise(self, text: str) -> str:
-        """Composed characters, as the tokenizer sees them."""
-        return unicodedata.normalize("NFC", text)
-
-
-class GrowingText:
-    """Tokens of a text that arrives in pieces: the same as those of the whole, however it is cut.
+class GrowingText(GrowingIds):
+    """The text of a turn as it arrives.
 
     role: the first three tokens of the turn, known as soon as any token of the text is.
     """
 
     def __init__(self, tokenizer: TextTokenizer, start: int) -> None:
-        self._tokenizer = tokenizer
-        self._known = [start]
-        self._rest = _ROLE
-        self.complete = False
+        super().__init__(tokenizer, _ROLE)
+        self.known = [start]
 
     @property
     def role(self) -> tuple[int, ...]:
-        return tuple(self._known[: 1 + _ROLE_TOKENS])
+        return tuple(self.known[: 1 + _ROLE_TOKENS])
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """Tokens of the text that are final."""
-        return tuple(self._known[1 + _ROLE_TOKENS :])
-
-    def feed(self, text: str, *, final: bool, trimmed: bool = False) -> None:
-        """Take the next piece; after `final` there is no more. trimmed: white space at the end of
-        the text is none of it.
-        """
-        if self.complete:
-            raise ValueError("the text is complete")
-        self._rest = self._tokenizer.normalise(self._rest + text)
-        # White space at the end is never final before the text is.
-        self._rest = self._rest.rstrip() if trimmed else self._rest
-        self.complete = final
-        end = len(self._rest) if final else self._tokenizer.final_length(self._rest)
-        if end:
-            self._known += self._tokenizer.ids(self._rest[:end])
-            self._rest = self._rest[end:]
-
-
-def _uncertain_from(text: str) -> int:
-    """Where a pre-token may begin at the latest so that later text can change it.
-
-    That is at the last character which others can join (a combining mark can compose with it), or
-    in the white space at the end, which line ends gather up.
-    """
-    starter = max((i for i, c in enumerate(text) if not unicodedata.combining(c)), default=0)
-    return min(starter, len(text.rstrip()))
-
-
-def _merges(path: Path) -> list[tuple[str, str]]:
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path} cannot be read: it is part of the tokenizer") from error
-    rules = [line.split(" ") for line in lines if line and not line.startswith("#version")]
-    if any(len(rule) != 2 for rule in rules):
-        raise CheckpointError(f"{path} is damaged: a line is no pair of tokens")
-    return [(left, right) for left, right in rules]
-
-
-def _build(vocab: dict[str, int], merges: list[tuple[str, str]], checkpoint: Path) -> Tokenizer:
-    try:
-        from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
-    except ImportError as error:
-        raise CheckpointError(
-            "published checkpoints need the extra antiphon-talker[checkpoints]"
-        ) from error
-    try:
-        tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=merges))
-    except Exception as error:
-        raise CheckpointError(f"{checkpoint}: merges.txt does not fit vocab.json") from error
-    tokenizer.normalizer = normalizers.NFC()
-    split = pre_tokenizers.Split(Regex(_PRE_TOKEN), behavior="isolated")
-    bytewise = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytewise])
-    return tokenizer
+        return tuple(self.known[1 + _ROLE_TOKENS :])

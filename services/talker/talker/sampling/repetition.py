@@ -1,0 +1,69 @@
+"""Repetition-aware sampling (VALL-E 2: Chen et al., 2024), as CosyVoice has it.
+
+A draw from the nucleus; where that id is among the last few, it is out, and another is drawn from
+all ids. The nucleus holds the likeliest ids until their share of all reaches top-p, but no more
+than top-k of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from talker.sampling.limits import NEVER
+from talker.sampling.noise import Noise
+from talker.sampling.settings import Settings
+
+# On the CPU, sorting all ids takes longer than the network that made them.
+_NARROW: Final = 64
+NUCLEUS, AGAIN = 0, 1
+
+
+def draw_unrepeated(
+    logits: Tensor, noise: Noise, settings: Settings, recent: Tensor, forbidden: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Ids [rows] int64 and whether each row's logits are finite [rows] bool.
+
+    logits: [rows, ids]. recent: [rows, window] int64, ids drawn last. forbidden: [rows, ids] bool,
+    as seen before any of it. A row of temperature 0 takes the likeliest id, repeated or not.
+    Draws are numbers NUCLEUS and AGAIN of the step.
+    """
+    x = logits.float()
+    finite = x.isfinite().all(-1)
+    x = x.masked_fill(forbidden, NEVER)
+    first = _nucleus(x, noise, settings)
+    repeated = (recent == first[:, None]).any(-1) & (settings.temperature > 0.0)
+    left = x.scatter(1, first[:, None], NEVER)
+    noisy = left + noise.gumbel(AGAIN, x.shape[1]) * settings.temperature[:, None]
+    return torch.where(repeated, noisy.argmax(-1), first), finite
+
+
+def _nucleus(x: Tensor, noise: Noise, settings: Settings) -> Tensor:
+    """Which way a row goes is its own affair, and nothing is read back on a device."""
+    if not x.is_cpu:
+        return _among_likeliest(x, noise, settings, x.shape[1])
+    assert settings.top_k is not None
+    narrow = (settings.top_k > 0) & (settings.top_k < min(_NARROW, x.shape[1]))
+    drawn = torch.empty(len(x), dtype=torch.int64)
+    for chosen, window in ((narrow, min(_NARROW, x.shape[1])), (~narrow, x.shape[1])):
+        index = chosen.nonzero()[:, 0]
+        if len(index):
+            own = noise.rows(index), settings.rows(index)
+            drawn[index] = _among_likeliest(x[index], *own, window)
+    return drawn
+
+
+def _among_likeliest(x: Tensor, noise: Noise, settings: Settings, window: int) -> Tensor:
+    assert settings.top_k is not None
+    assert settings.top_p is not None
+    values, ids = x.topk(window, -1)
+    hot = settings.temperature.clamp(min=1e-9)[:, None]
+    share = (values / hot - (x / hot).logsumexp(-1, keepdim=True)).exp()
+    before = share.cumsum(-1) - share
+    place = torch.arange(window, device=x.device)
+    most = settings.top_k.masked_fill(settings.top_k < 1, window)[:, None]
+    out = (before >= settings.top_p[:, None]) | (place >= most)
+    noisy = values + noise.gumbel(NUCLEUS, ids) * settings.temperature[:, None]
+    return ids.gather(1, noisy.masked_fill(out & (place > 0), NEVER).argmax(-1, keepdim=True))[:, 0]
