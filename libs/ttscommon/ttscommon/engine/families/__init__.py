@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ttscommon.engine.families import (
+    chatterbox,
     cosyvoice,
     csm,
     kokoro,
@@ -32,6 +33,7 @@ FAMILIES: Final = Registry(
         piper.FAMILY,
         pocket_tts.FAMILY,
         cosyvoice.FAMILY,
+        chatterbox.FAMILY,
     )
 )
 

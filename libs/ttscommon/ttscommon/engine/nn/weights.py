@@ -30,13 +30,15 @@ class Source:
 
     rows: how many rows each of them contributes; empty: the parameter is one tensor as it is.
     stacked: each contributes one entry of a new first dimension instead. folded: they are the
-    length and the direction of a weight-normed convolution's rows.
+    length and the direction of a weight-normed convolution's rows. turned: a matrix, stored with
+    its inputs first.
     """
 
     names: tuple[str, ...]
     rows: tuple[int, ...] = ()
     stacked: bool = False
     folded: bool = False
+    turned: bool = False
 
     def shapes(self, whole: Sequence[int]) -> dict[str, tuple[int, ...]]:
         """The shape of every published tensor, given the parameter's."""
@@ -45,7 +47,7 @@ class Source:
         if self.folded:
             return {self.names[0]: (whole[0], 1, 1), self.names[1]: tuple(whole)}
         if not self.rows:
-            return {self.names[0]: tuple(whole)}
+            return {self.names[0]: tuple(reversed(whole) if self.turned else whole)}
         return {name: (rows, *whole[1:]) for name, rows in zip(self.names, self.rows, strict=True)}
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
@@ -57,6 +59,8 @@ class Source:
             return direction * (
                 length / torch.linalg.vector_norm(direction, dim=(1, 2), keepdim=True)
             )
+        if self.turned:
+            return parts[0].T
         return torch.stack(list(parts)) if self.stacked else torch.cat(list(parts))
 
 
