@@ -90,6 +90,10 @@ class Subject(ABC, Generic[C]):
         del batch
         return ()
 
+    def heard_for_speed(self) -> Arrays | None:
+        """What was derived of the recording that it is spoken with, where a model needs one."""
+        return None
+
     def derived(self, model: TalkerModel, case: C) -> Derived:
         """What the model derives of a case's recordings."""
         del model, case

@@ -21,7 +21,6 @@ from ttscommon.engine.nn.weights import published_shapes
 # (heads, KV heads, head_dim).
 SMALL: Final = (4, 2, 8)
 PUBLISHED: Final = (14, 2, 64)
-_TEXT_IDS: Final = 151_643
 
 
 def config(heads: tuple[int, int, int] = SMALL) -> dict[str, Any]:
@@ -31,7 +30,7 @@ def config(heads: tuple[int, int, int] = SMALL) -> dict[str, Any]:
         "architectures": ["Qwen2ForCausalLM"],
         "model_type": "qwen2",
         "vocab_size": END_OF_PROMPT + 20,
-        "hidden_size": count * head_dim if heads == PUBLISHED else 32,
+        "hidden_size": 32,
         "intermediate_size": 64,
         "num_hidden_layers": 2,
         "num_attention_heads": count,
@@ -56,12 +55,12 @@ def write_checkpoint(
     filling: float = 1.0,
 ) -> None:
     """Write all but flow and vocoder. ending, filling: how loudly the head asks for the end, and
-    for more text.
+    for more text; for no other id that is no token it asks at all.
     """
     rows = V2 if version == 2 else V3
     (folder / BACKBONE).mkdir(parents=True, exist_ok=True)
     dump_json(folder / BACKBONE / "config.json", config(heads))
-    write_tokenizer(folder / BACKBONE, vocabulary(_TEXT_IDS))
+    write_tokenizer(folder / BACKBONE, vocabulary())
     write_tokens(folder / f"speech_tokenizer_v{version}.onnx", version=version, seed=seed)
     write_speaker(folder / "campplus.onnx", seed=seed)
     with torch.device("meta"):
@@ -70,8 +69,9 @@ def write_checkpoint(
     end = TOKENS if version == 2 else TOKENS + 1
     head = tensors["llm_decoder.weight"]
     head *= 3.0  # draws that mostly lie within the nucleus
-    head[end] *= ending
-    head[rows.fill] *= filling
+    loudness = torch.zeros(rows.count - TOKENS)
+    loudness[end - TOKENS], loudness[rows.fill - TOKENS] = ending, filling
+    head[TOKENS:] *= loudness[:, None]
     save_file(tensors, folder / "llm.safetensors", {"format": "pt"})
     write_index(folder)
 

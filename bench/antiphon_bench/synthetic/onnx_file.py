@@ -43,6 +43,12 @@ def node(
     return found
 
 
+def constant(output: str, array: Array) -> bytes:
+    """A tensor as a node that gives it."""
+    content = _message(1, b"value") + _message(5, _tensor(output, array)) + _number(_KIND, 4)
+    return _message(2, output.encode()) + _message(4, b"Constant") + _message(5, content)
+
+
 def _tensor(name: str, array: Array) -> bytes:
     dims = b"".join(_number(1, size) for size in array.shape)
     raw = np.ascontiguousarray(array, "<f4").tobytes()

@@ -12,7 +12,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from antiphon_bench.synthetic.onnx_file import Array, model, node
+from antiphon_bench.synthetic.onnx_file import Array, constant, model, node
 from antiphon_bench.synthetic.tensors import drawn
 from talker.models.shared.s3.speaker import FixedNorm, SpeakerSizes, SpeakerVector
 from talker.models.shared.s3.tokens import SpeechTokens, TokenSizes
@@ -83,7 +83,14 @@ def _nodes_v2(layers: int, tensors: Mapping[str, Tensor]) -> Nodes:
 
 
 def _nodes_v3(layers: int, tensors: Mapping[str, Tensor]) -> Nodes:
-    return _token_nodes(layers, tensors, {}, normed=False)
+    """Of version 3 some biases are nodes of their own."""
+    memory = "blocks.{}.attn.fsmn_block.weight"
+    named = {f"encoder.{memory.format(i)}": memory.format(i) for i in range(layers)}
+    named[f"{_CODEBOOK}.bias"] = _NUMBERED[f"{_CODEBOOK}.bias"]
+    nodes, stored = _token_nodes(layers, tensors, named, normed=False)
+    moved = [name for name, array in stored.items() if name.startswith("onnx") and array.ndim == 1]
+    constants = [constant(name, stored.pop(name)) for name in moved[::2]]
+    return [*constants, *nodes], stored
 
 
 def _token_nodes(

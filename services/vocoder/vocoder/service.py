@@ -71,6 +71,7 @@ def load_codec(settings: VocoderSettings) -> Codec:
         settings.windows,
         device=settings.device,
         room=settings.room,
+        memory_bytes=settings.state_mb << 20,
     )
     codec.warm_up(_shapes(settings.limits))
     return codec if codec.silences else Silences(codec)

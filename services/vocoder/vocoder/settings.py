@@ -33,6 +33,10 @@ class VocoderSettings(StageSettings):
     """
     decode_left_context_frames: int = Field(default=25, ge=0, le=4096)
     """Frames before a window that its state is built from."""
+    state_mb: int = Field(default=4096, ge=1)
+    """Memory, in MiB, for what streams of a codec carry that grows with each of them; a stream for
+    which there is none is computed again with every stretch.
+    """
     codes_timeout_s: float = Field(default=600.0, gt=0.0)
     """A request whose codes stay away for so long is given up."""
 

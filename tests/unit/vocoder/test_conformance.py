@@ -21,6 +21,7 @@ from tests.unit.vocoder.codecs.piper.tiny import tiny as piper
 from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny_on as pocket_tts_on
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
+from tests.unit.vocoder.codecs.s3_flow.tiny import tiny as s3_flow
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.process.metrics import Metrics
@@ -98,7 +99,21 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
         conditioned=True,
     ),
 }
-every_family = pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
+# Solvers take ten steps where Turbo takes two.
+SLOW: dict[str, Callable[[], Codec]] = {
+    "CosyVoice 2": partial(s3_flow, "cosyvoice2"),
+    "Fun-CosyVoice 3": partial(s3_flow, "cosyvoice3"),
+    "CosyVoice 2 without memory": partial(s3_flow, "cosyvoice2", memory=0),
+    "Chatterbox": partial(s3_flow, "chatterbox"),
+    "Chatterbox Turbo on the grid": partial(s3_flow, "chatterbox_turbo", 25),
+}
+every_family = pytest.mark.parametrize(
+    "family",
+    [
+        *(pytest.param(load, id=name) for name, load in FAMILIES.items()),
+        *(pytest.param(load, id=name, marks=pytest.mark.slow) for name, load in SLOW.items()),
+    ],
+)
 
 Pcm = npt.NDArray[np.int16]
 
@@ -146,13 +161,21 @@ def _of_segments(spec: CodecSpec) -> dict[str, npt.NDArray[Any]]:
     """Segments of several lengths, each of another height."""
     parts = []
     for number, frames in enumerate((7, 16, 1, 12, 15, 16, 9, 14)):
-        segment = example(spec, frames)
-        segment["symbol"][:] = 40 + segment["place"]
-        segment["curves"][:] = 100 + 20 * number
+        segment = example(spec, frames) if "symbol" in spec.frame else _of_tokens(number, frames)
+        if "symbol" in segment:
+            segment["symbol"][:] = 40 + segment["place"]
+            segment["curves"][:] = 100 + 20 * number
         parts.append(segment)
     found = concatenate(parts)
     assert rows(found) == FRAMES
     return found
+
+
+def _of_tokens(number: int, frames: int) -> dict[str, npt.NDArray[Any]]:
+    """A sentence of S3 tokens."""
+    tokens = np.random.default_rng(number).integers(0, 6561, frames).astype(np.int16)
+    left = np.arange(frames, dtype=np.int32)[::-1].copy()
+    return {"token": tokens, "passage": np.full(frames, number, np.int32), "left": left}
 
 
 def speak(codec: Codec, behind: DecodedAudio | None = None, skip: int = 0) -> tuple[Heard, int]:
@@ -174,7 +197,7 @@ def speak(codec: Codec, behind: DecodedAudio | None = None, skip: int = 0) -> tu
         if stop == FRAMES:
             engine.finish("a")
         # The work on a segment takes some steps of its own.
-        for _ in range(4 + (stop - start) // 8 + 30 * bool(codec.spec.left)):
+        for _ in range(4 + (stop - start) // 8 + _steps(codec.spec)):
             engine.cancel("nobody")  # a command, so that an idle step does not wait for one
             engine.step()
         start = stop
@@ -183,6 +206,11 @@ def speak(codec: Codec, behind: DecodedAudio | None = None, skip: int = 0) -> tu
     assert isinstance(heard[-1], Finished), heard
     assert engine.idle
     return heard, FRAMES - begin
+
+
+def _steps(spec: CodecSpec) -> int:
+    """Of preparing what one piece may bring."""
+    return 5 * spec.solver_steps if spec.solves else 30 * bool(spec.left)
 
 
 def near(codec: Codec, one: Pcm, other: Pcm) -> bool:
@@ -220,7 +248,7 @@ def test_resumed_behind_any_piece_equals_undisturbed(family: Callable[[], Codec]
         replayed.append(decoded - (FRAMES - position // codec.spec.samples_per_frame))
     # A bounded context is all that is decoded again, however long the stream was.
     spec = codec.spec
-    if spec.context_frames is not None:
+    if (spec.context_frames is not None and "passage" in spec.frame) or not spec.solves:
         lag_frames = -(-spec.lag_samples // spec.samples_per_frame)
         assert max(replayed) <= spec.context_frames + lag_frames + max(PIECES) + 3
 

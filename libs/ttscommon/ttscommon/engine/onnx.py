@@ -25,7 +25,8 @@ _DTYPES: Final[Mapping[int, str]] = {1: "<f4", 6: "<i4", 7: "<i8", 10: "<f2", 11
 _MODEL_GRAPH: Final = 7
 _GRAPH_NODE, _GRAPH_TENSOR = 1, 5
 _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP, _NODE_ATTRIBUTE = 1, 2, 3, 4, 5
-_ATTRIBUTE_NAME, _ATTRIBUTE_FLOAT, _ATTRIBUTE_INT, _ATTRIBUTE_INTS = 1, 2, 3, 8
+_ATTRIBUTE_NAME, _ATTRIBUTE_FLOAT, _ATTRIBUTE_INT = 1, 2, 3
+_ATTRIBUTE_TENSOR, _ATTRIBUTE_INTS = 5, 8
 _DIMS, _DATA_TYPE, _FLOATS, _NAME, _RAW, _EXTERNAL = 1, 2, 4, 8, 9, 13
 _MOST_DIMS: Final = 8
 Array = npt.NDArray[Any]
@@ -38,7 +39,7 @@ class _Malformed(ValueError):
 @dataclass(frozen=True)
 class Node:
     """An operation. ints: its attributes that are integers, or lists of them. floats: those that
-    are one number each.
+    are one number each. value: of a constant.
     """
 
     op: str
@@ -47,6 +48,7 @@ class Node:
     outputs: tuple[str, ...]
     ints: Mapping[str, tuple[int, ...]]
     floats: Mapping[str, float] = field(default_factory=dict)
+    value: Stored | None = None
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Graph:
-    """A file's tensors by name, and its nodes in order."""
+    """A file's tensors by name, and its nodes in order. constants: what nodes give by themselves,
+    by the names of their outputs.
+    """
 
     path: Path
     tensors: Mapping[str, Stored]
     nodes: tuple[Node, ...]
+    constants: Mapping[str, Stored] = field(default_factory=dict)
 
 
 def read_graph(path: Path) -> Graph:
@@ -96,36 +101,44 @@ def _graph(path: Path, data: memoryview) -> Graph:
             if tensor.name in tensors:
                 raise _Malformed(f"two tensors are called {tensor.name!r}")
             tensors[tensor.name] = tensor
-    return Graph(path, tensors, tuple(nodes))
+    given = {node.outputs[0]: node.value for node in nodes if node.value and node.outputs}
+    return Graph(path, tensors, tuple(nodes), given)
 
 
 def _node(data: memoryview) -> Node:
     texts: dict[int, list[str]] = {n: [] for n in (_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP)}
     ints: dict[str, tuple[int, ...]] = {}
     floats: dict[str, float] = {}
+    given: Stored | None = None
     for number, value in _fields(data):
         if number in texts:
             texts[number].append(_text(value))
         elif number == _NODE_ATTRIBUTE:
-            name, numbers, real = _attribute(_bytes(value))
-            ints[name] = numbers
-            if real is not None:
-                floats[name] = real
+            name, found = _attribute(_bytes(value))
+            if isinstance(found, float):
+                floats[name] = found
+            elif isinstance(found, tuple):
+                ints[name] = found
+            else:
+                given = found
     name, op = ("".join(texts[number]) for number in (_NODE_NAME, _NODE_OP))
     inputs, outputs = (tuple(texts[number]) for number in (_NODE_INPUT, _NODE_OUTPUT))
-    return Node(op, name, inputs, outputs, ints, floats)
+    return Node(op, name, inputs, outputs, ints, floats, given)
 
 
-def _attribute(data: memoryview) -> tuple[str, tuple[int, ...], float | None]:
-    name, numbers, real = "", list[int](), None
+def _attribute(data: memoryview) -> tuple[str, tuple[int, ...] | float | Stored | None]:
+    name, numbers = "", list[int]()
+    other: float | Stored | None = None
     for number, value in _fields(data):
         if number == _ATTRIBUTE_NAME:
             name = _text(value)
         elif number in (_ATTRIBUTE_INT, _ATTRIBUTE_INTS):
             numbers += _ints(value)
         elif number == _ATTRIBUTE_FLOAT:
-            real = float(np.frombuffer(_bytes(value), "<f4")[0])
-    return name, tuple(numbers), real
+            other = float(np.frombuffer(_bytes(value), "<f4")[0])
+        elif number == _ATTRIBUTE_TENSOR:
+            other = _tensor(_bytes(value))
+    return name, tuple(numbers) if other is None else other
 
 
 def _tensor(data: memoryview) -> Stored | None:

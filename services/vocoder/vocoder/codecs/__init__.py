@@ -24,10 +24,11 @@ def load(
     *,
     device: str = "cpu",
     room: DeviceLimits = DeviceLimits(),  # noqa: B008
+    memory_bytes: int = CodecOptions.memory_bytes,
 ) -> Codec:
     """The codec of a voice folder, of a published checkpoint, or by itself, as model `name`.
 
-    windows, room: see Loading. device: "cpu", "cuda" or "cuda:1". Torch is imported only for
+    windows, room, memory_bytes: see CodecOptions. device: "cpu", "cuda" or "cuda:1". Torch is imported only for
     families that use it. Raises VoiceError, which for an unknown family lists the known ones, or
     DeviceError.
     """
@@ -35,7 +36,7 @@ def load(
 
     where = device_of(device)
     codec, folder = FAMILIES.codec_of(find_checkpoint(str(path)))
-    return _loader(codec.name)(name, folder, CodecOptions(windows, where, room))
+    return _loader(codec.name)(name, folder, CodecOptions(windows, where, room, memory_bytes))
 
 
 def _loader(family: str) -> _Load:

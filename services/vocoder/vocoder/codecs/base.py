@@ -54,6 +54,14 @@ class CodecSpec:
     segment follow. The frames of a segment are prepared before the first of them is decoded, see
     Work, and a state can only be opened where one begins. Empty for others.
 
+    `solver_steps`: of a codec that solves an equation for its frames, launches that it takes: the
+    frames that it solves together are prepared as a segment is, a step a launch, and how many they
+    are is said by `Codec.due` where no field says it. Such a stream has passages, at whose ends
+    nothing is held back and a state can be opened anew, see `Decoded.ended`; its `context_frames`
+    are 0.
+
+    `state_bytes`: what a stream's state takes for each of its frames, where that grows.
+
     `tolerance`: by so many int16 steps may a stream's samples depend on cuts, batch and takeovers.
     0 is exact.
     """
@@ -70,12 +78,26 @@ class CodecSpec:
     voices: tuple[Voice, ...] = ()
     conditions: Mapping[str, Field] = field(default_factory=dict)
     left: str = ""
+    solver_steps: int = 0
+    state_bytes: int = 0
 
     def __post_init__(self) -> None:
         if min(self.sample_rate, self.samples_per_frame) < 1 or not self.frame:
             raise ValueError("rates are positive, and frames have fields")
         if min(self.lag_samples, self.settle_samples, self.tolerance) < 0:
             raise ValueError("no lag, settling time or tolerance is negative")
+        if self.solves and self.context_frames != 0:
+            raise ValueError("what is solved together is resumed where a passage begins")
+
+    @property
+    def solves(self) -> bool:
+        """Whether the codec itself says how many frames are prepared together."""
+        return self.solver_steps > 0 and not self.left
+
+    @property
+    def prepares(self) -> bool:
+        """Whether frames are prepared before they are decoded."""
+        return self.solver_steps > 0 or bool(self.left)
 
     @property
     def frame_rate_hz(self) -> float:
@@ -118,7 +140,9 @@ class Work:
     frames are silence, whatever they hold; see Codec.silences.
 
     segment: not new frames, but all of a segment whose frames come next. A codec of whole segments
-    does a bounded piece of the work that they need, and says when it is `Decoded.prepared`.
+    does a bounded piece of the work that they need, and says when it is `Decoded.prepared`. One
+    that solves for them is told by `final` that its passage ends with them; there may be none, see
+    `Due`.
     """
 
     state: CodecState
@@ -131,16 +155,28 @@ class Work:
         return rows(self.frames)
 
 
+@dataclass(frozen=True)
+class Due:
+    """Frames that a codec would solve for next. closes: their passage ends with them, or, if there
+    are none, with those before them, of which some are held back unsolved.
+    """
+
+    frames: int
+    closes: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Decoded:
     """[samples] float32 in -1..1, and the codec's mark behind the work's last frame.
 
-    prepared: of a work with a segment, whether its frames can be decoded now.
+    prepared: of a work with a segment, whether its frames can be decoded now. ended: of a codec
+    that solves, a passage ended with the work's last frame, and nothing is held back.
     """
 
     samples: Samples
     mark: bytes = b""
     prepared: bool = True
+    ended: bool = False
 
 
 class Codec(ABC):
@@ -155,6 +191,13 @@ class Codec(ABC):
     depth: int = 0
     silences: bool = False
     measured_step_s: Mapping[tuple[int, int], float] = MappingProxyType({})
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Frames whose state there is still memory for, and of all memory; both 0 where state does
+        not grow.
+        """
+        return 0, 0
 
     @abstractmethod
     def open(self, request: SpeechRequest, frame: int = 0) -> CodecState:
@@ -190,6 +233,14 @@ class Codec(ABC):
 
     def go_on_from(self, state: CodecState, prefix: Arrays) -> None:  # noqa: B027
         """The stream's reference, for a codec that begins anew behind silences."""
+
+    def due(self, state: CodecState, frames: Arrays, *, ended: bool) -> Due | None:
+        """What to solve for next, of `frames` that wait; None while it takes more of them.
+
+        ended: nothing follows them, or silence. Asked of codecs that solve, see CodecSpec.
+        """
+        del state, frames, ended
+        raise NotImplementedError
 
     @abstractmethod
     def launch(self, batch: Sequence[Work]) -> Any:

@@ -14,9 +14,16 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class CodecOptions:
     """windows: frames decoded together and left context, for families that can be windowed; None
-    carries exact state. device: None is the CPU. room: of a device.
+    carries exact state. device: None is the CPU. room: of a device. memory_bytes: for states that
+    grow with their streams.
     """
 
     windows: tuple[int, int] | None = None
     device: Device | None = None
     room: DeviceLimits = field(default_factory=DeviceLimits)
+    memory_bytes: int = 4 << 30
+
+    @property
+    def where(self) -> str:
+        """The device's name for torch."""
+        return "cpu" if self.device is None else str(self.device.where)

@@ -17,7 +17,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import VOCODER
-from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
+from vocoder.codecs.base import Codec, CodecSpec, Decoded, Due, Work
 from vocoder.engine.scheduler import BatchLimits, schedule
 from vocoder.engine.stream import DecodedAudio, Event, Resume, Stream
 
@@ -100,8 +100,8 @@ class Engine(Runtime[Stream, DecodedAudio]):
 
     @property
     def kv_positions(self) -> tuple[int, int]:
-        """A vocoder has no paged cache."""
-        return 0, 0
+        """Of states that grow with their streams, in frames; see Codec.room."""
+        return self._codec.room
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         """What `open` needs of the request's reference, from what was derived of it."""
@@ -148,12 +148,17 @@ class Engine(Runtime[Stream, DecodedAudio]):
     ) -> Stream:
         stream = Stream(request, self.spec, None, self._clock(), resume, prefix)
         stream.state = self._codec.open(request, stream.begin)
+        if self.spec.solves:
+            stream.solves = partial(self._due, stream)
         if conditions is not None:
             self._codec.tell(stream.state, conditions)
         self._open_states += 1
         if prefix is not None:
             self._codec.go_on_from(stream.state, prefix)
         return stream
+
+    def _due(self, stream: Stream, frames: Arrays, ended: bool) -> Due | None:
+        return self._codec.due(stream.state, frames, ended=ended)
 
     def _ended(self, stream: Stream) -> None:
         stream.finish()
@@ -223,7 +228,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
     def _measure(self, batch: Batch, took_s: float, waited_s: float) -> None:
         shape = len(batch), max(len(work) for _, work in batch)
         worked_s = max(0.0, took_s - waited_s)
-        if not self.spec.left:
+        if not self.spec.prepares:
             self._step_s.setdefault(shape, deque(maxlen=_LATELY)).append(worked_s)
         self.metrics.stage_duration.labels(_STAGE).observe(took_s)
         self.metrics.batch.labels(_STAGE).observe(len(batch))
@@ -231,12 +236,15 @@ class Engine(Runtime[Stream, DecodedAudio]):
             self.on_step(took_s, [stream.key for stream, _ in batch])
 
     def _measure_segments(self, batch: Batch, results: Sequence[Decoded], worked_s: float) -> None:
-        """What frames cost that come by the segment: as much of it as a step would hold."""
+        """What frames cost that come by the segment: as much of it as a step would hold.
+
+        What it costs to decode the segment before counts with it.
+        """
         for (stream, work), decoded in zip(batch, results, strict=True):
-            if work.segment is None:
+            if work.segment is None and not self.spec.solver_steps:
                 continue
             stream.preparing_s += worked_s / len(batch)
-            if decoded.prepared:
+            if work.segment is not None and decoded.prepared and rows(work.segment):
                 count = rows(work.segment)
                 size = min(count, self._limits.stream_frames)
                 took_s = stream.preparing_s * size / count
@@ -254,7 +262,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
                 self.metrics.chunk(_STAGE, slack_s, before_s, given_s=given_s)
         if len(pcm := stream.gather(pcm, now)):
             self._emit(stream.key, stream.piece(pcm))
-        if work.final:
+        if work.final and work.segment is None:
             self._finish(stream)
 
     def _freed(self, stream: Stream) -> None:

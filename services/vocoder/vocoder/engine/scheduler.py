@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ready:
-    """A stream with something to decode: `frames` waiting, or only its tail (`final`, none).
+    """A stream with something to decode: `frames` waiting, or none: its tail, or a step of what
+    prepares them.
 
     `startup` streams have sent nothing yet; the listeners of the others run dry at `deadline_s`.
     `waited_s`: how long it has been ready and not chosen.
@@ -94,18 +95,21 @@ def _share(starting: Sequence[Ready], limits: BatchLimits) -> int:
 
 
 def _fill(order: Sequence[Ready], limits: BatchLimits) -> list[ScheduledFrames]:
-    """Take in order while there is room. A longer piece is cut to what the batch has room for."""
+    """Take in order while there is room. A longer piece is cut to what the batch has room for.
+
+    Streams without frames, which have a step prepared or a tail to give, take no room for frames.
+    """
     picks: list[ScheduledFrames] = []
-    longest = 0
+    pieces, longest, full = 0, 0, False
     for stream in order:
         if len(picks) == limits.streams:
             break
-        room = limits.frames // (len(picks) + 1)
-        if longest > room:
-            break
+        room = limits.frames // (pieces + 1)
         frames = min(stream.frames, limits.stream_frames, room)
-        if frames == 0 and stream.frames:
-            break
+        if stream.frames:
+            full = full or longest > room or frames == 0
+            if full:
+                continue
+            pieces, longest = pieces + 1, max(longest, frames)
         picks.append(ScheduledFrames(stream.key, frames))
-        longest = max(longest, frames)
     return picks

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
@@ -19,7 +20,7 @@ from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.silence import silent
-from vocoder.codecs.base import CodecSpec, CodecState, Decoded, Work
+from vocoder.codecs.base import CodecSpec, CodecState, Decoded, Due, Work
 from vocoder.engine.scheduler import Ready
 from vocoder.pcm import to_pcm
 
@@ -65,6 +66,10 @@ def whole_length(spec: CodecSpec, frames: int, prefix: Arrays | None) -> int:
     return spec.samples(frames + before, final=True) - before * spec.samples_per_frame
 
 
+# (frames that wait, whether nothing follows them) -> what to solve for next: see Codec.due.
+Solves = Callable[[Arrays, bool], Due | None]
+
+
 class _Kept(NamedTuple):
     """Frames that wait, all of them silence or none."""
 
@@ -77,7 +82,8 @@ class Stream:
     """A request inside the engine, fed from `first_frame` on.
 
     prefix: the frames of its reference, if it has one. `fed_s`: when frames last came while none
-    waited. preparing_s: what the segment that comes next has cost so far.
+    waited. preparing_s: what the segment that comes next has cost so far. solves: of a codec that
+    solves for its frames.
     """
 
     request: SpeechRequest
@@ -86,6 +92,7 @@ class Stream:
     opened_s: float
     resume: Resume = field(default_factory=Resume)
     prefix: Arrays | None = None
+    solves: Solves | None = None
     slot: int = -1
     ended: bool = False
     ready_since_s: float | None = None
@@ -105,6 +112,8 @@ class Stream:
     _gathered: list[npt.NDArray[np.int16]] = field(default_factory=list)
     _samples_gathered: int = 0
     _prepared: int = 0  # frames of a whole segment that can be decoded
+    _due: Due | None = None
+    _due_known: bool = False
 
     def __post_init__(self) -> None:
         self._before = 0 if self.prefix is None else rows(self.prefix)
@@ -112,7 +121,8 @@ class Stream:
         begin = self.begin
         self._mark = self.resume.mark if begin else b""
         self._frames_taken = self._frames_decoded = begin
-        self._position = self._samples(begin, final=False)
+        # Behind a passage's end nothing is held back.
+        self._position = self._samples(begin, final=self.spec.solves)
         if self.prefix is not None and begin < self._before:
             self._wait_for(cut(self.prefix, begin, self._before))
 
@@ -176,6 +186,7 @@ class Stream:
     def finish(self) -> None:
         """No frame follows."""
         self.ended = True
+        self._due_known = False
 
     def as_ready(self, now: float) -> Ready:
         """What the scheduler has to know of it."""
@@ -183,7 +194,7 @@ class Stream:
             self.ready_since_s = now
         return Ready(
             key=self.key,
-            frames=self._takeable,
+            frames=self._step_frames,
             startup=not self.sent and self._playback_start_s is None,
             deadline_s=self.deadline_s,
             arrived_s=self.opened_s,
@@ -195,7 +206,8 @@ class Stream:
         """The next `frames` frames as work; with the last of an ended stream comes the rest."""
         if self._unprepared:
             self.ready_since_s = None
-            return Work(self.state, self.spec.none(), final=False, segment=self._segment())
+            closes = self.spec.solves and self._next is not None and self._next.closes
+            return Work(self.state, self.spec.none(), final=closes, segment=self._segment())
         parts: list[Arrays] = []
         missing, kind = frames, False
         while missing:
@@ -208,6 +220,7 @@ class Stream:
         self._prepared -= 0 if kind else min(frames, self._prepared)
         self._frames_waiting -= frames
         self._frames_taken += frames
+        self._due_known = False
         self.ready_since_s = None
         if self._frames_taken > self._resume_frame:
             self._mark = b""
@@ -222,15 +235,18 @@ class Stream:
         """
         if work.segment is not None:
             self._prepared = rows(work.segment) if decoded.prepared else 0
+            self._due_known = False
         self._frames_decoded += len(work)
-        start, end = self._position, self._samples(self._frames_decoded, final=work.final)
+        over = decoded.ended or (work.final and work.segment is None)
+        start, end = self._position, self._samples(self._frames_decoded, final=over)
+        end = max(start, end)
         samples = decoded.samples
         if len(samples) != end - start:
             raise RuntimeError(f"the codec gave {len(samples)} samples instead of {end - start}")
         if not np.isfinite(samples).all():
             raise FloatingPointError("the codec computed samples that are not finite")
         self._position = end
-        self._note(decoded.mark)
+        self._note(decoded)
         pcm = to_pcm(samples[max(0, self.resume.skip - start) :])
         if len(pcm) and not self.sent:
             self.sent = True
@@ -269,6 +285,8 @@ class Stream:
             waiting = min(waiting, missing)
         if waiting and self._waiting[0].silent:
             return waiting
+        if self.spec.solves:
+            return min(waiting, self._prepared) or int(self._next is not None)
         if self.spec.left and waiting:
             return min(waiting, self._prepared or self._whole(waiting))
         ended = self.ended or alike < self._frames_waiting
@@ -277,6 +295,8 @@ class Stream:
     @property
     def _unprepared(self) -> bool:
         """A segment comes next that is to be prepared."""
+        if self.spec.solves:
+            return not self._prepared and self._next is not None
         waits = self._frames_waiting > 0 and not self._waiting[0].silent
         return bool(self.spec.left) and waits and not self._prepared
 
@@ -286,10 +306,34 @@ class Stream:
         over = self.ended or waiting < self._frames_waiting
         return size if size <= waiting else waiting * over
 
+    @property
+    def _step_frames(self) -> int:
+        """What of a step's frames this stream takes; a step of a solver takes none."""
+        return 0 if self.spec.solver_steps and self._unprepared else self._takeable
+
+    @property
+    def _next(self) -> Due | None:
+        """What the codec solves for next."""
+        if not self._due_known:
+            waiting = not self._waiting or self._waiting[0].silent
+            frames = self.spec.none() if waiting else self._speech()
+            silence = rows(frames) < self._frames_waiting
+            assert self.solves is not None
+            self._due = self.solves(frames, self.ended or silence)
+            self._due_known = True
+        return self._due
+
+    def _speech(self) -> dict[str, Array]:
+        """The frames that wait before any silence."""
+        alike = [kept.frames for kept in takewhile(lambda kept: not kept.silent, self._waiting)]
+        return concatenate(alike)
+
     def _segment(self) -> dict[str, Array]:
         """All frames of the segment that comes next."""
-        alike = [kept.frames for kept in takewhile(lambda kept: not kept.silent, self._waiting)]
-        return cut(concatenate(alike), 0, self._whole(self._alike))
+        if self.spec.solves:
+            count = self._next.frames if self._next else 0
+            return cut(self._speech(), 0, count) if count else self.spec.none()
+        return cut(self._speech(), 0, self._whole(self._alike))
 
     @property
     def _alike(self) -> int:
@@ -303,16 +347,19 @@ class Stream:
         self._waiting.append(_Kept(silent, frames))
         self._frames_waiting += rows(frames)
         self._silences = self._silences or silent
+        self._due_known = False
 
     def _samples(self, frames: int, *, final: bool) -> int:
         """The listener's position after so many frames of the codec; negative in the prefix."""
         return self.spec.samples(frames, final=final) - self._before * self.spec.samples_per_frame
 
-    def _note(self, mark: bytes) -> None:
+    def _note(self, decoded: Decoded) -> None:
         """Remember the codec's mark as it is now, until a later one serves as well."""
         if self.spec.context_frames is None or self._prepared:
             return
-        self._marks.append((self._frames_decoded, mark))
+        if self.spec.solves and not decoded.ended:
+            return
+        self._marks.append((self._frames_decoded, decoded.mark))
         while len(self._marks) > 1 and self._settled(self._marks[1][0]):
             self._marks.popleft()
 

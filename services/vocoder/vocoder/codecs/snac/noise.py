@@ -33,6 +33,17 @@ def keyed(seed: int) -> Noise:
     return noise
 
 
+def keyed_uniform(seed: int) -> Noise:
+    """Likewise, evenly between 0 and 1."""
+
+    def noise(block: int, first: int, steps: int, device: torch.device) -> Tensor:
+        at = torch.arange(first, first + steps, device=device)
+        key = _mix(_mix(torch.tensor(_signed(seed), device=device)) ^ block)
+        return _uniform(_mix(key + 2 * at))
+
+    return noise
+
+
 def _uniform(value: Tensor) -> Tensor:
     return (_shift(value, 40).float() + 0.5) * 2.0**-24
 

@@ -35,12 +35,16 @@ class FlowReferences:
         self._mel = prompt_mel(highest_hz).to(self._device)
         self.revision = digest((tokens, speaker))[:32]
 
-    @torch.inference_mode()
     def derive(self, recording: bytes) -> Arrays:
         """See Family.derive."""
         samples, rate = read_recording(recording)
         if rate < RATE_HZ:
             raise BadRecording(f"the recording has {rate} Hz, this model needs {RATE_HZ}")
+        return self.hear(samples, rate)
+
+    @torch.inference_mode()
+    def hear(self, samples: Floats, rate: int) -> Arrays:
+        """What `derive` gives of samples [samples] at RATE_HZ or more."""
         heard = self._on_device(windowed_sinc(samples, rate, RATE_HZ))
         mel = self._mel(self._on_device(windowed_sinc(samples, rate, PROMPT_HZ))[None])[0].T
         return conditions(self._tokens(heard), mel, self._speaker(heard))

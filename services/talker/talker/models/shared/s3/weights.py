@@ -7,6 +7,8 @@ Sizes follow from the tensors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -18,7 +20,7 @@ from talker.models.shared.s3.tokens import SpeechTokens, TokenSizes
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.nn.weights import Tensors, check, fill, same
 from ttscommon.engine.onnx import Graph, Node, read_graph
-from ttscommon.engine.onnx_weights import OnnxWeights, check_all_used, module_of, put
+from ttscommon.engine.onnx_weights import OnnxWeights, module_of, put
 
 Net = TypeVar("Net", bound=nn.Module)
 Sizes = TypeVar("Sizes")
@@ -26,6 +28,9 @@ Names = Mapping[str, tuple[int, ...]]
 
 _BLOCK: Final = "blocks."
 _DIGITS: Final = 8
+_CONVOLUTIONS: Final = 2
+# Modules of a block that have weights; what else its nodes hold, such as angles, is computed here.
+_LEAVES: Final = {"attn_ln", "mlp_ln", "query", "key", "value", "out", "fsmn_block", "0", "2"}
 _CODEBOOK: Final = "quantizer._codebook.project_down"
 _EPS: Final = 1e-5
 # What batch norm computes: (x - mean) / sqrt(variance + eps) * weight + bias.
@@ -58,6 +63,7 @@ def load_speaker(
 def load_published_tokens(path: Path, device: str) -> SpeechTokens:
     """Of speech_tokenizer_v2.onnx or _v3.onnx; raises CheckpointError."""
     graph = read_graph(path)
+    graph = replace(graph, tensors={**graph.constants, **graph.tensors})
     norms = [n for n in graph.nodes if n.op == "LayerNormalization" and "attn_ln" in n.name]
     eps = norms[0].floats.get("epsilon", _EPS) if norms else _EPS
     return load_tokens(_token_weights(graph), device, eps=eps)
@@ -125,7 +131,6 @@ def _token_weights(graph: Graph) -> OnnxWeights:
             put(graph, found, f"{module}.{kind}", stored)
             if node.op == "MatMul":
                 turned.add(f"{module}.{kind}")
-    check_all_used(graph, found)
     return OnnxWeights(graph, found, turned)
 
 
@@ -136,22 +141,28 @@ def _token_modules(graph: Graph) -> Iterator[tuple[str, Node]]:
     before = 0
     for node in graph.nodes:
         module = module_of(node)
-        if _BLOCK in module:
+        if _BLOCK in module and module.rpartition(".")[2] in _LEAVES:
             yield f"encoder.{module[module.index(_BLOCK) :]}", node
-        elif node.op == "Conv":
+        elif node.op == "Conv" and before < _CONVOLUTIONS:
             before += 1
             yield f"encoder.conv{before}", node
-        elif any(shape[-1:] == (_DIGITS,) for shape in _shapes(graph, node)):
+        elif _BLOCK not in module and _shapes(graph, node) & _projections(graph):
             yield _CODEBOOK, node
 
 
-def _shapes(graph: Graph, node: Node) -> list[tuple[int, ...]]:
-    return [graph.tensors[name].shape for name in node.inputs if name in graph.tensors]
+def _shapes(graph: Graph, node: Node) -> set[tuple[int, ...]]:
+    return {graph.tensors[name].shape for name in node.inputs if name in graph.tensors}
+
+
+def _projections(graph: Graph) -> set[tuple[int, ...]]:
+    """Shapes of what gives the digits: its matrix, and its bias."""
+    wide = {stored.shape[:1] for stored in graph.tensors.values() if len(stored.shape) == 3}
+    return {(_DIGITS,), *((*size, _DIGITS) for size in wide)}
 
 
 def _parts(graph: Graph, node: Node) -> Iterator[tuple[str, str]]:
     """What a node's tensors are: numbers that stand alone, such as an epsilon, are none of them."""
-    stored = [n for n in node.inputs if n in graph.tensors and graph.tensors[n].shape]
+    stored = [n for n in node.inputs if n in graph.tensors and prod(graph.tensors[n].shape) > 1]
     stored = [n for n in stored if graph.tensors[n].dtype.startswith("<f")]
     if node.op in ("Conv", "LayerNormalization"):
         yield from zip(("weight", "bias"), stored, strict=False)
@@ -178,7 +189,6 @@ class FoldedNorms(OnnxWeights):
             elif node.op == "Conv":
                 put(graph, found, f"{module}.weight", node.inputs[1])
                 self._put_bias(graph, found, module, node.inputs[2:])
-        check_all_used(graph, found)
         super().__init__(graph, found)
 
     def _put_bias(

@@ -1,0 +1,140 @@
+"""From tokens to mel frames: an encoder, and an equation solved step by step (flow matching).
+
+A stretch of a stream is solved in `FlowNet.steps` steps, each of which can be one of many streams'
+in a batch: what step a row is at, and what it keeps of earlier stretches, is its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+import torch
+from torch import Tensor, nn
+
+from vocoder.codecs.s3_flow.dit import DiT
+from vocoder.codecs.s3_flow.encoder import (
+    Ahead,
+    Encoded,
+    Lookahead,
+    UpsampleEncoder,
+    padded,
+    passes,
+)
+from vocoder.codecs.s3_flow.past import Pass, Past, Stretch
+from vocoder.codecs.s3_flow.sizes import CHUNK, LOOKAHEAD, MEL_FRAMES, FlowSizes, UNetSizes
+from vocoder.codecs.s3_flow.unet import UNet
+
+STEPS: Final = 10
+MEAN_STEPS: Final = 2
+_GUIDANCE: Final = 0.7
+
+
+@dataclass(frozen=True)
+class Solving:
+    """A stretch on its way from noise to mel. done: steps so far. x, mu, cond: [mels, frames].
+    speaker: [mels]. pasts: of each step, before the stretch; news: behind it, of the steps done.
+    """
+
+    x: Tensor
+    mu: Tensor
+    cond: Tensor
+    speaker: Tensor
+    pasts: tuple[Past, ...]
+    news: tuple[Past, ...] = ()
+
+    @property
+    def done(self) -> int:
+        return len(self.news)
+
+
+class FlowNet(nn.Module):
+    """chunk: tokens that the streaming mask lets see each other; 0: all see all."""
+
+    def __init__(self, sizes: FlowSizes, chunk: int = CHUNK) -> None:
+        super().__init__()
+        c, self.chunk, self.sizes = sizes, chunk, sizes
+        self.input_embedding = nn.Embedding(c.ids, c.width)
+        self.spk_embed_affine_layer = nn.Linear(c.speaker, c.mels)
+        if c.encoder is None:
+            self.pre_lookahead_layer = Lookahead(c.width, c.lookahead)
+        else:
+            self.encoder = UpsampleEncoder(c.encoder)
+            self.encoder_proj = nn.Linear(c.width, c.mels)
+        estimator = c.estimator
+        net = UNet(estimator) if isinstance(estimator, UNetSizes) else DiT(estimator)
+        self.decoder = nn.ModuleDict({"estimator": net})
+        self.mean = isinstance(estimator, UNetSizes) and estimator.meanflow
+        self.times = _times(self.mean)
+
+    @property
+    def steps(self) -> int:
+        """That a stretch takes, as published."""
+        return len(self.times) - 1
+
+    @property
+    def rows(self) -> int:
+        """Of a stream in a batch: one more without what it is told, for guidance."""
+        return 1 if self.mean else 2
+
+    def speaker(self, vector: Tensor) -> Tensor:
+        """[speaker] -> [mels]."""
+        found: Tensor = self.spk_embed_affine_layer(nn.functional.normalize(vector, dim=0))
+        return found
+
+    def encode(self, works: Sequence[Ahead]) -> tuple[list[Tensor], list[Encoded]]:
+        """What the flow is told of each stream's new tokens, [mels, frames], and what to keep."""
+        tokens, shown = padded(works)
+        x = self.input_embedding(tokens)
+        slow, fast = passes(works, self.chunk)
+        if self.sizes.encoder is None:
+            steps = tokens.shape[1] - LOOKAHEAD
+            x = self.pre_lookahead_layer(x * shown, steps, slow).repeat_interleave(MEL_FRAMES, 1)
+            kept = [Encoded(tokens=past) for past in slow.done()]
+        else:
+            x = self.encoder_proj(self.encoder(x, shown, slow, fast))
+            kept = [Encoded(*pasts) for pasts in zip(slow.done(), fast.done(), strict=True)]
+        told = [row[: work.count * MEL_FRAMES].mT for row, work in zip(x, works, strict=True)]
+        return told, kept
+
+    def step(self, works: Sequence[Solving]) -> list[Solving]:
+        """One step of each."""
+        steps = max(work.x.shape[1] for work in works)
+        run = Pass([self._stretch(work) for work in works], self.rows)
+        x, mu, cond = (
+            self._rows([nn.functional.pad(part, (0, steps - part.shape[1])) for part in parts])
+            for parts in zip(*((work.x, work.mu, work.cond) for work in works), strict=True)
+        )
+        if self.rows > 1:
+            x = x[:: self.rows].repeat_interleave(self.rows, 0)
+        spans = [self.times[work.done : work.done + 2] for work in works]
+        span = torch.tensor(spans, dtype=x.dtype, device=x.device)
+        speaker = self._rows([work.speaker for work in works])
+        estimator = cast("UNet | DiT", self.decoder["estimator"])
+        way = estimator(x, mu, speaker, cond, span.repeat_interleave(self.rows, 0), run)
+        if self.rows > 1:
+            way = (1 + _GUIDANCE) * way[::2] - _GUIDANCE * way[1::2]
+        x = x[:: self.rows] + (span[:, 1] - span[:, 0])[:, None, None] * way
+        return [
+            replace(work, x=row[:, : work.x.shape[1]], news=(*work.news, past))
+            for work, row, past in zip(works, x, run.done(), strict=True)
+        ]
+
+    def _stretch(self, work: Solving) -> Stretch:
+        return Stretch(work.pasts[work.done], work.x.shape[1], self.chunk * MEL_FRAMES)
+
+    def _rows(self, parts: Sequence[Tensor]) -> Tensor:
+        """A row for each part, followed by a row of zeros where there is guidance."""
+        known = torch.stack(list(parts))
+        if self.rows == 1:
+            return known
+        return torch.stack((known, torch.zeros_like(known)), 1).flatten(0, 1)
+
+
+def _times(mean: bool) -> tuple[float, ...]:
+    """When each step begins, and the end."""
+    if mean:
+        return tuple(i / MEAN_STEPS for i in range(MEAN_STEPS + 1))
+    return tuple(1 - math.cos(math.pi / 2 * i / STEPS) for i in range(STEPS + 1))

@@ -1,0 +1,162 @@
+"""A passage in the decoder: tokens that wait for the flow, mel frames that wait for HiFT.
+
+Passages never change: what a step makes of one is another, which its stream has when the launch is
+done. A launch that fails has changed none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from vocoder.codecs.base import Due
+from vocoder.codecs.s3_flow.encoder import Ahead, Encoded
+from vocoder.codecs.s3_flow.flow import FlowNet, Solving
+from vocoder.codecs.s3_flow.noise import Draws
+from vocoder.codecs.s3_flow.past import NOTHING, Past
+from vocoder.codecs.s3_flow.sizes import CHUNK, LOOKAHEAD, MEL_FRAMES
+from vocoder.codecs.s3_flow.sound import Window
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a recording says. tokens: [tokens] int64. mel: [mels, MEL_FRAMES * tokens]. speaker:
+    [mels], as the flow is told of it.
+    """
+
+    tokens: Tensor
+    mel: Tensor
+    speaker: Tensor
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the flow goes on from, behind `tokens` tokens of prompt and passage."""
+
+    tokens: int = 0
+    encoded: Encoded = Encoded()
+    pasts: tuple[Past, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        return self.encoded.nbytes + sum(past.nbytes for past in self.pasts)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A stretch at work: what of it waits, where it ends, and what the encoder keeps then."""
+
+    due: Due
+    end: int
+    encoded: Encoded
+    solving: Solving
+
+
+@dataclass(frozen=True)
+class Passage:
+    """first: the stream's frame that it begins with. tokens: of the prompt and those solved or
+    looked at. solved: how many of them have mel frames; mel: of those, [mels, frames], that HiFT
+    was not shown. taken: frames of the passage whose sound was asked for. shown: mel frames that
+    HiFT was shown. closed: no token follows. work: the stretch that is being solved.
+    """
+
+    first: int
+    tokens: Tensor
+    prompt: int
+    kept: Kept
+    mel: Tensor
+    window: Window
+    solved: int
+    closed: bool = False
+    taken: int = 0
+    shown: int = 0
+    work: Solved | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Tokens that were looked at and have no mel frames."""
+        return len(self.tokens) - self.solved
+
+    def hop(self, least: int) -> int:
+        """Tokens to solve for next, up to the grid. least: mel frames without which no sound comes:
+        a first hop of fewer has its successor with it.
+        """
+        hop = CHUNK - self.solved % CHUNK
+        begins = self.solved <= self.prompt
+        return hop + CHUNK if begins and hop * MEL_FRAMES <= least else hop
+
+    def forgetful(self, net: FlowNet) -> Passage:
+        """The same, but the flow begins anew with the next stretch."""
+        return replace(self, kept=Kept(pasts=(NOTHING,) * net.steps))
+
+
+def blank(net: FlowNet, first: int, prompt: Prompt, window: Window) -> Passage:
+    """A passage of which nothing is known but the recording."""
+    kept = Kept(pasts=(NOTHING,) * net.steps)
+    mel = prompt.mel[:, :0]
+    return Passage(first, prompt.tokens, len(prompt.tokens), kept, mel, window, len(prompt.tokens))
+
+
+def grown(net: FlowNet, passage: Passage, tokens: Tensor, due: Due) -> tuple[Passage, int]:
+    """A passage with more tokens, and up to which of them it can be solved for: to the grid, or, if
+    it closes, to its end.
+    """
+    whole = torch.cat((passage.tokens, tokens))
+    end = len(whole)
+    if not due.closes:
+        end = (end - LOOKAHEAD) // CHUNK * CHUNK if net.chunk else 0
+    return replace(passage, tokens=whole, closed=due.closes), end
+
+
+def begun(
+    net: FlowNet,
+    passages: Sequence[tuple[Passage, Due, int]],
+    prompts: Sequence[Prompt],
+    draws: Sequence[Draws],
+) -> list[Passage]:
+    """Passages with a stretch to solve, up to the token that is named."""
+    works = [
+        Ahead(p.tokens[p.kept.tokens : end + LOOKAHEAD], end - p.kept.tokens, p.kept.encoded)
+        for p, _, end in passages
+    ]
+    told, encoded = net.encode(works)
+    found = []
+    for i, (passage, due, end) in enumerate(passages):
+        mu, first = told[i], passage.kept.tokens * MEL_FRAMES
+        x = draws[i].frames(first, mu.shape[1], mu.device).to(mu.dtype)
+        cond, speaker = _cond(prompts[i], first, mu), prompts[i].speaker
+        solving = Solving(x, mu, cond, speaker, passage.kept.pasts)
+        found.append(replace(passage, work=Solved(due, end, encoded[i], solving)))
+    return found
+
+
+def stepped(net: FlowNet, passages: Sequence[Passage]) -> list[Passage]:
+    """A step of each passage's stretch; behind the last, its mel frames wait for HiFT."""
+    works = [passage.work for passage in passages]
+    news = net.step([work.solving for work in works if work is not None])
+    found = []
+    for passage, work, solving in zip(passages, works, news, strict=True):
+        assert work is not None
+        if solving.done < net.steps:
+            found.append(replace(passage, work=replace(work, solving=solving)))
+            continue
+        mel = solving.x[:, (passage.solved - passage.kept.tokens) * MEL_FRAMES :]
+        found.append(
+            replace(
+                passage,
+                kept=Kept(work.end, work.encoded, solving.news),
+                mel=torch.cat((passage.mel, mel), 1),
+                solved=work.end,
+                work=None,
+            )
+        )
+    return found
+
+
+def _cond(prompt: Prompt, first: int, like: Tensor) -> Tensor:
+    """The recording's mel frames where they are, zeros behind them."""
+    known = prompt.mel[:, first : first + like.shape[1]]
+    return torch.nn.functional.pad(known, (0, like.shape[1] - known.shape[1]))

@@ -1,0 +1,111 @@
+"""CosyVoice's language models beside their authors' own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import msgspec
+import numpy as np
+from safetensors.torch import save_file
+
+from antiphon_bench.synthetic.cosyvoice import PUBLISHED, SMALL, write_checkpoint
+from antiphon_bench.synthetic.s3 import write_speaker, write_tokens
+from talker.models.cosyvoice.family import CosyVoice
+from talker.models.cosyvoice.loading import load
+from talker.models.loading import ModelOptions
+from talker.models.shared.s3.speaker import SpeakerSizes
+from talker.runners.model import TalkerModel
+from tests.parity.cosyvoice_cases import CASES, CHECKPOINTS, IDS, SEED, SPEED_TOKENS, Case, heard
+from tests.parity.material import GOLDENS
+from tests.parity.subject import Subject, golden_noise
+from ttscommon.cluster.references import Derived
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+
+HEARING: Final = "s3"
+SPEAKER: Final = SpeakerSizes(growth=4, inner=8, first=8, gate=4)
+_SOUND: Final = "0" * 16 + "-" + "0" * 64
+
+
+@cache
+def goldens() -> dict[str, Any]:
+    """Tokens, and how often more text was asked for before each, by case."""
+    found: dict[str, Any] = json.loads((GOLDENS / "cosyvoice.json").read_text("utf-8"))
+    return found
+
+
+def write_hearing(folder: Path) -> None:
+    """What hears recordings, of both versions; as far as the references have sizes to choose.
+
+    For the reference also the speaker's network as it was before it was published.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for version in (2, 3):
+        path = folder / f"speech_tokenizer_v{version}.onnx"
+        write_tokens(path, version=version, seed=SEED)
+    tensors = write_speaker(folder / "campplus.onnx", sizes=SPEAKER, seed=SEED)
+    save_file(tensors, folder / "speaker.safetensors")
+
+
+class CosyVoiceSubject(Subject[Case]):
+    """See Subject."""
+
+    cases = CASES
+    environment = "cosyvoice"
+    published_heads: ClassVar = {"backbone": PUBLISHED}
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        version, published, ending, filling = CHECKPOINTS[checkpoint]
+        heads = PUBLISHED if published else SMALL
+        write_checkpoint(
+            folder, version=version, heads=heads, seed=SEED, ending=ending, filling=filling
+        )
+
+    def write_all(self, folder: Path) -> None:
+        super().write_all(folder)
+        write_hearing(folder / HEARING)
+
+    def load(self, folder: Path) -> CosyVoice:
+        model = load("m", folder, ModelOptions())
+        model.noise = golden_noise(IDS)
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        sampling = Sampling(temperature=0.0 if case.greedy else None, max_new_tokens=case.tokens)
+        return SpeechRequest(
+            "r",
+            "m",
+            "",
+            case.text,
+            seed=case.seed,
+            instructions=case.how,
+            whole_text=not case.streamed,
+            reference=Reference(_SOUND, case.said, x_vector_only=not case.said),
+            sampling=sampling,
+        )
+
+    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
+        sampling = Sampling(max_new_tokens=SPEED_TOKENS)
+        one = msgspec.structs.replace(self.request(CASES[0]), sampling=sampling)
+        return [msgspec.structs.replace(one, request_id=f"r{i}", seed=i) for i in range(batch)]
+
+    def heard_for_speed(self) -> Arrays:
+        return {"token": heard(CASES[0])}
+
+    def derived(self, model: TalkerModel, case: Case) -> Derived:
+        del model
+        return Derived({"token": heard(case)}, ())
+
+    def wanted(self, case: Case) -> Arrays:
+        found = goldens()[case.name]
+        return {
+            "token": np.array(found["tokens"], np.int16),
+            "passage": np.array(found["turns"], np.int32),
+        }
+
+
+FAMILY: Final = CosyVoiceSubject()

@@ -1,0 +1,252 @@
+"""Goldens of the flow of S3 tokens and HiFT, in float64.
+
+CosyVoice 2's own code, as `cosyvoice2-eu` bundles it, and Chatterbox's package, each with small
+widths and the weights of a synthetic codec. Their noise is replaced by the cases'.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from safetensors.torch import load_file
+
+from tests.parity import s3_cases as cases
+
+CFM = {
+    "sigma_min": 1e-06,
+    "solver": "euler",
+    "t_scheduler": "cosine",
+    "training_cfg_rate": 0.2,
+    "inference_cfg_rate": 0.7,
+    "reg_loss_type": "l1",
+}
+ENCODER = {
+    "output_size": 64,
+    "attention_heads": 2,
+    "linear_units": 96,
+    "num_blocks": 2,
+    "input_size": 64,
+    "normalize_before": True,
+    "input_layer": "linear",
+    "pos_enc_layer_type": "rel_pos_espnet",
+    "selfattention_layer_type": "rel_selfattn",
+    "use_cnn_module": False,
+    "macaron_style": False,
+}
+UNET = {
+    "in_channels": 320,
+    "out_channels": 80,
+    "channels": [32],
+    "dropout": 0.0,
+    "attention_head_dim": 64,
+    "n_blocks": 1,
+    "num_mid_blocks": 2,
+    "num_heads": 1,
+    "act_fn": "gelu",
+}
+HIFT = {
+    "base_channels": 16,
+    "sampling_rate": 24000,
+    "upsample_rates": [8, 5, 3],
+    "upsample_kernel_sizes": [16, 11, 7],
+    "source_resblock_kernel_sizes": [7, 7, 11],
+    "source_resblock_dilation_sizes": [[1, 3, 5], [1, 3, 5], [1, 3, 5]],
+}
+PITCH_WIDTH = 16
+
+
+def bare(*names: str) -> None:
+    """Packages whose `__init__` would import audio libraries: paths alone."""
+    for name in names:
+        if name in sys.modules:
+            continue
+        spec = find_spec(name)
+        assert spec is not None
+        assert spec.submodule_search_locations
+        module = ModuleType(name)
+        module.__path__ = list(spec.submodule_search_locations)
+        sys.modules[name] = module
+
+
+def write(checkpoints: Path, goldens: Path) -> None:
+    """Every kind with and without the streaming mask: mel, pitch, samples."""
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    torch.Tensor.float = torch.Tensor.double  # type: ignore[method-assign]
+    found: dict[str, Any] = {}
+    for kind in cases.KINDS:
+        tensors = {n: t.double() for n, t in load_one(checkpoints / cases.NAME / kind).items()}
+        make = cosyvoice if kind == "cosyvoice2" else chatterbox
+        for grid in cases.GRIDS:
+            mel, pitch, samples = make(tensors, kind, grid)
+            name = f"{kind}/{grid}"
+            found[f"{name}/mel"] = mel[:, :: cases.MEL_STRIDE].astype(np.float32)
+            found[f"{name}/pitch"] = pitch
+            found[f"{name}/samples"] = samples[:: cases.STRIDE].astype(np.float32)
+            print(name, mel.shape, samples.shape, mel.std(), pitch.mean(), samples.std())
+    np.savez_compressed(goldens / f"{cases.NAME}.npz", **found)
+
+
+def load_one(folder: Path) -> dict[str, torch.Tensor]:
+    (path,) = folder.glob("*.safetensors")
+    return load_file(path)
+
+
+def loaded(module: torch.nn.Module, tensors: dict[str, torch.Tensor], *begins: str) -> None:
+    mine = {n: t for n, t in tensors.items() if n.startswith(begins)}
+    if len(begins) == 1:
+        mine = {n.removeprefix(begins[0]): t for n, t in mine.items()}
+    told = module.load_state_dict(mine, strict=False)
+    assert not told.unexpected_keys, told.unexpected_keys
+    assert not told.missing_keys, told.missing_keys
+    module.double().eval()
+
+
+def given() -> dict[str, Any]:
+    """Arguments of `inference` that both packages have."""
+    said = cases.recording()
+    token, prompt = (
+        torch.from_numpy(x.astype(np.int64))[None] for x in (cases.tokens(), said["token"])
+    )
+    return {
+        "token": token,
+        "token_len": torch.tensor([token.shape[1]]),
+        "prompt_token": prompt,
+        "prompt_token_len": torch.tensor([prompt.shape[1]]),
+        "prompt_feat": torch.from_numpy(said["mel"].astype(np.float64))[None],
+        "prompt_feat_len": torch.tensor([len(said["mel"])]),
+        "embedding": torch.from_numpy(said["speaker"].astype(np.float64)),
+        "finalize": True,
+    }
+
+
+@contextmanager
+def drawing(noise: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[None]:
+    """`randn_like` gives the cases' noise."""
+    plain = torch.randn_like
+    torch.randn_like = lambda x, **_: noise(x)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.randn_like = plain
+
+
+def sound(hift: Any, mel: torch.Tensor, *, last: bool) -> tuple[Any, Any]:
+    """Pitch and samples. last: harmonics are the last dimension."""
+    noise = torch.from_numpy(cases.source_noise())
+    with torch.inference_mode():
+        pitch = hift.f0_predictor(mel)[0].numpy()
+        with drawing(lambda x: _shaped(noise, x, last=last)):
+            samples, _ = hift.inference(speech_feat=mel)
+    return pitch, samples[0].numpy()
+
+
+def _shaped(noise: torch.Tensor, like: torch.Tensor, *, last: bool) -> torch.Tensor:
+    if cases.HARMONICS not in like.shape:
+        return torch.zeros_like(like)  # of a branch that nothing hears
+    return noise.T[None, : like.shape[1]] if last else noise[None, :, : like.shape[2]]
+
+
+def cosyvoice(tensors: dict[str, torch.Tensor], kind: str, grid: int) -> tuple[Any, Any, Any]:
+    bare("cosyvoice", "cosyvoice.cli", "cosyvoice.llm", "matcha", "matcha.utils")
+    quiet("matcha.utils.pylogger", get_pylogger=lambda *_: None)
+    quiet("cosyvoice.utils.class_utils", **cosyvoice_classes())
+    from cosyvoice.flow import decoder as net
+    from cosyvoice.flow.flow import CausalMaskedDiffWithXvec
+    from cosyvoice.flow.flow_matching import CausalConditionalCFM
+    from cosyvoice.hifigan.f0_predictor import ConvRNNF0Predictor
+    from cosyvoice.hifigan.generator import HiFTGenerator
+    from cosyvoice.transformer import upsample_encoder as up
+
+    net.mask_to_bias = lambda mask, dtype: (1.0 - mask.to(dtype)) * -1.0e10
+    encoder = up.UpsampleConformerEncoder(**ENCODER, static_chunk_size=25)
+    encoder.pre_lookahead_layer = up.PreLookaheadLayer(channels=64, pre_lookahead_len=3)
+    encoder.up_layer = up.Upsample1D(channels=64, out_channels=64, stride=2)
+    estimator = net.CausalConditionalDecoder(**UNET, static_chunk_size=50)
+    torch.set_default_dtype(torch.float32)  # its table of noise is one of float32
+    cfm = CausalConditionalCFM(240, DictConfig(CFM), 1, 80, estimator)
+    torch.set_default_dtype(torch.float64)
+    flow = CausalMaskedDiffWithXvec(
+        64, encoder=encoder, decoder=cfm, vocab_size=6561, input_frame_rate=25
+    )
+    loaded(flow, tensors, "input_embedding", "spk_embed", "encoder", "decoder.")
+    hift = HiFTGenerator(**HIFT, f0_predictor=ConvRNNF0Predictor(cond_channels=PITCH_WIDTH))
+    loaded(hift, tensors, "f0_pred", "m_source", "conv_p", "ups", "source_", "resblocks")
+    mel, _ = flow.inference(**given(), streaming=bool(grid))
+    return mel[0].numpy(), *sound(hift, mel, last=True)
+
+
+def quiet(name: str, **members: Any) -> None:
+    """A module that would import what is not there."""
+    module = ModuleType(name)
+    vars(module).update(members)
+    sys.modules[name] = module
+
+
+def cosyvoice_classes() -> dict[str, Any]:
+    """What `class_utils` offers, without the models that it imports beside it."""
+    from cosyvoice.transformer.activation import Swish
+    from cosyvoice.transformer.attention import RelPositionMultiHeadedAttention
+    from cosyvoice.transformer.embedding import EspnetRelPositionalEncoding
+    from cosyvoice.transformer.subsampling import LinearNoSubsampling
+
+    return {
+        "COSYVOICE_ACTIVATION_CLASSES": {"swish": Swish},
+        "COSYVOICE_ATTENTION_CLASSES": {"rel_selfattn": RelPositionMultiHeadedAttention},
+        "COSYVOICE_EMB_CLASSES": {"rel_pos_espnet": EspnetRelPositionalEncoding},
+        "COSYVOICE_SUBSAMPLE_CLASSES": {"linear": LinearNoSubsampling},
+    }
+
+
+def chatterbox(tensors: dict[str, torch.Tensor], kind: str, grid: int) -> tuple[Any, Any, Any]:
+    """As the package's own S3Token2Wav, of smaller widths."""
+    bare("chatterbox", "chatterbox.models", "chatterbox.models.s3gen")
+    from chatterbox.models.s3gen import decoder as net
+    from chatterbox.models.s3gen import hifigan
+    from chatterbox.models.s3gen.configs import CFM_PARAMS
+    from chatterbox.models.s3gen.f0_predictor import ConvRNNF0Predictor
+    from chatterbox.models.s3gen.flow import CausalMaskedDiffWithXvec
+    from chatterbox.models.s3gen.flow_matching import CausalConditionalCFM
+    from chatterbox.models.s3gen.transformer import upsample_encoder as up
+
+    net.mask_to_bias = lambda mask, dtype: (1.0 - mask.to(dtype)) * -1.0e10
+    mean = kind.endswith("turbo")
+    encoder = up.UpsampleConformerEncoder(**ENCODER, static_chunk_size=grid)
+    encoder.pre_lookahead_layer = up.PreLookaheadLayer(channels=64, pre_lookahead_len=3)
+    encoder.up_layer = up.Upsample1D(channels=64, out_channels=64, stride=2)
+    estimator = net.ConditionalDecoder(**UNET, causal=True, meanflow=mean)
+    estimator.static_chunk_size = 2 * grid
+    cfm = CausalConditionalCFM(spk_emb_dim=80, cfm_params=CFM_PARAMS, estimator=estimator)
+    flow = CausalMaskedDiffWithXvec(64, encoder=encoder, decoder=cfm)
+    loaded(flow, tensors, "flow.")
+    hift = hifigan.HiFTGenerator(**HIFT, f0_predictor=ConvRNNF0Predictor(cond_channels=PITCH_WIDTH))
+    loaded(hift, tensors, "mel2wav.")
+    hifigan.Uniform = Begins
+    steps = {"n_timesteps": 2 if mean else 10, "meanflow": mean}
+    with drawing(lambda x: torch.from_numpy(cases.beginnings())[None, :, : x.shape[2]]):
+        mel, _ = flow.inference(**given(), **steps)
+    pitch, samples = sound(hift, mel, last=False)
+    fade = np.zeros(960)
+    fade[480:] = (np.cos(np.linspace(np.pi, 0, 480)) + 1) / 2
+    samples[:960] *= fade
+    return mel[0].numpy(), pitch, samples
+
+
+class Begins:
+    """The phases that harmonics begin with."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self._low, self._high = low, high
+
+    def sample(self, sample_shape: tuple[int, ...]) -> torch.Tensor:
+        turns = torch.from_numpy(cases.phases()).view(1, -1, 1)
+        return self._low + (self._high - self._low) * turns

@@ -1,0 +1,153 @@
+"""The flow of S3 tokens and HiFT beside their authors' code, in float64.
+
+CosyVoice 2 with its streaming mask and without, Chatterbox as published, which has none, and with
+the mask of CosyVoice 2; each in one shot and cut as a vocoder cuts it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from antiphon_bench.synthetic.s3_flow import write_codec
+from tests.parity import s3_cases as cases
+from tests.parity.material import GOLDENS, Floats
+from ttscommon.wire.fields import Array, cut
+from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.base import Work
+from vocoder.codecs.s3_flow.codec import S3Flow, S3Stream
+from vocoder.codecs.s3_flow.noise import Draws, fixed
+from vocoder.codecs.s3_flow.weights import Networks, load_networks
+
+_ATOL = 1e-4
+# Of samples: weights of convolutions are joined in float32.
+_CLOSE = 5e-5
+
+
+class Golden(S3Flow):
+    """With the goldens' noise."""
+
+    def open(self, request: SpeechRequest, frame: int = 0) -> S3Stream:
+        stream = super().open(request, frame)
+        stream.draws = golden_draws(own=self.spec.family.startswith("chatterbox"))
+        return stream
+
+
+def golden_draws(*, own: bool) -> Draws:
+    """CosyVoice's flow begins with the table that its authors draw."""
+    noise, begins = cases.source_noise(), cases.beginnings()
+    phases = cases.phases()
+
+    def frames(first: int, count: int, device: torch.device) -> Tensor:
+        return torch.from_numpy(begins[:, first : first + count]).to(device)
+
+    def normal(block: int, first: int, count: int, device: torch.device) -> Tensor:
+        return torch.from_numpy(noise[block, first : first + count]).to(device)
+
+    def uniform(block: int, first: int, count: int, device: torch.device) -> Tensor:
+        del first, count
+        return torch.from_numpy(phases[block - 100 : block - 99]).to(device)
+
+    return Draws(frames if own else fixed(0, cases.MELS).frames, normal, uniform)
+
+
+@cache
+def networks(kind: str, grid: int, *, double: bool = True) -> Networks:
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        write_codec(Path(folder), kind, seed=2)
+        nets = load_networks(Path(folder), chunk=grid)
+    if double:
+        nets.flow.double()
+        nets.hift.double()
+    return nets
+
+
+def wanted(kind: str, grid: int, what: str) -> Floats:
+    with np.load(GOLDENS / "s3_flow.npz") as file:
+        return np.asarray(file[f"{kind}/{grid}/{what}"])
+
+
+def codec(kind: str, grid: int, memory: int = 1 << 30, *, double: bool = True) -> Golden:
+    return Golden("m", kind, networks(kind, grid, double=double), memory)
+
+
+def frames(of: S3Flow) -> dict[str, Array]:
+    count = cases.TOKENS
+    every = {
+        "token": cases.tokens(),
+        "passage": np.zeros(count, np.int32),
+        "left": np.arange(count, dtype=np.int32)[::-1].copy(),
+    }
+    return {name: every[name] for name in of.spec.frame}
+
+
+def spoken(of: S3Flow, *sizes: int) -> Floats:
+    """Samples of the tokens, so many in each work, and the rest."""
+    state = of.open(SpeechRequest("r", "m", "", "text"))
+    of.tell(state, cases.recording())
+    parts, at = [], 0
+    for size in (*sizes, cases.TOKENS):
+        stop = min(at + size, cases.TOKENS)
+        if stop > at:
+            work = Work(state, cut(frames(of), at, stop), final=stop == cases.TOKENS)
+            parts += of.decode([work])
+        at = stop
+    return np.concatenate(parts)
+
+
+QUICK = ("cosyvoice2", 25)
+every_golden = pytest.mark.parametrize(
+    ("kind", "grid"),
+    [
+        pytest.param(kind, grid, marks=() if (kind, grid) == QUICK else pytest.mark.slow)
+        for kind in cases.KINDS
+        for grid in cases.GRIDS
+    ],
+)
+every_kind = pytest.mark.parametrize("kind", cases.KINDS)
+
+
+@every_golden
+def test_mel_and_pitch_are_the_references(kind: str, grid: int) -> None:
+    of = codec(kind, grid)
+    state = of.open(SpeechRequest("r", "m", "", "text"))
+    of.tell(state, cases.recording())
+    whole = {name: array[:] for name, array in frames(of).items()}
+    for _ in range(of.spec.solver_steps):
+        of.launch([Work(state, of.spec.none(), final=True, segment=whole)])
+    assert state.passage is not None
+    mel = state.passage.mel
+    assert mel.shape == (cases.MELS, 2 * cases.TOKENS)
+    np.testing.assert_allclose(mel[:, :: cases.MEL_STRIDE], wanted(kind, grid, "mel"), 0, _ATOL)
+    pitch = networks(kind, grid).hift.f0_predictor(mel)
+    np.testing.assert_allclose(pitch, wanted(kind, grid, "pitch"), 0, _ATOL)
+
+
+@every_golden
+def test_samples_are_the_references_in_any_pieces(kind: str, grid: int) -> None:
+    of, want = codec(kind, grid), wanted(kind, grid, "samples")
+    assert want.std() > 0.02
+    for sizes in ((),) if (kind, grid) == QUICK else ((), (11, 9)):
+        np.testing.assert_allclose(spoken(of, *sizes)[:: cases.STRIDE], want, 0, _CLOSE)
+
+
+@pytest.mark.slow
+@every_kind
+def test_computed_again_with_every_stretch_it_is_the_same(kind: str) -> None:
+    want = wanted(kind, 25, "samples")
+    found = spoken(codec(kind, 25, memory=0), 11, 9)
+    np.testing.assert_allclose(found[:: cases.STRIDE], want, 0, _CLOSE)
+
+
+@pytest.mark.slow
+@every_kind
+def test_float32_stays_within_a_few_steps(kind: str) -> None:
+    found = spoken(codec(kind, 25, double=False), 11, 9)
+    np.testing.assert_allclose(found[:: cases.STRIDE], wanted(kind, 25, "samples"), 0, 2e-3)

@@ -1,0 +1,52 @@
+"""Codecs small enough for tests, with the published rates, kernels and steps."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+
+from antiphon_bench.synthetic.s3_flow import write_codec
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.s3_flow.codec import S3Flow
+from vocoder.codecs.s3_flow.sizes import MEL_FRAMES
+from vocoder.codecs.s3_flow.weights import Networks, load_networks
+
+# Of the prompt: the first hop is eight tokens.
+PROMPT = 17
+AMPLE = 1 << 30
+
+
+def recording(tokens: int = PROMPT, seed: int = 1) -> dict[str, Array]:
+    """What a talker derives of one."""
+    random = np.random.default_rng(seed)
+    return {
+        "token": random.integers(0, 6561, tokens).astype(np.int16),
+        "mel": random.normal(-3.0, 1.0, (MEL_FRAMES * tokens, 80)).astype(np.float32),
+        "speaker": random.normal(size=(1, 192)).astype(np.float32),
+    }
+
+
+class Tiny(S3Flow):
+    """Has the recording that tests do not bring."""
+
+    def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
+        del reference
+        return super().conditions(request, recording())
+
+
+@cache
+def networks(kind: str, chunk: int | None = None) -> Networks:
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        write_codec(Path(folder), kind, seed=2)
+        return load_networks(Path(folder), chunk=chunk)
+
+
+def tiny(kind: str, chunk: int | None = None, memory: int = AMPLE) -> Tiny:
+    """In the engine, on the CPU."""
+    return Tiny("m", kind, networks(kind, chunk), memory)
