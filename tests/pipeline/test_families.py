@@ -17,7 +17,7 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import csm, kokoro, orpheus, piper, pocket_tts
+from antiphon_bench.synthetic import chatterbox, csm, kokoro, orpheus, piper, pocket_tts
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.snac import write_codec
 from talker.engine.engine import Engine
@@ -44,6 +44,9 @@ SEGMENTS: Final = (
 CHUNKS: Final = (
     "It's the end of the world, and one is singing to the user: how odd! To say 3.14 is odd."
 )
+
+
+SENTENCES: Final = "It's odd. Is it? No, it is the end."
 
 
 @dataclass(frozen=True)
@@ -94,14 +97,22 @@ def write_piper(folder: Path) -> str:
     return str(folder / "two.onnx")
 
 
+def write_chatterbox(folder: Path) -> str:
+    """It ends its sentences by itself."""
+    chatterbox.write_checkpoint(folder, seed=3, ending=8.0)
+    chatterbox.add_codec(folder, seed=3)
+    return str(folder)
+
+
 FAMILIES: Final = (
     Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("csm", write_csm, "default", stride=1920),
     Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
     Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
     Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
+    Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
 )
-ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
+ORPHEUS, CSM, POCKET, KOKORO, PIPER, CHATTERBOX = FAMILIES
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +163,10 @@ def offline(family: Served, checkpoint: Checkpoint, voice: str = "") -> tuple[Ar
     (made,) = synthesise(engine, [request])
     codec = load_codec("tiny", checkpoint.sound)
     frames = {name: made.arrays[name] for name in codec.spec.frame}
-    samples = codec.decode([Work(codec.open(request), frames, final=True)])[0]
+    state = codec.open(request)
+    if (told := codec.conditions(request)) is not None:
+        codec.tell(state, told)
+    samples = codec.decode([Work(state, frames, final=True)])[0]
     return made.arrays, to_pcm(samples)
 
 
@@ -197,8 +211,8 @@ def several_parts(family: Served, frames: Arrays) -> None:
     """Chunks and segments are what these texts are for."""
     if family is POCKET:
         assert len(np.unique(frames["passage"])) > 1
-    if family is KOKORO:
-        assert np.count_nonzero(frames["left"] == 0) > 3
+    if family in (KOKORO, CHATTERBOX):
+        assert np.count_nonzero(frames["left"] == 0) >= 3
 
 
 async def test_the_default_voice_is_served_beside_them(client: httpx.AsyncClient) -> None:

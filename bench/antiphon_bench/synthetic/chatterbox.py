@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from antiphon_bench.synthetic.families import Family
 from antiphon_bench.synthetic.qwen3_tts.tokenizer import merges, vocabulary
+from antiphon_bench.synthetic.s3_flow import write_codec
 from antiphon_bench.synthetic.tensors import drawn
 from talker.models.chatterbox.config import CODES, END, IDS, SPEAKER, T3Sizes
 from talker.models.chatterbox.net import T3Net, sources
@@ -31,6 +33,7 @@ _JAMO: Final = tuple(chr(c) for c in (*range(0x1100, 0x1113), *range(0x1161, 0x1
 _TAGS: Final = ("[laugh]", "[sigh]")
 _CONTROLS: Final = {"[STOP]": 0, "[UNK]": 1, "[SPACE]": 2}
 _START: Final = 255
+_PROMPT: Final = 5
 TINY: Final = {
     "english": T3Sizes(False, 128, 2, 96, 300, IDS + 7, 600, 700),
     "multilingual": T3Sizes(False, 128, 2, 96, 720, IDS + 7, 600, 700),
@@ -69,6 +72,24 @@ def write_checkpoint(
         _write_merges(folder)
     else:
         _write_graphemes(folder, kind)
+
+
+def add_codec(folder: Path, kind: str = "english", *, seed: int = 0) -> None:
+    """Beside the talker: what makes sound, and what it is told of the voice."""
+    flow = "chatterbox_turbo" if kind == "turbo" else "chatterbox"
+    with TemporaryDirectory() as apart:
+        write_codec(Path(apart), flow, seed=seed)
+        (made,) = Path(apart).glob("*.safetensors")
+        tensors = load_file(made)
+    random = np.random.Generator(np.random.PCG64([seed, 6]))
+    mel = random.standard_normal((1, 2 * _PROMPT, 80)).astype(np.float32) - 4
+    tensors |= load_file(folder / FILE) | {
+        "gen.prompt_token": torch.from_numpy(random.integers(0, CODES, (1, _PROMPT))),
+        "gen.prompt_feat": torch.from_numpy(mel),
+        "gen.embedding": torch.from_numpy(random.standard_normal((1, 192)).astype(np.float32)),
+    }
+    (folder / FILE).unlink()
+    save_file(tensors, folder / FILE, {"format": "pt"})
 
 
 def _shapes(c: T3Sizes) -> Mapping[str, tuple[int, ...]]:
@@ -146,20 +167,16 @@ def with_heads(kind: str) -> T3Sizes:
     return replace(PUBLISHED[kind], layers=1, hidden=256, text_ids=TINY[kind].text_ids)
 
 
-def tensors_of(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    """What was written."""
-    yield from load_file(folder / FILE).items()
-
-
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A talker with a voice."""
+    """A folder that both stages load."""
     sizes = TINY[kind] if size == "tiny" else PUBLISHED[kind]
     write_checkpoint(folder, kind, sizes, seed=seed)
+    add_codec(folder, kind, seed=seed)
 
 
 FAMILY: Final = Family(
     write_family,
-    "a talker, what hears recordings, and a voice",
+    "a talker, what hears recordings, a voice, and a codec of small sizes",
     sizes=("tiny", "published"),
     kinds=tuple(TINY),
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import sys
 import time
 import types
@@ -26,6 +25,7 @@ import librosa
 import numpy as np
 import pyloudnorm
 import torch
+from huggingface_hub import constants
 from safetensors.torch import load_file
 from transformers import GPT2TokenizerFast
 
@@ -35,7 +35,7 @@ from tests.parity.material import gumbel
 IDS, END = 6563, 6562
 
 
-os.environ["HF_HUB_OFFLINE"] = "1"
+constants.HF_HUB_OFFLINE = True
 FOUND = find_spec("chatterbox")
 assert FOUND is not None
 assert FOUND.submodule_search_locations is not None

@@ -117,6 +117,11 @@ class Shards:
             )
         return tensor
 
+    def ids(self, name: str) -> Tensor:
+        """A tensor of whole numbers, flat, int64."""
+        with safe_open(self._files[name], "pt") as file:
+            return torch.as_tensor(file.get_tensor(name)).reshape(-1).long()
+
     def where(self, name: str) -> Path:
         """The file that holds a tensor, or any file of the checkpoint."""
         return self._files.get(name) or next(iter(self._files.values()), Path())

@@ -8,7 +8,6 @@ from typing import Final, Self
 
 import numpy as np
 import torch
-from safetensors import safe_open
 
 from talker.models.chatterbox.config import SPEAKER, T3Sizes
 from talker.models.chatterbox.loudness import levelled
@@ -109,8 +108,7 @@ def built_in(checkpoint: Path) -> Mapping[str, Arrays]:
     if not {_VOICE_ROW, _VOICE_TOKENS} <= shards.shapes.keys():
         return {}
     speaker = shards.read(_VOICE_ROW).float().reshape(1, SPEAKER).numpy()
-    with safe_open(shards.where(_VOICE_TOKENS), "pt") as file:
-        tokens = file.get_tensor(_VOICE_TOKENS).reshape(-1).to(torch.int16).numpy()
+    tokens = shards.ids(_VOICE_TOKENS).numpy().astype(np.int16)
     return {BUILT_IN: {SPEAKER_ROW: speaker, HEARD: tokens}}
 
 
