@@ -43,6 +43,8 @@ def test_a_recording_gives_the_same_tokens_mel_frames_and_speaker(
     assert len(tokens) - count in (0, 1)  # a token begun has no two mel frames
     assert found["token"].tolist() == tokens[:count].tolist()
     assert len(found["mel"]) == 2 * count
-    mel = found["mel"][::STRIDE]
-    np.testing.assert_allclose(mel, wanted[f"{rate}/mel{version}"][: len(mel)], atol=1e-4)
+    mel = np.exp(found["mel"][::STRIDE])
+    # Of bands that hold nothing the logarithm shows what float32 rounds.
+    theirs = np.exp(wanted[f"{rate}/mel{version}"][: len(mel)])
+    np.testing.assert_allclose(mel, theirs, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(found["speaker"][0], wanted[f"{rate}/speaker"], atol=1e-4)

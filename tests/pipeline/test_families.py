@@ -17,7 +17,7 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import chatterbox, csm, kokoro, orpheus, piper, pocket_tts
+from antiphon_bench.synthetic import chatterbox, cosyvoice, csm, kokoro, orpheus, piper, pocket_tts
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.snac import write_codec
 from talker.engine.engine import Engine
@@ -104,6 +104,12 @@ def write_chatterbox(folder: Path) -> str:
     return str(folder)
 
 
+def write_cosyvoice(folder: Path) -> str:
+    """It asks for text, and ends its speech, by itself."""
+    cosyvoice.write_family(folder, "tiny", "v2", seed=3)
+    return str(folder)
+
+
 FAMILIES: Final = (
     Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("csm", write_csm, "default", stride=1920),
@@ -113,13 +119,14 @@ FAMILIES: Final = (
     Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
 )
 ORPHEUS, CSM, POCKET, KOKORO, PIPER, CHATTERBOX = FAMILIES
+COSYVOICE: Final = Served("cosyvoice", write_cosyvoice, "anna", stride=960)
 
 
 @pytest.fixture(scope="module")
 def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
     """Of each family one, by its name."""
     found = {}
-    for family in FAMILIES:
+    for family in (*FAMILIES, COSYVOICE):
         given = family.write(tmp_path_factory.mktemp(family.name))
         found[family.name] = Checkpoint.parse(f"{family.name}={given}")
     return found
@@ -252,6 +259,26 @@ async def test_pocket_tts_takes_another_voice_of_a_recording(client: httpx.Async
     assert len(one) == 10 * 1920
     assert near(one, other)
     assert not near(one, await heard(client, POCKET, max_new_tokens=10))
+
+
+async def test_cosyvoice_speaks_with_a_recording_when_talker_and_vocoder_die(
+    served: LocalStack, client: httpx.AsyncClient
+) -> None:
+    sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
+    told = {"name": "anna", "consent": "Yes.", "ref_text": "Who sings there?"}
+    made = await client.post("/v1/audio/voices", files=sample, data=told)
+    assert made.status_code == 200, made.text
+    turns = await heard(client, COSYVOICE, non_streaming_mode=False)
+    assert len(turns) > COSYVOICE.samples
+    assert len(turns) % COSYVOICE.stride == 0
+    assert np.abs(turns.astype(int)).max() > 100
+    said = {"model": COSYVOICE.name, "voice": "anna", "text": TEXT}
+    live = await spoken(served, *workers(COSYVOICE), **said)
+    assert len(live) == len(turns)
+    assert np.abs(live.astype(int) - turns).max() <= 4  # the codec's tolerance
+    whole = await heard(client, COSYVOICE)
+    assert not near(whole, turns)
+    assert not near(await heard(client, COSYVOICE, instructions="Sing it."), whole)
 
 
 async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from antiphon_bench.synthetic.families import Family
 from antiphon_bench.synthetic.qwen3_tts.tokenizer import vocabulary, write_tokenizer
 from antiphon_bench.synthetic.s3 import write_speaker, write_tokens
+from antiphon_bench.synthetic.s3_flow import write_codec
 from antiphon_bench.synthetic.tensors import drawn
 from talker.models.cosyvoice.config import BACKBONE, END_OF_PROMPT, TOKENS, V2, V3, load_sizes
 from talker.models.cosyvoice.net import CosyNet, sources
@@ -88,8 +89,11 @@ def write_index(folder: Path) -> None:
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A talker of version 2, or of 3."""
-    write_checkpoint(folder, version=3 if kind == "v3" else 2, seed=seed)
+    """A folder that both stages load, of version 2 or of 3; it ends its speech by itself."""
+    version = 3 if kind == "v3" else 2
+    write_codec(folder, f"cosyvoice{version}", seed=seed)
+    (folder / "model.safetensors").rename(folder / "flow.safetensors")
+    write_checkpoint(folder, version=version, seed=seed, ending=2.0, filling=1.5)
 
 
-FAMILY: Final = Family(write_family, "a talker and what hears recordings", kinds=("v2", "v3"))
+FAMILY: Final = Family(write_family, "a talker and its codec", kinds=("v2", "v3"))
