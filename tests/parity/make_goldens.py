@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from antiphon_bench.synthetic import s3_flow
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
+from tests.parity import s3_cases
 from tests.parity.adapter_cases import CHECKPOINT as ADAPTED
 from tests.parity.cases import CHECKPOINTS
 from tests.parity.codecs import CODECS
@@ -47,6 +49,10 @@ def write_checkpoints(folder: Path, name: str) -> str:
     if name in FAMILIES:
         FAMILIES[name].write_all(folder)
         return FAMILIES[name].environment
+    if name == s3_cases.NAME:
+        for kind in s3_cases.KINDS:
+            s3_flow.write_codec(folder / name / kind, kind, seed=2)
+        return name
     if name == ADAPTERS:
         write_checkpoint(folder / ADAPTED, "tiny", **CHECKPOINTS[ADAPTED])
         return FAMILIES["qwen3_tts"].environment
@@ -55,8 +61,11 @@ def write_checkpoints(folder: Path, name: str) -> str:
 
 
 def known() -> list[str]:
-    """Families, codecs that are no part of a family's goldens, and adapters of one family."""
-    return [*FAMILIES, ADAPTERS, *(name for name, codec in CODECS.items() if codec.environment)]
+    """Families, codecs that are no part of a family's goldens, what codecs share, and adapters of
+    one family.
+    """
+    apart = (name for name, codec in CODECS.items() if codec.environment)
+    return [*FAMILIES, ADAPTERS, s3_cases.NAME, *apart]
 
 
 def main() -> None:

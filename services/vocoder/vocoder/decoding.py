@@ -159,10 +159,8 @@ class Decoding:
 
     @property
     def _prepares(self) -> bool:
-        """Whether the engine has a whole segment in hand, of which nothing is heard for a while."""
-        spec = self._engine.spec
-        whole = bool(spec.left) and not self._inside
-        return whole and self._writer.position < self._fed * spec.samples_per_frame
+        """Whether the engine has in hand what it prepares, so that nothing is heard for a while."""
+        return not self._inside and self._writer.position < self._engine.spec.sure(self._fed)
 
     async def _has_room(self, frame: int) -> bool:
         """Wait until the listener takes what comes of the request's `frame`; False if it is better

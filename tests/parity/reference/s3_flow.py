@@ -111,7 +111,7 @@ def loaded(module: torch.nn.Module, tensors: dict[str, torch.Tensor], *begins: s
     module.double().eval()
 
 
-def given() -> dict[str, Any]:
+def given(dtype: torch.dtype = torch.float64) -> dict[str, Any]:
     """Arguments of `inference` that both packages have."""
     said = cases.recording()
     token, prompt = (
@@ -122,9 +122,9 @@ def given() -> dict[str, Any]:
         "token_len": torch.tensor([token.shape[1]]),
         "prompt_token": prompt,
         "prompt_token_len": torch.tensor([prompt.shape[1]]),
-        "prompt_feat": torch.from_numpy(said["mel"].astype(np.float64))[None],
+        "prompt_feat": torch.from_numpy(said["mel"])[None].to(dtype),
         "prompt_feat_len": torch.tensor([len(said["mel"])]),
-        "embedding": torch.from_numpy(said["speaker"].astype(np.float64)),
+        "embedding": torch.from_numpy(said["speaker"]).to(dtype),
         "finalize": True,
     }
 
@@ -157,6 +157,13 @@ def _shaped(noise: torch.Tensor, like: torch.Tensor, *, last: bool) -> torch.Ten
 
 
 def cosyvoice(tensors: dict[str, torch.Tensor], kind: str, grid: int) -> tuple[Any, Any, Any]:
+    flow, hift = cosyvoice_networks(tensors)
+    mel, _ = flow.inference(**given(), streaming=bool(grid))
+    return mel[0].numpy(), *sound(hift, mel, last=True)
+
+
+def cosyvoice_networks(tensors: dict[str, torch.Tensor]) -> tuple[Any, Any]:
+    """CosyVoice 2's flow and HiFT, in float64."""
     bare("cosyvoice", "cosyvoice.cli", "cosyvoice.llm", "matcha", "matcha.utils")
     quiet("matcha.utils.pylogger", get_pylogger=lambda *_: None)
     quiet("cosyvoice.utils.class_utils", **cosyvoice_classes())
@@ -167,6 +174,7 @@ def cosyvoice(tensors: dict[str, torch.Tensor], kind: str, grid: int) -> tuple[A
     from cosyvoice.hifigan.generator import HiFTGenerator
     from cosyvoice.transformer import upsample_encoder as up
 
+    usual = torch.get_default_dtype()
     net.mask_to_bias = lambda mask, dtype: (1.0 - mask.to(dtype)) * -1.0e10
     encoder = up.UpsampleConformerEncoder(**ENCODER, static_chunk_size=25)
     encoder.pre_lookahead_layer = up.PreLookaheadLayer(channels=64, pre_lookahead_len=3)
@@ -174,15 +182,14 @@ def cosyvoice(tensors: dict[str, torch.Tensor], kind: str, grid: int) -> tuple[A
     estimator = net.CausalConditionalDecoder(**UNET, static_chunk_size=50)
     torch.set_default_dtype(torch.float32)  # its table of noise is one of float32
     cfm = CausalConditionalCFM(240, DictConfig(CFM), 1, 80, estimator)
-    torch.set_default_dtype(torch.float64)
+    torch.set_default_dtype(usual)
     flow = CausalMaskedDiffWithXvec(
         64, encoder=encoder, decoder=cfm, vocab_size=6561, input_frame_rate=25
     )
     loaded(flow, tensors, "input_embedding", "spk_embed", "encoder", "decoder.")
     hift = HiFTGenerator(**HIFT, f0_predictor=ConvRNNF0Predictor(cond_channels=PITCH_WIDTH))
     loaded(hift, tensors, "f0_pred", "m_source", "conv_p", "ups", "source_", "resblocks")
-    mel, _ = flow.inference(**given(), streaming=bool(grid))
-    return mel[0].numpy(), *sound(hift, mel, last=True)
+    return flow, hift
 
 
 def quiet(name: str, **members: Any) -> None:

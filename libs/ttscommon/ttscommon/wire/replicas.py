@@ -91,7 +91,8 @@ class Replica(msgspec.Struct, frozen=True):
     batch: streams that one engine step may hold. queued: jobs of its stage that wait.
     step_s: median seconds by streams, in a talker of a round (see Pace), in a vocoder of a step.
     frame_s: seconds a frame costs a vocoder in its best batches; 0 before anything was measured.
-    kv_free, kv_positions: of a talker's KV cache; both 0 where the model has none.
+    kv_free, kv_positions: of a talker's KV cache, in a vocoder frames whose state there is memory
+    for; both 0 where the model has none.
     loading: the model that it cannot serve yet, because its weights are being loaded. slowed: how
     many times as long its work takes because of other programs; `step_s` and `frame_s` include it.
     version: of Antiphon; empty before 0.2.0.

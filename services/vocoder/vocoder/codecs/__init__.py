@@ -28,9 +28,9 @@ def load(
 ) -> Codec:
     """The codec of a voice folder, of a published checkpoint, or by itself, as model `name`.
 
-    windows, room, memory_bytes: see CodecOptions. device: "cpu", "cuda" or "cuda:1". Torch is imported only for
-    families that use it. Raises VoiceError, which for an unknown family lists the known ones, or
-    DeviceError.
+    windows, room, memory_bytes: see CodecOptions. device: "cpu", "cuda" or "cuda:1". Torch is
+    imported only for families that use it. Raises VoiceError, which for an unknown family lists the
+    known ones, or DeviceError.
     """
     from ttscommon.engine.device.device import device_of
 

@@ -58,7 +58,7 @@ class CodecSpec:
     frames that it solves together are prepared as a segment is, a step a launch, and how many they
     are is said by `Codec.due` where no field says it. Such a stream has passages, at whose ends
     nothing is held back and a state can be opened anew, see `Decoded.ended`; its `context_frames`
-    are 0.
+    are 0. `most_together`: frames that it solves together at the most.
 
     `state_bytes`: what a stream's state takes for each of its frames, where that grows.
 
@@ -79,6 +79,7 @@ class CodecSpec:
     conditions: Mapping[str, Field] = field(default_factory=dict)
     left: str = ""
     solver_steps: int = 0
+    most_together: int = 0
     state_bytes: int = 0
 
     def __post_init__(self) -> None:
@@ -110,6 +111,14 @@ class CodecSpec:
     def samples(self, frames: int, *, final: bool) -> int:
         """How many samples the first `frames` frames have given."""
         return max(0, frames * self.samples_per_frame - (0 if final else self.lag_samples))
+
+    def sure(self, frames: int) -> int:
+        """How many samples of the first `frames` frames come without another frame, of a codec that
+        prepares them: it may take a while. 0 for others.
+        """
+        if self.solves:
+            return self.samples(max(0, frames - self.most_together), final=False)
+        return frames * self.samples_per_frame if self.left else 0
 
     def replay_from(self, frame: int) -> int:
         """The first frame to feed to a state that is to be as if it had been fed all of `frame`."""

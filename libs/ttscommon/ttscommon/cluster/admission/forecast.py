@@ -47,15 +47,16 @@ def forecast(view: View, hold_s: float, utilisation: float) -> Forecast:
     """`hold_s`: how long a stream keeps its slot. `utilisation`: share of the speed to plan with.
 
     Room is bounded by slots, by what can be spoken in real time, since a stream more than that
-    would let every listener run dry, and by what the KV caches hold. More than the room may be
-    busy; then requests wait.
+    would let every listener run dry, and by what the caches of both stages hold. More than the room
+    may be busy; then requests wait.
     """
     slots = min(sum(r.slots for r in stage) for stage in (view.talkers, view.vocoders))
     realtime = min(
         _realtime(view.talkers, view.frame_rate_hz, utilisation),
         _realtime(view.vocoders, view.frame_rate_hz, utilisation),
     )
-    capacity = min(slots, realtime, sum(cached_streams(r) for r in view.talkers))
+    cached = min(sum(map(cached_streams, stage)) for stage in (view.talkers, view.vocoders))
+    capacity = min(slots, realtime, cached)
     queued = max(0, view.busy + 1 - slots, *(r.queued for r in (*view.talkers, *view.vocoders)))
     next_room_s = hold_s / max(1, capacity)
     steps_s, alone_s = _steps_s(view, view.busy + 1), _steps_s(view, 1)
@@ -82,7 +83,8 @@ def _realtime(replicas: Sequence[Replica], frame_rate_hz: float, utilisation: fl
 
 
 def cached_streams(replica: Replica) -> int:
-    """How many streams the replica's KV cache holds, each as long as those in it are on average.
+    """How many streams the replica's cache holds, each as long as those in it are on average: a
+    talker's KV cache, or what a vocoder's streams carry where that grows.
 
     A stream more always fits while a quarter of the cache is free: few streams say little of the
     next, and streams give way to one another where the guess was wrong.

@@ -22,6 +22,7 @@ from vocoder.codecs.s3_flow.flow import FlowNet
 from vocoder.codecs.s3_flow.noise import Draws, begin, fixed, fresh
 from vocoder.codecs.s3_flow.passage import Passage, Prompt, begun, blank, grown, stepped
 from vocoder.codecs.s3_flow.sizes import (
+    CHUNK,
     FRAME_SAMPLES,
     LOOKAHEAD,
     MEL_FRAMES,
@@ -381,6 +382,7 @@ def spec_of(name: str, family: str, nets: Networks, lag: int) -> CodecSpec:
         },
         left="left" if whole else "",
         solver_steps=nets.flow.steps,
+        most_together=2 * CHUNK,
         state_bytes=state_bytes(nets.flow),
     )
 

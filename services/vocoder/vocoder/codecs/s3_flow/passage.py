@@ -7,7 +7,7 @@ done. A launch that fails has changed none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -37,7 +37,7 @@ class Kept:
     """What the flow goes on from, behind `tokens` tokens of prompt and passage."""
 
     tokens: int = 0
-    encoded: Encoded = Encoded()
+    encoded: Encoded = field(default_factory=Encoded)
     pasts: tuple[Past, ...] = ()
 
     @property

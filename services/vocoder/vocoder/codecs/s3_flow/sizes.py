@@ -69,8 +69,8 @@ class DiTSizes:
 
 @dataclass(frozen=True)
 class FlowSizes:
-    """ids: of tokens. width: of their embedding. lookahead: width within the layer that looks ahead,
-    where there is no encoder.
+    """ids: of tokens. width: of their embedding. lookahead: width within the layer that looks
+    ahead, where there is no encoder.
     """
 
     ids: int

@@ -1,0 +1,93 @@
+"""What a second of sound costs: ours at 1, 4 and 16 streams, and CosyVoice 2's own loop.
+
+    python -m tests.parity.s3_speed [BUILD]
+
+One thread each, whose own time is measured, small widths, in turns within one run; the reference
+runs in BUILD/s3_flow, see `make goldens`. Its streams share one network, and take their time one
+after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import numpy as np
+import torch
+
+from antiphon_bench.synthetic.s3_flow import write_codec
+from tests.parity import s3_cases as cases
+from tests.parity.make_goldens import environment
+from ttscommon.engine.runtime import Failed, Finished
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.s3_flow.codec import S3Flow
+from vocoder.codecs.s3_flow.weights import Networks, load_networks
+from vocoder.engine.engine import Engine
+from vocoder.engine.stream import Event
+
+STREAMS: Final = (1, 4, 16)
+TOKENS: Final = 150
+SECONDS: Final = TOKENS * 0.04
+ROUNDS: Final = 2
+
+
+def spoken_s(nets: Networks, streams: int, memory: int) -> float:
+    """Seconds of so many streams at once, all of whose tokens are there."""
+    ended: list[Event] = []
+    codec = S3Flow("m", "cosyvoice", nets, memory)
+    engine = Engine(codec, slots=streams, metrics=Metrics())
+    engine.listen(
+        lambda events: ended.extend(e for _, e in events if isinstance(e, Finished | Failed))
+    )
+    tokens = (np.arange(TOKENS) * 61 % 6561).astype(np.int16)
+    started = time.process_time()
+    for number in range(streams):
+        request = SpeechRequest(str(number), "m", "", "text")
+        engine.open(request, conditions=engine.conditions(request, cases.recording()))
+        engine.feed(str(number), {"token": tokens})
+        engine.finish(str(number))
+    while len(ended) < streams:
+        engine.step()
+    assert not any(isinstance(event, Failed) for event in ended)
+    return time.process_time() - started
+
+
+def reference_s(python: Path, folder: Path) -> float:
+    """Seconds of one stream of the reference's."""
+    command = [str(python), "-m", "tests.parity.reference.s3_speed", str(folder), str(TOKENS), "1"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return float(json.loads(done.stdout.splitlines()[-1])[0])
+
+
+def main() -> None:
+    """Print milliseconds of one core for a second of sound."""
+    torch.set_num_threads(1)
+    build = Path(sys.argv[1] if len(sys.argv) > 1 else "build/goldens")
+    python = environment(build, cases.NAME)
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        write_codec(folder, "cosyvoice2", seed=2)
+        nets = load_networks(folder)
+        ways = {"carried": 8 << 30, "computed again": 0}
+        spoken_s(nets, 1, 8 << 30)
+        found: dict[str, list[float]] = {}
+        for _ in range(ROUNDS):
+            found.setdefault("reference", []).append(reference_s(python, folder))
+            for streams in STREAMS:
+                for way, memory in ways.items():
+                    took = spoken_s(nets, streams, memory) / streams
+                    found.setdefault(f"{way}, {streams}", []).append(took)
+    for name, times in found.items():
+        each = ", ".join(f"{1000 * t / SECONDS:.0f}" for t in times)
+        print(f"{name}: {1000 * median(times) / SECONDS:.0f} ms a second of sound ({each})")
+
+
+if __name__ == "__main__":
+    main()
