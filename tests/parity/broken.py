@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.chatterbox import write_checkpoint as write_chatterbox
 from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
 from antiphon_bench.synthetic.dac import write_codec as write_dac
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
@@ -28,6 +29,7 @@ from antiphon_bench.synthetic.snac import write_codec
 from antiphon_bench.synthetic.zonos import write_checkpoint as write_zonos
 from talker.models import load as load_talker
 from tests.unit.ttscommon.sound.test_recordings import wav
+from ttscommon.engine.checkpoint import dump_json
 from vocoder.codecs import load as load_codec
 
 TENSORS: Final = "model.safetensors"
@@ -54,6 +56,11 @@ def _csm(folder: Path) -> None:
     add_decoder(folder)
 
 
+def _chatterbox(folder: Path) -> None:
+    write_chatterbox(folder)
+    dump_json(folder / "config.json", {"model_type": "chatterbox", "chunk_tokens": 0})
+
+
 MAKERS: Final[Mapping[str, Maker]] = {
     "Qwen3-TTS": Maker(_qwen3, load_talker, "talker.codec_head.weight", "tts_bos_token_id"),
     "Orpheus": Maker(write_orpheus, load_talker, "model.norm.weight", "hidden_size"),
@@ -72,6 +79,7 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "Pocket TTS, its codec": Maker(
         write_pocket, load_codec, "flow_lm.emb_std", "default_temperature"
     ),
+    "Chatterbox": Maker(_chatterbox, load_talker, "cond_enc.spkr_enc.weight", "chunk_tokens"),
     "CSM": Maker(_csm, load_talker, "lm_head.weight", "hidden_size"),
     "CSM, its codec": Maker(_csm, load_codec, "codec_model.upsample.conv.weight", "codec_config"),
     "SNAC": Maker(

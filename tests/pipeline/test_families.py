@@ -17,7 +17,17 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import cosyvoice, csm, dac, kokoro, orpheus, piper, pocket_tts, zonos
+from antiphon_bench.synthetic import (
+    chatterbox,
+    cosyvoice,
+    csm,
+    dac,
+    kokoro,
+    orpheus,
+    piper,
+    pocket_tts,
+    zonos,
+)
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.snac import write_codec
 from talker.engine.engine import Engine
@@ -44,6 +54,9 @@ SEGMENTS: Final = (
 CHUNKS: Final = (
     "It's the end of the world, and one is singing to the user: how odd! To say 3.14 is odd."
 )
+
+
+SENTENCES: Final = "It's odd. Is it? No, it is the end."
 
 
 @dataclass(frozen=True)
@@ -103,6 +116,13 @@ def write_zonos(folder: Path) -> str:
     return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
+def write_chatterbox(folder: Path) -> str:
+    """It ends its sentences by itself."""
+    chatterbox.write_checkpoint(folder, seed=3, ending=8.0)
+    chatterbox.add_codec(folder, seed=3)
+    return str(folder)
+
+
 def write_cosyvoice(folder: Path) -> str:
     """It asks for text, and ends its speech, by itself."""
     cosyvoice.write_family(folder, "tiny", "v2", seed=3)
@@ -120,8 +140,9 @@ ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
 # Served by `make test-slow`: a way through the stages that another family takes already.
 MORE: Final[tuple[Served, ...]] = (
     Served("zonos", write_zonos, "default", samples=44_100, stride=512, peak=1000, rate=44_100),
+    Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
 )
-(ZONOS,) = MORE
+ZONOS, CHATTERBOX = MORE
 # Likewise, but without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 EVERY: Final = [
@@ -186,7 +207,10 @@ def offline(family: Served, checkpoint: Checkpoint, voice: str = "") -> tuple[Ar
     (made,) = synthesise(engine, [request])
     codec = load_codec("tiny", checkpoint.sound)
     frames = {name: made.arrays[name] for name in codec.spec.frame}
-    samples = codec.decode([Work(codec.open(request), frames, final=True)])[0]
+    state = codec.open(request)
+    if (told := codec.conditions(request)) is not None:
+        codec.tell(state, told)
+    samples = codec.decode([Work(state, frames, final=True)])[0]
     return made.arrays, to_pcm(samples)
 
 
@@ -231,8 +255,8 @@ def several_parts(family: Served, frames: Arrays) -> None:
     """Chunks and segments are what these texts are for."""
     if family is POCKET:
         assert len(np.unique(frames["passage"])) > 1
-    if family is KOKORO:
-        assert np.count_nonzero(frames["left"] == 0) > 3
+    if family in (KOKORO, CHATTERBOX):
+        assert np.count_nonzero(frames["left"] == 0) >= 3
 
 
 async def test_the_default_voice_is_served_beside_them(client: httpx.AsyncClient) -> None:

@@ -18,11 +18,17 @@ class Passages:
     """The passages of one request's text, in order.
 
     measure: how long a text is, in whatever the model counts. most: of a passage, unless one
-    utterance is longer.
+    utterance is longer. ends: whether a text that ends with an utterance is a passage, however
+    short.
     """
 
-    def __init__(self, measure: Callable[[str], int], most: int) -> None:
-        self._measure, self._most = measure, most
+    def __init__(
+        self,
+        measure: Callable[[str], int],
+        most: int,
+        ends: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._measure, self._most, self._ends = measure, most, ends
         self._segmenter = Segmenter()
         self._text = ""
         self._end = 0  # of the passage's last utterance, within the text
@@ -36,6 +42,8 @@ class Passages:
                 yield self._taken()
                 end = self._text.index(utterance) + len(utterance)
             self._end = end
+            if self._ends(self._text[:end]):
+                yield self._taken()
         if final and self._end:
             yield self._taken()
 

@@ -30,6 +30,7 @@ from talker.models.orpheus.family import Orpheus
 from talker.runners.model import TalkerModel
 from talker.runners.torch_runner import TorchRunner
 from tests.late import Late
+from tests.unit.talker.models.chatterbox.tiny import tiny as chatterbox
 from tests.unit.talker.models.cosyvoice.tiny import tiny as cosyvoice
 from tests.unit.talker.models.csm.tiny import tiny as csm
 from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
@@ -81,6 +82,8 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "kokoro": kokoro,
     "piper": piper,
     "toy with guidance": Guided,
+    "chatterbox": chatterbox,
+    "chatterbox on a grid": partial(chatterbox, "turbo", whole=False),
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
     "pocket-tts": partial(pocket_tts, 12),

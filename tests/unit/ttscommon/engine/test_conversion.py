@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from ttscommon.engine.checkpoint import CheckpointError, tensor_files
 from ttscommon.engine.conversion import ConversionLimits, _pickles, convert
@@ -153,3 +153,26 @@ def test_a_voice_that_holds_more_than_a_tensor_is_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"af_two\.pt cannot be converted"):
         convert(tmp_path)
     assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_a_chatterbox_gets_an_index_over_its_talker_and_what_is_beside_it(tmp_path: Path) -> None:
+    for name in ("t3_cfg", "t3_mtl23ls_v2", "ve"):
+        save_file({f"{name}.weight": torch.ones(2)}, tmp_path / f"{name}.safetensors")
+    torch.save({"flow.weight": torch.ones(3)}, tmp_path / "s3gen.pt")
+    voice = {"t3": {"speaker_emb": torch.ones(1, 4), "clap": None}, "gen": {"ids": torch.ones(3)}}
+    torch.save(voice, tmp_path / "conds.pt")
+    made = convert(tmp_path)
+    assert [path.name for path in made] == [
+        "s3gen.safetensors",
+        "conds.safetensors",
+        "model.safetensors.index.json",
+    ]
+    stems = [path.stem for path in tensor_files(tmp_path)]
+    assert stems == ["conds", "s3gen", "t3_cfg", "ve"]
+    assert load_file(tmp_path / "conds.safetensors").keys() == {"t3.speaker_emb", "gen.ids"}
+    elsewhere = tmp_path / "elsewhere"
+    convert(tmp_path, file="t3_mtl23ls_v2.safetensors", into=elsewhere)
+    stems = [path.stem for path in tensor_files(elsewhere)]
+    assert stems == ["conds", "s3gen", "t3_mtl23ls_v2", "ve"]
+    with pytest.raises(CheckpointError, match="t3_cfg"):
+        convert(tmp_path, file="t3_nano_v1.safetensors")

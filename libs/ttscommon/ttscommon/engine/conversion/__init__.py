@@ -33,6 +33,9 @@ _STEMS: Final = ("pytorch_model", "model")
 # Parts of one model whose tensors' names do not meet: CosyVoice's.
 _PARTS: Final = ("llm.pt", "flow.pt", "hift.pt")
 _COPIED: Final = ("*.json", "*.txt")
+# Of Chatterbox: beginnings of talkers' names, and the files that each of them needs.
+_TALKER: Final = "t3_"
+_BESIDE: Final = (("s3gen_meanflow", "s3gen"), ("ve",), ("conds",))
 _KEPT: Final = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "TMPDIR", "VIRTUAL_ENV")
 _GIB: Final = 1 << 30
 
@@ -55,24 +58,47 @@ def convert(
 ) -> list[Path]:
     """Write a checkpoint's tensors as safetensors, beside its pickles or `into` another folder.
 
-    file: which pickle, where there are several. Another folder gets the JSON and text files too.
-    Pickles of one tensor each in a folder `voices` become one file, by their names. Returns the
-    files that were written. Raises CheckpointError, and then has written none.
+    file: which pickle, where there are several; of Chatterbox, which talker. Another folder gets
+    the JSON and text files too. Pickles of one tensor each in a folder `voices` become one file, by
+    their names. Returns the files that were written. Raises CheckpointError, and then has written
+    none.
     """
-    pickles, voices = _pickles(folder, file), _voices(folder)
+    whole = _whole(folder, file)
+    pickles, voices = ([], []) if whole else (_pickles(folder, file), _voices(folder))
+    pickles += [(path, f"{path.stem}{TENSORS}") for path in whole if path.suffix in PICKLES]
     target = folder if into is None else into
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target, prefix=".converting-") as scratch:
         made = [(source, Path(scratch) / name) for source, name in pickles]
         gathered = Path(scratch) / VOICES
-        _convert_all([*made, *((voice, gathered) for voice in voices)], limits)
+        if made or voices:
+            _convert_all([*made, *((voice, gathered) for voice in voices)], limits)
         if into is not None:
-            _copy_others(folder, into)
+            _copy_others(folder, into, whole)
         found = [path.replace(target / path.name) for _, path in made]
         others = [gathered.replace(target / VOICES)] if voices else []
-    if len(found) > 1:
-        found.append(_write_index(target, found))
+    parts = [target / f"{path.stem}{TENSORS}" for path in whole] or found
+    if len(parts) > 1:
+        found.append(_write_index(target, parts))
     return found + others
+
+
+def _whole(folder: Path, file: str) -> list[Path]:
+    """A Chatterbox's files, of which some may be pickles: the talker, and what is published beside
+    it. None where a folder holds no such talker.
+    """
+    talkers = sorted(path.name for path in folder.glob(f"{_TALKER}*{TENSORS}"))
+    if not talkers:
+        return []
+    usual = f"{_TALKER}cfg{TENSORS}"
+    chosen = file or (usual if usual in talkers else talkers[0])
+    if chosen not in talkers:
+        raise CheckpointError(f"{folder / chosen} is no talker; there is {', '.join(talkers)}")
+    found = [folder / chosen]
+    for stems in _BESIDE:
+        there = [folder / f"{stem}{suffix}" for stem in stems for suffix in (TENSORS, *PICKLES)]
+        found += [path for path in there if path.exists()][:1]
+    return found
 
 
 def _voices(folder: Path) -> list[Path]:
@@ -155,7 +181,10 @@ def _said(command: Sequence[str], seconds: float) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _copy_others(folder: Path, into: Path) -> None:
+def _copy_others(folder: Path, into: Path, whole: Sequence[Path]) -> None:
+    for path in whole:
+        if path.suffix == TENSORS:
+            shutil.copyfile(path, into / path.name)
     for pattern in _COPIED:
         for path in folder.glob(pattern):
             if not path.name.endswith(_INDEX):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ttscommon.engine.families import (
+    chatterbox,
     cosyvoice,
     csm,
     kokoro,
@@ -34,6 +35,7 @@ FAMILIES: Final = Registry(
         pocket_tts.FAMILY,
         zonos.FAMILY,
         cosyvoice.FAMILY,
+        chatterbox.FAMILY,
     )
 )
 

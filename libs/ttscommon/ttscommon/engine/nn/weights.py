@@ -31,7 +31,7 @@ class Source:
     rows: how many rows each of them contributes; empty: the parameter is one tensor as it is.
     stacked: each contributes one entry of a new first dimension instead. folded: they are the
     length and the direction of a weight-normed convolution's rows. swapped: the second half of its
-    rows is published in front of the first.
+    rows is published in front of the first. turned: a matrix, stored with its inputs first.
     """
 
     names: tuple[str, ...]
@@ -39,6 +39,7 @@ class Source:
     stacked: bool = False
     folded: bool = False
     swapped: bool = False
+    turned: bool = False
 
     def shapes(self, whole: Sequence[int]) -> dict[str, tuple[int, ...]]:
         """The shape of every published tensor, given the parameter's."""
@@ -47,7 +48,7 @@ class Source:
         if self.folded:
             return {self.names[0]: (whole[0], 1, 1), self.names[1]: tuple(whole)}
         if not self.rows:
-            return {self.names[0]: tuple(whole)}
+            return {self.names[0]: tuple(reversed(whole) if self.turned else whole)}
         return {name: (rows, *whole[1:]) for name, rows in zip(self.names, self.rows, strict=True)}
 
     def join(self, parts: Sequence[Tensor]) -> Tensor:
@@ -61,6 +62,8 @@ class Source:
             )
         if self.swapped:
             return torch.cat(parts[0].chunk(2)[::-1])
+        if self.turned:
+            return parts[0].T
         return torch.stack(list(parts)) if self.stacked else torch.cat(list(parts))
 
 
@@ -116,6 +119,11 @@ class Shards:
                 " damaged, or training failed"
             )
         return tensor
+
+    def ids(self, name: str) -> Tensor:
+        """A tensor of whole numbers, flat, int64."""
+        with safe_open(self._files[name], "pt") as file:
+            return torch.as_tensor(file.get_tensor(name)).reshape(-1).long()
 
     def where(self, name: str) -> Path:
         """The file that holds a tensor, or any file of the checkpoint."""

@@ -43,7 +43,7 @@ def _voice(folder: Path) -> dict[str, Array] | None:
     shards = shards_of(folder)
     if not set(_VOICE.values()) <= shards.shapes.keys():
         return None
-    token, mel, speaker = (shards.read(tensor).numpy() for tensor in _VOICE.values())
-    token = token.reshape(-1).astype(np.int16)
+    mel, speaker = (shards.read(_VOICE[name]).numpy() for name in ("mel", "speaker"))
+    token = shards.ids(_VOICE["token"]).numpy().astype(np.int16)
     mel = mel.reshape(-1, mel.shape[-1])[: MEL_FRAMES * len(token)].astype(np.float32)
     return {"token": token, "mel": mel, "speaker": speaker.reshape(1, -1).astype(np.float32)}

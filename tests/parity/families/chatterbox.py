@@ -1,0 +1,98 @@
+"""Chatterbox beside Resemble's own package, `chatterbox-tts`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.chatterbox import with_heads, write_checkpoint
+from talker.models.chatterbox.config import IDS, SILENCE
+from talker.models.chatterbox.family import Chatterbox
+from talker.runners.model import TalkerModel
+from tests.parity.chatterbox_cases import CASES, CHECKPOINTS, SEED, SPEED, Case, recording
+from tests.parity.csm_cases import wav
+from tests.parity.material import GOLDENS
+from tests.parity.subject import Subject, golden_noise
+from ttscommon.cluster.references import Derived
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+from ttscommon.wire.parameters import Value
+
+_SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
+
+
+@cache
+def told() -> dict[str, Any]:
+    """Text ids and tokens by case, and what recordings are heard as."""
+    found: dict[str, Any] = json.loads((GOLDENS / "chatterbox.json").read_text("utf-8"))
+    return found
+
+
+class ChatterboxSubject(Subject[Case]):
+    """See Subject."""
+
+    cases = CASES
+    environment = "official"
+    published_heads: ClassVar = {"backbone": (16, 16, 64)}
+    blocks = 1200
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        kind, ending, heard, heads = CHECKPOINTS[checkpoint]
+        sizes = with_heads(kind) if heads else None
+        write_checkpoint(folder, kind, sizes, seed=SEED, ending=ending, heard=heard)
+
+    def load(self, folder: Path) -> Chatterbox:
+        model = Chatterbox.load("m", folder, device="cpu", dtype="float32")
+        model.noise = golden_noise(IDS)
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        gpt = case.checkpoint.startswith("turbo")
+        extra: dict[str, Value] = {"exaggeration": case.emotion, "cfg_weight": case.weight}
+        extra |= {} if case.min_p is None else {"min_p": case.min_p}
+        sampling = Sampling(
+            temperature=case.temperature,
+            top_k=case.top_k,
+            top_p=case.top_p,
+            repetition_penalty=case.penalty,
+            max_new_tokens=case.tokens,
+        )
+        return SpeechRequest(
+            "r",
+            "m",
+            "" if case.seconds else "default",
+            case.text,
+            seed=case.seed,
+            language=case.language,
+            reference=_SOUND if case.seconds else None,
+            sampling=sampling,
+            extra_params={} if gpt else extra,
+        )
+
+    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
+        sampling = Sampling(max_new_tokens=SPEED.tokens)
+        return [
+            SpeechRequest(f"r{i}", "m", "default", SPEED.text, seed=i, sampling=sampling)
+            for i in range(batch)
+        ]
+
+    def derived(self, model: TalkerModel, case: Case) -> Derived:
+        return Derived(model.derive(wav(recording(case))) if case.seconds else None)
+
+    def wanted(self, case: Case) -> Arrays:
+        tokens = told()["tokens"][case.name]
+        tokens = tokens + [SILENCE] * 3 * case.checkpoint.startswith("turbo")
+        count = len(tokens)
+        return {
+            "token": np.array(tokens, np.int16),
+            "passage": np.zeros(count, np.int32),
+            "left": np.arange(count, dtype=np.int32)[::-1],
+        }
+
+
+FAMILY: Final = ChatterboxSubject()
