@@ -31,6 +31,7 @@ from talker.runners.model import TalkerModel
 from talker.runners.torch_runner import TorchRunner
 from tests.late import Late
 from tests.unit.talker.models.csm.tiny import tiny as csm
+from tests.unit.talker.models.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.piper.tiny import tiny as piper
@@ -79,6 +80,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
     "pocket-tts": partial(pocket_tts, 12),
+    "higgs-audio": partial(higgs_audio, 6),
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
@@ -86,6 +88,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "piper on a device": partial(on_a_device, piper),
     "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
     "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
+    "higgs-audio on a device": partial(on_a_device, partial(higgs_audio, 6)),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 
