@@ -18,6 +18,7 @@ import numpy as np
 from safetensors.torch import load_file, save_file
 
 from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
+from antiphon_bench.synthetic.dac import write_codec as write_dac
 from antiphon_bench.synthetic.higgs_audio import write_checkpoint as write_higgs
 from antiphon_bench.synthetic.higgs_audio import write_codec as write_higgs_codec
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
@@ -26,6 +27,7 @@ from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
 from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
 from antiphon_bench.synthetic.snac import write_codec
+from antiphon_bench.synthetic.zonos import write_checkpoint as write_zonos
 from talker.models import load as load_talker
 from tests.unit.ttscommon.sound.test_recordings import wav
 from vocoder.codecs import load as load_codec
@@ -81,6 +83,8 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "SNAC": Maker(
         write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
     ),
+    "Zonos": Maker(write_zonos, load_talker, "heads.0.weight", "eos_token_id"),
+    "DAC": Maker(write_dac, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"),
 }
 
 
@@ -180,7 +184,7 @@ def lying(field: bytes, behind: int, value: int) -> bytes:
 
 
 # Families of MAKERS that make voices of recordings.
-CLONING: Final = ("Qwen3-TTS", "CSM", "Pocket TTS")
+CLONING: Final = ("Qwen3-TTS", "CSM", "Pocket TTS", "Zonos")
 
 # What is said of each; nothing where it can be used.
 RECORDINGS: Final[Mapping[str, tuple[Callable[[], bytes], str]]] = {

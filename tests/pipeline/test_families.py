@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +17,7 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import csm, kokoro, orpheus, piper, pocket_tts
+from antiphon_bench.synthetic import csm, dac, kokoro, orpheus, piper, pocket_tts, zonos
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.snac import write_codec
 from talker.engine.engine import Engine
@@ -51,7 +51,8 @@ class Served:
     """A family in the stack.
 
     write: into an empty folder; returns what `--model NAME=` is told. samples: at least so many,
-    a multiple of `stride`. peak: of int16.
+    a multiple of `stride`. peak: of int16. rate: its own, where gateways answer with another
+    unasked.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Served:
     samples: int = 24_000
     stride: int = 1
     peak: int = 0
+    rate: int = 24_000
 
 
 def write_orpheus(folder: Path) -> str:
@@ -94,6 +96,13 @@ def write_piper(folder: Path) -> str:
     return str(folder / "two.onnx")
 
 
+def write_zonos(folder: Path) -> str:
+    """A talker that ends by itself, and a codec from elsewhere."""
+    zonos.write_checkpoint(folder / "talker", seed=8, ending=2.0)
+    dac.write_codec(folder / "codec", seed=2)
+    return f"{folder / 'talker'},codec={folder / 'codec'}"
+
+
 FAMILIES: Final = (
     Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("csm", write_csm, "default", stride=1920),
@@ -102,13 +111,30 @@ FAMILIES: Final = (
     Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
 )
 ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
+# Served by `make test-slow`: a way through the stages that another family takes already.
+MORE: Final[tuple[Served, ...]] = (
+    Served("zonos", write_zonos, "default", samples=44_100, stride=512, peak=1000, rate=44_100),
+)
+(ZONOS,) = MORE
+EVERY: Final = [
+    *(pytest.param(family, id=family.name) for family in FAMILIES),
+    *(pytest.param(family, id=family.name, marks=pytest.mark.slow) for family in MORE),
+]
+
+
+def needed(items: Sequence[pytest.Item]) -> list[Served]:
+    """FAMILIES, and those of MORE that a test which was selected is about."""
+    asked = [item.callspec.params.get("family") for item in items if hasattr(item, "callspec")]
+    return [*FAMILIES, *(family for family in MORE if family in asked)]
 
 
 @pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
+def checkpoints(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Checkpoint]:
     """Of each family one, by its name."""
     found = {}
-    for family in FAMILIES:
+    for family in needed(request.session.items):
         given = family.write(tmp_path_factory.mktemp(family.name))
         found[family.name] = Checkpoint.parse(f"{family.name}={given}")
     return found
@@ -159,7 +185,7 @@ def offline(family: Served, checkpoint: Checkpoint, voice: str = "") -> tuple[Ar
 async def heard(client: httpx.AsyncClient, family: Served, **body: Any) -> Any:
     """[samples] int16 over HTTP."""
     asked = {"model": family.name, "voice": family.voice, "input": family.text}
-    return await posted(client, **asked | body)
+    return await posted(client, **asked | {"sample_rate": family.rate} | body)
 
 
 async def refused(client: httpx.AsyncClient, family: Served, **body: Any) -> Any:
@@ -174,7 +200,7 @@ def workers(family: Served) -> tuple[str, str]:
     return f"talker-{family.name}-1", f"vocoder-{family.name}-1"
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", EVERY)
 async def test_it_says_the_same_over_http_and_the_socket_when_talker_and_vocoder_die(
     family: Served,
     served: LocalStack,
@@ -238,6 +264,26 @@ async def test_pocket_tts_takes_another_voice_of_a_recording(client: httpx.Async
     assert len(one) == 10 * 1920
     assert near(one, other)
     assert not near(one, await heard(client, POCKET, max_new_tokens=10))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [ZONOS], ids=["zonos"])
+async def test_zonos_speaks_by_conditions_and_with_the_voice_of_a_recording(
+    family: Served, client: httpx.AsyncClient
+) -> None:
+    short = {"max_new_tokens": 10, "sample_rate": 44_100}
+    plain = await heard(client, family, **short)
+    assert len(plain) == 10 * 512
+    sound = base64.b64encode(wav(1.5)).decode()
+    for asked in (
+        {"extra_params": {"anger": 1.0}, "language": "en-GB"},
+        {"speed": 1.5},
+        {"ref_audio": sound},
+        {"ref_audio": sound, "ref_text": "Who sings?"},
+    ):
+        assert not near(plain, await heard(client, family, **short, **asked)), asked
+    error = await refused(client, family, extra_params={"anger": 2.0})
+    assert error["param"] == "extra_params.anger"
 
 
 async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.late import Late
+from tests.unit.vocoder.codecs.dac.tiny import tiny as dac
 from tests.unit.vocoder.codecs.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
@@ -83,6 +84,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper on a device": vesper_on_a_device,
     "Qwen3-TTS in windows on a device": qwen3_on_a_device,
     "SNAC": snac,
+    "DAC, whose codes are staggered": dac,
     "Piper": piper,
     "Mimi": mimi,
     "Kokoro": kokoro,

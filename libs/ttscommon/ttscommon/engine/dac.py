@@ -40,7 +40,9 @@ class DacSizes:
         if any(ratio % 2 for ratio in (*self.upsampling_ratios, *self.downsampling_ratios)):
             found.append("odd strides, whose frames overlap by half a step, are not served")
         if self.decoder_hidden_size % 2 ** len(self.upsampling_ratios):
-            found.append(f"decoder_hidden_size {self.decoder_hidden_size} cannot be halved so often")
+            found.append(
+                f"decoder_hidden_size {self.decoder_hidden_size} cannot be halved so often"
+            )
         return found
 
 

@@ -25,7 +25,7 @@ _DTYPES: Final[Mapping[int, str]] = {1: "<f4", 6: "<i4", 7: "<i8", 10: "<f2", 11
 _MODEL_GRAPH: Final = 7
 _GRAPH_NODE, _GRAPH_TENSOR = 1, 5
 _NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP, _NODE_ATTRIBUTE = 1, 2, 3, 4, 5
-_ATTRIBUTE_NAME, _ATTRIBUTE_INT, _ATTRIBUTE_INTS = 1, 3, 8
+_ATTRIBUTE_NAME, _ATTRIBUTE_FLOAT, _ATTRIBUTE_INT, _ATTRIBUTE_INTS = 1, 2, 3, 8
 _DIMS, _DATA_TYPE, _FLOATS, _NAME, _RAW, _EXTERNAL = 1, 2, 4, 8, 9, 13
 _MOST_DIMS: Final = 8
 Array = npt.NDArray[Any]
@@ -37,13 +37,16 @@ class _Malformed(ValueError):
 
 @dataclass(frozen=True)
 class Node:
-    """An operation. ints: its attributes that are integers, or lists of them."""
+    """An operation. ints: its attributes that are integers, or lists of them. floats: those that
+    are one number each.
+    """
 
     op: str
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     ints: Mapping[str, tuple[int, ...]]
+    floats: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,25 +101,31 @@ def _graph(path: Path, data: memoryview) -> Graph:
 
 def _node(data: memoryview) -> Node:
     texts: dict[int, list[str]] = {n: [] for n in (_NODE_INPUT, _NODE_OUTPUT, _NODE_NAME, _NODE_OP)}
-    ints = {}
+    ints: dict[str, tuple[int, ...]] = {}
+    floats: dict[str, float] = {}
     for number, value in _fields(data):
         if number in texts:
             texts[number].append(_text(value))
         elif number == _NODE_ATTRIBUTE:
-            name, numbers = _attribute(_bytes(value))
+            name, numbers, real = _attribute(_bytes(value))
             ints[name] = numbers
+            if real is not None:
+                floats[name] = real
     name, op = ("".join(texts[number]) for number in (_NODE_NAME, _NODE_OP))
-    return Node(op, name, tuple(texts[_NODE_INPUT]), tuple(texts[_NODE_OUTPUT]), ints)
+    inputs, outputs = (tuple(texts[number]) for number in (_NODE_INPUT, _NODE_OUTPUT))
+    return Node(op, name, inputs, outputs, ints, floats)
 
 
-def _attribute(data: memoryview) -> tuple[str, tuple[int, ...]]:
-    name, numbers = "", list[int]()
+def _attribute(data: memoryview) -> tuple[str, tuple[int, ...], float | None]:
+    name, numbers, real = "", list[int](), None
     for number, value in _fields(data):
         if number == _ATTRIBUTE_NAME:
             name = _text(value)
         elif number in (_ATTRIBUTE_INT, _ATTRIBUTE_INTS):
             numbers += _ints(value)
-    return name, tuple(numbers)
+        elif number == _ATTRIBUTE_FLOAT:
+            real = float(np.frombuffer(_bytes(value), "<f4")[0])
+    return name, tuple(numbers), real
 
 
 def _tensor(data: memoryview) -> Stored | None:

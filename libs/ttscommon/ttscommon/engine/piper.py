@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-import torch
-from torch import Tensor
-
 from ttscommon.engine.checkpoint import read_json, voice_file
 from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.onnx import Graph, Node, read_graph
+from ttscommon.engine.onnx_weights import OnnxWeights, check_all_used, put
 from ttscommon.wire.replicas import Voice
 
 HOP: Final = 256
@@ -109,11 +107,8 @@ class PiperConfig:
         return tuple(Voice(name, name, self.tag) for name in self.speakers())
 
 
-class PiperVoice:
-    """A voice's files. Its tensors go by the names of their modules; see engine.nn.weights.Shards.
-
-    Raises CheckpointError.
-    """
+class PiperVoice(OnnxWeights):
+    """A voice's files. Raises CheckpointError."""
 
     def __init__(self, place: Path) -> None:
         self._path = voice_file(place)
@@ -128,22 +123,7 @@ class PiperVoice:
             raise CheckpointError(f"{config_of(self._path)}: {'; '.join(problems)}")
         self._graph = read_graph(self._path)
         self._modules = {_module(node): node for node in _convolutions(self._graph)}
-        self._stored = _named(self._graph, self._modules)
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        return {name: self._graph.tensors[key].shape for name, key in self._stored.items()}
-
-    def read(self, name: str) -> Tensor:
-        """One tensor in float32."""
-        tensor = torch.from_numpy(self._graph.tensors[self._stored[name]].array()).float()
-        if not torch.isfinite(tensor).all():
-            raise CheckpointError(f"{self._path}: {name} holds values that are no finite numbers")
-        return tensor
-
-    def where(self, name: str) -> Path:
-        del name
-        return self._path
+        super().__init__(self._graph, _named(self._graph, self._modules))
 
     def ints(self, module: str, attribute: Literal["dilations", "strides", "group"]) -> int:
         """An attribute of a convolution; raises CheckpointError where there is none such."""
@@ -155,7 +135,7 @@ class PiperVoice:
     def count(self, pattern: str) -> int:
         """How many modules are numbered from 0 on, as in `dec.ups.{}`."""
         number = 0
-        while any(name.startswith(pattern.format(number) + ".") for name in self._stored):
+        while any(name.startswith(pattern.format(number) + ".") for name in self._named):
             number += 1
         return number
 
@@ -182,24 +162,14 @@ def _named(graph: Graph, modules: Mapping[str, Node]) -> dict[str, str]:
     """The file's own names of all weights by the names of their modules."""
     found = {name: name for name in graph.tensors if name.startswith(_PARTS)}
     for module, node in modules.items():
-        _put(graph, found, f"{module}.weight", node.inputs[1])
+        put(graph, found, f"{module}.weight", node.inputs[1])
     for node in graph.nodes:
         if node.op == "Gather" and node.name in _TABLES:
-            _put(graph, found, _TABLES[node.name], node.inputs[0])
+            put(graph, found, _TABLES[node.name], node.inputs[0])
     if _SCALE_NODE in graph.tensors:
         found[SCALE] = _SCALE_NODE
-    used = set(found.values())
-    for name, tensor in graph.tensors.items():
-        if name not in used and tensor.dtype.startswith("<f") and len(tensor.shape) > 1:
-            raise CheckpointError(f"{graph.path} has {name} {list(tensor.shape)}, of unknown use")
+    check_all_used(graph, found)
     return found
-
-
-def _put(graph: Graph, found: dict[str, str], name: str, stored: str) -> None:
-    if stored not in graph.tensors:
-        raise CheckpointError(f"{graph.path}: {name} is computed, not stored")
-    if found.setdefault(name, stored) != stored:
-        raise CheckpointError(f"{graph.path}: {name} is there twice, as {found[name]} and {stored}")
 
 
 __all__ = ["HOP", "SCALE", "PiperConfig", "PiperVoice", "config_of"]

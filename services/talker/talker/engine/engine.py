@@ -183,23 +183,25 @@ class Engine(Runtime[Stream, ChunkReady]):
 
     def _plan(self, now: float) -> list[Stream]:
         """The streams that step now, each with its plan and with blocks for all of it."""
-        most, limit = self._limits.positions, self._room.most_positions
-        planned = self._each(lambda stream: stream.plan(now, most, limit))
+        most, longest = self._limits.positions, self._room.most_positions
+        planned = self._each(lambda stream: stream.plan(now, most, longest(stream.lanes)))
         ready = [stream for stream, can in planned if can]
         chosen = self._policy(ready, self._limits)
         for stream in chosen:
             if stream.planned is not None and not stream.planned.start:
                 prefix = self._prefix(stream)
-                stream.begin_at(self._room.share(stream.key, prefix), most)
+                stream.begin_at(self._room.share(stream.key, prefix, stream.lanes), most)
                 stream.sought = bool(prefix)
-        if self._room.free_for(len(chosen)):
-            self._widths.widen(chosen, most, limit)
+        if self._room.free_for(sum(stream.lanes for stream in chosen)):
+            self._widths.widen(chosen, most, longest())
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)
 
     def _prefix(self, stream: Stream) -> Sequence[bytes]:
         """What a sequence may begin with; a position at the least is left to compute."""
-        return stream.model.prefix()[: stream.last // BLOCK_POSITIONS] if self._shares else ()
+        if not self._shares:
+            return ()
+        return stream.model.prefix()[: stream.last // BLOCK_POSITIONS * stream.lanes]
 
     def _slacks(self, now: float) -> Iterable[tuple[str, float]]:
         return [(stream.key, stream.slack_at(now)) for stream in self._slots]

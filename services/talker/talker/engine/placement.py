@@ -22,7 +22,7 @@ MARGIN_S: Final = 0.5
 
 
 class Claim(Protocol):
-    """A stream that would like to run, with positions 0 .. `end` in the cache."""
+    """A stream that would like to run, with positions 0 .. `end` of each lane in the cache."""
 
     @property
     def key(self) -> str: ...
@@ -30,6 +30,8 @@ class Claim(Protocol):
     def slack_s(self) -> float: ...
     @property
     def end(self) -> int: ...
+    @property
+    def lanes(self) -> int: ...
     @property
     def starved(self) -> bool: ...
 
@@ -74,7 +76,7 @@ def place(
     for claim in order:
         if claim.key in placed.evicted:
             continue
-        missing = allocator.missing(claim.key, claim.end)
+        missing = allocator.missing(claim.key, claim.end, claim.lanes)
         if missing > 0:
             if withheld or not _make_room(
                 claim, missing, slack_of, running, placed, allocator, take
@@ -82,7 +84,7 @@ def place(
                 # Others must not live on the blocks that a starved stream is waiting for.
                 withheld = withheld or claim.starved or claim.key == promised
                 continue
-            allocator.reserve(claim.key, claim.end)
+            allocator.reserve(claim.key, claim.end, claim.lanes)
         placed.run.append(claim)
         running.add(claim.key)
     if idle and not placed.run:
@@ -123,13 +125,13 @@ def _force(
 ) -> None:
     """No stream could run: the most urgent that can, does, whatever slack the others have."""
     for claim in order:
-        missing = allocator.missing(claim.key, claim.end)
+        missing = allocator.missing(claim.key, claim.end, claim.lanes)
         holders = [(key, slack_s) for key, slack_s in slack_of() if key != claim.key]
         for victim in victims(holders, missing, allocator):
             take(victim)
             placed.evicted.append(victim)
             placed.promised = claim.key
-        if allocator.reserve(claim.key, claim.end):
+        if allocator.reserve(claim.key, claim.end, claim.lanes):
             placed.run.append(claim)
         if placed.run or placed.evicted:
             return
@@ -175,7 +177,7 @@ class CacheSpace:
         BlockAllocator.
         """
         self._allocator = BlockAllocator(blocks, keep) if blocks else None
-        self.most_positions = min(max_positions, blocks * BLOCK_POSITIONS or max_positions)
+        self._most_positions = max_positions
         self._release = release
         self._promised: str | None = None
 
@@ -193,17 +195,23 @@ class CacheSpace:
         """Blocks without an owner that later requests may begin with."""
         return 0 if self._allocator is None else self._allocator.kept
 
-    def free_for(self, streams: int) -> bool:
-        """Whether so many streams could take one more block each without evicting a stream."""
-        return self._allocator is None or self._allocator.free >= streams
+    def most_positions(self, lanes: int = 1) -> int:
+        """Of a stream with so many lanes, in each of them."""
+        if self._allocator is None:
+            return self._most_positions
+        return min(self._most_positions, self._allocator.total // lanes * BLOCK_POSITIONS)
+
+    def free_for(self, sequences: int) -> bool:
+        """Whether so many could take one more block each without evicting a stream."""
+        return self._allocator is None or self._allocator.free >= sequences
 
     def table(self, key: str) -> Sequence[int]:
         """The stream's blocks, in the order of the positions they hold."""
         return () if self._allocator is None else self._allocator.table(key)
 
-    def share(self, key: str, prefix: Sequence[bytes]) -> int:
+    def share(self, key: str, prefix: Sequence[bytes], lanes: int = 1) -> int:
         """Have a sequence of the stream begin; returns the positions that are known already."""
-        return 0 if self._allocator is None else self._allocator.share(key, prefix)
+        return 0 if self._allocator is None else self._allocator.share(key, prefix, lanes)
 
     def publish(self, key: str, prefix: Sequence[bytes]) -> None:
         """The stream's prompt was computed, and is sound: others may begin with what it shares."""

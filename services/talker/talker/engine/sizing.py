@@ -47,7 +47,7 @@ def kv_blocks(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> int
     if not spec.caches:
         return memory.blocks or _DEFAULT_BLOCKS
     blocks, source = _found(spec, memory, slots, itemsize)
-    held, longest = blocks * BLOCK_POSITIONS, spec.max_positions
+    held, longest = blocks // spec.lanes * BLOCK_POSITIONS, spec.max_positions
     told = {"slots": slots, "positions_a_stream": held // slots, "longest": longest}
     taken = blocks * block_bytes(spec.caches, itemsize)
     log_.info("kv.sized", blocks=blocks, mib=taken >> 20, positions=held, source=source, **told)
@@ -55,7 +55,7 @@ def kv_blocks(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> int
         if source != "blocks":
             _refuse(spec, source, blocks, itemsize)
         log_.warning("kv.short", positions=held, longest=longest)
-    if blocks < slots:
+    if blocks < slots * spec.lanes:
         raise VoiceError(
             f"a KV cache of {blocks} blocks ({source}) is too small for ANTIPHON_SLOTS={slots}:"
             " every stream needs a block and more"
@@ -74,14 +74,20 @@ def _found(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> tuple[
         return memory.blocks, "blocks"
     if memory.free is None:
         return _DEFAULT_BLOCKS, "blocks"
-    most = slots * blocks_for(spec.max_positions)
+    most = slots * _longest(spec)
     return min(most, int(_SHARE * memory.free) // size), "free memory"
 
 
+def _longest(spec: ModelSpec) -> int:
+    """Blocks of a request of the model's longest, with all its lanes."""
+    return spec.lanes * blocks_for(spec.max_positions)
+
+
 def _refuse(spec: ModelSpec, source: str, blocks: int, itemsize: int) -> None:
-    needed = blocks_for(spec.max_positions) * block_bytes(spec.caches, itemsize)
+    held = blocks // spec.lanes * BLOCK_POSITIONS
+    needed = _longest(spec) * block_bytes(spec.caches, itemsize)
     told = "ANTIPHON_KV_BYTES" if source == "bytes" else f"{_SHARE:.0%} of the device's free memory"
     raise VoiceError(
-        f"{told} holds {blocks * BLOCK_POSITIONS} positions, but a request to {spec.name!r} may"
+        f"{told} holds {held} positions, but a request to {spec.name!r} may"
         f" need {spec.max_positions}: give it at least {needed} bytes"
     )

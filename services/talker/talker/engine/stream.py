@@ -91,8 +91,15 @@ class Stream:
         return not self.sent_frames
 
     @property
+    def lanes(self) -> int:
+        """See TalkerStream."""
+        return self.model.lanes
+
+    @property
     def positions(self) -> int:
-        return 0 if self.planned is None else self.planned.work or self.planned.count
+        """Of all lanes."""
+        plan = self.planned
+        return 0 if plan is None else plan.work or plan.count * self.model.lanes
 
     @property
     def whole(self) -> bool:
@@ -116,7 +123,7 @@ class Stream:
         return self.waited_s >= self.patience_s
 
     def plan(self, now: float, most: int, limit: int) -> bool:
-        """Whether it could step now. Decides on what: at most `most` positions.
+        """Whether it could step now. Decides on what: at most `most` positions of all lanes.
 
         Raises TextTooLong for a sequence of more than `limit` positions.
         """
@@ -129,6 +136,7 @@ class Stream:
             return False
         if plan.end > limit:
             raise TextTooLong(f"an utterance needs {plan.end} of {limit} positions", param="input")
+        most //= self.model.lanes
         self.planned, self.remainder = (plan, None) if plan.count <= most else plan.cut(most)
         if self.ready_since_s is None:
             self.ready_since_s = now
@@ -144,13 +152,17 @@ class Stream:
     def begin_at(self, held: int, most: int) -> None:
         """The planned sequence begins behind `held` positions, which are cached already."""
         if held:
-            self.planned, self.remainder = Plan(held, self.last + 1 - held).cut(most)
+            self.planned, self.remainder = Plan(held, self.last + 1 - held).cut(most // self.lanes)
 
     @property
     def draftable(self) -> bool:
-        """Whether the planned step may draft frames: everything before it is known."""
+        """Whether the planned step may draft frames: everything before it is known. With a second
+        lane none does.
+        """
         plan = self.planned
-        return plan is not None and plan.decode and not plan.certain and not self.ahead
+        if plan is None or self.ahead or self.lanes > 1:
+            return False
+        return plan.decode and not plan.certain
 
     def widen(self, width: int, limit: int) -> None:
         """Have the planned step try to gain `width` frames, of `limit` positions in all."""

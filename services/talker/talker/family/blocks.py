@@ -2,6 +2,9 @@
 
 A block that holds the beginning of a prompt may be published under a key, and then other streams
 whose prompts begin alike read it too. It is never written again while it has a key.
+
+An owner may have lanes: sequences of equal length that grow together. Their blocks are in one
+table, those of the same positions side by side, so that what happens to an owner happens to all.
 """
 
 from __future__ import annotations
@@ -59,14 +62,18 @@ class BlockAllocator:
         """The owner's blocks, in the order of the positions they hold."""
         return self._owned.get(owner, ())
 
-    def missing(self, owner: str, positions: int) -> int:
-        """Blocks that the owner lacks for positions 0 .. positions; 0 or less if none."""
+    def missing(self, owner: str, positions: int, lanes: int = 1) -> int:
+        """Blocks that the owner lacks for positions 0 .. positions of each lane; 0 or less for
+        none.
+        """
         owned = self._owned.get(owner)
-        return blocks_for(positions) - (len(owned) if owned else 0)
+        return lanes * blocks_for(positions) - (len(owned) if owned else 0)
 
-    def reserve(self, owner: str, positions: int) -> bool:
-        """Make room for positions 0 .. positions; False, and nothing changed, if there is none."""
-        missing = self.missing(owner, positions)
+    def reserve(self, owner: str, positions: int, lanes: int = 1) -> bool:
+        """Make room for positions 0 .. positions of each lane; False, and nothing changed, if there
+        is none.
+        """
+        missing = self.missing(owner, positions, lanes)
         if missing <= 0:
             return True
         if missing > self.free:
@@ -97,15 +104,18 @@ class BlockAllocator:
 
     # what blocks hold
 
-    def share(self, owner: str, keys: Sequence[bytes]) -> int:
-        """The owner begins a sequence: with published blocks as far as `keys` name any, in order.
+    def share(self, owner: str, keys: Sequence[bytes], lanes: int = 1) -> int:
+        """The owner begins a sequence: with published blocks as far as `keys` name any, in order,
+        of all lanes or of none.
 
-        Returns how many positions they hold. The owner must write none of them; blocks of its last
-        sequence that others may read are its own no longer, so that it writes none of those either.
+        Returns how many positions of a lane they hold. The owner must write none of them; blocks of
+        its last sequence that others may read are its own no longer, so that it writes none of
+        those either.
         """
         if not self._keys and not keys:
             return 0
         found = self._find(keys)
+        found = found[: len(found) // lanes * lanes]
         self._owners.update(found)
         for block in found:
             self._kept.pop(block, None)
@@ -116,10 +126,13 @@ class BlockAllocator:
             raise AssertionError("a block that others may read had neither a key nor an owner")
         if found or own:
             self._owned[owner] = [*found, *own]
-        return len(found) * BLOCK_POSITIONS
+        return len(found) // lanes * BLOCK_POSITIONS
 
     def publish(self, owner: str, keys: Sequence[bytes]) -> None:
-        """The owner's first blocks hold what `keys` name, one each, and will be read alone."""
+        """The owner's first blocks hold what `keys` name, one each, and will be read alone.
+
+        Lanes that begin alike have equal keys there; the block of one of them is published.
+        """
         for key, block in zip(keys, self.table(owner), strict=False):
             if key not in self._published and block not in self._keys:
                 self._published[key], self._keys[block] = block, key

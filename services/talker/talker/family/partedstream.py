@@ -68,6 +68,10 @@ class PartedStream(TalkerStream):
         return sum(part.pending for part in self._parts)
 
     @property
+    def lanes(self) -> int:
+        return 1 if self._child is None else self._child.lanes
+
+    @property
     def done(self) -> bool:
         return self._final and self._child is None and not self._waiting
 
@@ -89,6 +93,10 @@ class PartedStream(TalkerStream):
     def inputs(self, plan: Plan) -> Arrays:
         assert self._child is not None
         return self._child.inputs(plan)
+
+    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
+        assert self._child is not None
+        return self._child.inputs_of(lane, plan)
 
     def stage(self, write: SlotWriter) -> None:
         if self._child is not None:

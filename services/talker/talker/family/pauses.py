@@ -8,6 +8,7 @@ before it ended. Between them stand silent frames, which no step computes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -90,6 +91,7 @@ class PausingPrepared(Prepared):
         self._held: list[Piece] = []  # of a part that holds nothing to say yet
         self._before: list[Silence] = []  # pauses before anything was said
         self._paused = self._spoken = False
+        self._sequences = 0  # of the part
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Unit]:
         """Units of the parts, and silence between them; see Prepared.
@@ -131,13 +133,23 @@ class PausingPrepared(Prepared):
             self._held = _without_space(self._held)
         if self._spoken:
             self._part = self._family.prepare(self.request, self._reference, self._turns)
-        self._fresh, self._spoken = False, True
+        self._fresh, self._spoken, self._sequences = False, True, 0
 
-    def _told(self, *, ends: bool) -> Iterator[Said]:
+    def _told(self, *, ends: bool) -> Iterator[Unit]:
         pieces, self._held, part = self._held, [], self._part
         self._fresh = self._fresh or ends
         for unit in part.read(pieces, final=ends):
-            yield Said(part, unit)
+            if self._sequences and self._family.spec.delay_frames:
+                # Rows of two sequences would be taken for those of one.
+                yield Silence(1)
+            self._sequences += 1
+            yield Said(self._sequence(part), unit)
+
+    def _sequence(self, part: Prepared) -> Prepared:
+        """What a unit is a part of: of staggered frames each sequence is one."""
+        if self._sequences > 1 and self._family.spec.delay_frames:
+            return copy(part)
+        return part
 
     def _silence(self, pause: Pause) -> Iterator[Silence]:
         """As many frames as come nearest, and one at the least. Staggered frames of what was said

@@ -25,3 +25,11 @@ def keys(arrays: Sequence[Array], positions: int, whole: bytes = b"") -> tuple[b
         known = block.digest()
         found.append(known)
     return tuple(found)
+
+
+def of_lanes(*lanes: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Keys of several lanes as blocks lie in a table: those of the same positions side by side.
+
+    Lanes that begin alike have equal keys there, and then share blocks.
+    """
+    return tuple(key for block in zip(*lanes, strict=True) for key in block)

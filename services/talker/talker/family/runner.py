@@ -15,12 +15,28 @@ from ttscommon.wire.fields import Array, Arrays, concatenate
 
 @dataclass(slots=True)
 class Row:
-    """A stream's part of a launch: what to compute, where its state is, which blocks it owns."""
+    """A stream's part of a launch: what to compute, where its state is, which blocks it owns.
+
+    lane: of rows that `sequences` made, whose blocks are of this lane alone.
+    """
 
     stream: TalkerStream
     slot: int
     plan: Plan
     blocks: Sequence[int]
+    lane: int = 0
+
+
+def sequences(rows: Sequence[Row]) -> list[Row]:
+    """A row for each lane: the first of all rows, and then the second of those that have two."""
+    second = [_of_lane(row, 1) for row in rows if row.stream.lanes > 1]
+    return [*(_of_lane(row, 0) for row in rows), *second]
+
+
+def _of_lane(row: Row, lane: int) -> Row:
+    if (lanes := row.stream.lanes) == 1:
+        return row
+    return Row(row.stream, row.slot, row.plan, row.blocks[lane::lanes], lane)
 
 
 @dataclass(slots=True)

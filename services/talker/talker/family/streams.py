@@ -88,6 +88,14 @@ class TalkerStream(ABC):
         """Frames accepted and not yet taken."""
 
     @property
+    def lanes(self) -> int:
+        """Sequences that are computed side by side and share what is sampled: one, or two with
+        guidance. They have the same positions, and each its own prompt, rows in the cache and in
+        attention; they are placed and evicted together. The same for all that a stream computes.
+        """
+        return 1
+
+    @property
     @abstractmethod
     def done(self) -> bool:
         """All text is spoken; nothing will be computed any more."""
@@ -111,7 +119,8 @@ class TalkerStream(ABC):
 
     def prefix(self) -> Sequence[bytes]:
         """Keys of the blocks that the present sequence begins with and that other requests may
-        begin with as well: see `prefixes.keys`. Asked for when a plan starts at 0.
+        begin with as well: see `prefixes.keys`, and of several lanes `prefixes.of_lanes`. Asked for
+        when a plan starts at 0.
         """
         return ()
 
@@ -121,6 +130,11 @@ class TalkerStream(ABC):
 
         For a decode plan as well, when nothing is in flight: on the CPU one launch may mix both.
         """
+
+    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
+        """The same of one lane; of the first what `inputs` gives."""
+        del lane
+        return self.inputs(plan)
 
     @abstractmethod
     def stage(self, write: SlotWriter) -> None:

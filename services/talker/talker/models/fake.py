@@ -21,7 +21,7 @@ import numpy as np
 from talker.family.base import CacheSpec, Family, ModelSpec, Prepared
 from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.chunker import ChunkSeconds
-from talker.family.runner import Results, Row
+from talker.family.runner import Results, Row, sequences
 from talker.family.streams import Plan, SlotWriter, TalkerStream
 from ttscommon.cluster.curves import seconds_at
 from ttscommon.engine.inflight import LaunchPath
@@ -81,7 +81,8 @@ class Manner:
     1 to so many frames if it tries as many (speculative decoding). float_frames: a frame is floats,
     not ids. voices: preset ones; without any, every name is accepted (cloning). cached: it has a KV
     cache, and positions. sequence_frames: so many frames, then the sequence ends and another
-    begins. turns: it goes on from turns, which its frames tell apart.
+    begins. turns: it goes on from turns, which its frames tell apart. lanes: most of a stream; one
+    with an even seed has one less.
     """
 
     steps_per_frame: int = 1
@@ -92,6 +93,7 @@ class Manner:
     sequence_frames: int = _ENDLESS
     max_positions: int = 1024
     turns: bool = False
+    lanes: int = 1
 
     def __post_init__(self) -> None:
         if min(self.steps_per_frame, self.frames_per_step, self.sequence_frames) < 1:
@@ -150,6 +152,10 @@ class FakeStream(TalkerStream):
     @property
     def pending(self) -> int:
         return self._waiting
+
+    @property
+    def lanes(self) -> int:
+        return max(1, self._manner.lanes - (self.seed + 1) % 2)
 
     @property
     def _limit(self) -> int:
@@ -297,16 +303,23 @@ class FakeRunner:
             return row.plan.count
         kept = max(1, gained)
         if self._manner.cached:
-            self._cells[self._places(row)[row.plan.start + kept :]] = -1
+            for lane in sequences([row]):
+                self._cells[self._places(lane)[row.plan.start + kept :]] = -1
         return kept
 
     def _attend(self, row: Row) -> bool:
         """Write the plan's positions into the cache; whether all of the stream's are there."""
         if not self._manner.cached:
             return True
+        held = [self._holds(lane) for lane in sequences([row])]
+        return all(held)
+
+    def _holds(self, row: Row) -> bool:
+        """The same of one lane."""
         end, cells = row.plan.end, self._places(row)
         begun = int(self._state["begun"][row.slot])
         known = int(self._state["seed"][row.slot]) * 7919 + begun * 104729 + np.arange(end)
+        known += row.lane << 40
         self._cells[cells[row.plan.start :]] = known[row.plan.start :]
         return bool((self._cells[cells] == known).all())
 
@@ -348,6 +361,7 @@ class FakeModel(Family):
             caches={"cells": CacheSpec(1, 1, 1, 1)} if manner.cached else {},
             max_positions=manner.max_positions if manner.cached else _ENDLESS,
             width=manner.frames_per_step,
+            lanes=manner.lanes,
             chunks=ChunkSeconds(),
             accepts=frozenset(("turns", "speaker") if manner.turns else ()),
             parameters=_PARAMETERS if manner.turns else (),

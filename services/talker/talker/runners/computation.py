@@ -23,6 +23,20 @@ class Attend(Protocol):
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor: ...
 
 
+@dataclass(frozen=True)
+class Lanes:
+    """Which streams the tokens of a launch are of, for a family whose streams may have two lanes.
+
+    Tokens of all first lanes come first, one after the other in the order of the rows, then those
+    of second lanes. owners: [tokens] int64, the slot of each token's stream. second: [rows] int64,
+    the index of the last token of each row's second lane; of its first where it has no other, so
+    that guidance takes nothing from it there.
+    """
+
+    owners: Tensor
+    second: Tensor
+
+
 @dataclass
 class Rows:
     """The rows of a launch, one a stream; padding rows have a reserved slot.
@@ -30,7 +44,8 @@ class Rows:
     slots: [rows] int64. positions: [tokens] int64, of every token computed, row by row. real: so
     many rows are not padding, and an `Out` may have no more; all of them where shapes are fixed.
     width: tokens of each row of a decode step, all but the first drafted by the model. window:
-    frames of each row of a step over segments, from its one position on; 0 for other steps.
+    frames of each row of a step over segments, from its one position on; 0 for other steps. lanes:
+    of a family whose specification allows two; then a step has as many tokens as lanes, or more.
     """
 
     slots: Tensor
@@ -38,6 +53,7 @@ class Rows:
     real: int
     width: int = field(default=1, kw_only=True)
     window: int = field(default=0, kw_only=True)
+    lanes: Lanes | None = field(default=None, kw_only=True)
 
 
 @dataclass

@@ -19,8 +19,9 @@ from talker.family.blocks import BLOCK_POSITIONS, blocks_for
 from talker.family.runner import Results, Row
 from talker.runners.computation import Computation, TwoPartComputation
 from talker.runners.device_cache import DeviceCache
-from talker.runners.launches import TABLE, Decodes, LaunchContext, Part, Promptings
+from talker.runners.launches import TABLE, Decodes, LaunchContext, Part
 from talker.runners.mixed import Between, Mixed
+from talker.runners.promptings import Promptings
 from talker.runners.resident import ResidentState
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.transfer import Buffers
@@ -55,15 +56,17 @@ class DeviceRunner:
         most = min(spec.max_positions, blocks * BLOCK_POSITIONS or spec.max_positions)
         fields = dict(spec.state)
         if spec.caches:
-            fields[TABLE] = Field((blocks_for(most),), "i4")
+            fields[TABLE] = Field((spec.lanes * blocks_for(most),), "i4")
         self.state = ResidentState(fields, rows, device, self._buffers)
         self._caches = {
             name: DeviceCache(cache, blocks, model.cache_dtype or torch.float32, device.where)
             for name, cache in spec.caches.items()
         }
+        self._most_blocks = blocks_for(most)
         self._known: dict[int, tuple[Sequence[int], int]] = {}
         if spec.caches:
-            self.state.write(self.state.padding, TABLE, [blocks] * blocks_for(most))
+            nothing = [blocks] * (spec.lanes * self._most_blocks)
+            self.state.write(self.state.padding, TABLE, nothing)
         place = LaunchContext(model, self.state, self._caches, device, self._buffers, rows, most)
         self.decodes, self.prompts = Decodes(place), Promptings(place)
         self.mixed: Mixed | None = None
@@ -125,7 +128,10 @@ class DeviceRunner:
         if known is not blocks:  # others' blocks, or its own from before it gave way
             told = 0
         if told < count:
-            self.state.write(row.slot, TABLE, blocks[told:count], told)
+            lanes = row.stream.lanes
+            for lane in range(lanes):
+                of_lane, at = blocks[lane::lanes], lane * self._most_blocks + told
+                self.state.write(row.slot, TABLE, of_lane[told:count], at)
             self._known[row.slot] = blocks, count
 
 

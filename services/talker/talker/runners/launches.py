@@ -1,4 +1,4 @@
-"""The two kinds of a launch on a device, decode steps and prompts, over the shapes of a lattice."""
+"""Launches on a device over the shapes of a lattice, and one of the two kinds: decode steps."""
 
 from __future__ import annotations
 
@@ -10,27 +10,22 @@ from typing import Final, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.runner import Row
-from talker.kernels.attention import TILE_QUERIES, prompt_tiles
-from talker.runners.computation import Attend, Computation, Out, Prompts, Rows
+from talker.runners.computation import Attend, Computation, Out, Rows
 from talker.runners.device_cache import DeviceCache
+from talker.runners.lanes import LaneInputs
 from talker.runners.resident import ResidentState
 from ttscommon.engine.device.buckets import BatchSizes
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import Computed, InputShapes, Launches, ShapedWork
 from ttscommon.engine.device.transfer import Buffers, Fetch
 from ttscommon.engine.inflight import LaunchPath
-from ttscommon.wire.fields import Array, Arrays, concatenate
+from ttscommon.wire.fields import Array, Arrays
 
 # The field of a slot's state that holds its blocks.
 TABLE: Final = "blocks of the cache"
 # Streams up to here are attended by fewer programs; the host knows a bound of their length.
 _SHORT: Final = 512
-_LEAST_TOKENS: Final = 32
-# Of recorded prompts: a row that is padding costs little, another recording costs start-up time.
-_PROMPT_ROWS: Final = 16
-_RECORDED_TOKENS: Final = 64, 1024
 
 
 class Shape(NamedTuple):
@@ -81,6 +76,8 @@ class KindOfLaunch(ABC):
         self._buckets = BatchSizes.doubling(place.most_rows)
         most = place.most_positions
         self._reaches = BatchSizes([min(_SHORT, most), most])
+        self._most_lanes = place.model.spec.lanes
+        self._lanes = LaneInputs(self._most_lanes, self.padding)
         job = Computed(self._told, self._nothing, self.compute)
         self._launches = Launches(place.device, place.buffers, job)
 
@@ -145,28 +142,48 @@ class KindOfLaunch(ABC):
     def _slots(self, rows: Sequence[Row], size: int) -> Array:
         return np.array([*(row.slot for row in rows), *[self.padding] * (size - len(rows))])
 
-    def _tables(self, slots: Tensor) -> Tensor:
-        return self._place.state.tensors[TABLE].index_select(0, slots)
+    def _tables(self, told: Mapping[str, Tensor]) -> Tensor:
+        return self._lanes.tables(told, self._place.state.tensors[TABLE])
 
 
 class Decodes(KindOfLaunch):
-    """A token a row: a graph for each batch bucket and reach."""
+    """A token a row and lane: a graph for each batch bucket and reach, with few or many lanes."""
 
     def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
         del positions
         sizes = [size for size in self._buckets.sizes if size <= (self._buckets.fit(streams) or 0)]
-        return [Shape(n, n, reach) for n in reversed(sizes) for reach in self._reaches.sizes]
+        return [
+            Shape(size, tokens, reach)
+            for size in reversed(sizes)
+            for tokens in reversed(self._tokens(size).sizes)
+            for reach in self._reaches.sizes
+        ]
+
+    def _tokens(self, rows: int) -> BatchSizes:
+        """Numbers of tokens of so many rows: without a second lane, and with some or all."""
+        sizes = {of * size for size in self._buckets.sizes for of in (1, self._most_lanes)}
+        return BatchSizes([size for size in sizes if rows <= size <= self._most_lanes * rows])
 
     def _shape(self, rows: Sequence[Row]) -> Shape:
         size = self._rows(rows)
-        return Shape(size, size, self._reach(rows))
+        tokens = self._tokens(size).fit(sum(row.stream.lanes for row in rows))
+        assert tokens is not None, "no stream has more lanes than its model"
+        return Shape(size, tokens, self._reach(rows))
 
     def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays:
-        positions = np.array([row.plan.start for row in rows])
-        return {"slots": self._slots(rows, shape.rows), "positions": positions}
+        each = self._lanes.each(rows)
+        return {
+            "slots": self._slots(rows, shape.rows),
+            "positions": np.array([row.plan.start for row in each]),
+            **self._lanes.arrays(rows, each, shape.tokens, shape.tokens),
+        }
 
     def _told(self, shape: Shape) -> InputShapes:
-        return dict.fromkeys(("slots", "positions"), ((shape.rows,), "i8"))
+        return {
+            "slots": ((shape.rows,), "i8"),
+            "positions": ((shape.tokens,), "i8"),
+            **self._lanes.told(shape.rows, shape.tokens, shape.tokens),
+        }
 
     def _nothing(self, shape: Shape) -> Arrays:
         return self._arrays([], shape)
@@ -175,116 +192,17 @@ class Decodes(KindOfLaunch):
         slots, positions = told["slots"], told["positions"]
         place, attend = self._place, dict[str, Attend]()
         if place.caches:
-            tables = self._tables(slots)
+            tables = self._tables(told)
             attend = {
                 name: cache.decode(tables, positions, shape.reach)
                 for name, cache in place.caches.items()
             }
-        rows = Rows(slots, positions, shape.rows, window=place.model.spec.window)
+        window, lanes = place.model.spec.window, self._lanes.of(told)
+        rows = Rows(slots, positions, shape.rows, window=window, lanes=lanes)
         return self._computed(rows, attend)
 
     def _computed(self, rows: Rows, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
         return tensors_of(self._place.model.decode(rows, self._place.state.tensors, attend))
-
-
-class Promptings(KindOfLaunch):
-    """Prompts of any length side by side, padded to buckets of rows and tokens.
-
-    A few shapes are recorded where the family's `prefill` has fixed ones; others run as they come.
-    """
-
-    def __init__(self, place: LaunchContext) -> None:
-        super().__init__(place)
-        self._recorded: tuple[int, BatchSizes] | None = None
-
-    def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
-        if not self._place.model.fixed_prompts:
-            return []
-        least, most = _RECORDED_TOKENS
-        rows = min(streams, max(_PROMPT_ROWS, positions // _LEAST_TOKENS))
-        tokens = BatchSizes.doubling(max(least, min(most, _power(positions))), least)
-        self._recorded = rows, tokens
-        reaches = self._reaches.sizes
-        return [Shape(rows, size, reach) for size in reversed(tokens.sizes) for reach in reaches]
-
-    def _shape(self, rows: Sequence[Row]) -> Shape:
-        tokens, reach = sum(row.plan.count for row in rows), self._reach(rows)
-        if self._recorded is not None:
-            most, sizes = self._recorded
-            if len(rows) <= most and (size := sizes.fit(tokens)) is not None:
-                return Shape(most, size, reach)
-        return Shape(self._rows(rows), _power(max(_LEAST_TOKENS, tokens)), reach)
-
-    def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays:
-        plans = [row.plan for row in rows]
-        counts = [plan.count for plan in plans]
-        tiles = prompt_tiles([plan.start for plan in plans], counts)
-        return {
-            **concatenate([row.stream.inputs(row.plan) for row in rows]),
-            "slots": self._slots(rows, shape.rows),
-            "positions": np.concatenate([np.arange(plan.start, plan.end) for plan in plans]),
-            "places": self._places(rows, shape.tokens),
-            "last": np.cumsum(counts) - 1,
-            "samples": np.array([not plan.partial for plan in plans]),
-            "tiles": np.array(tiles).reshape(-1, 4),
-        }
-
-    def _places(self, rows: Sequence[Row], tokens: int) -> Array:
-        """Where in the cache each token goes; padding goes to the reserved block."""
-        found = []
-        for row in rows:
-            if row.blocks:
-                at = np.arange(row.plan.start, row.plan.end)
-                blocks = np.asarray(row.blocks)[at // BLOCK_POSITIONS]
-                found.append(blocks * BLOCK_POSITIONS + at % BLOCK_POSITIONS)
-        known = np.concatenate(found) if found else np.zeros(0, np.int64)
-        return np.append(known, np.full(tokens - len(known), self.reserved_row))
-
-    @property
-    def reserved_row(self) -> int:
-        """A row of the caches that only padding writes."""
-        reserved = [cache.reserved * BLOCK_POSITIONS for cache in self._place.caches.values()]
-        return max(reserved, default=0)
-
-    def _nothing(self, shape: Shape) -> Arrays:
-        fields = {name: np.zeros((0, *size[1:])) for name, (size, _) in self._told(shape).items()}
-        padding = {"slots": self._slots([], shape.rows), "places": self._places([], shape.tokens)}
-        return {**fields, **padding}
-
-    def _told(self, shape: Shape) -> InputShapes:
-        rows, tokens = shape.rows, shape.tokens
-        fields = self._place.model.spec.inputs
-        return {
-            **{name: ((tokens, *field.shape), field.dtype) for name, field in fields.items()},
-            "slots": ((rows,), "i8"),
-            "positions": ((tokens,), "i8"),
-            "places": ((tokens,), "i8"),
-            "last": ((rows,), "i8"),
-            "samples": ((rows,), "?"),
-            "tiles": ((tokens // TILE_QUERIES + rows, 4), "i4"),
-        }
-
-    def compute(self, told: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
-        place, attend = self._place, dict[str, Attend]()
-        if place.caches:
-            tables = self._tables(told["slots"])
-            attend = {
-                name: cache.prompts(tables, told["tiles"], told["places"], shape.reach)
-                for name, cache in place.caches.items()
-            }
-        inputs = {name: told[name] for name in place.model.spec.inputs}
-        rows = Prompts(
-            *(told["slots"], told["positions"], shape.rows),
-            *(inputs, told["last"], told["samples"]),
-        )
-        return self._computed(rows, attend)
-
-    def _computed(self, rows: Prompts, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
-        return tensors_of(self._place.model.prefill(rows, self._place.state.tensors, attend))
-
-
-def _power(size: int) -> int:
-    return 1 << (size - 1).bit_length()
 
 
 def tensors_of(out: Out) -> dict[str, Tensor]:

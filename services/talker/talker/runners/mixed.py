@@ -21,10 +21,10 @@ from talker.runners.launches import (
     KindOfLaunch,
     LaunchContext,
     Part,
-    Promptings,
     Shape,
     tensors_of,
 )
+from talker.runners.promptings import Promptings
 from ttscommon.engine.device.buckets import BatchSizes
 from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import InputShapes

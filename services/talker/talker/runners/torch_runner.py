@@ -12,6 +12,7 @@ from torch import Tensor
 from talker.family.runner import Results, Row
 from talker.runners.computation import Attend, Computation, Out, Prompts, Rows
 from talker.runners.kv import LEAST_ROWS, PagedCache
+from talker.runners.lanes import LaneInputs
 from talker.runners.padding import padded
 from talker.runners.state import SlotState
 from ttscommon.engine.inflight import LaunchPath
@@ -33,6 +34,7 @@ class TorchRunner:
         self.width = model.spec.width
         self._model = model
         self._state = SlotState(model.spec.state, rows)
+        self._lanes = LaneInputs(model.spec.lanes, self._state.padding)
         self._caches = {name: PagedCache(spec, blocks) for name, spec in model.spec.caches.items()}
 
     def record(self, streams: int, positions: int) -> None:
@@ -84,12 +86,12 @@ class TorchRunner:
     def _decode(self, rows: Sequence[Row]) -> Out:
         if rows[0].plan.certain:
             return self._window(rows)
-        width = rows[0].plan.count
-        positions = torch.tensor([at for row in rows for at in range(row.plan.start, row.plan.end)])
-        batch = Rows(
-            self._slots(rows, width), padded(positions, LEAST_ROWS), len(rows), width=width
-        )
-        return self._model.decode(batch, self._state.tensors, self._attend(rows))
+        width, each = rows[0].plan.count, self._lanes.each(rows)
+        positions = torch.tensor([at for row in each for at in range(row.plan.start, row.plan.end)])
+        slots, positions = self._slots(rows, width), padded(positions, LEAST_ROWS)
+        lanes = self._lanes.of_rows(rows, each, len(slots), LEAST_ROWS)
+        batch = Rows(slots, positions, len(rows), width=width, lanes=lanes)
+        return self._model.decode(batch, self._state.tensors, self._attend(each))
 
     def _window(self, rows: Sequence[Row]) -> Out:
         """So many frames of each row's segment."""
@@ -100,18 +102,20 @@ class TorchRunner:
         return self._model.decode(batch, self._state.tensors, self._attend(rows))
 
     def _prefill(self, rows: Sequence[Row]) -> Out:
-        inputs = concatenate([row.stream.inputs(row.plan) for row in rows])
-        positions = np.concatenate([np.arange(row.plan.start, row.plan.end) for row in rows])
+        each, slots = self._lanes.each(rows), self._slots(rows)
+        inputs = concatenate([row.stream.inputs_of(row.lane, row.plan) for row in each])
+        positions = np.concatenate([np.arange(row.plan.start, row.plan.end) for row in each])
         last = np.cumsum([row.plan.count for row in rows]) - 1
         batch = Prompts(
-            self._slots(rows),
+            slots,
             padded(torch.from_numpy(positions), LEAST_ROWS),
             len(rows),
             {n: padded(torch.from_numpy(a), LEAST_ROWS) for n, a in inputs.items()},
             padded(torch.from_numpy(last), LEAST_ROWS),
             padded(torch.tensor([not row.plan.partial for row in rows]), LEAST_ROWS),
+            lanes=self._lanes.of_rows(rows, each, len(slots), LEAST_ROWS),
         )
-        return self._model.prefill(batch, self._state.tensors, self._attend(rows))
+        return self._model.prefill(batch, self._state.tensors, self._attend(each))
 
     def _slots(self, rows: Sequence[Row], width: int = 1) -> Tensor:
         """Padding for steps and prompts alone: drafts make rows enough for exact products."""

@@ -10,7 +10,7 @@ from talker.sampling.rules import Rules
 from talker.sampling.settings import Settings
 
 # Finite, so that a row is not taken for one whose network failed; no draw reaches it.
-_OUT: Final = -1e30
+OUT: Final = -1e30
 
 
 def without_unlikely(logits: Tensor, settings: Settings, rules: Rules, min_p: Tensor) -> Tensor:
@@ -20,7 +20,16 @@ def without_unlikely(logits: Tensor, settings: Settings, rules: Rules, min_p: Te
     Before top-k and top-p, as vLLM has it: both then count what is left.
     """
     x = rules.punished(logits.float())
-    allowed = x.masked_fill(rules.forbidden(x), _OUT)
-    margin = settings.temperature * min_p.clamp(min=1e-30).log()
-    least = allowed.amax(-1) + margin
-    return logits.masked_fill((min_p > 0.0)[:, None] & (x < least[:, None]), _OUT)
+    x = x.masked_fill(rules.forbidden(x), OUT)
+    return logits.masked_fill(_unlikely(x, settings.temperature, min_p), OUT)
+
+
+def unlikely(x: Tensor, temperature: Tensor, min_p: Tensor) -> Tensor:
+    """The same of logits [rows, ids] that are punished already; none is forbidden but by OUT."""
+    return x.masked_fill(_unlikely(x, temperature, min_p), OUT)
+
+
+def _unlikely(x: Tensor, temperature: Tensor, min_p: Tensor) -> Tensor:
+    """[rows, ids] bool."""
+    least = x.amax(-1) + temperature * min_p.clamp(min=1e-30).log()
+    return (min_p > 0.0)[:, None] & (x < least[:, None])

@@ -20,6 +20,7 @@ class Claimant:
     slack_s: float
     end: int
     starved: bool = False
+    lanes: int = 1
 
 
 class Cache:
@@ -53,6 +54,11 @@ class Cache:
 
 def blocks(count: int) -> int:
     return count * BLOCK_POSITIONS
+
+
+def needed(claim: Claimant) -> int:
+    """Blocks of all its lanes."""
+    return claim.lanes * blocks_for(claim.end)
 
 
 def ran(placement: Placement[Claimant]) -> list[str]:
@@ -155,6 +161,7 @@ streams_ = st.lists(
         st.floats(-5, 20),  # slack
         st.booleans(),  # would like to run
         st.booleans(),  # starved
+        st.integers(1, 2),  # lanes
     ),
     min_size=1,
     max_size=10,
@@ -163,19 +170,19 @@ streams_ = st.lists(
 
 @given(streams_, st.integers(8, 30), st.booleans())
 def test_what_placement_promises(
-    streams: list[tuple[int, int, float, bool, bool]], total: int, at_once: bool
+    streams: list[tuple[int, int, float, bool, bool, int]], total: int, at_once: bool
 ) -> None:
     cache = Cache(total, at_once=at_once)
     allocator = cache.allocator
     slacks: dict[str, float] = {}
     claims: list[Claimant] = []
-    for index, (held, end, slack_s, wants, starved) in enumerate(streams):
+    for index, (held, end, slack_s, wants, starved, lanes) in enumerate(streams):
         key = f"s{index}"
         slacks[key] = slack_s
-        if held and not allocator.reserve(key, blocks(held)):
+        if held and not allocator.reserve(key, blocks(held), lanes):
             held = 0
         if wants:
-            claims.append(Claimant(key, slack_s, end, starved))
+            claims.append(Claimant(key, slack_s, end, starved, lanes))
     order = sorted(claims, key=lambda claim: claim.slack_s)
     before = {key: len(allocator.table(key)) for key in slacks}
     free = allocator.free
@@ -185,7 +192,8 @@ def test_what_placement_promises(
     assert len(owned) == len(set(owned))
     assert len(owned) + allocator.free + allocator.returning == total
     for claim in placed.run:
-        assert len(allocator.table(claim.key)) >= blocks_for(claim.end)
+        assert len(allocator.table(claim.key)) >= needed(claim)
+        assert not len(allocator.table(claim.key)) % claim.lanes
         assert claim.key not in placed.evicted
     assert not any(allocator.table(key) for key in placed.evicted)
     assert all(before[key] for key in placed.evicted)
@@ -194,8 +202,8 @@ def test_what_placement_promises(
         forced = len(placed.run) <= 1
         for key in placed.evicted:
             assert forced or slacks[key] >= neediest + MARGIN_S
-        assert sum(max(0, blocks_for(c.end) - before[c.key]) for c in order) > free
-    if at_once and order and min(blocks_for(claim.end) for claim in order) <= total:
+        assert sum(max(0, needed(claim) - before[claim.key]) for claim in order) > free
+    if at_once and order and min(map(needed, order)) <= total:
         assert placed.run
 
 

@@ -35,6 +35,8 @@ MANNERS = (
     Manner(cached=True, max_positions=40, sequence_frames=30),
     Manner(cached=True, max_positions=112, steps_per_frame=5, sequence_frames=20),
     Manner(cached=True, max_positions=60, frames_per_step=4, sequence_frames=50),
+    Manner(cached=True, max_positions=40, sequence_frames=30, lanes=2),
+    Manner(cached=True, max_positions=60, frames_per_step=4, sequence_frames=50, lanes=2),
 )
 
 
@@ -91,7 +93,7 @@ class Schedule:
         self.model = FakeModel(
             "m", Curve(0.004, 0.001, 0.002), self.sleep, dice.choice(MANNERS), lambda: self.now
         )
-        most = -(-self.model.spec.max_positions // 16)
+        most = self.model.spec.lanes * -(-self.model.spec.max_positions // 16)
         self.engine = Engine(
             self.model,
             slots=dice.randint(3, 9),

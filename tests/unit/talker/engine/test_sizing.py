@@ -77,3 +77,13 @@ def test_bytes_that_do_not_hold_the_longest_request_are_refused_with_what_is_nee
 def test_few_blocks_are_kept_and_a_model_without_cache_does_not_care() -> None:
     assert kv_blocks(SPEC, Memory(64), 4, 2) == 64
     assert kv_blocks(replace(SPEC, caches={}), Memory(1024, 1), 4, 2) == 1024
+
+
+def test_a_request_of_two_lanes_needs_twice_the_blocks() -> None:
+    spec = replace(SPEC, lanes=2)
+    block = block_bytes(spec.caches, 2)
+    one, two = (kv_blocks(s, Memory(free=1 << 40), 4, 2) for s in (SPEC, spec))
+    assert two == 2 * one
+    with pytest.raises(VoiceError, match="a request"):
+        kv_blocks(spec, Memory(bytes=256 * block), 1, 2)
+    assert kv_blocks(SPEC, Memory(bytes=256 * block), 1, 2) == 256

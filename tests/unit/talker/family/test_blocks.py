@@ -114,6 +114,8 @@ def test_what_may_be_unsound_is_read_by_nobody_new() -> None:
 
 
 _ACTIONS = ("begin", "grow", "publish", "forget", "take", "give back")
+# Streams, two of which have two lanes.
+_LANES = {"a": 1, "b": 1, "c": 2, "d": 2}
 
 
 @given(
@@ -123,31 +125,40 @@ _ACTIONS = ("begin", "grow", "publish", "forget", "take", "give back")
     )
 )
 def test_shared_blocks_hold_what_their_readers_expect(actions: list[tuple[str, str, int]]) -> None:
-    """Four streams; a prompt is one of five, and blocks are written by whoever may write them."""
-    allocator = BlockAllocator(9)
+    """Four streams; a prompt is one of five, and its lanes begin alike. Blocks are written by
+    whoever may write them.
+    """
+    allocator = BlockAllocator(12)
     holds: dict[int, object] = {}
     expected: dict[str, list[object]] = {}
     prompts: dict[str, list[bytes]] = {}
     taken: list[list[int]] = []
 
+    def prompt(owner: str, number: int) -> list[bytes]:
+        """A lane knows of itself from the second block on."""
+        lanes = range(_LANES[owner])
+        return [b"%d-%d-%d" % (number, i, i and lane) for i in range(number) for lane in lanes]
+
     def write(owner: str) -> None:
         for block, content in zip(
             list(allocator.table(owner))[len(expected[owner]) :],
-            [*prompts[owner][len(expected[owner]) :], *[owner] * 9],
+            [*prompts[owner][len(expected[owner]) :], *[owner] * 12],
             strict=False,
         ):
             holds[block] = content
             expected[owner].append(content)
 
     for owner, action, number in actions:
+        lanes = _LANES[owner]
         if action == "begin":
-            keys = [b"%d-%d" % (number, i) for i in range(number)]
-            held = allocator.share(owner, keys) // BLOCK_POSITIONS
+            keys = prompt(owner, number)
+            held = allocator.share(owner, keys, lanes) // BLOCK_POSITIONS * lanes
             prompts[owner], expected[owner] = keys, list(keys[:held])
-            if allocator.reserve(owner, (number + 1) * BLOCK_POSITIONS):
+            if allocator.reserve(owner, (number + 1) * BLOCK_POSITIONS, lanes):
                 write(owner)
         elif action == "grow" and owner in prompts and allocator.table(owner):
-            if allocator.reserve(owner, BLOCK_POSITIONS * (len(allocator.table(owner)) + 1)):
+            more = len(allocator.table(owner)) // lanes + 1
+            if allocator.reserve(owner, BLOCK_POSITIONS * more, lanes):
                 write(owner)
         elif action == "publish" and owner in prompts:
             if len(expected[owner]) > len(prompts[owner]):
@@ -163,14 +174,41 @@ def test_shared_blocks_hold_what_their_readers_expect(actions: list[tuple[str, s
         for reader, contents in expected.items():
             table = list(allocator.table(reader))
             assert [holds[block] for block in table[: len(contents)]] == contents
+            assert not len(table) % _LANES[reader]
         owned = {block for name in "abcd" for block in allocator.table(name)}
         away = [block for blocks in taken for block in blocks]
         assert not owned & set(away)
         assert len(owned) + len(away) + allocator.free == allocator.total
+        assert allocator.freed("abcd") == len(owned)
     for owner in "abcd":
         allocator.give_back(allocator.take(owner))
     for blocks in taken:
         allocator.give_back(blocks)
+    assert allocator.idle
+
+
+def test_lanes_lie_side_by_side_and_come_and_go_together() -> None:
+    allocator = BlockAllocator(6)
+    assert allocator.reserve("a", BLOCK_POSITIONS, 2)
+    assert allocator.reserve("a", 2 * BLOCK_POSITIONS, 2)
+    table = list(allocator.table("a"))
+    assert (table[0::2], table[1::2]) == ([0, 2], [1, 3])
+    assert not allocator.reserve("a", 4 * BLOCK_POSITIONS, 2)
+    assert allocator.free == 2
+    assert sorted(allocator.take("a")) == [0, 1, 2, 3]
+
+
+def test_lanes_that_begin_alike_share_a_block_and_no_lane_is_ahead_of_the_other() -> None:
+    allocator = BlockAllocator(12)
+    begun = [b"same", b"same", b"told", b"not told"]
+    allocator.reserve("a", 3 * BLOCK_POSITIONS, 2)
+    allocator.publish("a", begun)
+    assert allocator.share("b", begun, 2) == 2 * BLOCK_POSITIONS
+    assert list(allocator.table("b")) == [0, 0, 2, 3]
+    assert allocator.share("c", [b"same", b"same", b"told", b"other"], 2) == BLOCK_POSITIONS
+    assert allocator.freed("abc") == 6
+    for owner in "abc":
+        allocator.give_back(allocator.take(owner))
     assert allocator.idle
 
 

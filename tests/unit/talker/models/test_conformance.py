@@ -39,7 +39,9 @@ from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
+from tests.unit.talker.models.toy_guided import Guided
 from tests.unit.talker.models.toy_segments import Toy, at_once
+from tests.unit.talker.models.zonos.tiny import tiny as zonos
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import AntiphonError, NothingToSay
@@ -71,26 +73,31 @@ FAMILIES: dict[str, Callable[[], Family]] = {
         fake, cached=True, frames_per_step=4, sequence_frames=50
     ),
     "fake with float frames": partial(fake, float_frames=True),
+    "fake with two lanes": partial(fake, cached=True, sequence_frames=40, lanes=2),
     "fake without preset voices": partial(fake, voices=False),
     "qwen3-tts": tiny,
     "orpheus": orpheus,
     "csm": partial(csm, 6),
     "kokoro": kokoro,
     "piper": piper,
+    "toy with guidance": Guided,
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
     "pocket-tts": partial(pocket_tts, 12),
     "higgs-audio": partial(higgs_audio, 6),
+    "zonos": partial(zonos, 4),
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
     "csm on a device": partial(on_a_device, partial(csm, 6)),
     "piper on a device": partial(on_a_device, piper),
+    "toy with guidance on a device": partial(on_a_device, Guided),
     "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
     "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
     "higgs-audio on a device": partial(on_a_device, partial(higgs_audio, 6)),
+    "zonos on a device": partial(on_a_device, partial(zonos, 4)),
 }
-TEXT = "One small step, said the talker. And then another one, for good measure! The end."
+TEXT = "One small step, she said. And then one more! The end."
 
 
 @dataclass
@@ -196,6 +203,8 @@ def depth(request: pytest.FixtureRequest) -> int:
         family = request.getfixturevalue("family")
         if request.param < family.depth:
             pytest.skip("a device is always a step behind")
+        if request.param and f"{request.getfixturevalue('name')} on a device" in FAMILIES:
+            pytest.skip("its device is a step behind")
     return int(request.param)
 
 
@@ -223,11 +232,11 @@ def undisturbed(name: str) -> Heard:
 
 
 def bench_positions(family: Family, heard: Heard) -> int:
-    """At most so many positions of the cache did the request need."""
+    """At most so many positions of the cache did the request need, in all its lanes."""
     steps = 7 if isinstance(family, Orpheus) else 1
     if isinstance(family, FakeModel):
         steps = family.manner.steps_per_frame
-    return rows(heard.arrays) * steps + len(TEXT) + 16
+    return family.spec.lanes * (rows(heard.arrays) * steps + len(TEXT) + 16)
 
 
 def same(one: Arrays, other: Arrays) -> None:

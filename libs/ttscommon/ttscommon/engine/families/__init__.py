@@ -18,6 +18,7 @@ from ttscommon.engine.families import (
     pocket_tts,
     qwen3_tts,
     vesper,
+    zonos,
 )
 from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
 from ttscommon.engine.families.registry import Registry
@@ -32,6 +33,7 @@ FAMILIES: Final = Registry(
         piper.FAMILY,
         pocket_tts.FAMILY,
         higgs_audio.FAMILY,
+        zonos.FAMILY,
     )
 )
 

@@ -5,59 +5,19 @@ ECAPA-TDNN (Desplanques et al., 2020) over log mel spectra; always float32.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from talker.models.qwen3_tts.config import SpeakerConfig
+from talker.models.shared.mel import LogMel
 
 FFT, HOP, HIGHEST_HZ = 1024, 256, 12_000.0
-_QUIETEST = 1e-5
 _VARIANCE_FLOOR = 1e-12
 
-# Slaney's mel scale: linear up to 1 kHz, then 27 mel for each factor of 6.4.
-_LINEAR_HZ, _KNEE_HZ = 200.0 / 3, 1000.0
-_KNEE = _KNEE_HZ / _LINEAR_HZ
-_LOG_STEP = np.log(6.4) / 27
 
-
-def _to_hz(mel: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    curved = _KNEE_HZ * np.exp(_LOG_STEP * (mel - _KNEE))
-    return np.where(mel < _KNEE, mel * _LINEAR_HZ, curved)
-
-
-def mel_filters(mels: int, sample_rate: int) -> Tensor:
-    """Triangles of equal area on Slaney's mel scale, [mels, FFT / 2 + 1] float32."""
-    highest = _KNEE + np.log(HIGHEST_HZ / _KNEE_HZ) / _LOG_STEP
-    edges = _to_hz(np.linspace(0.0, highest, mels + 2))
-    bins = np.fft.rfftfreq(FFT, 1 / sample_rate)
-    slopes = (bins[None] - edges[:, None]) / np.diff(edges, append=np.inf)[:, None]
-    rise, fall = slopes[:-2], 1 - slopes[1:-1]
-    triangles = np.maximum(0.0, np.minimum(rise, fall))
-    return torch.from_numpy(triangles * (2 / (edges[2:] - edges[:-2]))[:, None]).float()
-
-
-class LogMel(nn.Module):
+def log_mel(c: SpeakerConfig) -> LogMel:
     """Log mel spectrum as the speaker encoder was trained with."""
-
-    filters: Tensor
-    window: Tensor
-
-    def __init__(self, mels: int, sample_rate: int) -> None:
-        super().__init__()
-        self.register_buffer("filters", mel_filters(mels, sample_rate), persistent=False)
-        self.register_buffer("window", torch.hann_window(FFT), persistent=False)
-
-    def forward(self, wav: Tensor) -> Tensor:
-        """[batch, samples] float32 -> [batch, mels, frames], one frame each HOP samples."""
-        margin = (FFT - HOP) // 2
-        padded = nn.functional.pad(wav[:, None], (margin, margin), mode="reflect")[:, 0]
-        spectrum = torch.stft(
-            padded, FFT, HOP, window=self.window, center=False, return_complex=True
-        )
-        magnitude = (torch.view_as_real(spectrum).square().sum(-1) + 1e-9).sqrt()
-        return (self.filters @ magnitude).clamp(min=_QUIETEST).log()
+    return LogMel(c.mel_dim, c.sample_rate, FFT, HOP, HIGHEST_HZ)
 
 
 def _conv(inputs: int, outputs: int, kernel: int = 1, dilation: int = 1) -> nn.Conv1d:
@@ -159,7 +119,7 @@ class SpeakerEncoder(nn.Module):
         self.mfa = TimeDelay(sizes[-1], sizes[-1], c.enc_kernel_sizes[-1], c.enc_dilations[-1])
         self.asp = AttentivePooling(sizes[-1], c.enc_attention_channels)
         self.fc = _conv(2 * sizes[-1], c.enc_dim)
-        self.mels = LogMel(c.mel_dim, c.sample_rate)
+        self.mels = log_mel(c)
 
     def forward(self, wav: Tensor) -> Tensor:
         """[batch, samples] float32 in -1..1 -> [batch, enc_dim]."""

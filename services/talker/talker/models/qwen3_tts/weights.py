@@ -17,7 +17,7 @@ from talker.models.qwen3_tts.codec_encoder import (
 from talker.models.qwen3_tts.config import TalkerConfig
 from talker.models.qwen3_tts.config_files import load_config
 from talker.models.qwen3_tts.net import TalkerNet
-from talker.models.qwen3_tts.speaker import LogMel, SpeakerEncoder
+from talker.models.qwen3_tts.speaker import SpeakerEncoder, log_mel
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn.mimi import encoder_sources
 from ttscommon.engine.nn.weights import Shards, Source, Sources, check, decoder_sources, fill, same
@@ -113,7 +113,7 @@ def load_speaker(checkpoint: Path, config: TalkerConfig, device: str) -> Speaker
         net = SpeakerEncoder(sizes)
     shards = Shards.of(checkpoint)
     net = _filled(net, speaker_sources(net), shards, ("talker.",), check_device(device))
-    net.mels = LogMel(sizes.mel_dim, sizes.sample_rate).to(device)
+    net.mels = log_mel(sizes).to(device)
     return net
 
 

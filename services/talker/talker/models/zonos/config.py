@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
-from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from ttscommon.engine.checkpoint_values import head_problems
 
 CODEBOOKS: Final = 9
 CODES: Final = 1024

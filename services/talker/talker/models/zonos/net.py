@@ -90,9 +90,7 @@ def sources(net: ZonosNet) -> dict[str, Source]:
     found = {
         "phones.weight": same(f"{_PREFIX}conditioners.{phones}.phoneme_embedder.weight"),
         "unknown": Source(unknown, stacked=True),
-        "codes.weight": Source(
-            tuple(f"embeddings.{i}.weight" for i in books), (IDS,) * CODEBOOKS
-        ),
+        "codes.weight": Source(tuple(f"embeddings.{i}.weight" for i in books), (IDS,) * CODEBOOKS),
         "heads.weight": Source(tuple(f"heads.{i}.weight" for i in books), (END + 1,) * CODEBOOKS),
     }
     found |= {f"norm.{part}": same(f"{_PREFIX}norm.{part}") for part in ("weight", "bias")}

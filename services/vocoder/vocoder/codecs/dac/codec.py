@@ -17,7 +17,8 @@ class Dac(WindowedCodec):
     """A loaded decoder. The codes say who speaks; the voice is not looked at."""
 
     def __init__(self, name: str, net: DacDecoder) -> None:
-        c, self._net = net.sizes, net
+        c = self.sizes = net.sizes
+        self._net = net
         codes = Field((c.n_codebooks,), "i2", c.codebook_size)
         rates = c.sampling_rate, c.frame_samples, reach(c.upsampling_ratios)
         self.spec = windowed_spec(name, "dac", *rates, codes)

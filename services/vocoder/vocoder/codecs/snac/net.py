@@ -64,9 +64,7 @@ class SnacDecoder(nn.Module):
         first, last = wide(c.latent, c.latent, depthwise=True), wide(sizes[-1], 1)
         widen = nn.Conv1d(c.latent, c.decoder_dim, 1)
         self.decoder = nn.Module()
-        self.decoder.model = nn.Sequential(
-            first, widen, *blocks, Snake(sizes[-1]), last, nn.Tanh()
-        )
+        self.decoder.model = nn.Sequential(first, widen, *blocks, Snake(sizes[-1]), last, nn.Tanh())
 
     def forward(self, codes: Tensor, noise: Noise, first: int = 0) -> Tensor:
         """Codes [frames, 7] int64 from frame `first` on -> [frames * frame_samples].
@@ -92,5 +90,7 @@ class SnacDecoder(nn.Module):
         assert isinstance(levels, nn.ModuleList)
         total = torch.zeros((), device=codes.device)
         for level, slots, stride in zip(levels, SLOTS, self.config.vq_strides, strict=True):
-            total = total + level(codes[:, list(slots)].reshape(1, -1)).repeat_interleave(stride, -1)
+            total = total + level(codes[:, list(slots)].reshape(1, -1)).repeat_interleave(
+                stride, -1
+            )
         return total

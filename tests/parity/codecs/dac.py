@@ -1,0 +1,41 @@
+"""DAC beside transformers' DacModel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.dac import write_codec
+from tests.parity.dac_material import FRAMES, SEED, codes
+from tests.parity.material import GOLDENS, Floats
+from tests.parity.subject import CodecSubject
+from ttscommon.engine.stagger import Stagger
+from ttscommon.wire.fields import Arrays
+from vocoder.codecs.base import Codec
+from vocoder.codecs.dac.loading import load
+from vocoder.codecs.loading import CodecOptions
+
+
+class DacSubject(CodecSubject):
+    """See CodecSubject. It is shown rows, whose codes are staggered, as the talker draws them."""
+
+    frames = FRAMES + 8
+    stride = 3
+
+    def write(self, folder: Path) -> None:
+        write_codec(folder, seed=SEED)
+
+    def load(self, folder: Path) -> Codec:
+        return load("m", folder, CodecOptions())
+
+    def material(self) -> Arrays:
+        return {"codes": Stagger.even(9).rows(codes(), 1025, 1025)}
+
+    def wanted(self) -> Floats:
+        with np.load(GOLDENS / "zonos.npz") as file:
+            return np.asarray(file["samples"])
+
+
+CODEC: Final = DacSubject()

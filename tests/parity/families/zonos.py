@@ -1,0 +1,95 @@
+"""Zonos beside the authors' package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import ClassVar, Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.zonos import PUBLISHED_HEADS, write_checkpoint
+from talker.models.zonos.config import IDS
+from talker.models.zonos.family import Zonos
+from talker.models.zonos.phones import Readings
+from talker.runners.model import TalkerModel
+from tests.parity.csm_cases import wav
+from tests.parity.material import GOLDENS
+from tests.parity.subject import Subject, golden_noise
+from tests.parity.zonos_cases import CASES, SEED, SPEED, TEXT, WORDS, Case, recording
+from ttscommon.cluster.references import Derived
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+
+_SOUND: Final = "0" * 16 + "-" + "0" * 64
+
+
+@cache
+def goldens() -> Mapping[str, Array]:
+    """Rows [rows, codebooks] by case, and what the encoders make of the recording."""
+    with np.load(GOLDENS / "zonos.npz") as file:
+        return dict(file)
+
+
+class ZonosSubject(Subject[Case]):
+    """See Subject."""
+
+    cases = CASES
+    environment = "zonos"
+    published_heads: ClassVar = {"backbone": (16, 4, 128)}
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        case = self.of(checkpoint)[0]
+        heads = {**PUBLISHED_HEADS, "attn_mlp_d_intermediate": 16} if case.published_heads else {}
+        encoders = any(one.heard for one in self.of(checkpoint))
+        write_checkpoint(folder, seed=SEED, ending=case.ending, backbone=heads, encoders=encoders)
+
+    def load(self, folder: Path) -> Zonos:
+        model = Zonos.load("m", folder, readings(), device="cpu", dtype="float32")
+        model.noise = golden_noise(IDS)
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        sampling = Sampling(
+            temperature=case.temperature,
+            top_k=case.top_k,
+            top_p=case.top_p or 1.0,
+            repetition_penalty=case.penalty,
+            max_new_tokens=case.frames,
+        )
+        settings = {"min_p": case.min_p, "guidance": case.guidance, **case.settings}
+        heard = Reference(_SOUND, WORDS if case.goes_on else "") if case.heard else None
+        return SpeechRequest(
+            *("r", "m", "default", TEXT),
+            language=case.language,
+            seed=case.seed,
+            sampling=sampling,
+            extra_params=settings,
+            reference=heard,
+        )
+
+    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
+        sampling = Sampling(max_new_tokens=SPEED.frames)
+        return [
+            SpeechRequest(f"r{i}", "m", "default", TEXT, seed=i, sampling=sampling)
+            for i in range(batch)
+        ]
+
+    def derived(self, model: TalkerModel, case: Case) -> Derived:
+        return Derived(model.derive(wav(recording()))) if case.heard else Derived()
+
+    def wanted(self, case: Case) -> Arrays:
+        rows = goldens()[case.name]
+        return {"codes": rows, "passage": np.zeros(len(rows), np.int32)}
+
+
+@cache
+def readings() -> Readings:
+    """Of the repository's English."""
+    from talker.models.loading import LEXICON
+
+    return Readings.load(LEXICON)
+
+
+FAMILY: Final = ZonosSubject()
