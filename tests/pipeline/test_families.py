@@ -17,7 +17,16 @@ import torch
 
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import csm, dac, kokoro, orpheus, piper, pocket_tts, zonos
+from antiphon_bench.synthetic import (
+    csm,
+    dac,
+    higgs_audio,
+    kokoro,
+    orpheus,
+    piper,
+    pocket_tts,
+    zonos,
+)
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.snac import write_codec
 from talker.engine.engine import Engine
@@ -103,6 +112,13 @@ def write_zonos(folder: Path) -> str:
     return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
+def write_higgs(folder: Path) -> str:
+    """A talker that ends by itself, and a codec from elsewhere."""
+    higgs_audio.write_checkpoint(folder / "talker", seed=8, ending=2.2)
+    higgs_audio.write_codec(folder / "codec", seed=2)
+    return f"{folder / 'talker'},codec={folder / 'codec'}"
+
+
 FAMILIES: Final = (
     Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("csm", write_csm, "default", stride=1920),
@@ -114,8 +130,9 @@ ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
 # Served by `make test-slow`: a way through the stages that another family takes already.
 MORE: Final[tuple[Served, ...]] = (
     Served("zonos", write_zonos, "default", samples=44_100, stride=512, peak=1000, rate=44_100),
+    Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
 )
-(ZONOS,) = MORE
+ZONOS, HIGGS = MORE
 EVERY: Final = [
     *(pytest.param(family, id=family.name) for family in FAMILIES),
     *(pytest.param(family, id=family.name, marks=pytest.mark.slow) for family in MORE),

@@ -5,12 +5,11 @@ What HuBERT hears at 16 kHz and what DAC's encoder hears at 24 kHz are quantised
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv1d, elu, pad
+from torch.nn.functional import elu, pad
 
 from ttscommon.engine.higgs_audio import HiggsCodecSizes, load_sizes, parts
 from ttscommon.engine.nn.dac import wave_encoder, wave_sources
@@ -20,8 +19,6 @@ from ttscommon.engine.nn.weights import Shards, Source, check, fill, same
 _BOTH = ("weight", "bias")
 # Samples at 16 kHz, on either side of what HuBERT hears.
 _QUIET = 160
-# Of the resampling: zero crossings of its filter, and how much of the band it keeps.
-_CROSSINGS, _KEPT = 6, 0.99
 
 
 class FeatureUnit(nn.Module):
@@ -57,7 +54,7 @@ class HiggsEncoderLevel(nn.Module):
 
 
 class HiggsEncoder(nn.Module):
-    """Waveforms at the codec's rate to frames of codes."""
+    """Waveforms of whole frames to their codes."""
 
     def __init__(self, c: HiggsCodecSizes) -> None:
         super().__init__()
@@ -79,10 +76,11 @@ class HiggsEncoder(nn.Module):
         self.both = nn.Linear(c.latent, c.latent)
         self.levels = nn.ModuleList(HiggsEncoderLevel(c) for _ in range(c.codebooks))
 
-    def forward(self, wav: Tensor) -> Tensor:
-        """[samples] float32 in -1..1 -> [frames, codebooks] int64; silence fills the last one."""
-        wav = pad(wav, (0, -len(wav) % self.sizes.frame_samples))
-        heard = self._heard(wav)
+    def forward(self, wav: Tensor, slower: Tensor) -> Tensor:
+        """[samples] float32 in -1..1 at the codec's rate, and the same at HuBERT's -> [frames,
+        codebooks] int64.
+        """
+        heard = self._heard(slower)
         waves = self.waves(wav[None, None])
         if waves.shape[2] != heard.shape[2]:
             half = self.sizes.frame_samples // 2
@@ -95,30 +93,11 @@ class HiggsEncoder(nn.Module):
 
     def _heard(self, wav: Tensor) -> Tensor:
         """[samples] -> [1, dim, frames]."""
-        c = self.sizes
-        slower = resampled(wav, c.sample_rate, c.semantic_sample_rate)
-        states = self.hubert(pad(slower, (_QUIET, _QUIET)))[:: max(1, c.semantic_step)]
+        states = self.hubert(pad(wav, (_QUIET, _QUIET)))[:: max(1, self.sizes.semantic_step)]
         x = self.features(states.T[None])
         for block in self.blocks:
             x = block(x)
         return x
-
-
-def resampled(wav: Tensor, rate: int, wanted: int) -> Tensor:
-    """[samples] at another rate, through a sinc filter in a Hann window, as torchaudio has it."""
-    if rate == wanted:
-        return wav
-    common = math.gcd(rate, wanted)
-    old, new = rate // common, wanted // common
-    band = min(old, new) * _KEPT
-    width = math.ceil(_CROSSINGS * old / band)
-    steps = torch.arange(-width, width + old, dtype=torch.float64) / old
-    time = (torch.arange(0, -new, -1, dtype=torch.float64)[:, None] / new + steps) * band
-    time = time.clamp(-_CROSSINGS, _CROSSINGS)
-    window = torch.cos(time * math.pi / _CROSSINGS / 2) ** 2
-    filters = (torch.sinc(time) * window * band / old).to(wav)
-    found = conv1d(pad(wav, (width, width + old))[None, None], filters[:, None], stride=old)
-    return found[0].T.reshape(-1)[: math.ceil(new * len(wav) / old)]
 
 
 def encoder_sources(net: HiggsEncoder, theirs: str = "") -> dict[str, Source]:

@@ -32,6 +32,7 @@ from talker.models.higgs_audio.request import (
 )
 from talker.models.higgs_audio.stream import HiggsStream
 from talker.models.shared.recordings import resampled
+from talker.models.shared.s3.resampling import windowed_sinc
 from talker.models.shared.staggered import COUNTS, Ending, closed, ending, unbegun
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.models.shared.turns import turns_of
@@ -133,12 +134,14 @@ class HiggsAudio(TalkerModel):
 
     @torch.inference_mode()
     def derive(self, recording: bytes) -> Arrays:
-        """Of a turn's sound: codes [frames, codebooks]."""
+        """Of a turn's sound: codes [frames, codebooks]; silence fills the last frame."""
         if self._encoder is None:
             return super().derive(recording)
-        rate = self._encoder.sizes.sample_rate
-        samples = torch.from_numpy(resampled(*read_recording(recording), rate))
-        codes = self._encoder(samples.to(self._net.text.weight.device))
+        sizes, device = self._encoder.sizes, self._net.text.weight.device
+        samples = resampled(*read_recording(recording), sizes.sample_rate)
+        whole = np.pad(samples, (0, -len(samples) % sizes.frame_samples))
+        slower = windowed_sinc(whole, sizes.sample_rate, sizes.semantic_sample_rate)
+        codes = self._encoder(*(torch.from_numpy(wav).to(device) for wav in (whole, slower)))
         return {"codes": codes.cpu().numpy().astype(np.int16)}
 
     def prefill(self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
