@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import zlib
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from antiphon_bench.synthetic.dac import drawn_sound
 from antiphon_bench.synthetic.families import Family
 from antiphon_bench.synthetic.orpheus import write_tokenizer
 from antiphon_bench.synthetic.tensors import SHARD_BYTES, drawn, save
@@ -195,22 +194,11 @@ def write_codec(folder: Path, *, seed: int = 0, codebooks: int = 8) -> None:
 
 
 def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
-    """Signals keep about their size: samples stay within -1..1 without all being near either."""
-    random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
-    values = torch.from_numpy(random.standard_normal(shape, np.float32))
-    if name.endswith("alpha"):
-        return 1 + 0.2 * values
+    """HuBERT's norms and its folded convolution beside what DAC has."""
+    values = drawn_sound(name, shape, seed)
     if "norm" in name and name.endswith("weight"):
         return 1 + 0.1 * values
-    if name.endswith("original0"):
-        return 0.2 + 0.05 * values.abs()
-    if name.endswith("bias"):
-        return 0.05 * values
-    if name.endswith("codebook.embed"):
-        return values
-    # A step of a transposed convolution is the sum of two taps.
-    fan_in = 2 * shape[0] if ".conv_t1." in name else int(np.prod(shape[1:]))
-    return 0.6 * fan_in**-0.5 * values
+    return values.abs() if name.endswith("original0") else values
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
