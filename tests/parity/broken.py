@@ -20,6 +20,8 @@ from safetensors.torch import load_file, save_file
 from antiphon_bench.synthetic.chatterbox import write_checkpoint as write_chatterbox
 from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
 from antiphon_bench.synthetic.dac import write_codec as write_dac
+from antiphon_bench.synthetic.higgs_audio import write_checkpoint as write_higgs
+from antiphon_bench.synthetic.higgs_audio import write_codec as write_higgs_codec
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
@@ -82,6 +84,10 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "Chatterbox": Maker(_chatterbox, load_talker, "cond_enc.spkr_enc.weight", "chunk_tokens"),
     "CSM": Maker(_csm, load_talker, "lm_head.weight", "hidden_size"),
     "CSM, its codec": Maker(_csm, load_codec, "codec_model.upsample.conv.weight", "codec_config"),
+    "Higgs Audio": Maker(write_higgs, load_talker, "audio_lm_head.weight", "hidden_size"),
+    "Higgs Audio's codec": Maker(
+        write_higgs_codec, load_codec, "quantizer.quantizers.0.codebook.embed", "codebook_dim"
+    ),
     "SNAC": Maker(
         write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
     ),

@@ -22,6 +22,7 @@ from antiphon_bench.synthetic import (
     cosyvoice,
     csm,
     dac,
+    higgs_audio,
     kokoro,
     orpheus,
     piper,
@@ -129,6 +130,13 @@ def write_cosyvoice(folder: Path) -> str:
     return str(folder)
 
 
+def write_higgs(folder: Path) -> str:
+    """A talker that ends by itself, and a codec from elsewhere."""
+    higgs_audio.write_checkpoint(folder / "talker", seed=8, ending=2.2)
+    higgs_audio.write_codec(folder / "codec", seed=2)
+    return f"{folder / 'talker'},codec={folder / 'codec'}"
+
+
 FAMILIES: Final = (
     Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("csm", write_csm, "default", stride=1920),
@@ -141,8 +149,9 @@ ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
 MORE: Final[tuple[Served, ...]] = (
     Served("zonos", write_zonos, "default", samples=44_100, stride=512, peak=1000, rate=44_100),
     Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
+    Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
 )
-ZONOS, CHATTERBOX = MORE
+ZONOS, CHATTERBOX, HIGGS = MORE
 # Likewise, but without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 EVERY: Final = [

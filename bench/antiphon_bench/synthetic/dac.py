@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,22 +42,24 @@ def write_codec(folder: Path, *, seed: int = 0) -> None:
         encoder, decoder = DacEncoder(load_sizes(folder)), DacDecoder(load_sizes(folder))
     shapes = published_shapes(encoder, encoder_sources(encoder))
     shapes |= published_shapes(decoder, sources(decoder))
-    tensors = {name: _drawn(name, shape, seed) for name, shape in shapes.items()}
+    tensors = {name: drawn_sound(name, shape, seed) for name, shape in shapes.items()}
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
-def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
-    """Signals keep about their size: samples stay within -1..1 without all being near either."""
+def drawn_sound(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
+    """A tensor of such a codec. Signals keep about their size: samples stay within -1..1 without
+    all being near either.
+    """
     random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
     values = torch.from_numpy(random.standard_normal(shape, np.float32))
     if name.endswith("alpha"):
         return 1 + 0.2 * values
     if name.endswith("bias"):
         return 0.05 * values
-    if name.endswith("codebook.weight"):
+    if name.endswith(("codebook.weight", "codebook.embed")):
         return values
     # A step of a transposed convolution is the sum of two taps.
-    fan_in = 2 * shape[0] if ".conv_t1." in name else shape[1] * shape[2]
+    fan_in = 2 * shape[0] if ".conv_t1." in name else prod(shape[1:])
     return 0.6 * fan_in**-0.5 * values
 
 

@@ -88,7 +88,7 @@ class StageProgram:
 def programs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
     """A talker for each checkpoint, a vocoder for each codec among them."""
     found = [
-        StageProgram("talker", f"talker-{one.name}", _environ([one.name], one.folder), (one.name,))
+        StageProgram("talker", f"talker-{one.name}", _talker_environ(one), (one.name,))
         for one in checkpoints
     ]
     by_codec: dict[str, list[Checkpoint]] = defaultdict(list)
@@ -102,6 +102,13 @@ def programs_of(checkpoints: Sequence[Checkpoint]) -> list[StageProgram]:
             )
         )
     return found
+
+
+def _talker_environ(one: Checkpoint) -> dict[str, str]:
+    """Recordings may have to be encoded with the codec, wherever it is published."""
+    environ = _environ([one.name], one.folder)
+    beside = not one.sound.is_relative_to(one.folder)
+    return environ | ({f"{PREFIX}CODEC_DIR": str(one.sound)} if beside else {})
 
 
 def _environ(names: Sequence[str], folder: Path) -> dict[str, str]:

@@ -91,6 +91,7 @@ def read_family(settings: TalkerSettings) -> Family:
         lexicon=settings.lexicon_dir,
         adapters=settings.adapters,
         adapter_rank=settings.adapter_rank,
+        codec=settings.codec_dir,
     )
     _describe_adapters(settings, family)
     return family if family.pauses else Pausing(family)

@@ -46,6 +46,8 @@ class TalkerSettings(StageSettings):
     """How far the pitch of a guess may be from that of a draw, in cents, with the same effect."""
     lexicon_dir: Path = Path("voices/vesper")
     """Where the English lexicon is, for voices that bring none."""
+    codec_dir: Path | None = None
+    """Where the codec is, if it is published by itself; some talkers encode recordings with it."""
     late_text: Literal["wait", "pad"] = "wait"
     """What a model that is told text a token a step does when text is late: `wait` for it, or `pad`
     and go on when the listener would run dry.

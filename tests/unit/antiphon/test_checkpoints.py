@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ def test_every_checkpoint_has_a_talker_and_every_codec_a_vocoder() -> None:
         "ANTIPHON_ALSO": "c",
     }
     assert "ANTIPHON_ALSO" not in named["vocoder-b"]
+
+
+def test_a_talker_is_told_of_a_codec_that_is_published_by_itself() -> None:
+    beside = replace(one("a", "x"), sound=Path("/checkpoints/codec"))
+    named = {program.name: program.environ for program in programs_of([beside])}
+    assert named["talker-a"]["ANTIPHON_CODEC_DIR"] == "/checkpoints/codec"
+    assert "ANTIPHON_CODEC_DIR" not in named["vocoder-a"]
 
 
 @pytest.mark.parametrize("given", ["a", "=x", "a=", "a b=x", "default=x", "vesper=x", "a=/no/such"])

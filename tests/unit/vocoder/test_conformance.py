@@ -15,6 +15,7 @@ import pytest
 
 from tests.late import Late
 from tests.unit.vocoder.codecs.dac.tiny import tiny as dac
+from tests.unit.vocoder.codecs.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
 from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
@@ -25,6 +26,7 @@ from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.s3_flow.tiny import tiny as s3_flow
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
+from ttscommon.engine.stagger import Stagger
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import BadRequest, MalformedMessage
 from ttscommon.wire.fields import Field, concatenate, cut, rows
@@ -33,6 +35,7 @@ from vocoder.codecs.base import Codec, CodecSpec, Samples, Work
 from vocoder.codecs.fake import Curve, FakeCodec, Manner
 from vocoder.codecs.kokoro.codec import example
 from vocoder.codecs.room import DeviceLimits
+from vocoder.codecs.staggered import Staggered
 from vocoder.engine.engine import Engine
 from vocoder.engine.scheduler import BatchLimits
 from vocoder.engine.stream import DecodedAudio, Event, Failed, Finished, Resume, first_frame
@@ -46,6 +49,10 @@ PIECES = (1, 1, 2, 3, 12, 16, 1, 5, 16, 9, 1, 16, 7)
 
 def fake(**manner: object) -> Codec:
     return FakeCodec("m", Curve(), lambda _: None, Manner(**manner))  # type: ignore[arg-type]
+
+
+def staggered(**manner: object) -> Codec:
+    return Staggered(fake(**manner), Stagger((0, 1, 1, 3)), 514)
 
 
 @cache
@@ -85,12 +92,15 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Mimi on a device": mimi_on_a_device,
     "Pocket TTS": pocket_tts,
     "Pocket TTS on a device": pocket_tts_on_a_device,
+    "Higgs Audio": higgs_audio,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),
     "fake on a grid": partial(fake, grid=5),
     "fake with a reference": partial(fake, reference_frames=11),
     "fake with conditions": partial(fake, conditioned=True),
+    "fake with a stagger": lambda: staggered(lookahead_frames=2),
+    "fake with a stagger, a step behind": lambda: staggered(conditioned=True, depth=1),
     "fake with all of it, a step behind": partial(
         fake,
         float_frames=True,
@@ -250,8 +260,8 @@ def test_resumed_behind_any_piece_equals_undisturbed(family: Callable[[], Codec]
         replayed.append(decoded - (FRAMES - position // codec.spec.samples_per_frame))
     # A bounded context is all that is decoded again, however long the stream was.
     spec = codec.spec
-    if (spec.context_frames is not None and "passage" in spec.frame) or not spec.solves:
-        lag_frames = -(-spec.lag_samples // spec.samples_per_frame)
+    if spec.context_frames is not None and (not spec.solves or "passage" in spec.frame):
+        lag_frames = -(-spec.lag_samples // spec.samples_per_frame) + spec.delay_frames
         assert max(replayed) <= spec.context_frames + lag_frames + max(PIECES) + 3
 
 

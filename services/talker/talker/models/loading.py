@@ -19,13 +19,15 @@ LEXICON: Final = Path("voices/vesper")
 class ModelOptions:
     """pads: late text is padded instead of waited for, by families that can. device: None is the
     CPU. leniency: with models that draft frames. lexicon: the folder of the English lexicon, for
-    voices that bring none.
+    voices that bring none. codec: the folder of the codec, where that is published by itself, for
+    families whose talker encodes recordings with it.
     """
 
     pads: bool = False
     device: Device | None = None
     leniency: Leniency = field(default_factory=Leniency)
     lexicon: Path = LEXICON
+    codec: Path | None = None
 
     @property
     def place(self) -> str:

@@ -33,6 +33,7 @@ from tests.late import Late
 from tests.unit.talker.models.chatterbox.tiny import tiny as chatterbox
 from tests.unit.talker.models.cosyvoice.tiny import tiny as cosyvoice
 from tests.unit.talker.models.csm.tiny import tiny as csm
+from tests.unit.talker.models.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.piper.tiny import tiny as piper
@@ -87,6 +88,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
     "pocket-tts": partial(pocket_tts, 12),
+    "higgs-audio": partial(higgs_audio, 6),
     "zonos": partial(zonos, 4),
     "cosyvoice": cosyvoice,
     "vesper on a device": partial(on_a_device, vesper),
@@ -97,6 +99,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy with guidance on a device": partial(on_a_device, Guided),
     "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
     "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
+    "higgs-audio on a device": partial(on_a_device, partial(higgs_audio, 6)),
     "zonos on a device": partial(on_a_device, partial(zonos, 4)),
     "cosyvoice on a device": partial(on_a_device, cosyvoice),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,19 +36,23 @@ class EncoderLevel(nn.Module):
         return codes, rest - self.out_proj(self.codebook(codes).T[None])
 
 
+def wave_encoder(width: int, rates: Sequence[int], latent: int) -> nn.Sequential:
+    """[1, 1, samples] -> [1, latent, frames]; width: channels, which every rate doubles."""
+    first, layers = wide(1, width), list[nn.Module]()
+    for rate in rates:
+        slower = nn.Conv1d(width, 2 * width, 2 * rate, rate, padding=(rate + 1) // 2)
+        layers.append(nn.Sequential(*units(width), Snake(width), slower))
+        width *= 2
+    return nn.Sequential(first, *layers, Snake(width), nn.Conv1d(width, latent, 3, padding=1))
+
+
 class DacEncoder(nn.Module):
     """Waveforms at the codec's rate to frames of codes."""
 
     def __init__(self, c: DacSizes) -> None:
         super().__init__()
         self.sizes = c
-        width, layers = c.encoder_hidden_size, list[nn.Module]()
-        for rate in c.downsampling_ratios:
-            slower = nn.Conv1d(width, 2 * width, 2 * rate, rate, padding=rate // 2)
-            layers.append(nn.Sequential(*units(width), Snake(width), slower))
-            width *= 2
-        last = nn.Conv1d(width, c.latent, 3, padding=1)
-        self.model = nn.Sequential(wide(1, c.encoder_hidden_size), *layers, Snake(width), last)
+        self.model = wave_encoder(c.encoder_hidden_size, c.downsampling_ratios, c.latent)
         self.levels = nn.ModuleList(EncoderLevel(c) for _ in range(c.n_codebooks))
 
     def forward(self, wav: Tensor) -> Tensor:
@@ -62,19 +67,23 @@ class DacEncoder(nn.Module):
 
 def encoder_sources(net: DacEncoder) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    blocks = len(net.sizes.downsampling_ratios)
-    found = part_sources("model.0", "encoder.conv1")
-    for i in range(blocks):
-        ours, theirs = f"model.{1 + i}.", f"encoder.block.{i}."
-        for unit in range(len(DILATIONS)):
-            found |= unit_sources(f"{ours}{unit}.", f"{theirs}res_unit{unit + 1}.")
-        found |= part_sources(f"{ours}{len(DILATIONS)}", f"{theirs}snake1")
-        found |= part_sources(f"{ours}{len(DILATIONS) + 1}", f"{theirs}conv1")
-    found |= part_sources(f"model.{1 + blocks}", "encoder.snake1")
-    found |= part_sources(f"model.{2 + blocks}", "encoder.conv2")
+    found = wave_sources("model.", "encoder.", net.sizes.downsampling_ratios)
     for i in range(net.sizes.n_codebooks):
         found |= level_sources(f"levels.{i}.", i, ("in_proj", "out_proj"))
     return found
+
+
+def wave_sources(ours: str, theirs: str, rates: Sequence[int]) -> dict[str, Source]:
+    """A `wave_encoder` by transformers' names; what both begin with, dot included."""
+    found = part_sources(f"{ours}0", f"{theirs}conv1")
+    for i in range(len(rates)):
+        mine, other = f"{ours}{1 + i}.", f"{theirs}block.{i}."
+        for unit in range(len(DILATIONS)):
+            found |= unit_sources(f"{mine}{unit}.", f"{other}res_unit{unit + 1}.")
+        found |= part_sources(f"{mine}{len(DILATIONS)}", f"{other}snake1")
+        found |= part_sources(f"{mine}{len(DILATIONS) + 1}", f"{other}conv1")
+    found |= part_sources(f"{ours}{1 + len(rates)}", f"{theirs}snake1")
+    return found | part_sources(f"{ours}{2 + len(rates)}", f"{theirs}conv2")
 
 
 def level_sources(ours: str, level: int, projections: tuple[str, ...]) -> dict[str, Source]:

@@ -30,8 +30,9 @@ class Source:
 
     rows: how many rows each of them contributes; empty: the parameter is one tensor as it is.
     stacked: each contributes one entry of a new first dimension instead. folded: they are the
-    length and the direction of a weight-normed convolution's rows. swapped: the second half of its
-    rows is published in front of the first. turned: a matrix, stored with its inputs first.
+    length and the direction of a weight-normed convolution's rows, or of what is alike along its
+    dimension `by`. swapped: the second half of its rows is published in front of the first. turned:
+    a matrix, stored with its inputs first.
     """
 
     names: tuple[str, ...]
@@ -40,13 +41,15 @@ class Source:
     folded: bool = False
     swapped: bool = False
     turned: bool = False
+    by: int = 0
 
     def shapes(self, whole: Sequence[int]) -> dict[str, tuple[int, ...]]:
         """The shape of every published tensor, given the parameter's."""
         if self.stacked:
             return {name: tuple(whole[1:]) for name in self.names}
         if self.folded:
-            return {self.names[0]: (whole[0], 1, 1), self.names[1]: tuple(whole)}
+            length = tuple(size if at == self.by else 1 for at, size in enumerate(whole))
+            return {self.names[0]: length, self.names[1]: tuple(whole)}
         if not self.rows:
             return {self.names[0]: tuple(reversed(whole) if self.turned else whole)}
         return {name: (rows, *whole[1:]) for name, rows in zip(self.names, self.rows, strict=True)}
@@ -57,8 +60,9 @@ class Source:
             length, direction = (
                 part.to(torch.promote_types(part.dtype, torch.float32)) for part in parts
             )
+            others = tuple({0, 1, 2} - {self.by})
             return direction * (
-                length / torch.linalg.vector_norm(direction, dim=(1, 2), keepdim=True)
+                length / torch.linalg.vector_norm(direction, dim=others, keepdim=True)
             )
         if self.swapped:
             return torch.cat(parts[0].chunk(2)[::-1])

@@ -1,0 +1,139 @@
+"""Sizes of Higgs Audio's codec, as transformers writes them. No torch.
+
+Defaults are the published codec's, but for the class's own, which describe another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import ceil, log2, prod
+from pathlib import Path
+from typing import Any, Final
+
+from ttscommon.engine.checkpoint import CheckpointError, read_json
+from ttscommon.engine.checkpoint_values import size_problems
+
+KIND: Final = "higgs_audio_v2_tokenizer"
+# The third version's checkpoint holds the codec too, and says nothing of its sizes.
+THIRD_KIND: Final = "higgs_multimodal_qwen3"
+_THIRD_PREFIX: Final = "tied.embedding.modality_embeddings.0.model."
+_PARTS: Final = (
+    *("acoustic_encoder.", "acoustic_decoder.", "encoder_semantic.", "decoder_semantic."),
+    *("semantic_model.", "fc.", "fc1.", "fc2.", "quantizer."),
+)
+
+
+@dataclass(frozen=True)
+class AcousticSizes:
+    """Of DAC's two halves."""
+
+    encoder_hidden_size: int = 64
+    downsampling_ratios: tuple[int, ...] = (8, 5, 4, 2, 3)
+    decoder_hidden_size: int = 1024
+    upsampling_ratios: tuple[int, ...] = (8, 5, 4, 2, 3)
+    hidden_size: int = 256
+
+
+@dataclass(frozen=True)
+class HubertSizes:
+    """Of HuBERT (Hsu et al., 2021)."""
+
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    conv_dim: tuple[int, ...] = (512,) * 7
+    conv_stride: tuple[int, ...] = (5, 2, 2, 2, 2, 2, 2)
+    conv_kernel: tuple[int, ...] = (10, 3, 3, 3, 3, 2, 2)
+    num_conv_pos_embeddings: int = 128
+    num_conv_pos_embedding_groups: int = 16
+    layer_norm_eps: float = 1e-5
+    feat_extract_norm: str = "group"
+    do_stable_layer_norm: bool = False
+    conv_bias: bool = False
+    feat_proj_layer_norm: bool = True
+    hidden_act: str = "gelu"
+    feat_extract_activation: str = "gelu"
+    conv_pos_batch_norm: bool = False
+
+
+@dataclass(frozen=True)
+class HiggsCodecSizes:
+    """config.json."""
+
+    acoustic_model_config: AcousticSizes = field(default_factory=AcousticSizes)
+    semantic_model_config: HubertSizes = field(default_factory=HubertSizes)
+    sample_rate: int = 24_000
+    semantic_sample_rate: int = 16_000
+    downsample_factor: int = 320
+    target_bandwidths: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
+    codebook_size: int = 1024
+    codebook_dim: int = 64
+    kernel_size: int = 3
+    unit_kernel_size: int = 3
+    channel_ratios: tuple[float, ...] = (1.0, 1.0)
+    strides: tuple[int, ...] = (1, 1)
+    block_dilations: tuple[int, ...] = (1, 1)
+
+    @property
+    def frame_samples(self) -> int:
+        return prod(self.acoustic_model_config.upsampling_ratios)
+
+    @property
+    def latent(self) -> int:
+        """Channels of what is quantised."""
+        return self.acoustic_model_config.hidden_size + self.semantic_model_config.hidden_size
+
+    @property
+    def codebooks(self) -> int:
+        """By the highest of the bandwidths, which are in kbit/s."""
+        rate_hz = ceil(self.sample_rate / self.frame_samples)
+        return int(1000 * self.target_bandwidths[-1] // (rate_hz * ceil(log2(self.codebook_size))))
+
+    @property
+    def semantic_step(self) -> int:
+        """HuBERT's frames in one of the codec's."""
+        heard = self.frame_samples * self.semantic_sample_rate / self.sample_rate
+        return int(heard / self.downsample_factor)
+
+    def problems(self) -> Iterator[str]:
+        """What no codec can have, and kinds of it that are not served."""
+        acoustic, semantic = self.acoustic_model_config, self.semantic_model_config
+        for part in (self, acoustic, semantic):
+            yield from size_problems(part)
+        if prod(acoustic.downsampling_ratios) != prod(acoustic.upsampling_ratios):
+            yield "encoder and decoder disagree on a frame's samples"
+        if acoustic.decoder_hidden_size % 2 ** len(acoustic.upsampling_ratios):
+            yield f"decoder_hidden_size {acoustic.decoder_hidden_size} cannot be halved so often"
+        if not self.target_bandwidths or self.codebooks < 1:
+            yield "its bandwidths leave no codebook"
+        plain = ("group", "gelu", "gelu", False, False, False, True)
+        if plain != (
+            *(semantic.feat_extract_norm, semantic.hidden_act, semantic.feat_extract_activation),
+            *(semantic.do_stable_layer_norm, semantic.conv_bias, semantic.conv_pos_batch_norm),
+            semantic.feat_proj_layer_norm,
+        ):
+            yield "another kind of HuBERT is not served"
+        if set(self.channel_ratios) != {1.0} or set(self.strides) != {1}:
+            yield "an encoder of features that changes their width or rate is not served"
+
+
+def load_sizes(folder: Path) -> tuple[HiggsCodecSizes, str]:
+    """A codec's config.json, checked, and what the names of its tensors begin with.
+
+    Raises CheckpointError.
+    """
+    path = folder / "config.json"
+    if read_json(path, dict[str, Any]).get("model_type") == THIRD_KIND:
+        return HiggsCodecSizes(), _THIRD_PREFIX
+    sizes = read_json(path, HiggsCodecSizes)
+    for wrong in sizes.problems():
+        raise CheckpointError(f"{path}: {wrong}")
+    return sizes, ""
+
+
+def parts(theirs: str) -> tuple[str, ...]:
+    """What names of a codec's tensors begin with, those of unused parts too; theirs: see above."""
+    beside = ("body.", "tied.") if theirs else ()
+    return (*(f"{theirs}{part}" for part in _PARTS), *beside)

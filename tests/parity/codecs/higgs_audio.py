@@ -1,0 +1,41 @@
+"""Higgs Audio's codec beside transformers' HiggsAudioV2TokenizerModel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.higgs_audio import write_codec
+from tests.parity.higgs_audio_cases import CODEBOOKS, FRAMES, IDS, SEED, codes
+from tests.parity.material import GOLDENS, Floats
+from tests.parity.subject import CodecSubject
+from ttscommon.engine.stagger import Stagger
+from ttscommon.wire.fields import Arrays
+from vocoder.codecs.higgs_audio.codec import HiggsCodec
+
+_STAGGER: Final = Stagger.even(CODEBOOKS)
+
+
+class HiggsCodecSubject(CodecSubject):
+    """See CodecSubject. Its frames are rows."""
+
+    frames = FRAMES + _STAGGER.most
+    stride = 7
+
+    def write(self, folder: Path) -> None:
+        write_codec(folder, seed=SEED)
+
+    def load(self, folder: Path) -> HiggsCodec:
+        return HiggsCodec.load("m", folder)
+
+    def material(self) -> Arrays:
+        return {"codes": _STAGGER.rows(codes(FRAMES, 2), IDS - 2, IDS - 1)}
+
+    def wanted(self) -> Floats:
+        with np.load(GOLDENS / "higgs_audio.npz") as file:
+            return np.asarray(file["samples"])
+
+
+CODEC: Final = HiggsCodecSubject()
