@@ -19,7 +19,8 @@ from antiphon_bench.texts import sentences
 from talker.engine.engine import Engine
 from talker.models.piper.request import ESPEAK, OWN, PHONES
 from talker.synthesis import synthesise
-from tests.parity.test_piper import SEED, VOICE, heard, talker
+from tests.parity.piper_voice import SEED, VOICE, talker
+from tests.parity.test_piper import heard
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from voicetrain.vesper.judges import Judges, judged, normal_text
