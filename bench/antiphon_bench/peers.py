@@ -68,8 +68,10 @@ class Playback:
 class Peer(Protocol):
     """pids: of the processes that speak."""
 
-    rate: int
-    pids: Sequence[int]
+    @property
+    def rate(self) -> int: ...
+    @property
+    def pids(self) -> Sequence[int]: ...
 
     async def say(self, text: str, seed: int, heard: Playback) -> None:
         """Speak all of a text; a caller may leave before."""
@@ -173,7 +175,7 @@ async def first_sound(peer: Peer, text: str, seed: int) -> float:
 class Trial(NamedTuple):
     """first_s: of each text that began. cores: that the processes took, in all."""
 
-    count: int
+    number: int
     kept: bool
     first_s: list[float]
     gaps: int
@@ -186,7 +188,7 @@ class Trial(NamedTuple):
             longest = max(self.first_s)
             first = f"{1000 * median(self.first_s):.0f} ms, longest {1000 * longest:.0f} ms"
         return (
-            f"{self.count} listeners, {'kept' if self.kept else 'not kept'}: first sound p50"
+            f"{self.number} listeners, {'kept' if self.kept else 'not kept'}: first sound p50"
             f" {first}, {self.gaps} of {len(self.first_s)} with a gap,"
             f" {self.cores:.2f} cores"
         )

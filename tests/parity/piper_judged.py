@@ -17,6 +17,7 @@ import numpy as np
 
 from antiphon_bench.texts import sentences
 from talker.engine.engine import Engine
+from talker.models.piper.phones import Espeak
 from talker.models.piper.request import ESPEAK, OWN, PHONES
 from talker.synthesis import synthesise
 from tests.parity.piper_voice import SEED, VOICE, talker
@@ -68,9 +69,10 @@ def main() -> None:
     judges = Judges(asked.folder / "judged.jsonl")
     systems = {
         "Piper's package": list(reference(asked.python, texts, asked.folder)),
-        "here, eSpeak's phones": list(ours(texts, ESPEAK)),
         "here, the frontend's phones": list(ours(texts, OWN)),
     }
+    if Espeak.installed():
+        systems["here, eSpeak's phones"] = list(ours(texts, ESPEAK))
     said = [normal_text(text) for text in texts]
     for name, sounds in systems.items():
         audio = [judged(sound, RATE) for sound in sounds]

@@ -121,7 +121,7 @@ async def package(
 ) -> AsyncIterator[Peer]:
     """The package in a process of its own."""
     del http
-    command = [python, "-m", "tests.parity.reference.said", family, place]
+    command: list[str | Path] = [python, "-m", "tests.parity.reference.said", family, place]
     async with packaged(command, rate) as peer:
         yield peer
 
@@ -226,10 +226,10 @@ def table(group: Group, found: Sequence[dict[str, Any]]) -> Iterator[str]:
     for one in found:
         firsts = " | ".join(f"{1000 * one['first_s'][words]:.0f} ms" for words in WORDS)
         kept = [trial for trial in one["trials"] if trial["kept"]]
-        most = max(kept, key=lambda trial: trial["count"], default=None)
-        failed = min((t["count"] for t in one["trials"] if not t["kept"]), default=None)
-        said = f"{most['count'] if most else 0}" + (f", not {failed}" if failed else "")
-        cores = f"{most['cores'] / most['count']:.3f}" if most else ""
+        most = max(kept, key=lambda trial: trial["number"], default=None)
+        failed = min((t["number"] for t in one["trials"] if not t["kept"]), default=None)
+        said = f"{most['number'] if most else 0}" + (f", not {failed}" if failed else "")
+        cores = f"{most['cores'] / most['number']:.3f}" if most else ""
         yield f"| {one['system']} | {firsts} | {said} | {cores} |"
 
 

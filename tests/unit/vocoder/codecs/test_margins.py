@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -35,16 +36,16 @@ def drawn(kind: str) -> Generator:
 def whole(net: Generator, z: Tensor) -> Tensor:
     """As the paper has it: every layer pads its input with zeros."""
     x, count = _padded(net.conv_pre, z), len(net.resblocks) // len(net.ups)
-    for index, stage in enumerate(net.sizes.stages):
-        up = net.ups[index]
+    for index, (stage, up) in enumerate(zip(net.sizes.stages, net.ups, strict=True)):
+        assert isinstance(up, nn.ConvTranspose1d)
         around = (stage.kernel - stage.rate) // 2
         x = conv_transpose1d(leaky_relu(x, 0.1), up.weight, up.bias, stage.rate, around)
         blocks = net.resblocks[index * count : (index + 1) * count]
-        x = sum(_block(block, x) for block in blocks) / count
+        x = torch.stack([_block(block, x) for block in blocks]).sum(0) / count
     return torch.tanh(_padded(net.conv_post, leaky_relu(x, 0.01)))[0, 0]
 
 
-def _block(block: nn.Module, x: Tensor) -> Tensor:
+def _block(block: Any, x: Tensor) -> Tensor:
     if hasattr(block, "convs"):
         groups = [[conv] for conv in block.convs]
     else:

@@ -137,6 +137,7 @@ class Generator(nn.Module):
             x = x + told[..., None]
         count = len(self.resblocks) // len(self.ups)
         for index, up in enumerate(self.ups):
+            assert isinstance(up, nn.ConvTranspose2d)
             x = margins.upsampled(up, leaky_relu(x, _SLOPE))
             blocks = self.resblocks[index * count : (index + 1) * count]
             first, *others = margins.in_step([block(x, margins) for block in blocks])
