@@ -179,10 +179,10 @@ class _Part:
         rows = apart.reshape(kv_heads, real, size)
         if real < LEAST_ROWS:
             rows = torch.cat([rows, rows[:, :1].expand(-1, LEAST_ROWS - real, -1)], 1)
-        scores = _products(rows, keys.unflatten(1, (kv_heads, size)).permute(1, 2, 0))
+        scores = _products(rows, keys.view(-1, kv_heads, size).permute(1, 2, 0))
         weights = self._weights(scores, group)
         own, ones = values[:, : self._cache.width], values[:, self._cache.width :]
-        mixed = _summed(weights, own.unflatten(1, (kv_heads, size)).transpose(0, 1))
+        mixed = _summed(weights, own.view(-1, kv_heads, size).transpose(0, 1))
         total = _summed(weights.flatten(0, 1), ones)[:, :1]
         out: Tensor = (mixed / total.view(kv_heads, -1, 1))[:, :real]
         together = out.reshape(kv_heads, self.count, group, size).transpose(0, 1)
