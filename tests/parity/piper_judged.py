@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from antiphon_bench.texts import sentences
@@ -30,6 +31,7 @@ from voicetrain.vesper.scores import mean, word_error_rate
 RATE: Final = 22_050
 _REFERENCE: Final = """
 import json, sys
+import msgspec
 import numpy as np
 from piper import PiperVoice, SynthesisConfig
 voice = PiperVoice.load(sys.argv[1])
@@ -53,8 +55,9 @@ def ours(texts: Sequence[str], phones: str) -> Iterator[Any]:
     """[samples] of each text, with these phones."""
     for text in texts:
         engine = Engine(talker(), slots=1, metrics=Metrics())
-        asked = {PHONES: phones} if Espeak.installed() else {}
-        request = SpeechRequest("r", "joe", "joe", text, seed=SEED, extra_params=asked)
+        request = SpeechRequest("r", "joe", "joe", text, seed=SEED)
+        if Espeak.installed():
+            request = msgspec.structs.replace(request, extra_params={PHONES: phones})
         (spoken,) = synthesise(engine, [request])
         yield heard(spoken.arrays)
 
