@@ -77,8 +77,10 @@ class Group(NamedTuple):
 
 @asynccontextmanager
 async def stack(model: str, place: Path, http: aiohttp.ClientSession) -> AsyncIterator[Peer]:
-    """Ours, with the default voice beside the model."""
-    config = StackConfig(port=0, models=(Checkpoint.parse(f"{model}={place}"),))
+    """Ours, with the default voice beside the model. It takes whatever comes, as the others do."""
+    found = (Checkpoint.parse(f"{model}={place}"),)
+    environ = {"gateway": {"ANTIPHON_ADMISSION": "off"}}
+    config = StackConfig(port=0, models=found, environ=environ)
     async with LocalStack(config) as running:
         pids = [child.pid for child in running.children.values() if child.pid is not None]
         yield Served(running.url, model, _RATE, pids, http)
