@@ -1,9 +1,7 @@
-"""Piper's own server, Piper in process, and Piper here: first sound, and how many can listen.
+"""Speech systems side by side: the first sound of each, and how many can listen to it.
 
-`antiphon bench piper --ours URL --server URL --python PYTHON --voice VOICE.onnx`. Ours is a stack
-that serves the voice as `--model`; the server is `python -m piper.http_server` with the same file,
-and PYTHON has the package piper-tts. Both are started beforehand, and neither is part of this
-package: piper-tts is under the GPL.
+A system is a server that is told a JSON body and answers with 16-bit sound, or a package in a
+process of its own, which speaks one text at a time.
 """
 
 from __future__ import annotations
@@ -13,110 +11,146 @@ import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import aiohttp
-import typer
-from rich.console import Console
-from rich.table import Table
+import psutil
 
 WORDS: Final = 8, 25, 60
 _WAV_HEADER: Final = 44
-_RATE: Final = 24_000, 22_050  # of ours as it is asked for, and of the voice
-_FIRST_S: Final = 1.0
+_STEADY: Final = 1.6
+"""A trial lasts so many times as long as a text: all have begun, and some have ended."""
 _TEXT: Final = (
     "The morning train was late again so we walked along the river to the old market where a man"
     " was selling apples and bread and my sister bought a small blue cup that she still keeps on"
     " the shelf above her desk next to a letter that our father wrote when he was young and lived"
     " in a house by the sea with two dogs"
 )
-_IN_PROCESS: Final = """
-import json, sys, time
-from piper import PiperVoice
-voice = PiperVoice.load(sys.argv[1])
-for line in sys.stdin:
-    begun = time.perf_counter()
-    first = 0.0
-    samples = 0
-    for chunk in voice.synthesize(json.loads(line)):
-        first = first or time.perf_counter() - begun
-        samples += len(chunk.audio_int16_array)
-    print(json.dumps([first, time.perf_counter() - begun, samples]), flush=True)
-"""
 
 
-@dataclass(frozen=True)
-class Heard:
-    """Of one request: seconds to the first sound, of playback that stood still, of sound."""
+@dataclass
+class Playback:
+    """What a listener hears who plays from the first sound on. rate: samples a second."""
 
-    first_s: float
-    gap_s: float
-    sound_s: float
+    rate: int
+    begun: float = field(default_factory=time.perf_counter)
+    first_s: float | None = None
+    gap_s: float = 0.0
+    samples: int = 0
+
+    def hear(self, samples: int) -> None:
+        """So many samples are here."""
+        now_s = time.perf_counter() - self.begun
+        if self.first_s is None:
+            self.first_s = now_s
+        self.gap_s = max(self.gap_s, now_s - self.first_s - self.sound_s)
+        self.samples += samples
+
+    @property
+    def sound_s(self) -> float:
+        return self.samples / self.rate
+
+    @property
+    def left_s(self) -> float:
+        """Of playback, now."""
+        waited_s = (self.first_s or 0.0) + self.gap_s
+        return waited_s + self.sound_s - (time.perf_counter() - self.begun)
+
+    def kept(self, within_s: float) -> bool:
+        """Whether it began in time, or still may, and never stood still."""
+        waited_s = time.perf_counter() - self.begun if self.first_s is None else self.first_s
+        return waited_s <= within_s and self.gap_s < 0.001
 
 
 class Peer(Protocol):
-    name: str
+    """pids: of the processes that speak."""
 
-    async def say(self, text: str, seed: int) -> Heard:
-        """Speak, and listen as a player does."""
+    @property
+    def rate(self) -> int: ...
+    @property
+    def pids(self) -> Sequence[int]: ...
+
+    async def say(self, text: str, seed: int, heard: Playback) -> None:
+        """Speak all of a text; a caller may leave before."""
 
 
 class Served:
-    """A server that is told a JSON body and answers with 16-bit sound."""
+    """model: at a gateway of ours; None for Piper's server, whose files have a header."""
 
-    def __init__(self, name: str, url: str, model: str | None, http: aiohttp.ClientSession) -> None:
-        self.name, self._model, self._http = name, model, http
+    def __init__(
+        self,
+        url: str,
+        model: str | None,
+        rate: int,
+        pids: Sequence[int],
+        http: aiohttp.ClientSession,
+    ) -> None:
+        self.rate, self.pids, self._model, self._http = rate, pids, model, http
         self._url = f"{url}/v1/audio/speech" if model else f"{url}/synthesize"
-        self._rate, self._header = (_RATE[0], 0) if model else (_RATE[1], _WAV_HEADER)
 
-    async def say(self, text: str, seed: int) -> Heard:
+    async def say(self, text: str, seed: int, heard: Playback) -> None:
         body: dict[str, Any] = {"text": text}
         if self._model:
             body = {"input": text, "model": self._model, "response_format": "pcm", "seed": seed}
-        begun, first_s, gap_s, got = time.perf_counter(), 0.0, 0.0, -self._header
+        waiting = 0 if self._model else _WAV_HEADER
         async with self._http.post(self._url, json=body) as answer:
             answer.raise_for_status()
             async for data in answer.content.iter_any():
-                now_s = time.perf_counter() - begun
-                if got <= 0 < got + len(data):
-                    first_s = now_s
-                elif got > 0:
-                    gap_s = max(gap_s, now_s - first_s - got / 2 / self._rate)
-                got += len(data)
-        return Heard(first_s, max(0.0, gap_s), got / 2 / self._rate)
+                sound = max(0, len(data) - waiting)
+                waiting = max(0, waiting - len(data))
+                if sound:
+                    heard.hear(sound // 2)
 
 
-class InProcess:
-    """The package, in a process of its own that is asked over a pipe."""
+class Packaged:
+    """A package, asked over a pipe: a line of JSON is a text, the answers are the samples of each
+    of its parts, and 0 behind them.
+    """
 
-    name = "Piper in process"
+    def __init__(self, process: asyncio.subprocess.Process, rate: int) -> None:
+        self.rate, self.pids, self._process = rate, (process.pid,), process
+        self._free = asyncio.Lock()
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    async def say(self, text: str, seed: int) -> Heard:
+    async def say(self, text: str, seed: int, heard: Playback) -> None:
         del seed
+        await self._free.acquire()
+        # Who leaves does not end it: it is the next one's turn when all of the text is spoken.
+        speaking = asyncio.ensure_future(self._said(text, heard))
+        speaking.add_done_callback(self._ended)
+        await asyncio.shield(speaking)
+
+    def _ended(self, speaking: asyncio.Future[None]) -> None:
+        self._free.release()
+        if not speaking.cancelled():
+            speaking.exception()
+
+    async def _said(self, text: str, heard: Playback) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(text).encode() + b"\n")
-        async with asyncio.timeout(60):
-            first_s, _, samples = json.loads(await self._process.stdout.readline())
-        return Heard(first_s, 0.0, samples / _RATE[1])
+        async with asyncio.timeout(120):
+            while samples := json.loads(await self._process.stdout.readline() or "null"):
+                heard.hear(samples)
+        if samples is None:
+            raise ConnectionError("the package's process ended")
 
 
 @asynccontextmanager
-async def in_process(python: Path, voice: Path) -> AsyncIterator[InProcess]:
-    """The package in `python`, with the voice loaded."""
-    process = await asyncio.create_subprocess_exec(
-        str(python), "-c", _IN_PROCESS, str(voice), stdin=-1, stdout=-1
-    )
+async def packaged(command: Sequence[str | Path], rate: int) -> AsyncIterator[Packaged]:
+    """The process, once it says that it is ready."""
+    process = await asyncio.create_subprocess_exec(*map(str, command), stdin=-1, stdout=-1)
     try:
-        yield InProcess(process)
+        assert process.stdout is not None
+        async with asyncio.timeout(120):
+            if await process.stdout.readline() != b"ready\n":
+                raise RuntimeError(f"{command} ended")
+        yield Packaged(process, rate)
     finally:
-        process.terminate()
+        if process.returncode is None:
+            process.terminate()
         await process.wait()
 
 
@@ -124,86 +158,85 @@ def text_of(words: int) -> str:
     return " ".join(_TEXT.split()[:words]) + "."
 
 
-async def first_sounds(peers: Sequence[Peer], rounds: int) -> dict[tuple[str, int], list[float]]:
-    """Seconds to the first sound by peer and words, each in turn."""
-    found: dict[tuple[str, int], list[float]] = {}
-    for seed in range(rounds + 1):
-        for words in WORDS:
-            for peer in peers:
-                heard = await peer.say(text_of(words), seed)
-                if seed:  # the first round warms up
-                    found.setdefault((peer.name, words), []).append(heard.first_s)
-    return found
+async def first_sound(peer: Peer, text: str, seed: int) -> float:
+    """Seconds to the first sound of a text; what follows is made as well, or left to be."""
+    heard = Playback(peer.rate)
+    speaking = asyncio.ensure_future(peer.say(text, seed, heard))
+    while heard.first_s is None and not speaking.done():
+        await asyncio.wait([speaking], timeout=0.001)
+    if isinstance(peer, Served):
+        speaking.cancel()
+    await asyncio.wait([speaking])
+    if heard.first_s is None:
+        raise RuntimeError("nothing was heard") from speaking.exception()
+    return heard.first_s
 
 
-async def listeners(peer: Peer, count: int, seconds: float, sound_s: float) -> list[Heard]:
-    """So many who begin one after the other, and ask for the next text when one is played."""
+class Trial(NamedTuple):
+    """first_s: of each text that began. cores: that the processes took, in all."""
 
-    async def listen(number: int) -> list[Heard]:
+    number: int
+    kept: bool
+    first_s: list[float]
+    gaps: int
+    cores: float
+
+    @property
+    def said(self) -> str:
+        first = "none"
+        if self.first_s:
+            longest = max(self.first_s)
+            first = f"{1000 * median(self.first_s):.0f} ms, longest {1000 * longest:.0f} ms"
+        return (
+            f"{self.number} listeners, {'kept' if self.kept else 'not kept'}: first sound p50"
+            f" {first}, {self.gaps} of {len(self.first_s)} with a gap,"
+            f" {self.cores:.2f} cores"
+        )
+
+
+async def listeners(peer: Peer, count: int, text: str, sound_s: float, within_s: float) -> Trial:
+    """So many who begin one after the other, and ask for the next text when one is played; until
+    one of them waits for longer than `within_s`, or hears a gap.
+    """
+    found: list[Playback] = []
+
+    async def listen(number: int) -> None:
         await asyncio.sleep(number * sound_s / count)
-        ends, heard = time.perf_counter() + seconds, list[Heard]()
-        while time.perf_counter() < ends:
-            begun = time.perf_counter()
-            one = await peer.say(text_of(25), number)
-            heard.append(one)
-            left_s = one.first_s + one.gap_s + one.sound_s - (time.perf_counter() - begun)
-            await asyncio.sleep(max(0.0, left_s))
-        return heard
+        while True:
+            found.append(heard := Playback(peer.rate))
+            await peer.say(text, number, heard)
+            await asyncio.sleep(max(0.0, heard.left_s))
 
-    return [one for each in await asyncio.gather(*map(listen, range(count))) for one in each]
-
-
-def kept(heard: Sequence[Heard]) -> bool:
-    """Whether all heard something within a second, and none a gap."""
-    return all(one.first_s < _FIRST_S and one.gap_s < 0.001 for one in heard)
-
-
-async def _measure(
-    ours: str, server: str, model: str, python: Path, voice: Path, rounds: int, counts: list[int]
-) -> None:
-    console = Console()
-    timeout = aiohttp.ClientTimeout(total=120)
-    async with (
-        aiohttp.ClientSession(timeout=timeout) as http,
-        in_process(python, voice) as package,
-    ):
-        here = Served("Piper here", ours, model, http)
-        theirs = Served("Piper's server", server, None, http)
-        if rounds:
-            _show_first(console, await first_sounds([theirs, package, here], rounds))
-        sound_s = (await theirs.say(text_of(25), 0)).sound_s
-        for count in counts:
-            for peer in (theirs, here):
-                heard = await listeners(peer, count, sound_s, sound_s)
-                firsts = sorted(one.first_s for one in heard)
-                gaps = sum(one.gap_s >= 0.001 for one in heard)
-                console.print(
-                    f"{peer.name}: {count} listeners, {'kept' if kept(heard) else 'not kept'}:"
-                    f" first sound p50 {1000 * median(firsts):.0f} ms, longest"
-                    f" {1000 * firsts[-1]:.0f} ms, {gaps} of {len(heard)} with a gap"
-                )
+    began, before_s = time.perf_counter(), cpu_s(peer.pids)
+    everyone = [asyncio.ensure_future(listen(number)) for number in range(count)]
+    kept = True
+    while kept and time.perf_counter() - began < _STEADY * sound_s:
+        done, _ = await asyncio.wait(everyone, timeout=0.05, return_when=asyncio.FIRST_EXCEPTION)
+        kept = not done and all(heard.kept(within_s) for heard in found)
+    cores = (cpu_s(peer.pids) - before_s) / (time.perf_counter() - began)
+    for listener in everyone:
+        listener.cancel()
+    await asyncio.gather(*everyone, return_exceptions=True)
+    firsts = sorted(heard.first_s for heard in found if heard.first_s is not None)
+    return Trial(count, kept, firsts, sum(heard.gap_s >= 0.001 for heard in found), cores)
 
 
-def _show_first(console: Console, found: dict[tuple[str, int], list[float]]) -> None:
-    table = Table("first sound, p50 (ms)", *(f"{words} words" for words in WORDS))
-    for name in dict.fromkeys(name for name, _ in found):
-        table.add_row(name, *(f"{1000 * median(found[name, words]):.0f}" for words in WORDS))
-    console.print(table)
+def cpu_s(pids: Sequence[int]) -> float:
+    """CPU seconds that processes have taken so far."""
+    times = [psutil.Process(pid).cpu_times() for pid in pids]
+    return float(sum(each.user + each.system for each in times))
 
 
-def main(
-    ours: Annotated[str, typer.Option(help="A gateway's address.")],
-    server: Annotated[str, typer.Option(help="Of Piper's HTTP server.")],
-    python: Annotated[Path, typer.Option(help="With piper-tts.")],
-    voice: Annotated[Path, typer.Option(help="The voice's file.")],
-    model: Annotated[str, typer.Option(help="The voice's name at the gateway.")] = "joe",
-    rounds: Annotated[int, typer.Option(help="Of first sounds.")] = 7,
-    counts: Annotated[str, typer.Option(help="Listeners to try, as 8,16.")] = "",
-) -> None:
-    """Measure all three in turn."""
-    tried = [int(count) for count in counts.split(",") if count]
-    asyncio.run(_measure(ours, server, model, python, voice, rounds, tried))
-
-
-if __name__ == "__main__":
-    typer.run(main)
+async def most_listeners(
+    peer: Peer, text: str, sound_s: float, within_s: float, first: int, trials: int
+) -> AsyncIterator[Trial]:
+    """A quarter more as long as all are kept, a quarter fewer as long as they are not."""
+    count, tried = first, set[int]()
+    for _ in range(trials):
+        if count < 1 or count in tried:
+            return
+        tried.add(count)
+        trial = await listeners(peer, count, text, sound_s, within_s)
+        yield trial
+        step = max(1, round(count / 4))
+        count += step if trial.kept else -step

@@ -51,7 +51,9 @@ PROGRAMS: Final = (
     ),
     Program("parity-pocket-tts", "tests.parity.pocket_speed", "Pocket TTS beside its package."),
     Program("kokoro-cuts", "tests.parity.kokoro_cuts", "What cutting a text changes of Kokoro's."),
-    Program("piper", "antiphon_bench.peers", "Piper's server and package beside ours."),
+    Program(
+        "peers", "tests.parity.side_by_side", "Piper, Pocket TTS, Kokoro beside their own servers."
+    ),
     Program("parity", "tests.parity.speed", "Frames a second beside a family's reference."),
     Program("dashboards", "tests.deploy.observe", "Draw every panel under load, with deaths."),
     Program("loads", "tests.deploy.loads", "Record what a fleet exports under five loads."),

@@ -45,9 +45,9 @@ class Subject(ABC, Generic[C]):
     """A talker and its goldens.
 
     environment: the reference runs in `build/goldens/ENVIRONMENT`, made of the requirements in
-    `reference/ENVIRONMENT.txt`. published_heads: heads, KV heads and head_dim of the published
-    caches, by name. blocks: of the KV cache that the cases need, sixteen at once. atol: by so much
-    may fields of real numbers differ from the reference's.
+    `reference/ENVIRONMENT.txt`; empty where it is asked as the tests run. published_heads: heads,
+    KV heads and head_dim of the published caches, by name. blocks: of the KV cache that the cases
+    need, sixteen at once. atol: by so much may fields of real numbers differ from the reference's.
     """
 
     cases: ClassVar[Sequence[Any]]

@@ -44,11 +44,12 @@ def build_engine(
 
     Raises VoiceError or DeviceError.
     """
+    codec = load_codec(settings)
     return Engine(
-        load_codec(settings),
+        codec,
         slots=settings.slots,
         metrics=metrics,
-        limits=settings.limits,
+        limits=settings.limits(codec.spec.frame_rate_hz),
         beat=beat,
         died=died,
     )
@@ -73,7 +74,7 @@ def load_codec(settings: VocoderSettings) -> Codec:
         room=settings.room,
         memory_bytes=settings.state_mb << 20,
     )
-    codec.warm_up(_shapes(settings.limits))
+    codec.warm_up(_shapes(settings.limits(codec.spec.frame_rate_hz)))
     return codec if codec.silences else Silences(codec)
 
 

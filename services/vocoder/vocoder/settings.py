@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import Field
 
 from ttscommon.process.settings import StageSettings
 from vocoder.codecs.room import DeviceLimits
 from vocoder.engine.scheduler import BatchLimits
+
+_STEP_S: Final = 0.4
 
 
 class VocoderSettings(StageSettings):
@@ -22,9 +24,11 @@ class VocoderSettings(StageSettings):
     batch_streams: int = Field(default=16, ge=1, le=4096)
     """Streams of one engine step."""
     batch_frames: int = Field(default=32, ge=1, le=65536)
-    """Streams of a step times the longest slice of it, at most."""
+    """Streams of a step times the longest slice of it, at most; by default no fewer than twice
+    `step_frames`.
+    """
     step_frames: int = Field(default=16, ge=1, le=4096)
-    """Frames of one stream in a step, at most."""
+    """Frames of one stream in a step, at most; by default 0.4 s of them where those are more."""
     startup_share: float = Field(default=0.5, gt=0.0, le=1.0)
     """Share of a step that is kept for streams without sound yet, where there are some."""
     decode_chunk_frames: int | None = Field(default=None, ge=1, le=4096)
@@ -47,12 +51,16 @@ class VocoderSettings(StageSettings):
             return None
         return self.decode_chunk_frames, self.decode_left_context_frames
 
-    @property
-    def limits(self) -> BatchLimits:
-        """What one engine step may hold."""
-        return BatchLimits(
-            self.batch_streams, self.batch_frames, self.step_frames, self.startup_share
-        )
+    def limits(self, frame_rate_hz: float) -> BatchLimits:
+        """What one engine step may hold. Of short frames it is more, unless it was set: a step
+        costs the engine the same whatever its length.
+        """
+        frames, step = self.batch_frames, self.step_frames
+        if "step_frames" not in self.model_fields_set:
+            step = max(step, round(_STEP_S * frame_rate_hz))
+        if "batch_frames" not in self.model_fields_set:
+            frames = max(frames, 2 * step)
+        return BatchLimits(self.batch_streams, frames, step, self.startup_share)
 
     @property
     def room(self) -> DeviceLimits:

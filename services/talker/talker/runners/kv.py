@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Final
 
@@ -181,12 +182,11 @@ class _Part:
         rows = apart.reshape(kv_heads, real, size)
         if real < LEAST_ROWS:
             rows = torch.cat([rows, rows[:, :1].expand(-1, LEAST_ROWS - real, -1)], 1)
-        parts = [slice(head * size, (head + 1) * size) for head in range(kv_heads)]
-        scores = torch.stack([q @ keys[:, part].T for q, part in zip(rows, parts, strict=True)])
+        scores = _products(rows, keys.view(-1, kv_heads, size).permute(1, 2, 0))
         weights = self._weights(scores, group)
-        each = zip(weights, parts, strict=True)
-        mixed = torch.stack([_summed(weight, values[:, part]) for weight, part in each])
-        total = _summed(weights.flatten(0, 1), values[:, self._cache.width :])[:, :1]
+        own, ones = values[:, : self._cache.width], values[:, self._cache.width :]
+        mixed = _summed(weights, own.view(-1, kv_heads, size).transpose(0, 1))
+        total = _summed(weights.flatten(0, 1), ones)[:, :1]
         out: Tensor = (mixed / total.view(kv_heads, -1, 1))[:, :real]
         together = out.reshape(kv_heads, self.count, group, size).transpose(0, 1)
         return together.reshape(queries.shape)
@@ -228,10 +228,41 @@ def first(x: Tensor, rows: int) -> Tensor:
 
 def _summed(weights: Tensor, values: Tensor) -> Tensor:
     """weights @ values, its sums cut every `_SUM_LENGTH` terms."""
-    if len(values) <= _SUM_LENGTH:
-        return weights @ values
-    mixed = weights[:, :_SUM_LENGTH] @ values[:_SUM_LENGTH]
-    for begin in range(_SUM_LENGTH, len(values), _SUM_LENGTH):
+    terms = values.shape[-2]
+    if terms <= _SUM_LENGTH:
+        return _products(weights, values)
+    mixed = _products(weights[..., :_SUM_LENGTH], values[..., :_SUM_LENGTH, :])
+    for begin in range(_SUM_LENGTH, terms, _SUM_LENGTH):
         end = begin + _SUM_LENGTH
-        mixed += weights[:, begin:end].contiguous() @ values[begin:end]
+        mixed += _products(weights[..., begin:end].contiguous(), values[..., begin:end, :])
     return mixed
+
+
+def _products(left: Tensor, right: Tensor) -> Tensor:
+    """left @ right; of several pairs [pairs, ...] in one call, where that gives the same bits."""
+    if left.ndim < 3 or batches_are_exact():
+        return left @ right
+    return torch.stack([a @ b for a, b in zip(left, right, strict=True)])
+
+
+@cache
+def batches_are_exact() -> bool:
+    """Whether BLAS adds up several products in one call as it does each by itself, whatever their
+    number of rows; tried out, as libraries promise nothing.
+    """
+    shapes = [(s, p) for s in (_NARROWEST_BY_HEAD, 64, 128) for p in (16, 48, _SUM_LENGTH)]
+    return all(_batch_is_exact(size, positions) for size, positions in shapes)
+
+
+def _batch_is_exact(size: int, positions: int) -> bool:
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(8, 48, size, generator=generator)
+    cached = torch.randn(positions, 8, size, generator=generator)
+    keys, values = cached.permute(1, 2, 0), cached.transpose(0, 1)
+    scores = torch.stack([a @ b for a, b in zip(rows, keys, strict=True)])
+    mixed = torch.stack([a @ b for a, b in zip(scores, values, strict=True)])
+    return all(
+        torch.equal(rows[:, :count].contiguous() @ keys, scores[:, :count])
+        and torch.equal(scores[:, :count].contiguous() @ values, mixed[:, :count])
+        for count in (LEAST_ROWS, 12, 48)
+    )

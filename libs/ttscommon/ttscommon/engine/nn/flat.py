@@ -19,7 +19,7 @@ def flat(net: nn.Module) -> None:
 def _flat(conv: nn.Conv1d | nn.ConvTranspose1d) -> nn.Module:
     kernel, stride, dilation = conv.kernel_size[0], conv.stride[0], conv.dilation[0]
     upwards = isinstance(conv, nn.ConvTranspose1d)
-    around = conv.padding[0] if upwards else dilation * (kernel - 1) // 2
+    around = dilation * (kernel - 1) // 2 if conv.padding == "same" else conv.padding[0]
     with torch.device("meta"):
         made = (nn.ConvTranspose2d if upwards else nn.Conv2d)(
             conv.in_channels, conv.out_channels, (1, kernel), (1, stride), (0, int(around))

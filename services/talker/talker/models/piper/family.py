@@ -30,7 +30,7 @@ from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 
-_GRID: Final = Grid((20, 28, 48, 64))
+_GRID: Final = Grid((20, 28, 48, 96, 160))
 """The first is what the generator holds back and a little sound; a long one computes less twice."""
 _DEVICE_GRID: Final = Grid((32,))
 _MOST_FRAMES_OF_ID: Final = 1000

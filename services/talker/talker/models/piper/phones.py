@@ -16,6 +16,7 @@ from itertools import pairwise
 from shutil import which
 from typing import Final, TypeAlias
 
+from talker.models.piper.spelling import spelt_words
 from talker.text.frontend import PRIVATE, EnglishFrontend, Given, Utterance, Word
 from ttscommon.wire.errors import AntiphonError, NothingToSay
 
@@ -25,46 +26,6 @@ _MOST_CHARACTERS: Final = 2000
 _REMEMBERED: Final = 4096
 _CLAUSE: Final = re.compile(r"([^,.;:?!]*(?:[,.;:?!](?!\s|$)[^,.;:?!]*)*)([,.;:?!]*)\s*")
 _SWITCH: Final = re.compile(r"\([a-z-]+\)")
-_FINAL_MARK: Final = "."
-_STRESS: Final = {"1": "ˈ", "2": "ˌ", "0": ""}
-_CONSONANTS: Final = {
-    "ch": "tʃ",
-    "dh": "ð",
-    "dx": "ɾ",
-    "g": "ɡ",
-    "hh": "h",
-    "jh": "dʒ",
-    "ng": "ŋ",
-    "r": "ɹ",
-    "sh": "ʃ",
-    "th": "θ",
-    "y": "j",
-    "zh": "ʒ",
-}
-_VOWELS: Final = {
-    "aa": "ɑː",
-    "ae": "æ",
-    "ah": "ʌ",
-    "ao": "ɔː",
-    "aw": "aʊ",
-    "ax": "ə",
-    "ay": "aɪ",
-    "eh": "ɛ",
-    "er": "ɜː",
-    "ey": "eɪ",
-    "ih": "ɪ",
-    "iy": "iː",
-    "ow": "oʊ",
-    "oy": "ɔɪ",
-    "uh": "ʊ",
-    "uw": "uː",
-    "ac": "ɐ",
-    "ex": "ə",
-    "ix": "ᵻ",
-    "ur": "ɚ",
-}
-# Without stress eSpeak has short ones; before an r it has no length where it has none by itself.
-_WEAK: Final = {"er0": "ɚ", "iy0": "i"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,31 +160,17 @@ def spelt(utterance: Utterance) -> Sentence:
     symbols: list[str] = []
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
-    marks = iter((*utterance.marks[:-1], utterance.marks[-1] or _FINAL_MARK))
-    for phone in utterance.phones[1:]:
-        if phone.word < 0:
-            mark = next(marks)
-            symbols.append("," if mark == "—" else mark)
-            continue
-        if phone.initial and symbols:
+    for owner, said, apart in spelt_words(utterance):
+        if apart and symbols:
             symbols.append(" ")
-        starts.setdefault(phone.word, len(symbols))
-        symbols += symbols_of(phone.symbol)
-        ends[phone.word] = len(symbols)
+        starts.setdefault(owner, len(symbols))
+        symbols += said
+        ends[owner] = len(symbols)
     words = tuple(
         word._replace(start=starts[index], end=ends[index])
         for index, word in enumerate(utterance.words)
     )
     return Sentence((), words, (), tuple(symbols))
-
-
-def symbols_of(phone: str) -> str:
-    """eSpeak's of one phone: "ow1" is "ˈoʊ"."""
-    if phone in _WEAK:
-        return _WEAK[phone]
-    if phone[:-1] in _VOWELS and phone[-1] in _STRESS:
-        return _STRESS[phone[-1]] + _VOWELS[phone[:-1]]
-    return _CONSONANTS.get(phone, phone)
 
 
 def ids_of(

@@ -1,14 +1,15 @@
-"""Piper's generator in the engine: windows that are exact, a sentence at a time.
+"""Piper's generator in the engine: exact state within a sentence, begun anew with each.
 
 A frame's samples depend on so many frames to either side of it as the network reaches, within its
-sentence. A stream keeps those and no other state; what it holds back is a window's right side.
+sentence. What it looks ahead is held back, at a sentence's end until the next one has as much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import ceil
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,7 @@ from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Array, Field
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
+from vocoder.codecs.margins import Margins
 from vocoder.codecs.piper.net import Generator
 
 BEGINS: Final = "begins"
@@ -27,17 +29,16 @@ BEGINS: Final = "begins"
 _TOLERANCE: Final = 1
 
 
-@dataclass
+@dataclass(eq=False)
 class Stream:
-    """frame: the next one. done: frames whose samples were sent. recent: [frames, latent] float32
-    before `frame`, with `begins` [frames] bool, where a sentence does.
+    """told: of the speaker. frame: the next one. kept: margins of a sentence that has begun. sound:
+    samples that are final and not yet due.
     """
 
     told: Tensor | None
     frame: int
-    done: int
-    recent: Tensor
-    begins: Tensor
+    kept: Sequence[Tensor] | None
+    sound: Array
 
 
 class PiperCodec(Codec):
@@ -47,16 +48,16 @@ class PiperCodec(Codec):
         self, name: str, config: PiperConfig, net: Generator, speakers: Tensor | None
     ) -> None:
         self._net, self._told = net, speakers
-        self._numbers = config.speakers()
-        self._context = context = net.sizes.context
+        self._device = net.conv_pre.weight.device
+        self._numbers, sizes = config.speakers(), net.sizes
         self.spec = CodecSpec(
             name,
             "piper",
             config.audio.sample_rate,
             HOP,
-            {"z": Field((net.sizes.latent,), "f4"), BEGINS: Field((), "u1", 2)},
-            lag_samples=context * HOP,
-            context_frames=2 * context,
+            {"z": Field((sizes.latent,), "f4"), BEGINS: Field((), "u1", 2)},
+            lag_samples=sizes.lag,
+            context_frames=sizes.context + ceil(sizes.lag / HOP),
             tolerance=_TOLERANCE,
             voices=config.voices(),
         )
@@ -66,52 +67,47 @@ class PiperCodec(Codec):
         if number is None:
             raise UnknownVoice(f"this codec has no voice {request.voice!r}", param="voice")
         told = None if self._told is None else self._told[number : number + 1]
-        none = torch.zeros(0, self._net.sizes.latent)
-        done = max(0, frame - self._context)
-        return Stream(told, frame, done, none, torch.zeros(0, dtype=torch.bool))
+        # A state that is opened late has no frames for what its predecessor held back.
+        unknown = frame * HOP - self.spec.samples(frame, final=False)
+        return Stream(told, frame, None, np.zeros(unknown, np.float32))
 
     @torch.inference_mode()
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:
-        results = [self._advanced(work) for work in batch]
-        for work, (stream, _) in zip(batch, results, strict=True):
-            work.state.__dict__.update(vars(stream))
-        return [Decoded(sound) for _, sound in results]
+        advanced = [self._advanced(work.state, work) for work in batch]
+        given = []
+        for work, (kept, sound) in zip(batch, advanced, strict=True):
+            stream: Stream = work.state
+            due = self._due(stream.frame, work)
+            stream.frame, stream.kept, stream.sound = stream.frame + len(work), kept, sound[due:]
+            given.append(Decoded(sound[:due]))
+        return given
 
     def collect(self, ticket: list[Decoded]) -> list[Decoded]:
         return ticket
 
-    def _advanced(self, work: Work) -> tuple[Stream, Array]:
-        """The stream behind the work's frames, and the samples that are final by then."""
-        old: Stream = work.state
-        z = torch.cat((old.recent, torch.from_numpy(np.ascontiguousarray(work.frames["z"]))))
-        flags = torch.from_numpy(work.frames[BEGINS].astype(bool))
-        begins = torch.cat((old.begins, flags))
-        end, base = old.frame + len(work), old.frame - len(old.recent)
-        upto = max(old.done, end if work.final else end - self._context)
-        # A state that was opened late has no frames for what its predecessor held back.
-        unknown = max(0, min(base, upto) - old.done)
-        parts = [np.zeros(unknown * HOP, np.float32)]
-        for first, last in _sentences(begins):
-            low, high = (min(max(at, old.done), upto) for at in (base + first, base + last))
-            if low < high:
-                parts.append(self._window(z, first, last, (low - base, high - base), old.told))
-        sound = np.concatenate(parts)
-        kept = max(0, upto - self._context - base)
-        return Stream(old.told, end, upto, z[kept:], begins[kept:]), sound
+    def _due(self, frame: int, work: Work) -> int:
+        """Samples that come out with a work from `frame` on."""
+        samples = self.spec.samples
+        return samples(frame + len(work), final=work.final) - samples(frame, final=False)
 
-    def _window(
-        self, z: Tensor, first: int, last: int, wanted: tuple[int, int], told: Tensor | None
-    ) -> Array:
-        """Samples of the `wanted` frames of the sentence that `z` has from `first` to `last`."""
-        low, high = wanted
-        begin, end = max(first, low - self._context), min(last, high + self._context)
-        device = self._net.conv_pre.weight.device
-        sound = self._net(z[begin:end].T[None].to(device), told)[0]
-        wanted_sound: Array = sound[(low - begin) * HOP : (high - begin) * HOP].cpu().numpy()
-        return wanted_sound
+    def _advanced(self, stream: Stream, work: Work) -> tuple[Sequence[Tensor] | None, Array]:
+        """Margins behind the work, and all samples that are final by then and were not given."""
+        kept, parts = stream.kept, [stream.sound]
+        for first, last, ends in _parts(work, begun=kept is not None):
+            z = torch.from_numpy(work.frames["z"][first:last].T.copy())[None].to(self._device)
+            margins = Margins(kept, ends=ends)
+            parts.append(self._net(z, stream.told, margins).cpu().numpy())
+            kept = None if ends else margins.kept
+        return kept, np.concatenate(parts)
 
 
-def _sentences(begins: Tensor) -> list[tuple[int, int]]:
-    """From where to where each sentence goes, of frames the first of which may be within one."""
-    edges = [0, *(at for at in begins.nonzero()[:, 0].tolist() if at), len(begins)]
-    return list(pairwise(edges))
+def _parts(work: Work, *, begun: bool) -> Iterator[tuple[int, int, bool]]:
+    """Frames of one sentence each: from where to where, and whether it ends with them. A sentence
+    that has `begun` may end without any.
+    """
+    starts = np.flatnonzero(work.frames[BEGINS]).tolist()
+    edges = sorted({0, *starts, len(work)})
+    if begun and ((not len(work) and work.final) or 0 in starts):
+        yield 0, 0, True
+    for first, last in pairwise(edges):
+        yield first, last, work.final or last < len(work)

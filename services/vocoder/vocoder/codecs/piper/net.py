@@ -5,6 +5,7 @@ Modules have the names of the published tensors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,7 @@ from ttscommon.engine.hub import CheckpointError
 from ttscommon.engine.nn.flat import flat
 from ttscommon.engine.nn.weights import fill, same
 from ttscommon.engine.piper import HOP, PiperVoice
+from vocoder.codecs.margins import Margins, convolved, reach_of
 
 _SLOPE: Final = 0.1
 _LAST_SLOPE: Final = 0.01
@@ -58,15 +60,23 @@ class Sizes:
     stages: tuple[Stage, ...]
 
     @property
+    def lag(self) -> int:
+        """Samples that wait for frames behind them."""
+        lag = _PRE // 2
+        for stage in self.stages:
+            reach = max(block.reach for block in stage.blocks)
+            lag = lag * stage.rate + (stage.kernel - stage.rate) // 2 + reach
+        return lag + _POST // 2
+
+    @property
     def context(self) -> int:
-        """Frames on each side that a frame's samples depend on."""
-        low, high = -(_POST // 2), HOP - 1 + _POST // 2
+        """Frames before a frame that its samples depend on."""
+        low = -(_POST // 2)
         for stage in reversed(self.stages):
             reach = max(block.reach for block in stage.blocks)
             around = (stage.kernel - stage.rate) // 2
             low = -((stage.kernel - 1 - around - (low - reach)) // stage.rate)
-            high = (high + reach + around) // stage.rate
-        return max(-low, high) + _PRE // 2
+        return _PRE // 2 - low
 
 
 class Residual(nn.Module):
@@ -74,11 +84,9 @@ class Residual(nn.Module):
         super().__init__()
 
         def convolutions(dilations: tuple[int, ...]) -> nn.ModuleList:
-            same_length = (
-                nn.Conv1d(channels, channels, block.kernel, padding="same", dilation=d)
-                for d in dilations
+            return nn.ModuleList(
+                nn.Conv1d(channels, channels, block.kernel, dilation=d) for d in dilations
             )
-            return nn.ModuleList(same_length)
 
         if block.paired:
             self.convs1 = convolutions(block.dilations)
@@ -87,48 +95,59 @@ class Residual(nn.Module):
             self.convs = convolutions(block.dilations)
         self._paired = block.paired
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, margins: Margins) -> Tensor:
         if not self._paired:
             for conv in self.convs:
-                x = x + conv(leaky_relu(x, _SLOPE))
+                x = _added(x, (conv,), margins)
             return x
-        for first, second in zip(self.convs1, self.convs2, strict=True):
-            x = x + second(leaky_relu(first(leaky_relu(x, _SLOPE)), _SLOPE))
+        for pair in zip(self.convs1, self.convs2, strict=True):
+            x = _added(x, pair, margins)
         return x
 
 
-class Generator(nn.Module):
-    """Latents [rows, latent, frames] to samples [rows, frames * HOP] in -1 .. 1.
+def _added(x: Tensor, convs: Sequence[nn.Module], margins: Margins) -> Tensor:
+    """What convolutions make of x, and x."""
+    found = x
+    for conv in convs:
+        assert isinstance(conv, nn.Conv2d)
+        found = convolved(conv, leaky_relu(margins.around(found, reach_of(conv)), _SLOPE))
+    x, found = margins.in_step((x, found))
+    return found.add_(x)
 
-    What is beyond either end is silence to every layer, as at the ends of a sentence.
-    """
+
+class Generator(nn.Module):
+    """Latents [1, latent, frames] to samples in -1 .. 1, piece by piece; see Margins."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         self.sizes, channels = sizes, sizes.channels
-        self.conv_pre = nn.Conv1d(sizes.latent, channels, _PRE, padding="same")
+        self.conv_pre = nn.Conv1d(sizes.latent, channels, _PRE)
         self.cond = nn.Conv1d(sizes.speaker, channels, 1) if sizes.speaker else None
         self.ups, self.resblocks = nn.ModuleList(), nn.ModuleList()
         for stage in sizes.stages:
-            around = (stage.kernel - stage.rate) // 2
-            self.ups.append(
-                nn.ConvTranspose1d(channels, channels // 2, stage.kernel, stage.rate, around)
-            )
+            self.ups.append(nn.ConvTranspose1d(channels, channels // 2, stage.kernel, stage.rate))
             channels //= 2
             self.resblocks.extend(Residual(channels, block) for block in stage.blocks)
-        self.conv_post = nn.Conv1d(channels, 1, _POST, padding="same", bias=False)
+        self.conv_post = nn.Conv1d(channels, 1, _POST, bias=False)
 
-    def forward(self, z: Tensor, told: Tensor | None = None) -> Tensor:
-        """told: [rows, channels, 1], what `cond` makes of a speaker. Layers are `flat` ones."""
-        x = self.conv_pre(z[:, :, None].contiguous(memory_format=torch.channels_last))
+    def forward(self, z: Tensor, told: Tensor | None, margins: Margins) -> Tensor:
+        """told: [1, channels, 1], what `cond` makes of a speaker. [samples]."""
+        x = _first(self.conv_pre, z[:, :, None], margins)
         if told is not None:
             x = x + told[..., None]
         count = len(self.resblocks) // len(self.ups)
         for index, up in enumerate(self.ups):
-            x = up(leaky_relu(x, _SLOPE))
+            assert isinstance(up, nn.ConvTranspose2d)
+            x = margins.upsampled(up, leaky_relu(x, _SLOPE))
             blocks = self.resblocks[index * count : (index + 1) * count]
-            x = sum((block(x) for block in blocks), torch.zeros(())) / count
-        return torch.tanh(self.conv_post(leaky_relu(x, _LAST_SLOPE)))[:, 0, 0]
+            first, *others = margins.in_step([block(x, margins) for block in blocks])
+            x = sum(others, first) / count
+        return torch.tanh(_first(self.conv_post, leaky_relu(x, _LAST_SLOPE), margins))[0, 0, 0]
+
+
+def _first(conv: nn.Module, x: Tensor, margins: Margins) -> Tensor:
+    assert isinstance(conv, nn.Conv2d)
+    return convolved(conv, margins.around(x, reach_of(conv)))
 
 
 def load_generator(voice: PiperVoice, device: str) -> tuple[Generator, Tensor | None]:
@@ -174,6 +193,8 @@ def sizes_of(voice: PiperVoice) -> Sizes:
     samples = 1
     for stage in stages:
         samples *= stage.rate
+        if not 0 <= stage.kernel - stage.rate <= stage.rate:
+            raise ValueError(f"a step up of {stage.rate} has {stage.kernel} taps")
     if samples != HOP:
         raise ValueError(f"a frame has {samples} samples, not {HOP}")
     speaker = shapes["dec.cond.weight"][1] if "dec.cond.weight" in shapes else 0

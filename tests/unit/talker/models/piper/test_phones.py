@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from talker.models.piper.phones import Espeak, Sentence, characters, ids_of, spelt, symbols_of
+from talker.models.piper.phones import Espeak, Sentence, characters, ids_of, spelt
+from talker.models.piper.spelling import symbols_of
 from talker.text.frontend import Utterance, Word
 from talker.text.symbols import Phone
 from ttscommon.wire.errors import AntiphonError, NothingToSay
@@ -87,6 +88,35 @@ def test_the_frontends_phones_are_spelt_as_espeak_does() -> None:
     )
     words = (Word("cheesy,", 0, 0), Word("hurrer", 0, 0))
     sentence = spelt(Utterance(phones, words, (",", "")))
-    assert "".join(sentence.symbols) == "tʃˈiːzi, hˈɜːɚ."
-    assert said(sentence) == {"cheesy,": "tʃˈiːzi", "hurrer": "hˈɜːɚ"}
+    assert "".join(sentence.symbols) == "tʃˈiːzi, hˈɜːɹɚ."
+    assert said(sentence) == {"cheesy,": "tʃˈiːzi", "hurrer": "hˈɜːɹɚ"}
     assert symbols_of("ow1") == "ˈoʊ"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ([("the", "dh ax0"), ("kettle", "k eh1 dx ax0 l")], "ðə kˈɛɾəl."),
+        ([("he", "hh iy0"), ("begins", "b ih0 g ih1 n z")], "hiː bɪɡˈɪnz."),
+        ([("after", "ae1 f t er0"), ("another", "ax0 n ah1 dh er0")], "ˈæftɚɹ ɐnˈʌðɚ."),
+        ([("was", "w ah0 z"), ("the", "dh iy0"), ("end", "eh1 n d")], "wʌzðɪ ˈɛnd."),
+        ([("for", "f ao0 r"), ("a", "ac0"), ("minute", "m ih1 n ax0 t")], "fɚɹə mˈɪnɪt."),
+        ([("off", "ao1 f"), ("salt", "s ao1 l t"), ("call", "k ao1 l")], "ˈɔf sˈɔlt kˈɔːl."),
+        ([("return", "r ax0 t er1 n"), ("reader", "r iy1 d er0")], "ɹᵻtˈɜːn ɹˈiːdɚ."),
+    ],
+)
+def test_sounds_are_weakened_and_little_words_joined_as_espeak_does(
+    said: list[tuple[str, str]], expected: str
+) -> None:
+    phones = [
+        Phone(phone, word, at == 0)
+        for word, (_, each) in enumerate(said)
+        for at, phone in enumerate(each.split())
+    ]
+    silence = Phone("pau", -1, False)
+    words = tuple(Word(written, 0, 0) for written, _ in said)
+    sentence = spelt(Utterance((silence, *phones, silence), words, ("",)))
+    assert "".join(sentence.symbols) == expected
+    spans = [sentence.symbols[w.start : w.end] for w in sentence.words]
+    assert ["".join(span) for span in spans] == ["".join(span).strip(" .") for span in spans]
+    assert all(spans)
