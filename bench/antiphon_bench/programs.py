@@ -52,6 +52,8 @@ PROGRAMS: Final = (
     Program("parity-pocket-tts", "tests.parity.pocket_speed", "Pocket TTS beside its package."),
     Program("kokoro-cuts", "tests.parity.kokoro_cuts", "What cutting a text changes of Kokoro's."),
     Program("piper", "antiphon_bench.peers", "Piper's server and package beside ours."),
+    Program("runaways", "antiphon_bench.runaways", "Starved ends: what is caught."),
+    Program("false-alarms", "voicetrain.vesper.false_alarms", "Endings taken for runaways."),
     Program("parity", "tests.parity.speed", "Frames a second beside a family's reference."),
     Program("dashboards", "tests.deploy.observe", "Draw every panel under load, with deaths."),
     Program("loads", "tests.deploy.loads", "Record what a fleet exports under five loads."),
