@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -102,13 +102,27 @@ FAMILIES: Final = (
     Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
 )
 ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
+# Served by `make test-slow`: a way through the stages that another family takes already.
+MORE: Final[tuple[Served, ...]] = ()
+EVERY: Final = [
+    *(pytest.param(family, id=family.name) for family in FAMILIES),
+    *(pytest.param(family, id=family.name, marks=pytest.mark.slow) for family in MORE),
+]
+
+
+def needed(items: Sequence[pytest.Item]) -> list[Served]:
+    """FAMILIES, and those of MORE that a test which was selected is about."""
+    asked = [item.callspec.params.get("family") for item in items if hasattr(item, "callspec")]
+    return [*FAMILIES, *(family for family in MORE if family in asked)]
 
 
 @pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
+def checkpoints(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Checkpoint]:
     """Of each family one, by its name."""
     found = {}
-    for family in FAMILIES:
+    for family in needed(request.session.items):
         given = family.write(tmp_path_factory.mktemp(family.name))
         found[family.name] = Checkpoint.parse(f"{family.name}={given}")
     return found
@@ -174,7 +188,7 @@ def workers(family: Served) -> tuple[str, str]:
     return f"talker-{family.name}-1", f"vocoder-{family.name}-1"
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", EVERY)
 async def test_it_says_the_same_over_http_and_the_socket_when_talker_and_vocoder_die(
     family: Served,
     served: LocalStack,

@@ -91,7 +91,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
     "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
 }
-TEXT = "One small step, said the talker. And then another one, for good measure! The end."
+TEXT = "One small step, she said. And then one more! The end."
 
 
 @dataclass
@@ -201,6 +201,8 @@ def depth(request: pytest.FixtureRequest) -> int:
         family = request.getfixturevalue("family")
         if request.param < family.depth:
             pytest.skip("a device is always a step behind")
+        if request.param and f"{request.getfixturevalue('name')} on a device" in FAMILIES:
+            pytest.skip("its device is a step behind")
     return int(request.param)
 
 
