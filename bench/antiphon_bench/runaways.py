@@ -33,7 +33,7 @@ from ttscommon.wire.messages import Sampling, SpeechRequest
 TEXT: Final = "It is the end of the world, and one is singing to the user: how odd that is to say!"
 _BLOCKS: Final = 4096
 _TOGETHER: Final = 4
-_FOREVER: Final = 400  # frames of what would not end
+_FOREVER: Final = 300  # frames of what would not end
 # Above any other logit of a voice's moves: its pointer stands still until it has to go on.
 _STANDING: Final = 30.0
 

@@ -35,6 +35,7 @@ def config(tmp_path: Path) -> StackConfig:
         "ANTIPHON_ADAPTERS": "1",
         "ANTIPHON_ADAPTER_DIR": str(tmp_path / "adapters"),
         "ANTIPHON_VOICE_ADAPTERS": "vivian=narrator",
+        "ANTIPHON_RUNAWAY_GUARD": "false",  # weights drawn from a seed loop rightly
     }
     return StackConfig(
         port=0,
@@ -42,7 +43,6 @@ def config(tmp_path: Path) -> StackConfig:
         talkers=2,
         models=(Checkpoint.parse(f"tiny={tmp_path / 'tiny'}"),),
         environ={
-            "talker": {"ANTIPHON_RUNAWAY_GUARD": "false"},  # weights drawn from a seed loop rightly
             "gateway": {
                 "ANTIPHON_ADMISSION": "off",
                 "ANTIPHON_MAX_ADAPTERS": "2",
