@@ -20,7 +20,7 @@ _IN_TIME: Final = f'viable="true", {_LISTENER}'
 _GATEWAY: Final = f'stage="gateway", {_LISTENER}'
 _STAGE: Final = f'stage=~"$stage", {_MODEL}'
 _GRAPHS: Final = f'path="graph", {_STAGE}'
-_BAD_ENDS: Final = f'outcome=~"detached|error", {_MODEL}'
+_BAD_ENDS: Final = f'outcome=~"detached|error|runaway", {_MODEL}'
 
 
 @dataclass(frozen=True)
@@ -233,6 +233,17 @@ STAGES: Final = Dashboard(
             help="If it grows under usual load, the KV cache is too small for the slots.",
         ),
         Panel(
+            "Runaways by what came of them",
+            "short",
+            {
+                "{{sign}} {{came}}": (
+                    "sum by (sign, came) "
+                    f"(increase(tts_runaways_total{{{_MODEL}}}[$__rate_interval]))"
+                )
+            },
+            help="Utterances that lost their text: drawn again unheard, or left where they were.",
+        ),
+        Panel(
             "Playback in hand when a chunk is sent",
             "s",
             _quantiles("tts_playback_slack_seconds", _MODEL, "stage", 0.01, 0.5),
@@ -306,7 +317,7 @@ RECOVERY: Final = Dashboard(
             _quantiles("tts_cancel_latency_seconds", _MODEL, "stage", 0.5, 0.99),
         ),
         Panel(
-            "Requests detached or failed",
+            "Requests detached, failed or cut short",
             "reqps",
             {"{{outcome}}": _rate("tts_streams_total", _BAD_ENDS, "outcome")},
             12,

@@ -54,6 +54,8 @@ PROGRAMS: Final = (
     Program(
         "peers", "tests.parity.side_by_side", "Piper, Pocket TTS, Kokoro beside their own servers."
     ),
+    Program("runaways", "antiphon_bench.runaways", "Starved ends: what is caught."),
+    Program("false-alarms", "voicetrain.vesper.false_alarms", "Endings taken for runaways."),
     Program("parity", "tests.parity.speed", "Frames a second beside a family's reference."),
     Program("dashboards", "tests.deploy.observe", "Draw every panel under load, with deaths."),
     Program("loads", "tests.deploy.loads", "Record what a fleet exports under five loads."),

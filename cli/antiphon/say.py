@@ -66,7 +66,10 @@ def _bar(pcm: bytes) -> str:
 
 @dataclass
 class Heard:
-    """What came so far: the listener's account, the words, and what the server says of it."""
+    """What came so far: the listener's account, the words, and what the server says of it.
+
+    lost: the words behind which a model lost its text, empty where they are not known.
+    """
 
     account: ListenerAccount
     meter: Meter = field(default_factory=Meter)
@@ -74,6 +77,7 @@ class Heard:
     started: Started | None = None
     totals: dict[str, Any] = field(default_factory=dict)
     before_s: float = 0.0
+    lost: list[str] = field(default_factory=list)
 
     def take(self, event: Event) -> None:
         match event:
@@ -85,8 +89,10 @@ class Heard:
                 self.meter.feed(pcm, self.started.sample_rate)
             case Words(words):
                 self.words += [word.later(self.before_s) for word in words]
-            case Finished(_, totals):
+            case Finished(outcome, totals):
                 self.totals = self.totals or totals
+                if outcome == "runaway":
+                    self.lost.append(totals.get("reached") or "")
 
     def _start(self, started: Started) -> None:
         """The first of a text's requests counts; the words of others are timed from its start."""
@@ -181,6 +187,9 @@ def _summary(heard: Heard) -> Text:
         style = "red" if name == "gaps" else "bold" if name == "first sound" else ""
         text.append(f"{value}   ", style=style)
     origin = f"voice {started.voice}, seed {started.seed}, request {started.request_id}"
+    for word in heard.lost:
+        where = f"behind '{word}'" if word else "before its end"
+        text.append(f"\nthe model lost its text {where}: another --seed may help", style="yellow")
     return Text.assemble((f"{heard.meter}\n", "cyan"), text, "\n", (origin, "dim"))
 
 

@@ -15,6 +15,8 @@ import pytest
 import pytest_asyncio
 import torch
 
+from antiphon.client import Audio, Finished, SpeechOptions, Started, speak
+from antiphon.say import whole
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
 from antiphon_bench.synthetic import (
@@ -32,20 +34,26 @@ from antiphon_bench.synthetic import (
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.snac import write_codec
 from talker.engine.engine import Engine
+from talker.family.guarding import Guarding
+from talker.family.pauses import Pausing
 from talker.models import load as load_talker
 from talker.models.piper.phones import Espeak
 from talker.synthesis import synthesise
 from tests.pipeline.test_checkpoints import SEED, TEXT, models, near, posted, spoken
 from tests.unit.ttscommon.sound.test_recordings import wav
+from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.fields import Arrays, concatenate, cut
+from ttscommon.wire.messages import CodecChunk, SpeechRequest
+from ttscommon.wire.subjects import CODES
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Work
 from vocoder.pcm import to_pcm
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+LOSES: Final = 4
+"""A seed with which CSM's checkpoint misses its end."""
 BLEND: Final = "af_heart*0.6+af_sky*0.4"
 SEGMENTS: Final = (
     "The old bridge was closed for repairs, so we walked along the river until it was almost dark."
@@ -178,22 +186,37 @@ def checkpoints(
     return found
 
 
+@pytest.fixture(scope="module")
+def caught() -> asyncio.Event:
+    """A talker has said that a model lost its text."""
+    return asyncio.Event()
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def served(
-    checkpoints: dict[str, Checkpoint], tmp_path_factory: pytest.TempPathFactory
+    checkpoints: dict[str, Checkpoint],
+    tmp_path_factory: pytest.TempPathFactory,
+    caught: asyncio.Event,
 ) -> AsyncIterator[LocalStack]:
     """All families beside the default voice; small steps have a short warm-up."""
     patient = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
+    patient |= {"ANTIPHON_ADMISSION": "off", "ANTIPHON_KEEP_LOGS_S": "600"}
     small = {"ANTIPHON_BATCH_STREAMS": "4", "ANTIPHON_BATCH_FRAMES": "32"}
     config = StackConfig(
         port=0,
         store=tmp_path_factory.mktemp("store"),
         models=tuple(checkpoints.values()),
-        environ={"gateway": {"ANTIPHON_ADMISSION": "off", **patient}, "vocoder": small},
+        environ={"gateway": patient, "vocoder": small},
         start_timeout_s=300.0,
     )
     lines: list[str] = []
-    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+
+    def note(name: str, line: str) -> None:
+        lines.append(f"{name}: {line}")
+        if "runaway.caught" in line:
+            caught.set()
+
+    async with LocalStack(config, note) as running:
         async with asyncio.timeout(10), httpx.AsyncClient(base_url=running.url) as client:
             while await models(client) != {"vesper", *checkpoints}:
                 await asyncio.sleep(0.05)  # gateways look once a second
@@ -266,6 +289,69 @@ def several_parts(family: Served, frames: Arrays) -> None:
         assert len(np.unique(frames["passage"])) > 1
     if family in (KOKORO, CHATTERBOX):
         assert np.count_nonzero(frames["left"] == 0) >= 3
+
+
+async def test_a_talker_that_dies_in_the_middle_of_a_redraw_goes_on_with_it(
+    served: LocalStack, checkpoints: dict[str, Checkpoint], caught: asyncio.Event
+) -> None:
+    """How much was sent before a redraw depends on the listener; the log decides what follows."""
+    bus = await Bus.connect(served.bus, "test")
+    try:
+        for victims in ((), workers(CSM)[:1]):
+            caught.clear()
+            killing = asyncio.create_task(_kill(served, victims, caught))
+            request_id, pcm, end = await _cut_short(served)
+            await killing
+            frames, folder = await _codes(bus, request_id), checkpoints[CSM.name].folder
+            made, left = await asyncio.to_thread(_as_logged, folder, frames)
+            assert near(pcm, made)
+            assert end.outcome == ("runaway" if left else "ok")
+    finally:
+        await bus.close()
+
+
+async def _kill(stack: LocalStack, victims: Sequence[str], caught: asyncio.Event) -> None:
+    await caught.wait()
+    for victim in victims:
+        stack.children[victim].kill()
+
+
+async def _cut_short(stack: LocalStack) -> tuple[str, Any, Finished]:
+    """The request's id, [samples] int16, and how it ended."""
+    pcm, request_id = b"", ""
+    options = SpeechOptions(model=CSM.name, voice=CSM.voice, seed=LOSES)
+    async for event in speak(stack.url, whole("Who sings?"), options):
+        if isinstance(event, Audio):
+            pcm += event.pcm
+        elif isinstance(event, Started):
+            request_id = event.request_id
+        elif isinstance(event, Finished):
+            return request_id, np.frombuffer(pcm, "<i2"), event
+    raise AssertionError("a request without an end")
+
+
+async def _codes(bus: Bus, request_id: str) -> Arrays:
+    """All that the log has of the request's frames."""
+    async with asyncio.timeout(30), bus.reader(CODES, request_id) as reader:
+        chunks = [record async for record in reader if isinstance(record, CodecChunk)]
+    return concatenate([{n: t.array() for n, t in chunk.tensors.items()} for chunk in chunks])
+
+
+def _as_logged(folder: Path, frames: Arrays) -> tuple[Any, bool]:
+    """[samples] int16 of logged frames, which a successor says too behind those of the first draw,
+    and whether it leaves anything unsaid.
+    """
+    torch.set_num_threads(1)
+    family = Pausing(Guarding(load_talker("tiny", folder)))
+    engine = Engine(family, slots=1, blocks=600, metrics=Metrics())
+    request = SpeechRequest("r", "tiny", CSM.voice, "Who sings?", seed=LOSES)
+    first = int(np.flatnonzero(frames["redraw"])[0])
+    (made,) = synthesise(engine, [request], {"r": cut(frames, 0, first)})
+    np.testing.assert_array_equal(made.arrays["codes"], frames["codes"][first:])
+    codec = load_codec("tiny", folder)
+    codes = {name: frames[name] for name in codec.spec.frame}
+    samples = codec.decode([Work(codec.open(request), codes, final=True)])[0]
+    return to_pcm(samples), made.cut_short is not None
 
 
 async def test_the_default_voice_is_served_beside_them(client: httpx.AsyncClient) -> None:

@@ -155,7 +155,7 @@ class _Talk:
                 if isinstance(event, Finished):
                     awaited -= 1
                     self._request_id = None
-                    if awaited and event.outcome == "ok":
+                    if awaited and event.outcome != "cancelled":
                         self._first_piece = second
                         continue
                     yield event

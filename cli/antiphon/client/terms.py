@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 
@@ -31,11 +31,11 @@ class SpeechOptions:
     instructions: str | None = None
     language: str | None = None
     adapter: str | None = None
+    runaway_guard: bool | None = None
 
     def config(self) -> dict[str, Any]:
         """The `session.config` message."""
-        names = ("voice", "seed", "sample_rate", "speed", "instructions", "language", "adapter")
-        chosen = {name: getattr(self, name) for name in names}
+        chosen = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "model"}
         set_ = {name: value for name, value in chosen.items() if value is not None}
         return {"type": "session.config", "model": self.model, "resumable": True, **set_}
 

@@ -18,6 +18,7 @@ from ttscommon.wire.errors import (
     LogGone,
     NothingToSay,
     Overloaded,
+    Runaway,
     StoreFull,
     StoreLost,
     StoreUnavailable,
@@ -273,6 +274,7 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "client_too_slow": Edge(400, _INVALID, 1008),
         "log_gone": Edge(404, _INVALID),
         "poison": _INTERNAL,
+        "runaway": _INTERNAL,
         "internal": _INTERNAL,
     }
 )
@@ -283,7 +285,7 @@ _REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType
         for kind in (
             BadRequest, NothingToSay, UnknownVoice, UnknownModel, TextTooLong, BusUnavailable,
             UnknownAdapter, InvalidAdapter, Unavailable, SynthesisTimeout, LogGone, Poison,
-            StoreFull, StoreLost,
+            StoreFull, StoreLost, Runaway,
         )
     }
 )  # fmt: skip

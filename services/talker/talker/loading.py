@@ -13,6 +13,7 @@ from talker.engine.sizing import Memory, kv_blocks
 from talker.engine.widths import Widths, plain
 from talker.family.base import Family
 from talker.family.blocks import BLOCK_POSITIONS
+from talker.family.guarding import Guarding
 from talker.family.leniency import Leniency
 from talker.family.pauses import Pausing
 from talker.family.runner import Runner
@@ -94,7 +95,9 @@ def read_family(settings: TalkerSettings) -> Family:
         codec=settings.codec_dir,
     )
     _describe_adapters(settings, family)
-    return family if family.pauses else Pausing(family)
+    guards = settings.runaway_guard and family.signs is not None
+    guarded = Guarding(family) if guards else family
+    return guarded if guarded.pauses else Pausing(guarded)
 
 
 def _describe_adapters(settings: TalkerSettings, family: Family) -> None:

@@ -66,6 +66,10 @@ class TalkerSettings(StageSettings):
     """Voices of the model that are spoken with an adapter of the folder unless a request asks for
     another, as VOICE=ADAPTER, separated by commas.
     """
+    runaway_guard: bool = True
+    """Utterances that lose their text are drawn again, or left, where a request does not say
+    otherwise. Off, they go on to the model's limits.
+    """
     text_timeout_s: float = Field(default=120.0, gt=0.0)
 
     """Text that stays away for so long is taken to be complete, as where a gateway died."""

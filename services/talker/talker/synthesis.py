@@ -10,6 +10,7 @@ from functools import partial
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
 from talker.family.checks import check
+from talker.family.streams import CutShort
 from ttscommon.cluster.references import Derived
 from ttscommon.engine.runtime import Failed
 from ttscommon.wire.errors import AntiphonError
@@ -20,12 +21,16 @@ from ttscommon.wire.pieces import unmarked
 
 @dataclass
 class Spoken:
-    """A request's frames, chunk by chunk, its word times, and its error if it failed."""
+    """A request's frames, chunk by chunk, its word times, and its error if it failed.
+
+    cut_short: some of its text was left.
+    """
 
     request: SpeechRequest
     chunks: list[Arrays] = field(default_factory=list)
     words: list[WordTime] = field(default_factory=list)
     error: Exception | None = None
+    cut_short: CutShort | None = None
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -90,6 +95,8 @@ def _hear(
             spoken[key].chunks.append(event.arrays)
             spoken[key].words.extend(event.words)
             engine.acknowledge(key)
+        elif isinstance(event, CutShort):
+            spoken[key].cut_short = event
         else:
             spoken[key].error = event.error if isinstance(event, Failed) else None
             opened.discard(key)

@@ -14,6 +14,7 @@ from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
 from talker.family.base import Prepared
 from talker.family.checks import check
+from talker.family.streams import CutShort
 from talker.text_feed import TextFeed, TextTiming, next_unit
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.references import Derived, References
@@ -24,7 +25,7 @@ from ttscommon.engine.stage_job import StageJob
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
-from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded
+from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded, Runaway
 from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import CodecChunk, End, Spent, Tensor
 from ttscommon.wire.pieces import unmarked
@@ -160,8 +161,9 @@ class TalkJob:
 
     async def _write(self, events: asyncio.Queue[Event]) -> End:
         """Put chunks until the stream ends, and return the End that fits how it ended."""
+        cut_short: CutShort | None = None
         while True:
-            match await events.get():
+            match event := await events.get():
                 case ChunkReady(arrays, words, prefill):
                     if prefill is not None:
                         tracing.phase("prefill", *prefill)
@@ -171,6 +173,10 @@ class TalkJob:
                     await self._writer.put(chunk)
                     self._text.begun.set()
                     self._engine.acknowledge(self._key)
+                case CutShort():
+                    cut_short = event
+                case Finished() if cut_short is not None:
+                    return self._stage.failure(Runaway.behind(cut_short.word))
                 case Finished():
                     return self._stage.end("ok")
                 case Failed(error):
@@ -184,7 +190,9 @@ class TalkJob:
         chunks = [chunk for chunk in self._writer.restored if isinstance(chunk, CodecChunk)]
         if not chunks:
             return None
-        return concatenate([{n: t.array() for n, t in chunk.tensors.items()} for chunk in chunks])
+        # A talker of another release may have written some of them, with other fields.
+        names = set.intersection(*(set(chunk.tensors) for chunk in chunks))
+        return concatenate([{n: chunk.tensors[n].array() for n in names} for chunk in chunks])
 
 
 async def _shielded(task: asyncio.Task[None]) -> None:

@@ -95,9 +95,11 @@ class Performance:
         self.said.append(pcm)
         await self.writer.put(chunk)
 
-    async def end(self, outcome: Any = "ok", code: str = "", message: str = "") -> None:
-        again = self.job.request.for_remaking()
-        end = End(self.job.request_id, self.writer.position, outcome, code, message, None, again)
+    async def end(
+        self, outcome: Any = "ok", code: str = "", message: str = "", param: str | None = None
+    ) -> None:
+        again, position = self.job.request.for_remaking(), self.writer.position
+        end = End(self.job.request_id, position, outcome, code, message, param, again)
         await self.writer.end(end)
 
     async def log_codes(self) -> None:

@@ -65,6 +65,12 @@ async def test_the_sound_goes_to_the_sink_and_the_figures_to_the_screen(
         assert part in text
 
 
+async def test_a_text_that_was_lost_is_told_with_the_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, lost = Started("r1", RATE, "slt", 7), Finished("runaway", {"reached": "bridge"})
+    text, _ = await said(monkeypatch, started, Audio(TONE), lost)
+    assert "lost its text behind 'bridge'" in text
+
+
 async def test_silence_is_said_to_be_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     text, sink = await said(monkeypatch, Finished("cancelled", {}))
     assert "nothing was said" in text

@@ -54,7 +54,13 @@ def test_what_waiting_does_not_help_names_no_time() -> None:
 
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [("nothing_to_say", 400), ("unknown_voice", 400), ("overloaded", 429), ("strange", 500)],
+    [
+        ("nothing_to_say", 400),
+        ("unknown_voice", 400),
+        ("overloaded", 429),
+        ("runaway", 500),
+        ("strange", 500),
+    ],
 )
 def test_what_a_stage_reports_keeps_its_meaning(code: str, expected: int) -> None:
     failure = errors.from_end(End("id", 0, "error", code, "why", "voice"))

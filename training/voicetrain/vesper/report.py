@@ -49,10 +49,15 @@ def evaluate_voice(evaluation: Evaluation, report: Report, texts: Mapping[str, i
 
 def reliability(evaluation: Evaluation, count: int) -> dict[str, Any]:
     """Runaways, empty outputs and lengths over many texts that nothing was trained on."""
+    texts = untrained_texts(count)
+    return evaluation.lengths(texts, evaluation.voice.spoken(texts), 1.0)
+
+
+def untrained_texts(count: int) -> list[str]:
+    """Texts that nothing was trained on."""
     trained = set(corpus_texts(MOST_TEXTS, SEED))
     others = [text for text in corpus_texts(MOST_TEXTS, OTHER_SEED) if text not in trained]
-    texts = [*held_out("easy"), *held_out("hard"), *others][:count]
-    return evaluation.lengths(texts, evaluation.voice.spoken(texts), 1.0)
+    return [*held_out("easy"), *held_out("hard"), *others][:count]
 
 
 def speed(folder: Path, sentences: int = TIMED) -> dict[str, float]:

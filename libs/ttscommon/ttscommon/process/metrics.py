@@ -28,7 +28,7 @@ MOST_TENANTS: Final = 100
 _OTHERS: Final = "other"
 # Longer than any request.
 _SILENT_S: Final = 3600.0
-_OUTCOMES: Final = ("ok", "cancelled", "error", "detached")
+_OUTCOMES: Final = ("ok", "cancelled", "error", "runaway", "detached")
 _REASONS: Final = ("overloaded", "unavailable")
 _YES_NO: Final = ("true", "false")
 # A stream's first chunks are small and follow each other closely, however idle the engines are:
@@ -206,6 +206,12 @@ class Metrics:
         )
         self.evictions = self._counter(
             "tts_evictions", "Times that a stream gave its KV blocks to a more urgent one."
+        )
+        self.runaways = self._counter(
+            "tts_runaways",
+            "Utterances that lost their text, by what showed it and by what came of it: frames "
+            "were drawn again, or the rest was left.",
+            ("sign", "came"),
         )
         self.adapters = self._gauge("tts_adapters", "Adapters that a talker holds.")
         self.adapter_bytes = self._gauge("tts_adapter_bytes", "Bytes that they take together.")

@@ -76,6 +76,22 @@ class ShareUsed(Overloaded):
     """The caller has its share of the streams, and there is no other to be had."""
 
 
+class Runaway(AntiphonError):
+    """The model lost its text, and what was left of an utterance was not said.
+
+    What was said stands. `param`: the last word that was reached, where that is known.
+    """
+
+    code = "runaway"
+
+    @classmethod
+    def behind(cls, word: str) -> Self:
+        where = f"behind '{word}'" if word else "before its end"
+        return cls(
+            f"the model lost its text {where}: ask again with another seed", param=word or None
+        )
+
+
 class BusUnavailable(AntiphonError):
     """The broker did not answer in time."""
 

@@ -115,6 +115,7 @@ class WishFields(BaseModel):
     subtalker_top_p: Share | None = None
     lexicons: Annotated[tuple[Name, ...], Field(max_length=_MOST_LEXICONS)] | None = None
     adapter: Annotated[str, Field(max_length=64)] | None = None
+    runaway_guard: bool | None = None
 
     @property
     def wishes(self) -> Wishes:
@@ -133,4 +134,5 @@ class WishFields(BaseModel):
             Sampling(**{name: getattr(self, name) for name in _SAMPLING}),
             self.lexicons or (),
             self.adapter,
+            self.runaway_guard,
         )

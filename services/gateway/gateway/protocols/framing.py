@@ -17,13 +17,15 @@ class Framing(ABC):
     `media_type`: of a body in this framing; empty if it is that of its audio. `blames`: the field
     that a text without a sound is an error of; None where it is a good end, with `silence_s` of
     silence, because some clients take an end without audio for a failure and try again. `drops`:
-    what has not left is not sent once the utterance has failed.
+    what has not left is not sent once the utterance has failed. `tells`: its end says that the
+    model lost its text; elsewhere that is a failure behind the last audio.
     """
 
     media_type: ClassVar[str] = ""
     blames: str | None = None
     silence_s: float = 0.0
     drops: ClassVar[bool] = True
+    tells: ClassVar[bool] = False
 
     def parts(self, piece: PcmBlock) -> Iterable[PcmBlock]:
         """A piece, cut where one message cannot hold it."""

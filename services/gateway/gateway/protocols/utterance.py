@@ -81,7 +81,7 @@ class Utterance(Generic[F]):
     async def deliver(self) -> None:
         """Speak it into the sink, as its text comes; returns when its last audio has left.
 
-        Raises what Speech raises, and NothingToSay as the framing says.
+        Raises what Speech raises, NothingToSay and Runaway as the framing says.
         """
         encoder = encoder_for(self._audio, self.speech.sample_rate)
         unsent = made = 0
@@ -97,6 +97,8 @@ class Utterance(Generic[F]):
                 await self._sink.put_audio(message, partial(self._left, unsent), self)
             await self._sink.flush()
             self._require_sound()
+        if speech.runaway is not None and not self.framing.tells:
+            raise speech.runaway
 
     def start(self, over: Callable[[Utterance[F], AntiphonError | None], None]) -> None:
         """Deliver it in the background; `over` is called at its end, but not if it is stopped.

@@ -184,6 +184,7 @@ class Submit:
             created_unix_s=time.time(),
             listener_timeout_s=self._listener_timeout_s,
             adapter=spec.adapter,
+            runaway_guard=spec.wishes.runaway_guard is not False,
         )
 
     def _whole_text(self) -> bool | None:

@@ -21,6 +21,7 @@ from gateway.requests.waiting import Waiting
 from ttscommon.bus import AudioReader
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
+from ttscommon.wire.errors import AntiphonError, Runaway
 from ttscommon.wire.messages import AudioChunk, End
 
 log_ = structlog.get_logger(__name__)
@@ -50,7 +51,8 @@ class Speech:
     """A running request: an async context manager and an iterator over its AudioChunks.
 
     Entering waits for something to say, holds a place and has it spoken; the iterator stops after
-    an `ok` End or `cancel`, and raises a typed error after any other End. Leaving before the end
+    an `ok` End or `cancel`, and after one that says that the model lost its text, of which
+    `runaway` tells; it raises a typed error after any other End. Leaving before the end
     cancels both stages, unless `keep` was called: then the client may attach again. `handed` must
     be called for everything that was given to the client: `delivery` follows it.
     """
@@ -58,6 +60,7 @@ class Speech:
     def __init__(self, services: RequestServices, source: Source) -> None:
         self.delivery = ListenerDelivery(services, source)
         self.outcome: str = "cancelled"
+        self.runaway: AntiphonError | None = None
         self._services = services
         self._source = source
         self._progress = RequestPhase.WAITING
@@ -243,6 +246,9 @@ class Speech:
 
     def _end(self, end: End) -> None:
         self._progress = RequestPhase.ENDED
+        if end.code == Runaway.code:
+            self.outcome, self.runaway = "runaway", errors.from_end(end)
+            return
         if end.outcome == "cancelled":
             raise errors.SynthesisFailed("the request was cancelled behind the gateway")
         if end.outcome != "ok":

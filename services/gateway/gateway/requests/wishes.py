@@ -19,8 +19,8 @@ from ttscommon.wire.replicas import Model, Voice
 
 # Without them a text is spoken in another way; without any of the others, in another voice.
 _DROPPABLE: Final = ("instructions", "language", "non_streaming_mode")
-# The one is told by its own fields; lexicons are read here.
-_NOT_ASKED: Final = ("sampling", "lexicons", FIELD)
+# The one is told by its own fields; lexicons are read here; each model does without a guard.
+_NOT_ASKED: Final = ("sampling", "lexicons", "runaway_guard", FIELD)
 _SLICE_CHARS: Final = 1 << 16  # whole groups of four
 # What to change, where leaving the field out is not all that can be said.
 _INSTEAD: Final = {
@@ -44,7 +44,8 @@ class TurnWish:
 @dataclass(frozen=True)
 class Wishes:
     """By their names in the API; None is what the client did not say. ref_audio: see recording.
-    adapter: empty for none, whatever the voice is spoken with otherwise.
+    adapter: empty for none, whatever the voice is spoken with otherwise. runaway_guard: False has
+    the model go on where it loses its text.
     """
 
     language: str | None = None
@@ -60,6 +61,7 @@ class Wishes:
     sampling: Sampling = field(default_factory=Sampling)
     lexicons: tuple[str, ...] = ()
     adapter: str | None = None
+    runaway_guard: bool | None = None
 
     def named(self) -> Iterator[str]:
         """The fields that the client set to anything, of those that a model has to obey."""

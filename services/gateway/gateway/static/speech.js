@@ -89,7 +89,8 @@ function ready(message) {
 function done(message) {
   const { run } = now;
   run.done = true;
-  run.whole = message.outcome === "ok";
+  run.whole = message.outcome !== "cancelled";
+  if (message.outcome === "runaway") complain(`The model lost its text ${message.reached ? `behind “${message.reached}”` : "before its end"}. Another seed may help.`);
   run.least = message.min_slack_s;
   run.stages = message.stages;
   run.served = message.ttfp_s;

@@ -16,6 +16,7 @@ from talker.family.base import Family, ModelSpec, Prepared
 from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.chunker import ChunkSizes
 from talker.family.runner import Results, Row, Runner
+from talker.family.streams import CutShort
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import launch_bisected
 from ttscommon.engine.pace import Pace
@@ -29,7 +30,7 @@ _LIMITS: Final = StepLimits()
 Launched = tuple[Stream, Row, int]
 
 
-class Engine(Runtime[Stream, ChunkReady]):
+class Engine(Runtime[Stream, ChunkReady | CutShort]):
     """Runs one model for many streams. Public methods may be called from any thread."""
 
     def __init__(
@@ -267,7 +268,9 @@ class Engine(Runtime[Stream, ChunkReady]):
             if not row.plan.decode and self._shares:
                 self._room.publish(stream.key, stream.model.prefix())
             cached = row.plan.start + results.kept[index]
-            stream.accept(cached, results.row(index), results.ended[index], self._collected_s)
+            ended, frames = results.ended[index], results.row(index)
+            for runaway in stream.accept(cached, frames, ended, self._collected_s):
+                self._gauges.caught(stream, runaway)
         except Exception as error:
             self._fail(stream, error)
 
@@ -306,7 +309,12 @@ class Engine(Runtime[Stream, ChunkReady]):
         rendered = self._runner.render(raw)
         if rows(rendered) != rows(raw):
             raise RuntimeError(f"{rows(rendered)} frames were rendered of {rows(raw)}")
-        return rendered
+        return {**{name: raw[name] for name in self.spec.replay if name in raw}, **rendered}
+
+    def _finish(self, stream: Stream) -> None:
+        if (cut_short := stream.model.cut_short) is not None:
+            self._emit(stream.key, cut_short)
+        super()._finish(stream)
 
     def _freed(self, stream: Stream) -> None:
         self._room.free(stream.key)

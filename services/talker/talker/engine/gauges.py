@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, get_args
 
+import structlog
+
 from talker.engine.stream import Stream
-from talker.family.streams import Plan
+from talker.family.signs import SIGNS
+from talker.family.streams import Caught, Plan
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.subjects import TALKER
 
 STAGE: Final = TALKER.name
+log_ = structlog.get_logger(__name__)
 _FOUND: Final = {True: "true", False: "false"}
+_CAME: Final = {True: "drawn_again", False: "left"}
 _KINDS: Final = {True: "step", False: "prompt"}
 
 
@@ -27,6 +32,9 @@ class Gauges:
             metrics.prefixes.labels(found)
         for path in get_args(LaunchPath):
             metrics.launches.labels(STAGE, path)
+        for sign in SIGNS:
+            for came in _CAME.values():
+                metrics.runaways.labels(sign, came)
 
     def launched(self, plans: Sequence[Plan], paths: Iterable[str]) -> None:
         """A launch of these plans; `paths`: see Runner.paths."""
@@ -46,6 +54,11 @@ class Gauges:
     def gained(self, width: int, frames: int) -> None:
         """A stream's step tried `width` frames."""
         self._of.accepted.labels(str(width)).observe(frames)
+
+    def caught(self, stream: Stream, runaway: Caught) -> None:
+        """A stream lost its text."""
+        self._of.runaways.labels(runaway.sign, _CAME[runaway.redraw > 0]).inc()
+        log_.info("runaway.caught", request_id=stream.key, **runaway._asdict())
 
     def evicted(self) -> None:
         self._of.evictions.labels().inc()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from talker.family.chunker import ChunkSizes
-from talker.family.streams import Plan, TalkerStream
+from talker.family.streams import Caught, CutShort, Plan, TalkerStream
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Arrays
@@ -17,6 +17,8 @@ from ttscommon.wire.messages import SpeechRequest, WordTime
 UNACKNOWLEDGED_CHUNKS: Final = 8
 # A family that can do without late text does so when the listener has no more than this.
 DRY_S: Final = 0.25
+# One who has as much waits for frames that may be part of a runaway.
+PATIENT_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class ChunkReady:
     prefill: tuple[float, float] | None = None
 
 
-Event = ChunkReady | Finished | Failed
+Event = ChunkReady | CutShort | Finished | Failed
 
 
 @dataclass(eq=False, slots=True)
@@ -46,7 +48,8 @@ class Stream:
     the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its first
     prompt was computed. `fed_s`: when text last came that it waited for. `lacking`: frames that its
     first chunk still lacks, 0 once it was sent. lag_frames: see ModelSpec. sought: the planned
-    sequence may begin with what others computed.
+    sequence may begin with what others computed. successor: another talker began it. caught:
+    runaways that it has counted.
     """
 
     request: SpeechRequest
@@ -75,6 +78,8 @@ class Stream:
     lacking: int = 0
     lag_frames: int = 0
     sought: bool = False
+    successor: bool = False
+    caught: int = 0
     fed_s: float = -math.inf
     sends_left: int = UNACKNOWLEDGED_CHUNKS
     key: str = field(init=False)
@@ -84,6 +89,7 @@ class Stream:
         self.key = self.request.request_id
         self.priority = self.request.priority
         self.sent_frames = self.model.frames
+        self.successor = self.sent_frames > 0
 
     @property
     def startup(self) -> bool:
@@ -186,14 +192,19 @@ class Stream:
         self.ahead += self.rest is None
         self.ready_since_s = None
 
-    def accept(self, cached: int, frames: Arrays, ended: bool, now: float) -> None:
-        """Take a launch's result. Launches behind one that ended the sequence mean nothing."""
+    def accept(self, cached: int, frames: Arrays, ended: bool, now: float) -> Sequence[Caught]:
+        """Take a launch's result; returns runaways that it showed. Launches behind one of these,
+        or behind one that ended the sequence, mean nothing.
+        """
         self.prefilled_s = now if self.prefilled_s is None else self.prefilled_s
         self.ahead -= 1
         self.drafting = False
         self.model.accept(cached, frames, ended)
-        if ended:
+        new = self.model.caught[self.caught :]
+        self.caught += len(new)
+        if ended or new:
             self._restart()
+        return new
 
     def evict(self) -> None:
         """Cache and slot state are gone, and with them whatever is in flight."""
@@ -219,9 +230,10 @@ class Stream:
 
     def due(self, sizes: ChunkSizes, now: float, busy: float, slower: float = 1.0) -> int:
         """How many pending frames to send now, 0 to wait for more; see ChunkSizes."""
-        pending = self.model.pending
-        if not pending or self.sends_left < 1:
+        whole = self.model.pending
+        if not whole or self.sends_left < 1:
             return 0
+        pending = whole - self._kept_back(now)
         if self.sent_chunks:
             size = sizes.next(self.last_frames, self.slack_at(now) * self.frame_rate_hz, busy)
         else:
@@ -229,7 +241,17 @@ class Stream:
             self.lacking = max(0, size - pending)
         if pending >= size:
             return min(pending, sizes.most(busy))
-        return pending if self._dry else 0
+        return whole if self._dry else 0
+
+    def _kept_back(self, now: float) -> int:
+        """Frames that wait for a verdict: they may be drawn again.
+
+        Never of the first sound, and not from a listener who has little left. A successor waits in
+        any case: its predecessor may have had the listener's patience, and drawn again.
+        """
+        if not (suspected := self.model.suspected) or self.startup:
+            return 0
+        return suspected if self.successor or self.slack_at(now) >= PATIENT_S else 0
 
     @property
     def waits_for_text(self) -> bool:

@@ -24,6 +24,7 @@ from typing import Any
 from talker.family.adapters import Adaptable
 from talker.family.chunker import ChunkSeconds
 from talker.family.runner import Runner
+from talker.family.signs import Signs
 from talker.family.streams import TalkerStream
 from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import BadRequest
@@ -143,7 +144,8 @@ class Family(ABC):
     depth: see Runner. exact: frames are the same bits whatever the batch and wherever a successor
     goes on; otherwise only what was heard is the same. cache_itemsize: bytes of a number of K or V.
     pauses: it makes silence of a `Pause`; for others `Pausing` does. adapters: where its networks
-    can be adapted and the deployment wants it.
+    can be adapted and the deployment wants it. signs: what it can see of a runaway, see `guarding`;
+    None where durations are bounded.
     """
 
     spec: ModelSpec
@@ -152,6 +154,7 @@ class Family(ABC):
     cache_itemsize: int = 4
     pauses: bool = False
     adapters: Adaptable | None = None
+    signs: Signs | None = Signs()
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 
     def free_bytes(self) -> int | None:

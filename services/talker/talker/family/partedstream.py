@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from talker.family.base import Family, Prepared
-from talker.family.streams import Plan, SlotWriter, TalkerStream
+from talker.family.guardedstream import LEFT, REDRAW, redraws
+from talker.family.streams import Caught, CutShort, Plan, SlotWriter, TalkerStream
 from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import WordTime
 from ttscommon.wire.silence import FLAG, SILENT, silent
@@ -31,11 +32,15 @@ class Silence(NamedTuple):
 
 @dataclass(eq=False)
 class _Part:
-    """What was said or kept silent, as far as it is not taken. began: its first frame."""
+    """What was said or kept silent, as far as it is not taken. began: its first frame.
+
+    flag: of a silence's first frame, LEFT behind a part that was left.
+    """
 
     began: int
     stream: TalkerStream | None = None
     silent: int = 0
+    flag: int = 0
 
     @property
     def pending(self) -> int:
@@ -55,6 +60,8 @@ class PartedStream(TalkerStream):
         self._child_past = False  # frames behind it are in the log
         self._passed = 0  # frames of parts before the present one
         self._parts: deque[_Part] = deque()
+        self._caught: list[Caught] = []  # in parts before the present one
+        self._cut_short: CutShort | None = None
         self._logged: Arrays = {}  # what was restored and is not yet a part's
         self._logged_silent: Array = FLAG.zeros(0)
 
@@ -75,6 +82,18 @@ class PartedStream(TalkerStream):
     def done(self) -> bool:
         return self._final and self._child is None and not self._waiting
 
+    @property
+    def caught(self) -> Sequence[Caught]:
+        return self._caught if self._child is None else [*self._caught, *self._child.caught]
+
+    @property
+    def suspected(self) -> int:
+        return 0 if self._child is None else self._child.suspected
+
+    @property
+    def cut_short(self) -> CutShort | None:
+        return self._cut_short
+
     def feed(self, units: Sequence[Said | Silence], *, final: bool) -> None:
         self._waiting.extend(units)
         self._final = self._final or final
@@ -83,6 +102,8 @@ class PartedStream(TalkerStream):
     def restore(self, arrays: Arrays) -> None:
         self._logged_silent = silent(arrays)
         self._logged = {name: array for name, array in arrays.items() if name != SILENT}
+        if (redraws(arrays) & LEFT).any():
+            self._cut_short = CutShort()
 
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
         return None if self._child is None else self._child.plan(ahead, dry=dry)
@@ -130,6 +151,8 @@ class PartedStream(TalkerStream):
         if part.stream is None:
             part.silent -= count
             nothing = {name: f.zeros(count) for name, f in self._family.spec.logged.items()}
+            if part.flag:
+                nothing[REDRAW][0], part.flag = part.flag, 0
             return {**nothing, SILENT: np.ones(count, FLAG.dtype)}
         arrays, ended = part.stream.take(count)
         began_s = part.began / self._family.spec.frame_rate_hz
@@ -143,11 +166,16 @@ class PartedStream(TalkerStream):
             if self._child is not None:
                 if not (self._child.done or self._child_past):
                     return
-                self._passed += self._child.frames
+                self._pass(self._child)
                 self._child = None
             if not self._waiting:
                 return
             self._begin(self._waiting[0])
+
+    def _pass(self, child: TalkerStream) -> None:
+        self._passed += child.frames
+        self._caught += child.caught
+        self._cut_short = self._cut_short or child.cut_short
 
     def _tell(self) -> None:
         """The present part's text; what comes for one that is over is not said."""
@@ -177,6 +205,8 @@ class PartedStream(TalkerStream):
 
     def _keep_silent(self, frames: int) -> None:
         """So many frames, of which some may be in the log."""
+        said = self._parts[-1].stream if self._parts else None
+        behind_cut = said is not None and said.cut_short is not None
         logged = min(frames, _run(self._logged_silent, 1))
         self._next_logged(logged)
         # Where the log goes on with speech, it is what was heard.
@@ -184,7 +214,8 @@ class PartedStream(TalkerStream):
         if left and self._parts and self._parts[-1].stream is None:
             self._parts[-1].silent += left
         elif left:
-            self._parts.append(_Part(self._passed + logged, silent=left))
+            flag = LEFT if behind_cut and not logged else 0
+            self._parts.append(_Part(self._passed + logged, silent=left, flag=flag))
         self._passed += logged + left
 
     def _next_logged(self, count: int) -> Arrays:

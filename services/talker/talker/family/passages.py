@@ -65,6 +65,22 @@ class PassageStream(TalkerStream):
         return self._frames - self._taken
 
     @property
+    def begun(self) -> int:
+        return self._begun
+
+    @property
+    def longest_s(self) -> float | None:
+        if self._at >= len(self._passages):
+            return None
+        # Families may not know of their passages.
+        told: float | None = getattr(self.passage, "longest_s", None)
+        return told
+
+    def leave(self) -> bool:
+        self._next()
+        return True
+
+    @property
     def done(self) -> bool:
         over = self._final and self._at >= len(self._passages)
         return over or self._frames >= self._most

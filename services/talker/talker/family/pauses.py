@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import replace
 from typing import TypeAlias
 
 from talker.family.base import Family, Prepared
 from talker.family.partedstream import PartedStream, Said, Silence
-from talker.family.runner import Runner
 from talker.family.streams import TalkerStream
+from talker.family.wrapped import WrappedFamily
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
@@ -24,7 +23,7 @@ from ttscommon.wire.silence import FLAG, SILENT
 Unit: TypeAlias = Said | Silence
 
 
-class Pausing(Family):
+class Pausing(WrappedFamily):
     """A family whose pauses are made for it. It must not render: silent frames hold zeros."""
 
     pauses = True
@@ -32,16 +31,7 @@ class Pausing(Family):
     def __init__(self, family: Family) -> None:
         if family.spec.renders or family.pauses:
             raise ValueError("this family makes silence itself")
-        self._family = family
-        spec = family.spec
-        self.spec = replace(spec, replay={**spec.replay, SILENT: FLAG})
-        self.depth, self.exact = family.depth, family.exact
-        self.cache_itemsize = family.cache_itemsize
-        self.measured_round_s = family.measured_round_s
-        self.adapters = family.adapters
-
-    def free_bytes(self) -> int | None:
-        return self._family.free_bytes()
+        super().__init__(family, {SILENT: FLAG})
 
     def prepare(
         self,
@@ -51,27 +41,8 @@ class Pausing(Family):
     ) -> Prepared:
         return PausingPrepared(self._family, request, reference, turns)
 
-    def fit(self, positions: int) -> None:
-        self._family.fit(positions)
-
     def open(self, prepared: Prepared) -> TalkerStream:
         return PartedStream(self._family)
-
-    def runner(self, rows: int, blocks: int, depth: int) -> Runner:
-        return self._family.runner(rows, blocks, depth)
-
-    def examples(self) -> Sequence[str]:
-        return self._family.examples()
-
-    @property
-    def revision(self) -> str:
-        return self._family.revision
-
-    def derive(self, recording: bytes) -> Arrays:
-        return self._family.derive(recording)
-
-    def example_reference(self) -> Arrays | None:
-        return self._family.example_reference()
 
 
 class PausingPrepared(Prepared):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import WordTime
@@ -71,11 +71,87 @@ class SlotWriter(Protocol):
         """Set field `name` to a number or an array, the latter from its element `at` on."""
 
 
+class Caught(NamedTuple):
+    """A runaway: its sign (see `signs`), at which frame, and what came of it.
+
+    redraw: the number of the draw that followed, 0 where the utterance was left.
+    """
+
+    sign: str
+    frame: int
+    redraw: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutShort:
+    """Some of the text was left unsaid. word: the last one that was reached, if that is known."""
+
+    word: str = ""
+
+
 class TalkerStream(ABC):
     """One request inside a family: its text, what to compute next, and what was computed.
 
     Host only, no tensors; used by one thread.
     """
+
+    # what a guard against runaways is told (see `guardedstream`)
+
+    @property
+    def begun(self) -> int:
+        """The first frame of the utterance that is spoken; 0 where a text is one."""
+        return 0
+
+    @property
+    def longest_s(self) -> float | None:
+        """Seconds of that utterance at the most; None where the text's length has to do."""
+        return None
+
+    @property
+    def waited(self) -> int:
+        """Frames of it that only waited for text."""
+        return 0
+
+    @property
+    def reached(self) -> Sequence[int]:
+        """Tokens of it that were reached by frame, where the family knows."""
+        return ()
+
+    @property
+    def word(self) -> str:
+        """The word that was reached, where the family knows."""
+        return ""
+
+    def restorable(self, raw: Arrays) -> Arrays:
+        """Frames that were taken, as `restore` has them."""
+        return raw
+
+    def remembered(self, logged: Arrays) -> Arrays:
+        """Of logged frames what `restorable` gives of those that are taken here."""
+        return logged
+
+    def leave(self) -> bool:
+        """Go on with what follows the utterance; False if that is not known to be anything."""
+        return False
+
+    # what it tells the engine
+
+    @property
+    def caught(self) -> Sequence[Caught]:
+        """Runaways so far. Behind each, what was in flight is lost, as by `evict`."""
+        return ()
+
+    @property
+    def suspected(self) -> int:
+        """The youngest pending frames that are better kept back, if the listener can wait."""
+        return 0
+
+    @property
+    def cut_short(self) -> CutShort | None:
+        """None while all of the text was said."""
+        return None
+
+    # what it does
 
     @property
     @abstractmethod

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import count
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from talker.engine.stream import ChunkReady, Event
 from talker.engine.widths import Widths
 from talker.family.base import Family, Prepared
 from talker.family.chunker import ChunkSizes
+from talker.family.streams import CutShort
 from talker.models.fake import Curve, FakeModel, Manner
 from talker.models.orpheus.family import Orpheus
 from talker.runners.model import TalkerModel
@@ -39,6 +41,7 @@ from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.piper.tiny import tiny as piper
 from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
+from tests.unit.talker.models.runaways import Forgetful, guarded
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from tests.unit.talker.models.toy_guided import Guided
@@ -77,6 +80,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "fake with float frames": partial(fake, float_frames=True),
     "fake with two lanes": partial(fake, cached=True, sequence_frames=40, lanes=2),
     "fake without preset voices": partial(fake, voices=False),
+    "fake that loses its text": partial(guarded, Forgetful),
     "qwen3-tts": tiny,
     "orpheus": orpheus,
     "csm": partial(csm, 6),
@@ -113,6 +117,7 @@ class Heard:
     chunks: list[Arrays] = field(default_factory=list)
     words: list[WordTime] = field(default_factory=list)
     end: Event | None = None
+    cut_short: CutShort | None = None
 
     @property
     def arrays(self) -> Arrays:
@@ -148,6 +153,7 @@ class Bench:
             depth=depth,
             limits=limits,
             widths=InTurn,
+            clock=partial(next, count(step=1e-6)),
         )
         self.engine.listen(self._listen)
         self.heard: dict[str, Heard] = {}
@@ -160,6 +166,8 @@ class Bench:
                 heard.chunks.append(event.arrays)
                 heard.words.extend(event.words)
                 self.engine.acknowledge(key)
+            elif isinstance(event, CutShort):
+                heard.cut_short = event
             else:
                 assert heard.end is None, "exactly one end"
                 heard.end = event

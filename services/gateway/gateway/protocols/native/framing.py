@@ -28,6 +28,8 @@ _MAX_FRAME_BYTES: Final = 32 << 10
 class NativeFraming(Framing):
     """What both have in common: a start, the times of words, and a report at the end."""
 
+    tells = True
+
     def __init__(self, tell: Callable[[str], None], rest: Rest | None = None) -> None:
         """`tell` queues a message that does not wait for room. `text`: what is spoken, as long as
         it comes over this connection.
@@ -63,7 +65,7 @@ class NativeFraming(Framing):
         )
 
     def end(self, speech: Speech) -> str:
-        return self.done(speech, "ok", speech.delivery.played_s())
+        return self.done(speech, speech.outcome, speech.delivery.played_s())
 
     def done(self, speech: Speech, outcome: str, played_s: float) -> str:
         """The last message of a request that did not fail."""
@@ -77,6 +79,7 @@ class NativeFraming(Framing):
             **self.report(speech),
             played_s=round(played_s, 6),
             **self.counts(),
+            **({} if speech.runaway is None else {"reached": speech.runaway.param}),
             ignored=[] if self.text is None else dropped(speech.spec, self.text),
         )
 

@@ -40,6 +40,8 @@ _EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 class Kokoro(SegmentComputation, TalkerModel):
     """A loaded checkpoint. Segments are computed one by one, also where several wait."""
 
+    signs = None
+
     def __init__(
         self, name: str, net: KokoroProsody, voices: Voices, ways: Mapping[str, Read]
     ) -> None:

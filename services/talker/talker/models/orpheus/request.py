@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from talker.family.base import Prepared
+from talker.family.signs import letters, longest_s
 from talker.models.orpheus.config import (
     BEGIN_HUMAN,
     BEGIN_MODEL,
@@ -60,10 +61,11 @@ class Drawing:
 
 
 class OrpheusPrompt(NamedTuple):
-    """A passage's positions, and how many frames may follow them."""
+    """A passage's positions, how many frames may follow, and how long its text lasts at most."""
 
     ids: tuple[int, ...]
     frames: int
+    longest_s: float
 
     @property
     def length(self) -> int:
@@ -108,7 +110,7 @@ class OrpheusPrepared(Prepared):
                 f"a sentence has {len(ids)} tokens, the model can speak {most} at once: split it",
                 param="input",
             )
-        return OrpheusPrompt(ids, self._frames(len(ids)))
+        return OrpheusPrompt(ids, self._frames(len(ids)), longest_s(letters(text)))
 
     def _frames(self, before: int) -> int:
         return max(1, min(self._most, self._positions - before) // SLOTS)

@@ -42,6 +42,8 @@ _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then throw
 class Piper(SegmentComputation, TalkerModel):
     """A loaded voice. ways: how its texts are read, by name, the default one first."""
 
+    signs = None
+
     def __init__(
         self, name: str, net: Vits, config: PiperConfig, ways: Mapping[str, Sentences]
     ) -> None:

@@ -75,13 +75,14 @@ class Prompt:
     """What is prefilled of one chunk of the text.
 
     length: positions, with the voice before the tokens and the first latent behind them. frames:
-    the most that may follow. after: those behind the end of speech.
+    the most that may follow. after: those behind the end of speech. longest_s: see PassageStream.
     """
 
     tokens: tuple[int, ...]
     length: int
     frames: int
     after: int
+    longest_s: float
 
 
 class PocketPrepared(Prepared):
@@ -133,7 +134,7 @@ class PocketPrepared(Prepared):
         frames = math.ceil(seconds * self._config.mimi.frame_rate)
         most = min(frames, self._most, self._positions - length)
         asked = self.drawing.after
-        return Prompt(tuple(ids), length, most, after if asked < 0 else asked)
+        return Prompt(tuple(ids), length, most, after if asked < 0 else asked, seconds)
 
 
 def recorded(latents: Array, *, begins: bool) -> Voice:

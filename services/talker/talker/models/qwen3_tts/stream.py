@@ -66,6 +66,10 @@ class Qwen3Stream(TalkerStream):
         return len(self._codes) - self._taken
 
     @property
+    def waited(self) -> int:
+        return sum(self._padded)
+
+    @property
     def done(self) -> bool:
         return self._ended or self.frames >= self._prepared.drawing.frames
 

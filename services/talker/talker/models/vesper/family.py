@@ -21,6 +21,7 @@ from torch import Tensor
 from talker.family.base import CacheSpec, ModelSpec, Prepared
 from talker.family.chunker import ChunkSeconds
 from talker.family.leniency import Leniency
+from talker.family.signs import Signs, Stall
 from talker.models.vesper.drafts import Drafts, Tolerance, near_in_pitch
 from talker.models.vesper.frame import MOVING, FrameChoice
 from talker.models.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
@@ -56,6 +57,10 @@ CHUNKS: Final = ChunkSeconds(initial_s=0.2, busy_growth=10.0)
 """The decoder holds 150 ms back: this is the least that gives sound at once, 50 ms of it. With
 company the second chunk may take longer than that, though steps need little of the engine's time.
 """
+SIGNS: Final = Signs(Stall(seconds=2.0, tokens=4), repeat_s=0.0)
+"""The pointer tells more than codes do: a long breath has the same ones, again and again. At its
+slowest pace and a temperature of 1.2 it reaches 11 tokens in any two seconds.
+"""
 _ENERGY_DRAW: Final = 1
 _REMEMBERED_UTTERANCES: Final = 4096
 _EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
@@ -80,6 +85,7 @@ class Vesper(TalkerModel):
     """
 
     pauses = True
+    signs = SIGNS
 
     def __init__(
         self,

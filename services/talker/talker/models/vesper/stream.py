@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from talker.family.base import Prepared
+from talker.family.guardedstream import LEFT, redraws
 from talker.family.streams import Plan, SlotWriter, TalkerStream
 from talker.text.frontend import Utterance, Word
 from talker.text.reader import Phonetise, Reader
@@ -18,6 +21,8 @@ from ttscommon.wire.messages import SpeechRequest, WordTime
 from ttscommon.wire.pieces import Pause, Piece
 
 UNITS_PER_FRAME: Final = 2
+# An utterance that lasts longer has lost its text: at the voice's own pace, so long a token.
+_LONGEST_TOKEN_S, _BEYOND_S = 0.2, 3.0
 
 
 @dataclass(frozen=True)
@@ -73,17 +78,17 @@ class VesperPrepared(Prepared):
         self, request: SpeechRequest, pace: float, phones: Phonetise, tell: Tell, rate_hz: float
     ) -> None:
         self.request = request
-        self._pace, self._tell, self._rate = pace, tell, rate_hz
+        self.pace, self._tell, self._rate = pace, tell, rate_hz
         self._reader = Reader(phones)
 
     def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[Unit]:
         """Utterance by utterance; see Prepared."""
         for found in self._reader.read(pieces, final=final):
             if isinstance(found, Pause):
-                (silence,) = self._tell(None, self._pace)
+                (silence,) = self._tell(None, self.pace)
                 yield Unit(silence, max(1, round(found.seconds * self._rate)))
             else:
-                yield from map(Unit, self._tell(found, self._pace))
+                yield from map(Unit, self._tell(found, self.pace))
 
 
 @dataclass
@@ -104,6 +109,18 @@ class SpokenUnits:
     @property
     def tokens(self) -> int:
         return len(self.unit.conditioning)
+
+    @cached_property
+    def slowest(self) -> float:
+        """The rate of its slowest word."""
+        return min((word.rate for word in self.unit.conditioning.words), default=1.0)
+
+    @property
+    def word(self) -> str:
+        """The last one that was begun."""
+        pointer = self.pointers[-1]
+        words = self.unit.conditioning.words
+        return next((w.text for w in reversed(words) if w.start <= pointer and w.text), "")
 
     @property
     def end(self) -> int:
@@ -193,7 +210,7 @@ class VesperStream(TalkerStream):
         rate_hz: float,
         window: UtteranceLimits = UtteranceLimits(),  # noqa: B008
     ) -> None:
-        self._request = prepared.request
+        self._request, self._pace = prepared.request, prepared.pace
         self._defaults, self._bos, self._window = defaults, bos, window
         self._unit_s = 1 / rate_hz / UNITS_PER_FRAME
         self._progress: SpokenUnits | None = None
@@ -204,6 +221,7 @@ class VesperStream(TalkerStream):
         self._frame = 0
         self._restoring: deque[tuple[int, int]] = deque()
         self._again: deque[tuple[int, int]] = deque()
+        self._left: set[int] = set()  # frames that what came before was left at
         self._pending: deque[_Pending] = deque()
         self._words: deque[tuple[int, WordTime]] = deque()
 
@@ -219,6 +237,38 @@ class VesperStream(TalkerStream):
     def done(self) -> bool:
         return self._final and self._progress is None and not self._waiting
 
+    @property
+    def begun(self) -> int:
+        return self._frame - (0 if self._progress is None else len(self._progress.codes))
+
+    @property
+    def longest_s(self) -> float:
+        progress = self._progress
+        if progress is None or progress.unit.silent_frames:
+            return math.inf
+        return _BEYOND_S + progress.tokens * _LONGEST_TOKEN_S / (self._pace * progress.slowest)
+
+    @property
+    def reached(self) -> Sequence[int]:
+        progress = self._progress
+        return () if progress is None or progress.unit.silent_frames else progress.pointers
+
+    @property
+    def word(self) -> str:
+        return "" if self._progress is None else self._progress.word
+
+    def restorable(self, raw: Arrays) -> Arrays:
+        return {"codes": raw["code"][:, None], "move": raw["move"], "window": raw["window"]}
+
+    def remembered(self, logged: Arrays) -> Arrays:
+        return {"codes": logged["codes"][:, :1], "move": logged["move"], "window": logged["window"]}
+
+    def leave(self) -> bool:
+        self._progress = None
+        self.evict()
+        self._settle()
+        return True
+
     def feed(self, units: Sequence[Unit], *, final: bool) -> None:
         self._waiting.extend(units)
         self._final = self._final or final
@@ -227,6 +277,7 @@ class VesperStream(TalkerStream):
     def restore(self, arrays: Arrays) -> None:
         codes = arrays["codes"][:, 0].tolist()
         logged = list(zip(codes, arrays["move"].tolist(), strict=True))
+        self._left = set(np.flatnonzero(redraws(arrays) & LEFT).tolist())
         if self._window.fixed and logged:
             begin = len(logged) - 1 - int(arrays["window"][-1])
             self._again.extend(logged[begin:])
@@ -339,6 +390,9 @@ class VesperStream(TalkerStream):
     def _settle(self) -> None:
         """Begin the next utterance if one is due, and replay what was restored of it."""
         while True:
+            if self._frame in self._left:
+                self._left.remove(self._frame)
+                self._progress = None
             if self._progress is None and self._waiting:
                 self._progress = SpokenUnits(self._waiting.popleft())
                 self.evict()

@@ -1,0 +1,166 @@
+"""Runaways of every family: synthetic checkpoints whose end is starved, with the guard and without.
+
+A table of how many runs were caught, how soon, by which sign, and how much was heard of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import msgspec
+import torch
+from safetensors.torch import load_file, save_file
+from structlog.testing import capture_logs
+
+from antiphon_bench.synthetic import csm, orpheus, pocket_tts
+from antiphon_bench.synthetic.qwen3_tts import write as qwen3_tts
+from talker.engine.engine import Engine
+from talker.family.base import Family
+from talker.loading import read_family
+from talker.settings import TalkerSettings
+from talker.synthesis import synthesise
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import rows
+from ttscommon.wire.messages import Sampling, SpeechRequest
+
+TEXT: Final = "It is the end of the world, and one is singing to the user: how odd that is to say!"
+_BLOCKS: Final = 4096
+_TOGETHER: Final = 4
+_FOREVER: Final = 300  # frames of what would not end
+# Above any other logit of a voice's moves: its pointer stands still until it has to go on.
+_STANDING: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Starved:
+    """A family whose end is starved. write: a checkpoint into a folder. voice: to speak with."""
+
+    name: str
+    write: Callable[[Path], None]
+    voice: str
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """Of `runs` requests: those that were caught, with what showed it, how many redraws there were,
+    and how many were left in the end. The others are medians in seconds of sound: made until a
+    runaway was caught, heard in the end, and heard without the guard, at most `_FOREVER` frames.
+    """
+
+    family: str
+    temperature: float | None
+    runs: int
+    caught: int
+    signs: dict[str, int]
+    redraws: int
+    left: int
+    caught_s: float
+    heard_s: float
+    unguarded_s: float
+
+
+def starved_voice(folder: Path, voice: Path) -> None:
+    """The default voice, whose pointer stands still."""
+    for path in voice.iterdir():
+        if path.is_file() and path.name != "talker.safetensors":
+            (folder / path.name).symlink_to(path.resolve())
+    weights = load_file(voice / "talker.safetensors")
+    weights["move_head.bias"][0] += _STANDING
+    save_file(weights, folder / "talker.safetensors")
+
+
+def families(voice: Path) -> Sequence[Starved]:
+    """All that may run away."""
+    return (
+        Starved("vesper", lambda folder: starved_voice(folder, voice), "vesper"),
+        Starved("qwen3_tts", lambda f: qwen3_tts.write_checkpoint(f, seed=3, ending=0.0), ""),
+        Starved("orpheus", lambda f: orpheus.write_checkpoint(f, seed=3, ending=0.0), "tara"),
+        Starved("csm", lambda f: csm.write_checkpoint(f, seed=8, codebooks=4), "default"),
+        Starved(
+            "pocket_tts", lambda f: pocket_tts.write_checkpoint(f, seed=8, ending=-50.0), "slt"
+        ),
+    )
+
+
+def measure(one: Starved, runs: int, temperatures: Sequence[float | None]) -> Iterator[Found]:
+    """Speak the text so often at each temperature, with the guard and without."""
+    with tempfile.TemporaryDirectory() as folder:
+        one.write(Path(folder))
+        settings = TalkerSettings(model=one.name, voice_dir=Path(folder), threads=1)
+        family = read_family(settings)
+        for temperature in temperatures:
+            yield _compared(one, family, runs, temperature)
+
+
+def _compared(one: Starved, family: Family, runs: int, temperature: float | None) -> Found:
+    voice = one.voice or family.spec.voices[0].id
+    rate = family.spec.frame_rate_hz
+    with capture_logs() as lines:
+        guarded = _seconds(family, _requests(voice, runs, temperature))
+    caught = [line for line in lines if line["event"] == "runaway.caught"]
+    free = _seconds(family, _requests(voice, runs, temperature, guard=False))
+    first = {line["request_id"]: line["frame"] / rate for line in reversed(caught)}
+    return Found(
+        family=one.name,
+        temperature=temperature,
+        runs=runs,
+        caught=len(first),
+        signs=dict(Counter(line["sign"] for line in caught)),
+        redraws=sum(line["redraw"] > 0 for line in caught),
+        left=sum(not line["redraw"] for line in caught),
+        caught_s=median(first.values()) if first else 0.0,
+        heard_s=median(guarded),
+        unguarded_s=median(free),
+    )
+
+
+def _seconds(family: Family, requests: Sequence[SpeechRequest]) -> list[float]:
+    """Sound of each request."""
+    engine = Engine(family, slots=_TOGETHER, blocks=_BLOCKS, metrics=Metrics())
+    spoken = synthesise(engine, requests)
+    return [rows(one.arrays) / family.spec.frame_rate_hz for one in spoken]
+
+
+def _requests(
+    voice: str, runs: int, temperature: float | None, *, guard: bool = True
+) -> list[SpeechRequest]:
+    # Frames that are asked for are not a runaway, and bound what goes on without a guard.
+    sampling = Sampling(temperature, max_new_tokens=None if guard else _FOREVER)
+    return [
+        SpeechRequest(f"r{i}", "m", voice, TEXT, seed=i, sampling=sampling, runaway_guard=guard)
+        for i in range(runs)
+    ]
+
+
+def _line(found: Found) -> str:
+    hot = "default" if found.temperature is None else f"{found.temperature:g}"
+    signs = ", ".join(f"{sign} {count}" for sign, count in sorted(found.signs.items()))
+    return (
+        f"| {found.family} | {hot} | {found.caught} of {found.runs} | {signs} | {found.redraws} |"
+        f" {found.left} | {found.caught_s:.1f} | {found.heard_s:.1f} | {found.unguarded_s:.1f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=20, help="requests of each row")
+    parser.add_argument("--voice", type=Path, default=Path("voices/vesper"), help="its folder")
+    parser.add_argument("--families", default="", help="names, separated by commas; all")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print("| family | temperature | caught | signs | drawn again | left | s | heard s | free s |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for one in families(arguments.voice):
+        if one.name in (arguments.families or one.name).split(","):
+            for found in measure(one, arguments.runs, (None, 0.0)):
+                print(_line(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

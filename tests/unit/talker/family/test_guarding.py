@@ -1,0 +1,204 @@
+"""Runaways are caught, drawn again from the last good frame, and left; successors do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pytest
+
+from talker.family.base import Family
+from talker.family.guardedstream import LEFT, REDRAW, other_seed
+from talker.family.guarding import Guarding
+from talker.family.pauses import Pausing
+from talker.family.streams import CutShort
+from tests.unit.talker.models.csm.tiny import tiny as csm
+from tests.unit.talker.models.runaways import UTTERANCE, Forgetful, lost, standing
+from tests.unit.talker.models.test_conformance import Bench, Heard, request, same
+from ttscommon.engine.runtime import Finished
+from ttscommon.wire.fields import Arrays, concatenate, cut, rows
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.pieces import Pause, Piece, Text
+from ttscommon.wire.silence import SILENT
+
+ONE: Final = "A text of thirty characters..."
+GREEDY: Final = Sampling(temperature=0.0)
+
+
+def seed_that(*loses: bool) -> int:
+    """One whose draws of the first utterance lose the text, or not, in this order."""
+    wanted = list(loses)
+    tried = range(1000)
+    return next(
+        s for s in tried if [lost(other_seed(s, i), 0) for i in range(len(loses))] == wanted
+    )
+
+
+ENDS: Final = seed_that(False)
+SAVED: Final = seed_that(True, False)
+SAVED_LATE: Final = seed_that(True, True, False)
+LOSES: Final = seed_that(True, True, True)
+
+
+def speak(
+    asked: SpeechRequest,
+    family: Family | None = None,
+    restored: Arrays | None = None,
+    pieces: Sequence[Piece] = (),
+) -> Heard:
+    bench = Bench(family or Guarding(Forgetful()))
+    if pieces:
+        asked = request(text="", text_final=False, seed=asked.seed)
+    heard = bench.open(asked, restored)
+    if pieces:
+        bench.feed("r", *pieces, final=True)
+    bench.run()
+    assert isinstance(heard.end, Finished), heard.end
+    return heard
+
+
+def draws(heard: Heard) -> list[int]:
+    """Of each frame."""
+    return (heard.arrays[REDRAW] & (LEFT - 1)).tolist()
+
+
+def test_what_does_not_run_away_is_as_without_a_guard() -> None:
+    heard = speak(request(text=ONE, seed=ENDS))
+    plain = speak(request(text=ONE, seed=ENDS), Forgetful())
+    assert not heard.arrays[REDRAW].any()
+    same({name: heard.arrays[name] for name in plain.arrays}, plain.arrays)
+    assert heard.cut_short is None
+
+
+@pytest.mark.parametrize(("seed", "redraws"), [(SAVED, 1), (SAVED_LATE, 2)])
+def test_a_runaway_is_drawn_again_until_it_ends(seed: int, redraws: int) -> None:
+    heard = speak(request(text=ONE, seed=seed))
+    assert set(draws(heard)) == set(range(redraws + 1)) - ({redraws} if redraws else set())
+    assert heard.cut_short is None
+    assert rows(heard.arrays) < 4 * UTTERANCE
+
+
+def test_after_two_redraws_the_utterance_is_left_and_the_next_goes_on() -> None:
+    alone, heard = (speak(request(text=ONE * n, seed=LOSES)) for n in (1, 2))
+    assert set(draws(alone)) == {0, 1, 2}
+    assert alone.cut_short == heard.cut_short == CutShort()
+    begun = rows(alone.arrays)
+    same(cut(heard.arrays, 0, begun), alone.arrays)
+    assert heard.arrays[REDRAW][begun] == LEFT
+    assert heard.arrays["of"][begun] == 1
+
+
+def test_at_temperature_0_nothing_is_drawn_again() -> None:
+    heard = speak(request(text=ONE, seed=SAVED, sampling=GREEDY))
+    assert set(draws(heard)) == {0}
+    assert heard.cut_short is not None
+
+
+def test_a_request_may_do_without() -> None:
+    bench = Bench(Guarding(Forgetful()))
+    bench.open(request(text=ONE, seed=LOSES, runaway_guard=False))
+    for _ in range(600):
+        bench.engine.step()
+    heard = bench.heard["r"]
+    assert heard.end is None
+    assert rows(heard.arrays) > 400
+    assert not heard.arrays[REDRAW].any()
+
+
+def test_a_successor_says_the_same_behind_any_frame() -> None:
+    """In the middle of a redraw, before one, behind what was left."""
+    whole = speak(request(text=2 * ONE, seed=LOSES)).arrays
+    for at in range(1, rows(whole), 29):
+        heard = speak(request(text=2 * ONE, seed=LOSES), restored=cut(whole, 0, at))
+        same(concatenate([cut(whole, 0, at), heard.arrays]), whole)
+        assert heard.cut_short is not None
+
+
+def test_a_log_of_a_talker_without_a_guard_is_gone_on_with() -> None:
+    whole = speak(request(text=ONE, seed=LOSES)).arrays
+    before = {name: array[:20] for name, array in whole.items() if name != REDRAW}
+    heard = speak(request(text=ONE, seed=LOSES), restored=before)
+    same(heard.arrays, cut(whole, 20, rows(whole)))
+
+
+def test_a_part_that_was_left_is_followed_by_its_silence_and_the_next() -> None:
+    def family() -> Family:
+        return Pausing(Guarding(Forgetful()))
+
+    pieces: list[Piece] = [Text(ONE), Pause(1.0), Text(ONE)]
+    heard = speak(request(seed=LOSES), family(), pieces=pieces)
+    whole, silent = heard.arrays, heard.arrays[SILENT]
+    alone = rows(speak(request(text=ONE, seed=LOSES)).arrays)
+    assert np.flatnonzero(silent).tolist() == list(range(alone, alone + 25))
+    assert rows(whole) == 2 * alone + 25
+    for at in (20, alone - 1, alone, alone + 1, alone + 25, alone + 60):
+        restored = cut(whole, 0, at)
+        again = speak(request(seed=LOSES), family(), restored=restored, pieces=pieces)
+        same(concatenate([restored, again.arrays]), whole)
+        assert again.cut_short is not None
+
+
+def test_frames_under_suspicion_wait_while_the_listener_can() -> None:
+    family = Guarding(Forgetful())
+    sent = {}
+    for name, since_s in (("patient", 0.0), ("impatient", 60.0)):
+        bench = Bench(family)
+        bench.open(request(name, text=ONE, seed=LOSES))
+        while not bench.engine._slots.get(name):
+            bench.engine.step()
+        stream = bench.engine._slots.get(name)
+        assert stream is not None
+        stream.playback_start_s = -since_s  # that long ago
+        while not stream.caught:
+            bench.engine.step()
+        sent[name] = stream.sent_frames
+    assert 2 < sent["patient"] <= 36  # a second of the drone is known then
+    assert sent["impatient"] > 60
+
+
+def test_nothing_of_the_first_sound_waits() -> None:
+    bench = Bench(Guarding(Forgetful()))
+    bench.open(request(text=ONE, seed=LOSES))
+    bench.engine.step()
+    stream = bench.engine._slots.get("r")
+    assert stream is not None
+    while not stream.sent_chunks:
+        assert not stream._kept_back(0.0)
+        bench.engine.step()
+    assert stream.sent_frames == 2
+
+
+def test_a_family_s_own_limit_without_an_end_is_a_runaway() -> None:
+    """Weights drawn from a seed do not end; six frames are all that they may have."""
+    heard = speak(request(text="One."), Guarding(csm(6)))
+    assert heard.cut_short is not None
+    assert rows(heard.arrays) == 6
+    asked = request(text="One.", sampling=Sampling(max_new_tokens=6))
+    assert speak(asked, Guarding(csm(6))).cut_short is None
+
+
+def test_a_voice_whose_pointer_stands_still_names_the_word() -> None:
+    heard = speak(request(text="Hum so."), Guarding(standing()))
+    assert heard.cut_short == CutShort("Hum")
+    assert set(draws(heard)) == {0, 1, 2}
+    at = draws(heard).index(1) + 7
+    again = speak(request(text="Hum so."), Guarding(standing()), cut(heard.arrays, 0, at))
+    same(concatenate([cut(heard.arrays, 0, at), again.arrays]), heard.arrays)
+    assert again.cut_short == CutShort("Hum")
+
+
+def test_durations_that_are_bounded_need_no_guard() -> None:
+    bounded = Forgetful()
+    bounded.signs = None
+    with pytest.raises(ValueError, match="does not run away"):
+        Guarding(bounded)
+
+
+def test_runaways_are_counted() -> None:
+    bench = Bench(Guarding(Forgetful()))
+    bench.open(request(text=ONE, seed=LOSES))
+    bench.run()
+    counted = bench.engine.metrics.runaways
+    came = [counted.labels("still", came)._value.get() for came in ("drawn_again", "left")]
+    assert came == [2, 1]
