@@ -116,11 +116,18 @@ class GuardedStream(TalkerStream):
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
         return None if self._over else self._inner.plan(ahead, dry=dry)
 
+    @property
+    def lanes(self) -> int:
+        return self._inner.lanes
+
     def prefix(self) -> Sequence[bytes]:
         return self._inner.prefix()
 
     def inputs(self, plan: Plan) -> Arrays:
         return self._inner.inputs(plan)
+
+    def inputs_of(self, lane: int, plan: Plan) -> Arrays:
+        return self._inner.inputs_of(lane, plan)
 
     def stage(self, write: SlotWriter) -> None:
         if self._behind:
