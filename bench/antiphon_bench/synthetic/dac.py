@@ -57,7 +57,8 @@ def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
         return values
     # A step of a transposed convolution is the sum of two taps.
     fan_in = 2 * shape[0] if ".conv_t1." in name else shape[1] * shape[2]
-    return 0.6 * fan_in**-0.5 * values
+    scale: float = 0.6 * fan_in**-0.5
+    return values * scale
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
