@@ -26,7 +26,7 @@ class DacSizes:
     @property
     def latent(self) -> int:
         """Channels between encoder, quantizer and decoder."""
-        return self.encoder_hidden_size * 2 ** len(self.downsampling_ratios)
+        return self.encoder_hidden_size << len(self.downsampling_ratios)
 
     @property
     def frame_samples(self) -> int:

@@ -172,7 +172,7 @@ class Zonos(TalkerModel):
         old = {name: state[name].index_select(0, slots) for name in (*_MOVING, *_SETTINGS)}
         logits, plain = self._net.logits(told), self._net.logits(untold)
         logits = plain + (logits - plain) * old["guidance"][:, None, None]
-        opening = state["opening"].index_select(0, slots).unflatten(1, (-1, CODEBOOKS))
+        opening = state["opening"].index_select(0, slots).view(len(slots), -1, CODEBOOKS)
         codes = self._placed(self._drawn(logits, old), opening, old)
         before = Ending(old["since"], old["left"])
         ends = (codes[:, :1] == END) & (old["made"] > 0)[:, None]
@@ -204,7 +204,7 @@ class Zonos(TalkerModel):
         draws = (old["made"][:, None] * CODEBOOKS + self._delays).flatten()
         settings = Settings(each["temperature"], each["top_k"], each["top_p"])
         chosen, _ = draw_ids(x, self.noise(each["seed"], draws), 0, settings)
-        return chosen.unflatten(0, (-1, CODEBOOKS))
+        return chosen.view(-1, CODEBOOKS)
 
     def _punished(self, logits: Tensor, old: Mapping[str, Tensor]) -> Tensor:
         """Ids of the last two columns, those of both twice; none before the first row."""

@@ -64,7 +64,7 @@ class ZonosNet(nn.Module):
         """
         row = (COLUMN - 1 - ids).clamp(min=0)
         place = row % self.rows
-        known = told.unflatten(1, (self.rows, -1))[owners, place]
+        known = told.view(len(told), self.rows, -1)[owners, place]
         rows = torch.where((row < self.rows)[:, None], known, self.unknown[place])
         raw = torch.where((ids >= 0)[:, None], self.phones(ids.clamp(min=0)), rows)
         prefix = self.norm(self.project(raw.to(self.phones.weight.dtype)))
@@ -78,7 +78,7 @@ class ZonosNet(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """[rows, dim] -> [rows, CODEBOOKS, END + 1] float32."""
         found: Tensor = self.heads(hidden)
-        return found.unflatten(-1, (CODEBOOKS, -1)).float()
+        return found.view(len(hidden), CODEBOOKS, END + 1).float()
 
 
 def sources(net: ZonosNet) -> dict[str, Source]:

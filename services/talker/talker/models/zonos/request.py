@@ -110,7 +110,7 @@ class ZonosPrompt(NamedTuple):
 
     @property
     def length(self) -> int:
-        return self.ids.shape[1] + len(self.columns)
+        return int(self.ids.shape[1]) + len(self.columns)
 
     @property
     def frames(self) -> int:

@@ -82,7 +82,8 @@ class AttentiveBlock(nn.Module):
         away = (found - found.mean((2, 3), keepdim=True)).square()
         spread = away.sum((2, 3), keepdim=True) / (found.shape[2] * found.shape[3] - 1)
         found = found * (away / (4 * (spread + _LAMBDA)) + 0.5).sigmoid()
-        return (found + self.downsample(x)).relu()
+        out: Tensor = (found + self.downsample(x)).relu()
+        return out
 
 
 class ResNet(nn.Module):

@@ -21,7 +21,7 @@ def ends(rows: Array) -> Array:
     """Of rows [rows, CODEBOOKS] which is the last of its first codebook, [rows, 1] bool: an end
     that is drawn first of all is a code like others, as the model was trained.
     """
-    found = rows[:, :1] == END
+    found: Array = rows[:, :1] == END
     found[:1] = False
     return found
 

@@ -45,4 +45,6 @@ class Snac(WindowedCodec):
 
     def sound(self, codes: Tensor, stream: WindowStream, first: int) -> Tensor:
         assert isinstance(stream, Stream)
-        return self._net(codes.to(next(self._net.parameters()).device), stream.noise, first)
+        device = next(self._net.parameters()).device
+        samples: Tensor = self._net(codes.to(device), stream.noise, first)
+        return samples

@@ -16,7 +16,7 @@ from talker.family.pauses import Pausing
 from talker.models.zonos.config import EMOTIONS, END, MASK, load_config
 from talker.models.zonos.phones import Readings, code_of, ids_of
 from talker.models.zonos.recordings import Recordings, load_voices
-from talker.models.zonos.request import PASSAGE_PHONES
+from talker.models.zonos.request import PASSAGE_PHONES, ZonosPrompt
 from talker.models.zonos.stream import ends
 from talker.synthesis import synthesise
 from tests.unit.talker.models.zonos.tiny import readings, tiny
@@ -32,7 +32,8 @@ SENTENCE = "It's the end of the world, and you're singing to the user. "
 
 
 def request(**changes: Any) -> SpeechRequest:
-    return SpeechRequest("r", "m", **{"voice": "default", "text": "", "seed": 5} | changes)
+    asked: dict[str, Any] = {"voice": "default", "text": "", "seed": 5}
+    return SpeechRequest("r", "m", **asked | changes)
 
 
 def spoken(**changes: Any) -> Arrays:
@@ -114,7 +115,7 @@ def test_a_long_text_is_spoken_in_passages_however_it_came() -> None:
     whole = list(tiny().prepare(request()).read([Text(text)], final=True))
     assert len(whole) > 2
     assert all(prompt.ids.shape[1] <= PASSAGE_PHONES + 8 for prompt in whole)
-    prepared, found = tiny().prepare(request()), []
+    prepared, found = tiny().prepare(request()), list[ZonosPrompt]()
     for at in range(0, len(text), 37):
         found += prepared.read([Text(text[at : at + 37])], final=False)
     assert 0 < len(found) < len(whole)
@@ -138,7 +139,7 @@ def test_a_silent_frame_keeps_the_rows_of_two_passages_apart_also_when_resumed()
 
 
 def test_a_recording_of_known_words_is_gone_on_from_and_alone_it_is_a_voice() -> None:
-    heard = {
+    heard: Arrays = {
         "speaker": np.ones((1, 128), np.float32),
         "codes": np.arange(27, dtype=np.int16).reshape(3, 9),
     }
