@@ -93,7 +93,7 @@ def opening(request: SpeechRequest, reference: Arrays | None, v: Vocabulary) -> 
         said = f"{v.system} {request.instructions}" if v.system else request.instructions
         return Opening(*_led(start, (*tokens(said), END_OF_PROMPT), v), (), v.task)
     system = (*tokens(v.system), END_OF_PROMPT) if v.system else ()
-    text, speech = request.reference.text, ()
+    text = request.reference.text
     if request.reference.x_vector_only or not text:
         return Opening((*start, *system), (), (), v.task)
     speech = tuple(v.speech + int(token) for token in _checked(reference["token"]))
