@@ -130,12 +130,8 @@ class Kokoro(Codec):
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
     def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
-        """See Codec. What a frame costs is told by a segment of usual length, not by one as short
-        as a step's piece, most of which is what any segment costs.
-        """
-        _, took_s = (self.measure(1, _USUAL_FRAMES) for _ in range(2))
-        frame_s = took_s / _USUAL_FRAMES
-        self.measured_step_s = {(n, frames): n * frames * frame_s for n, frames in shapes}
+        """See Codec. What a frame costs is told by a segment of usual length."""
+        self._measured_by(_USUAL_FRAMES, shapes)
 
     def measure(
         self, streams: int, frames: int, clock: Callable[[], float] = time.perf_counter

@@ -6,19 +6,19 @@ computed again otherwise: both are exact (docs/decisions/0121).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ttscommon.wire.errors import MalformedMessage
-from ttscommon.wire.fields import Arrays, Field, cut, rows
+from ttscommon.wire.fields import Arrays, cut, rows
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Codec, CodecSpec, Decoded, Due, Work
-from vocoder.codecs.s3_flow.flow import FlowNet
+from vocoder.codecs.base import Codec, Decoded, Due, Work
+from vocoder.codecs.s3_flow.given import NONE, faded, follows, of_one, samples
 from vocoder.codecs.s3_flow.noise import Draws, begin, fixed, fresh
 from vocoder.codecs.s3_flow.passage import Passage, Prompt, begun, blank, grown, stepped
 from vocoder.codecs.s3_flow.sizes import (
@@ -26,20 +26,12 @@ from vocoder.codecs.s3_flow.sizes import (
     FRAME_SAMPLES,
     LOOKAHEAD,
     MEL_FRAMES,
-    SAMPLE_RATE,
     TOKEN_SAMPLES,
-    UNetSizes,
 )
 from vocoder.codecs.s3_flow.sound import Drawn, Sound
 from vocoder.codecs.s3_flow.source import Phase
+from vocoder.codecs.s3_flow.spec import PASSAGE, spec_of
 from vocoder.codecs.s3_flow.weights import Networks
-
-TOKENS: Final = 6561
-# Batches and windows of other lengths round otherwise.
-_TOLERANCE: Final = 4
-_FADE: Final = SAMPLE_RATE // 50
-_PASSAGE: Final = "passage"
-_NONE: Final = np.zeros(0, np.float32)
 
 
 @dataclass(eq=False)
@@ -77,7 +69,7 @@ class S3Flow(Codec):
         family: str,
         nets: Networks,
         memory: int,
-        voice: Mapping[str, np.ndarray] | None = None,
+        voice: Arrays | None = None,
     ) -> None:
         self._flow, self._own, self._memory = nets.flow, nets.own, memory
         self._sound = Sound(nets.hift, nets.phase)
@@ -124,9 +116,9 @@ class S3Flow(Codec):
         passage = state.passage
         if passage is not None and passage.work is not None:
             return passage.work.due
-        if passage is not None and self._another(state, frames):
+        if passage is not None and follows(state.of, frames):
             return None if passage.closed else Due(0, closes=True)
-        count = self._of_one(frames)
+        count = of_one(frames)
         ended = ended or count < rows(frames)
         if passage is None:
             if not count:
@@ -139,18 +131,6 @@ class S3Flow(Codec):
             return Due(hop, closes=False)
         return Due(count, closes=True) if ended else None
 
-    def _another(self, state: S3Stream, frames: Arrays) -> bool:
-        """Whether a passage follows the present one."""
-        known = _PASSAGE in self.spec.frame and rows(frames) > 0
-        return known and int(frames[_PASSAGE][0]) != state.of
-
-    def _of_one(self, frames: Arrays) -> int:
-        """How many of the first frames are of one passage."""
-        if not rows(frames) or _PASSAGE not in self.spec.frame:
-            return rows(frames)
-        others = np.flatnonzero(frames[_PASSAGE] != frames[_PASSAGE][0])
-        return int(others[0]) if len(others) else rows(frames)
-
     def _blank(self, state: S3Stream, frame: int) -> Passage:
         if state.prompt is None:
             raise MalformedMessage("a stream without a recording")
@@ -158,6 +138,31 @@ class S3Flow(Codec):
         if self._sound.phase is not Phase.PACE:
             where = torch.zeros_like(where)
         return blank(self._flow, frame, state.prompt, self._sound.window(where))
+
+    def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
+        """See Codec. What a frame costs is told by two whole stretches."""
+        self._measured_by(2 * CHUNK, shapes)
+
+    def measure(
+        self, streams: int, frames: int, clock: Callable[[], float] = time.perf_counter
+    ) -> float:
+        """Seconds that passages of so many frames take now, one a stream."""
+        request = SpeechRequest("measure", self.spec.name, "", "")
+        states = [self.open(request) for _ in range(streams)]
+        for state in states:
+            self.tell(state, self._silence())
+        zeros = {name: field.zeros(frames) for name, field in self.spec.frame.items()}
+        started = clock()
+        self.decode([Work(state, zeros, final=True) for state in states])
+        took_s = clock() - started
+        for state in states:
+            self.close(state)
+        return took_s
+
+    def _silence(self) -> Arrays:
+        """A recording of a stretch's length."""
+        counts = {"token": CHUNK, "mel": MEL_FRAMES * CHUNK, "speaker": 1}
+        return {name: one.zeros(counts[name]) for name, one in self.spec.conditions.items()}
 
     # launches
 
@@ -202,7 +207,7 @@ class S3Flow(Codec):
         for new, frames, due in begins:
             if new.passage is None:
                 new.passage = self._blank(new.state, new.frame)
-                new.of = int(frames[_PASSAGE][0]) if _PASSAGE in frames else 0
+                new.of = int(frames[PASSAGE][0]) if PASSAGE in frames else 0
             tokens = torch.from_numpy(frames["token"].astype(np.int64)).to(self._device)
             new.passage, end = grown(self._flow, new.passage, tokens, due)
             if end > new.passage.solved:
@@ -236,10 +241,10 @@ class S3Flow(Codec):
         passage = new.passage
         assert passage is not None
         if passage.work is not None:
-            return Decoded(_NONE, prepared=False)
+            return Decoded(NONE, prepared=False)
         if work.segment is not None and not rows(work.segment) and passage.closed:
-            return Decoded(_samples(self._flushed(new)), ended=True)
-        return Decoded(_NONE)
+            return Decoded(samples(self._flushed(new)), ended=True)
+        return Decoded(NONE)
 
     # frames that are heard
 
@@ -248,12 +253,12 @@ class S3Flow(Codec):
         if work.silent:
             parts += [self._flushed(new), torch.zeros(len(work) * TOKEN_SAMPLES)]
             new.frame += len(work)
-            return Decoded(_samples(*parts), ended=True)
+            return Decoded(samples(*parts), ended=True)
         frames, ended = work.frames, False
         while rows(frames):
-            if new.passage is not None and self._another_than(new.of, frames):
+            if new.passage is not None and follows(new.of, frames):
                 parts.append(self._flushed(new))
-            count = self._of_one(frames)
+            count = of_one(frames)
             last = count == rows(frames)
             closes = not last or work.final or self._whole(frames, count)
             parts.append(self._sounded(new, cut(frames, 0, count), closes=closes))
@@ -261,10 +266,7 @@ class S3Flow(Codec):
             frames = cut(frames, count, rows(frames))
         if work.final:
             parts.append(self._flushed(new))
-        return Decoded(_samples(*parts), ended=ended)
-
-    def _another_than(self, of: int, frames: Arrays) -> bool:
-        return _PASSAGE in frames and int(frames[_PASSAGE][0]) != of
+        return Decoded(samples(*parts), ended=ended)
 
     def _whole(self, frames: Arrays, count: int) -> bool:
         return bool(self.spec.left) and int(frames[self.spec.left][count - 1]) == 0
@@ -276,8 +278,7 @@ class S3Flow(Codec):
         taken = 0 if new.passage is None else new.passage.taken
         missing = taken + rows(frames) - known
         if missing > 0:
-            fresh_ = cut(frames, rows(frames) - missing, rows(frames))
-            self._solve(new, fresh_, closes=closes)
+            self._solve(new, cut(frames, rows(frames) - missing, rows(frames)), closes=closes)
         passage = new.passage
         assert passage is not None
         new.frame += rows(frames)
@@ -294,11 +295,10 @@ class S3Flow(Codec):
 
     def _flushed(self, new: S3News) -> Tensor:
         """All that is held back of the passage, which is over."""
-        passage = new.passage
-        if passage is None:
-            return torch.zeros(0)
         self._finish(new)
-        if not passage.closed:
+        if new.passage is None:
+            return torch.zeros(0)
+        if not new.passage.closed:
             self._solve(new, self.spec.none(), closes=True)
         sound = self._shown(new, len(new.passage.tokens) * MEL_FRAMES)
         new.passage = None
@@ -319,80 +319,24 @@ class S3Flow(Codec):
         assert passage is not None
         known = passage.mel.shape[1]
         count = max(0, min(upto + self._sound.lag - passage.shown, known))
-        passage = replace(passage, mel=passage.mel[:, count:], shown=passage.shown + count)
         window, sound = self._sound.advance(
             passage.window,
-            new.passage.mel[:, :count],
+            passage.mel[:, :count],
             self._noise(new.state.draws, passage.first * TOKEN_SAMPLES),
             upto=upto,
             complete=passage.closed and passage.work is None and count == known,
         )
-        at = passage.window.sent * FRAME_SAMPLES
-        new.passage = replace(passage, window=window)
-        return _faded(sound, at) if self._own else sound
+        at, mel = passage.window.sent * FRAME_SAMPLES, passage.mel[:, count:]
+        new.passage = replace(passage, mel=mel, shown=passage.shown + count, window=window)
+        return faded(sound, at) if self._own else sound
 
-    def _noise(self, draws: Draws, begin_: int) -> Drawn:
-        """Of a passage's samples; begin_: the stream's sample that it begins with."""
+    def _noise(self, draws: Draws, start: int) -> Drawn:
+        """Of a passage's samples; start: the stream's sample that it begins with."""
         drawn = draws.uniform if self._sound.phase is Phase.HELD else draws.normal
         harmonics = range(self._sound.net.sizes.harmonics)
 
         def noise(first: int, samples: int) -> Tensor:
-            parts = [drawn(i, begin_ + first, samples, self._device) for i in harmonics]
+            parts = [drawn(i, start + first, samples, self._device) for i in harmonics]
             return torch.stack(parts).double()
 
         return noise
-
-
-def _samples(*parts: Tensor) -> np.ndarray:
-    return np.concatenate([_NONE, *(part.float().cpu().numpy() for part in parts)])
-
-
-def _faded(sound: Tensor, at: int) -> Tensor:
-    """Chatterbox's passages begin with silence and a fade, against spill from the recording.
-
-    at: the passage's sample that `sound` begins with.
-    """
-    if at >= 2 * _FADE:
-        return sound
-    rise = (torch.cos(torch.linspace(torch.pi, 0, _FADE)) + 1) / 2
-    whole = torch.cat((torch.zeros(_FADE), rise)).to(sound)[at : at + len(sound)]
-    return torch.cat((sound[: len(whole)] * whole, sound[len(whole) :]))
-
-
-def spec_of(name: str, family: str, nets: Networks, lag: int) -> CodecSpec:
-    """What the engine has to know of networks; lag: mel frames that HiFT holds back."""
-    sizes, whole = nets.flow.sizes, not nets.flow.chunk
-    frame = {"token": Field((), "i2", TOKENS)}
-    if nets.own:
-        frame |= {_PASSAGE: Field((), "i4"), "left": Field((), "i4")}
-    held = 0 if whole else LOOKAHEAD * TOKEN_SAMPLES + lag * FRAME_SAMPLES
-    return CodecSpec(
-        name,
-        family,
-        SAMPLE_RATE,
-        TOKEN_SAMPLES,
-        frame,
-        lag_samples=held,
-        context_frames=0,
-        tolerance=_TOLERANCE,
-        conditions={
-            "token": Field((), "i2", TOKENS),
-            "mel": Field((sizes.mels,), "f4"),
-            "speaker": Field((sizes.speaker,), "f4"),
-        },
-        left="left" if whole else "",
-        solver_steps=nets.flow.steps,
-        most_together=2 * CHUNK,
-        state_bytes=state_bytes(nets.flow),
-    )
-
-
-def state_bytes(net: FlowNet) -> int:
-    """Of keys and values that a frame adds to what a stream carries."""
-    size, c = net.input_embedding.weight.element_size(), net.sizes
-    e = c.estimator
-    layers = e.layers * (e.middle + 2) if isinstance(e, UNetSizes) else e.layers
-    values = 2 * MEL_FRAMES * layers * e.inner * net.steps * net.rows
-    if c.encoder is not None:
-        values += 2 * c.width * (c.encoder.layers + MEL_FRAMES * c.encoder.up_layers)
-    return values * size

@@ -5,7 +5,7 @@ Names of modules are those of published checkpoints.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +61,8 @@ class Told(nn.Module):
 
     def forward(self, time: Tensor) -> tuple[Tensor, ...]:
         """[rows, width] -> [rows, 1, width] each."""
-        return self.linear(nn.functional.silu(time))[:, None].chunk(self._parts, 2)
+        told: Tensor = self.linear(nn.functional.silu(time))[:, None]
+        return told.chunk(self._parts, 2)
 
 
 class DiTBlock(nn.Module):
@@ -88,12 +89,14 @@ class DiTBlock(nn.Module):
         """Rotation is of the first head alone: published models were trained so."""
         q, k, v = (self.attn[f"to_{which}"](x).unflatten(2, (-1, HEAD_DIM)) for which in "qkv")
         q, k = (torch.cat((rotated(part[:, :, :1], *turns), part[:, :, 1:]), 2) for part in (q, k))
-        found: Tensor = self.attn["to_out"][0](run.attend(q, k, v))
+        found: Tensor = cast(nn.ModuleList, self.attn["to_out"])[0](run.attend(q, k, v))
         return found
 
     def _feed(self, x: Tensor) -> Tensor:
-        net = self.ff["ff"]
-        found: Tensor = net["2"](nn.functional.gelu(net["0"][0](x), approximate="tanh"))
+        net = cast(nn.ModuleDict, self.ff["ff"])
+        found: Tensor = net["2"](
+            nn.functional.gelu(cast(nn.ModuleList, net["0"])[0](x), approximate="tanh")
+        )
         return found
 
 
@@ -113,7 +116,7 @@ class DiT(nn.Module):
         self, x: Tensor, mu: Tensor, speaker: Tensor, cond: Tensor, span: Tensor, run: Pass
     ) -> Tensor:
         """[rows, mels, steps] each, but the speaker's [rows, mels]; span: [rows, 2] times."""
-        mlp = self.time_embed["time_mlp"]
+        mlp = cast(nn.ModuleDict, self.time_embed["time_mlp"])
         time = mlp["2"](nn.functional.silu(mlp["0"](sinusoids(span[:, 0], _TIME_WAVES))))
         wide = speaker[..., None].expand(-1, -1, x.shape[2])
         y = self.input_embed(torch.cat((x, cond, mu, wide), 1).mT, run)

@@ -25,7 +25,8 @@ class LeftConv(nn.Conv1d):
         super().__init__(inputs, outputs, _REACH + 1)
 
     def passed(self, x: Tensor, run: Pass) -> Tensor:
-        return self(run.behind(x, _REACH))
+        found: Tensor = self(run.behind(x, _REACH))
+        return found
 
 
 class Unit(nn.Module):
@@ -53,7 +54,8 @@ class Resnet(nn.Module):
     def forward(self, x: Tensor, time: Tensor, run: Pass) -> Tensor:
         """[rows, inputs, steps] and [rows, time] -> [rows, outputs, steps]."""
         y = self.block1(x, run) + self.mlp["1"](nn.functional.mish(time))[..., None]
-        return self.block2(y, run) + self.res_conv(x)
+        found: Tensor = self.block2(y, run) + self.res_conv(x)
+        return found
 
 
 class _Rise(nn.Module):

@@ -123,6 +123,12 @@ def test_room_ends_where_the_kv_cache_does() -> None:
     assert cached_streams(talker(**{**full, "kv_free": 8_000})) == 20
 
 
+def test_what_a_vocoders_streams_carry_bounds_them_as_a_kv_cache_does() -> None:
+    carried = vocoder(kv_positions=10_000, kv_free=2_000, free=56)
+    assert cached_streams(carried) == 10
+    assert forecast(View((talker(),), (carried,), 8, 25.0), 2.0, 0.85).room == 2
+
+
 def test_a_stream_more_fits_while_a_quarter_of_the_kv_cache_is_free() -> None:
     alone: dict[str, Any] = {"kv_positions": 16_000, "free": 31}
     assert cached_streams(talker(kv_free=5_000, **alone)) == 2
