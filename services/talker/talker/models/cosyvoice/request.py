@@ -82,7 +82,7 @@ def opening(request: SpeechRequest, reference: Arrays | None, v: Vocabulary) -> 
     With a transcript the recording is gone on from; without, or under an instruction, the language
     model is not told of it, and the voice is the codec's. Raises BadRequest without a recording.
     """
-    if request.reference is None or reference is None:
+    if reference is None:
         raise BadRequest(
             "this model speaks with the voice of a recording: send ref_audio, or name a voice made"
             " of one",
@@ -93,8 +93,9 @@ def opening(request: SpeechRequest, reference: Arrays | None, v: Vocabulary) -> 
         said = f"{v.system} {request.instructions}" if v.system else request.instructions
         return Opening(*_led(start, (*tokens(said), END_OF_PROMPT), v), (), v.task)
     system = (*tokens(v.system), END_OF_PROMPT) if v.system else ()
-    text, speech = request.reference.text, ()
-    if request.reference.x_vector_only or not text:
+    heard = request.reference
+    text = "" if heard is None or heard.x_vector_only else heard.text
+    if not text:
         return Opening((*start, *system), (), (), v.task)
     speech = tuple(v.speech + int(token) for token in _checked(reference["token"]))
     return Opening((*start, *system), tuple(tokens(text)), speech, v.task)

@@ -112,7 +112,7 @@ class ResidualPlanes(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[1, planes, bands, frames] -> [1, planes, bands / stride, frames]."""
-        inner = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
+        inner: Tensor = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
         return (inner + self.shortcut(x)).relu()
 
 
@@ -167,11 +167,21 @@ class DenseLayer(nn.Module):
 
 
 class Projected(nn.Module):
-    """A pointwise convolution."""
+    """A convolution and a norm, whichever comes first; [1, channels, frames] each."""
 
     def __init__(self, conv: nn.Conv1d, norm: nn.Sequential) -> None:
         super().__init__()
         self.linear, self.nonlinear = conv, norm
+
+    def normed_first(self, x: Tensor) -> Tensor:
+        """With a rectifier between them."""
+        found: Tensor = self.linear(self.nonlinear(x).relu())
+        return found
+
+    def normed_last(self, x: Tensor) -> Tensor:
+        """The norm of the convolution."""
+        found: Tensor = self.nonlinear(self.linear(x))
+        return found
 
 
 class SpeakerVector(nn.Module):
@@ -198,16 +208,19 @@ class SpeakerVector(nn.Module):
 
     def forward(self, wav: Tensor) -> Tensor:
         """[samples] float32 in -1..1 -> [192]."""
-        part = self.xvector
-        x = self.head(self.bands(wav).T)
-        x = part["tdnn"].nonlinear(part["tdnn"].linear(x)).relu()
+        x = self._projected("tdnn").normed_last(self.head(self.bands(wav).T)).relu()
         for i in range(1, len(_DILATIONS) + 1):
-            for layer in part[f"block{i}"].children():
+            for layer in self.xvector[f"block{i}"].children():
                 x = layer(x)
-            x = part[f"transit{i}"].linear(part[f"transit{i}"].nonlinear(x).relu())
-        x = part["out_nonlinear"](x).relu()
+            x = self._projected(f"transit{i}").normed_first(x)
+        x = self.xvector["out_nonlinear"](x).relu()
         whole = torch.cat((x.mean(-1), x.std(-1)), -1)[..., None]
-        return part["dense"].nonlinear(part["dense"].linear(whole))[0, :, 0]
+        return self._projected("dense").normed_last(whole)[0, :, 0]
+
+    def _projected(self, name: str) -> Projected:
+        found = self.xvector[name]
+        assert isinstance(found, Projected)
+        return found
 
 
 def _block(c: SpeakerSizes, width: int, layers: int, dilation: int) -> nn.Module:
