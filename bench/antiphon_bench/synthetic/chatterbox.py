@@ -62,7 +62,8 @@ def write_checkpoint(
     """
     folder.mkdir(parents=True, exist_ok=True)
     c = sizes or TINY[kind]
-    tensors = dict(drawn(_shapes(c), seed, {"speech_head.weight": (END, ending)}))
+    louder = {} if c.gpt else {"speech_head.weight": (END, ending)}
+    tensors = dict(drawn(_shapes(c), seed, louder))
     _quieten(tensors, c)
     if c.gpt:
         tensors["speech_head.bias"][END] += 0.5 * (ending - 1)
