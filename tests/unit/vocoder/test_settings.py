@@ -18,3 +18,11 @@ def test_a_renamed_variable_is_read_by_its_old_name_and_said(
 def test_the_present_name_counts_where_both_are_set() -> None:
     both = {"ANTIPHON_PIECE_FRAMES": "9", "ANTIPHON_STEP_FRAMES": "7"}
     assert VocoderSettings.load(both).step_frames == 7
+
+
+def test_a_step_holds_more_of_short_frames_unless_it_was_set() -> None:
+    usual, short = (VocoderSettings.load({}).limits(rate) for rate in (12.5, 86.13))
+    assert (usual.stream_frames, usual.frames) == (16, 32)
+    assert (short.stream_frames, short.frames) == (34, 68)
+    told = VocoderSettings.load({"ANTIPHON_STEP_FRAMES": "9", "ANTIPHON_BATCH_FRAMES": "20"})
+    assert (told.limits(86.13).stream_frames, told.limits(86.13).frames) == (9, 20)
