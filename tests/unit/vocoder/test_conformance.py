@@ -260,6 +260,7 @@ def test_resumed_behind_any_piece_equals_undisturbed(family: Callable[[], Codec]
         replayed.append(decoded - (FRAMES - position // codec.spec.samples_per_frame))
     # A bounded context is all that is decoded again, however long the stream was.
     spec = codec.spec
+    # A passage is begun again from its first frame.
     if spec.context_frames is not None and (not spec.solves or "passage" in spec.frame):
         lag_frames = -(-spec.lag_samples // spec.samples_per_frame) + spec.delay_frames
         assert max(replayed) <= spec.context_frames + lag_frames + max(PIECES) + 3
