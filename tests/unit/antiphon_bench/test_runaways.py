@@ -11,13 +11,8 @@ from antiphon_bench.runaways import Starved, families, measure
 EVERY = families(Path("voices/vesper"))
 
 
-@pytest.mark.parametrize(
-    "one",
-    [
-        pytest.param(one, id=one.name, marks=[] if one.name == "pocket_tts" else pytest.mark.slow)
-        for one in EVERY
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.name)
 def test_all_runs_are_caught_and_left(one: Starved) -> None:
     (found,) = measure(one, 1, [None])
     assert found.caught == found.runs == 1

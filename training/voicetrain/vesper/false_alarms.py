@@ -8,10 +8,10 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import torch
 from structlog.testing import capture_logs
 
@@ -31,7 +31,8 @@ _TOGETHER: Final = 16
 _BLOCKS: Final = 2048
 
 
-class Alarms(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True)
+class Alarms:
     """Of so many endings at a temperature and a pace, `seconds` of sound in all: what was caught,
     each as its text, the sign and the frame.
     """

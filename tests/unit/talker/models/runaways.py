@@ -64,7 +64,7 @@ class _Stream(FakeStream):
     """As many utterances as its text is long; the log says which a frame is of."""
 
     _at = 0
-    _draws = 0
+    most = 1 << 40  # frames
 
     @property
     def begun(self) -> int:
@@ -72,11 +72,12 @@ class _Stream(FakeStream):
 
     @property
     def _limit(self) -> int:
-        return 1 << 40 if self._at * UTTERANCE < self._characters else self._frames
+        return self.most if self._at * UTTERANCE < self._characters else self._frames
 
     @property
     def done(self) -> bool:
-        return self._final and self._at * UTTERANCE >= self._characters
+        said = self._final and self._at * UTTERANCE >= self._characters
+        return said or self._frames >= self.most
 
     def restore(self, arrays: Arrays) -> None:
         of = arrays["of"]
@@ -105,13 +106,16 @@ class _Stream(FakeStream):
 class Forgetful(FakeModel):
     """Loses its text in two draws of three, and then never ends."""
 
-    def __init__(self, **manner: object) -> None:
-        told = Manner(cached=True, **manner)  # type: ignore[arg-type]
-        super().__init__("m", Curve(), lambda _: None, told)
+    def __init__(self, most: int = _Stream.most) -> None:
+        """most: frames of a request."""
+        super().__init__("m", Curve(), lambda _: None, Manner(cached=True))
+        self._most = most
         self.spec = replace(self.spec, replay={"of": Field((), "i4")})
 
     def open(self, prepared: Prepared) -> _Stream:
-        return _Stream(prepared.request, self.manner)
+        stream = _Stream(prepared.request, self.manner)
+        stream.most = self._most
+        return stream
 
     def runner(self, rows: int, blocks: int, depth: int) -> FakeRunner:
         return _Runner(self, rows, blocks, depth)
