@@ -165,7 +165,7 @@ class _Part:
         if rows < LEAST_ROWS:
             query = torch.cat([query, query[:1].expand(LEAST_ROWS - rows, -1)])
         weights = self._weights(query @ keys.mT, rows // self.count)
-        return first(_summed(weights, values), rows)
+        return first(summed(weights, values), rows)
 
     def by_head(self, queries: Tensor, layer: int) -> Tensor:
         """[count, heads, head_dim], scaled, to the same; a product for each KV head, of the
@@ -182,32 +182,39 @@ class _Part:
         scores = torch.stack([q @ keys[:, part].T for q, part in zip(rows, parts, strict=True)])
         weights = self._weights(scores, group)
         each = zip(weights, parts, strict=True)
-        mixed = torch.stack([_summed(weight, values[:, part]) for weight, part in each])
-        total = _summed(weights.flatten(0, 1), values[:, self._cache.width :])[:, :1]
+        mixed = torch.stack([summed(weight, values[:, part]) for weight, part in each])
+        total = summed(weights.flatten(0, 1), values[:, self._cache.width :])[:, :1]
         out: Tensor = (mixed / total.view(kv_heads, -1, 1))[:, :real]
         together = out.reshape(kv_heads, self.count, group, size).transpose(0, 1)
         return together.reshape(queries.shape)
 
     def _weights(self, scores: Tensor, heads: int) -> Tensor:
-        """Softmax without its division, over positions up to each query's own.
+        """Softmax without its division, over positions up to each query's own, within its reach.
 
         scores: [..., rows, positions]; rows behind count * heads are padding.
         """
         if self.count == 1:
             scores[..., self.start + 1 :] = float("-inf")
+            if reach := self._cache.spec.reach:
+                scores[..., : max(0, self.start + 1 - reach)] = float("-inf")
         else:
-            hidden = self._later(heads, scores.shape[-1])
+            hidden = self._beyond(heads, scores.shape[-1])
             scores[..., : len(hidden), :].masked_fill_(hidden, float("-inf"))
             if scores.shape[-2] > len(hidden):
                 scores[..., len(hidden) :, :] = 0.0
         return scores.sub_(scores.amax(-1, keepdim=True)).exp_()
 
-    def _later(self, heads: int, positions: int) -> Tensor:
-        """[count * heads, positions] bool: behind each query's own; the same in all layers."""
+    def _beyond(self, heads: int, positions: int) -> Tensor:
+        """[count * heads, positions] bool: behind each query's own, or before its reach; the same
+        in all layers.
+        """
         if heads not in self._hidden:
-            own = self.start + torch.arange(self.count)
-            later = torch.arange(positions) > own[:, None]
-            self._hidden[heads] = later.repeat_interleave(heads, 0)
+            own, reach = self.start + torch.arange(self.count)[:, None], self._cache.spec.reach
+            at = torch.arange(positions)
+            beyond = at > own
+            if reach:
+                beyond |= at <= own - reach
+            self._hidden[heads] = beyond.repeat_interleave(heads, 0)
         return self._hidden[heads]
 
 
@@ -216,7 +223,7 @@ def first(x: Tensor, rows: int) -> Tensor:
     return x if len(x) == rows else x[:rows]
 
 
-def _summed(weights: Tensor, values: Tensor) -> Tensor:
+def summed(weights: Tensor, values: Tensor) -> Tensor:
     """weights @ values, its sums cut every `_SUM_LENGTH` terms."""
     if len(values) <= _SUM_LENGTH:
         return weights @ values

@@ -32,6 +32,7 @@ from talker.runners.torch_runner import TorchRunner
 from tests.late import Late
 from tests.unit.talker.models.csm.tiny import tiny as csm
 from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
+from tests.unit.talker.models.kyutai_tts.tiny import tiny as kyutai_tts
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.piper.tiny import tiny as piper
 from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
@@ -79,6 +80,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives windows": Toy,
     "toy whose prompt gives all frames": at_once,
     "pocket-tts": partial(pocket_tts, 12),
+    "kyutai-tts": kyutai_tts,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
@@ -86,6 +88,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "piper on a device": partial(on_a_device, piper),
     "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
     "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
+    "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
 }
 TEXT = "One small step, said the talker. And then another one, for good measure! The end."
 

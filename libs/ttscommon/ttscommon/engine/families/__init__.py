@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttscommon.engine.families import csm, kokoro, orpheus, piper, pocket_tts, qwen3_tts, vesper
+from ttscommon.engine.families import (
+    csm,
+    kokoro,
+    kyutai_tts,
+    orpheus,
+    piper,
+    pocket_tts,
+    qwen3_tts,
+    vesper,
+)
 from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
 from ttscommon.engine.families.registry import Registry
 
@@ -22,6 +31,7 @@ FAMILIES: Final = Registry(
         kokoro.FAMILY,
         piper.FAMILY,
         pocket_tts.FAMILY,
+        kyutai_tts.FAMILY,
     )
 )
 
