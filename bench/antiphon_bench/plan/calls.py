@@ -78,8 +78,8 @@ class Wanted:
 
 
 class Load(Protocol):
-    """Who asks. `first`: what is known beforehand, in order. `next`: what a user asks next, after
-    one that ended, was heard to its end at `heard_s`, or was refused.
+    """The source of requests. `first`: what is known beforehand, in order. `next`: what a user asks
+    next, after one that ended, was heard to its end at `heard_s`, or was refused.
     """
 
     def first(self) -> Iterable[tuple[Wanted, int]]: ...

@@ -55,14 +55,17 @@ class _Nothing:
     def observe(self, value: float) -> None: ...
 
 
+_NOTHING: Final = _Nothing()
+
+
 class Unmeasured(Metrics):
     """Metrics of an engine that is not watched: half of a turn would be counting."""
 
     def __init__(self) -> None:
-        self._nothing = _Nothing()
+        """No metric is registered."""
 
     def __getattr__(self, name: str) -> _Nothing:
-        return self.__dict__["_nothing"]  # type: ignore[no-any-return]
+        return _NOTHING
 
     def chunk(self, *_: object, **__: object) -> None:
         """Nothing is counted."""

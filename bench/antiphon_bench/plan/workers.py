@@ -67,12 +67,19 @@ class Worker(ABC):
     """
 
     stage: StageName
-    slots: int
-    batch: int
 
-    def __init__(self, kernel: Kernel, seat: Seat, on_event: OnEvent, *, computes: bool) -> None:
+    def __init__(
+        self,
+        setup: TalkerSetup | VocoderSetup,
+        kernel: Kernel,
+        seat: Seat,
+        on_event: OnEvent,
+        *,
+        computes: bool,
+    ) -> None:
         """`computes`: its steps take a core of its machine."""
         node = seat.node
+        self.slots, self.batch = setup.slots, setup.limits.streams
         self.name, self.node, self.home, self.place = seat.name, node, seat.home, seat.place
         self.edge = Station(kernel, node)
         self.alive = True
@@ -192,8 +199,7 @@ class TalkerWorker(Worker):
         self, curves: Curves, setup: TalkerSetup, kernel: Kernel, seat: Seat, on_event: OnEvent
     ) -> None:
         self._curves, self._setup = curves, setup
-        self.slots, self.batch = setup.slots, setup.limits.streams
-        super().__init__(kernel, seat, on_event, computes=curves.costs.computes)
+        super().__init__(setup, kernel, seat, on_event, computes=curves.costs.computes)
 
     def _make(self) -> talking.Engine:
         speech, setup = self._curves.costs.speech, self._setup
@@ -222,8 +228,7 @@ class VocoderWorker(Worker):
         self, curves: Curves, setup: VocoderSetup, kernel: Kernel, seat: Seat, on_event: OnEvent
     ) -> None:
         self._curves, self._setup = curves, setup
-        self.slots, self.batch = setup.slots, setup.limits.streams
-        super().__init__(kernel, seat, on_event, computes=curves.costs.computes)
+        super().__init__(setup, kernel, seat, on_event, computes=curves.costs.computes)
 
     def _make(self) -> vocoding.Engine:
         speech = self._curves.costs.speech

@@ -9,8 +9,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+from antiphon_bench.synthetic import mimi
 from antiphon_bench.synthetic.families import Family
-from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.orpheus import write_tokenizer
 from antiphon_bench.synthetic.tensors import SHARD_BYTES, drawn, save
 from talker.models.csm.config import END_CODE, load_config
@@ -84,21 +84,10 @@ def _llama(
 def codec_config(codebooks: int) -> dict[str, Any]:
     """Of a Mimi, whose rates are the published ones."""
     return {
-        "model_type": "mimi",
-        "sampling_rate": 24_000,
+        **mimi.TINY,
         "frame_rate": 12.5,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 4,
-        "head_dim": 8,
-        "num_filters": 4,
-        "upsample_groups": 32,
-        "codebook_dim": 16,
         "vector_quantization_hidden_dimension": 16,
         "num_quantizers": codebooks,
-        "sliding_window": 6,
         "rope_theta": 10_000.0,
     }
 
@@ -153,7 +142,7 @@ def _end(tensors: dict[str, Tensor], loudness: float, ids: int) -> None:
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     """A folder that both stages load: the talker, and the decoder of its codec."""
     write_checkpoint(folder, seed=seed)
-    add_decoder(folder, seed=seed)
+    mimi.add_decoder(folder, seed=seed)
 
 
 FAMILY: Final = Family(write_family, "a talker and its codec")

@@ -107,14 +107,14 @@ class Vocoder:
         async with ending(job, writer):
             start = Position(job.request_id, 0) if fresh else writer.listener
             if start is None and request.remake:
-                start = await self._whoever_asked(writer)
+                start = await self._asked_from(writer)
             if writer.remaking is None or _lacks(start, writer.remaking):
                 vocoding = VocodeJob(
                     self._bus, self._engine, self._router, job, writer, self._codes_timeout_s
                 )
                 await vocoding.run(start)
 
-    async def _whoever_asked(self, writer: AudioWriter) -> Position | None:
+    async def _asked_from(self, writer: AudioWriter) -> Position | None:
         """Whom something is made again for; a busy gateway may take a while to say so."""
         try:
             async with asyncio.timeout(LISTENER_S):

@@ -178,7 +178,7 @@ async def lease_holders(bus: Bus) -> set[str]:
 
 @dataclass
 class HeldLease:
-    """A job's lease as its holder knows it, or who acts for the holder.
+    """A job's lease as its holder, or the worker that acts for it, knows it.
 
     `revision`: the last among the job's leases that is known; 0: not known to be written. `holder`:
     the worker that has the job, or had it.

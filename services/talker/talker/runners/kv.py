@@ -15,6 +15,7 @@ hidden position has weight 0, and 0 times a NaN is a NaN.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -37,6 +38,8 @@ _ONES: Final = 16
 _TOKENS_BY_HEAD: Final = 64
 # Of a KV row: BLAS sums so many terms in one block on every processor that was tried.
 _WIDEST_SPREAD: Final = 256
+# Of a head: on AMD's processors BLAS sums products of fewer columns in another order.
+_NARROWEST_BY_HEAD: Final = 16
 
 
 class PagedCache:
@@ -56,7 +59,7 @@ class PagedCache:
         self.key_rows = self.keys.unbind(0)
         self.value_rows = self.values[:, :, : self.width].unbind(0)
         self.group = spec.heads // spec.kv_heads
-        self.by_head_from = 1 if self.width > _WIDEST_SPREAD else _TOKENS_BY_HEAD
+        self.by_head_from = _by_head_from(spec.head_dim, self.width)
         self.owner = torch.arange(spec.heads) // self.group
         # [heads, kv_heads, 1]: which part of a KV row a query head reads
         self.select = (self.owner[:, None] == torch.arange(spec.kv_heads)).float()[..., None]
@@ -216,6 +219,13 @@ class _Part:
                 beyond |= at <= own - reach
             self._hidden[heads] = beyond.repeat_interleave(heads, 0)
         return self._hidden[heads]
+
+
+def _by_head_from(head_dim: int, width: int) -> int:
+    """From so many tokens on there is a product for each KV head."""
+    if head_dim < _NARROWEST_BY_HEAD:
+        return sys.maxsize
+    return 1 if width > _WIDEST_SPREAD else _TOKENS_BY_HEAD
 
 
 def first(x: Tensor, rows: int) -> Tensor:

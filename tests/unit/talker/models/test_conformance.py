@@ -90,7 +90,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
     "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
 }
-TEXT = "One small step, said the talker. And then another one, for good measure! The end."
+TEXT = "One small step, she said. And then one more! The end."
 
 
 @dataclass
@@ -196,6 +196,8 @@ def depth(request: pytest.FixtureRequest) -> int:
         family = request.getfixturevalue("family")
         if request.param < family.depth:
             pytest.skip("a device is always a step behind")
+        if request.param and f"{request.getfixturevalue('name')} on a device" in FAMILIES:
+            pytest.skip("its device is a step behind")
     return int(request.param)
 
 

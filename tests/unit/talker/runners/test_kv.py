@@ -70,8 +70,13 @@ def test_a_prefill_equals_plain_causal_attention(spec: CacheSpec) -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    [CacheSpec(1, 4, 4, 64), CacheSpec(1, 8, 4, 32), *(CacheSpec(1, *s) for s in PUBLISHED)],
-    ids=["multi-head", "grouped", *("/".join(map(str, shape)) for shape in PUBLISHED)],
+    [
+        CacheSpec(1, 4, 4, 64),
+        CacheSpec(1, 8, 4, 32),
+        CacheSpec(1, 4, 2, 8),
+        *(CacheSpec(1, *shape) for shape in PUBLISHED),
+    ],
+    ids=["multi-head", "grouped", "narrow", *("/".join(map(str, shape)) for shape in PUBLISHED)],
 )
 def test_decode_prefill_and_company_give_the_same_bits(spec: CacheSpec) -> None:
     """What a takeover needs: a prefill of everything equals having decoded it one by one."""

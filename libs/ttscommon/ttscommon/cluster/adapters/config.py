@@ -126,7 +126,7 @@ def _switch(name: str, value: Any) -> bool:
 
 
 def _pattern(told: Mapping[str, Any], name: str) -> list[tuple[str, Any]]:
-    """Names of modules and their values. A stranger's expression could take for ever to match."""
+    """Names of modules and their values. An upload's expression could take hours to match."""
     found = told.get(name) or {}
     if not isinstance(found, dict) or len(found) > _MOST_PATTERNS:
         raise InvalidAdapter(f"{name} of adapter_config.json is an object of names")

@@ -1,4 +1,4 @@
-"""A safetensors file that a stranger may have written, read without trust in what it says."""
+"""A safetensors file that any client may have uploaded, read without trust in what it says."""
 
 from __future__ import annotations
 
@@ -95,5 +95,5 @@ def _tensor(name: str, told: Mapping[str, Any], data: memoryview, at: int) -> tu
 
 
 def shown(name: str, most: int = 120) -> str:
-    """A stranger's name, fit for a message."""
+    """A name from an upload, fit for a message."""
     return repr(name if len(name) <= most else f"{name[:most]}...")

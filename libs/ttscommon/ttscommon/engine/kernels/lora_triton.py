@@ -19,6 +19,36 @@ _OUTPUTS: Final = 64
 
 
 @triton.jit
+def _product(
+    left,
+    right,
+    mine,
+    wide,
+    SIZE: tl.constexpr,
+    STEP: tl.constexpr,
+    WIDEN: tl.constexpr,
+):
+    """Rows of SIZE numbers at `left` [TILE] times those at `right` [WIDTH]: [TILE, WIDTH] float32.
+
+    WIDEN: the product is of float32, else of the dtype at `right`.
+    """
+    at = tl.arange(0, STEP)
+    summed = tl.zeros((left.shape[0], right.shape[0]), tl.float32)
+    for begin in range(0, SIZE, STEP):
+        inside = begin + at < SIZE
+        rows = tl.load(
+            left[:, None] + (begin + at)[None, :], mask=mine[:, None] & inside[None, :], other=0.0
+        )
+        columns = tl.load(
+            right[None, :] + (begin + at)[:, None], mask=wide[None, :] & inside[:, None], other=0.0
+        )
+        if WIDEN:
+            columns = columns.to(tl.float32)
+        summed += tl.dot(rows.to(columns.dtype), columns, input_precision="ieee")
+    return summed
+
+
+@triton.jit
 def lora_down(
     x,
     ids,
@@ -36,21 +66,9 @@ def lora_down(
     mine = (tl.load(ids + row, mask=row < rows, other=0) == slot + 1) & (row < rows)
     if tl.max(mine.to(tl.int32), 0) > 0:
         rank = tl.program_id(1) * RANKS + tl.arange(0, RANKS)
-        at = tl.arange(0, INPUTS)
-        summed = tl.zeros((TILE, RANKS), tl.float32)
-        from_x = x + row.to(tl.int64)[:, None] * SIZE
-        from_a = a + (slot.to(tl.int64) * RANK + rank)[None, :] * SIZE
-        for begin in range(0, SIZE, INPUTS):
-            inside = begin + at < SIZE
-            left = tl.load(
-                from_x + (begin + at)[None, :], mask=mine[:, None] & inside[None, :], other=0.0
-            )
-            right = tl.load(
-                from_a + (begin + at)[:, None],
-                mask=(rank < RANK)[None, :] & inside[:, None],
-                other=0.0,
-            )
-            summed += tl.dot(left.to(right.dtype), right, input_precision="ieee")
+        from_x = x + row.to(tl.int64) * SIZE
+        from_a = a + (slot.to(tl.int64) * RANK + rank) * SIZE
+        summed = _product(from_x, from_a, mine, rank < RANK, SIZE, INPUTS, False)
         there = low_out + row.to(tl.int64)[:, None] * RANK + rank[None, :]
         tl.store(there, summed, mask=mine[:, None] & (rank < RANK)[None, :])
 
@@ -73,21 +91,9 @@ def lora_up(
     mine = (tl.load(ids + row, mask=row < rows, other=0) == slot + 1) & (row < rows)
     if tl.max(mine.to(tl.int32), 0) > 0:
         column = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
-        at = tl.arange(0, RANKS)
-        summed = tl.zeros((TILE, OUTPUTS), tl.float32)
-        from_low = low + row.to(tl.int64)[:, None] * RANK
-        from_b = b + (slot.to(tl.int64) * SIZE + column)[None, :] * RANK
-        for begin in range(0, RANK, RANKS):
-            inside = begin + at < RANK
-            left = tl.load(
-                from_low + (begin + at)[None, :], mask=mine[:, None] & inside[None, :], other=0.0
-            )
-            right = tl.load(
-                from_b + (begin + at)[:, None],
-                mask=(column < SIZE)[None, :] & inside[:, None],
-                other=0.0,
-            )
-            summed += tl.dot(left, right.to(tl.float32), input_precision="ieee")
+        from_low = low + row.to(tl.int64) * RANK
+        from_b = b + (slot.to(tl.int64) * SIZE + column) * RANK
+        summed = _product(from_low, from_b, mine, column < SIZE, RANK, RANKS, True)
         there = out + row.to(tl.int64)[:, None] * SIZE + column[None, :]
         kept = mine[:, None] & (column < SIZE)[None, :]
         summed += tl.load(there, mask=kept, other=0.0).to(tl.float32)

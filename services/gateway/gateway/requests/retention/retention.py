@@ -129,7 +129,7 @@ class Retention:
         self._horizon.hear(gateway, needs, self._clock())
 
     async def run(self) -> None:
-        """Remove what is not needed, for ever."""
+        """Remove what is not needed, until cancelled."""
         extents_s, sweep_s = self._tuning.extents_s, self._tuning.sweep_s
         await asyncio.gather(
             _forever(self._trim, lambda: extents_s * random.uniform(0.8, 1.2)),
