@@ -15,9 +15,10 @@ import pytest
 import pytest_asyncio
 import torch
 
+from antiphon.client import Word
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import csm, kokoro, orpheus, piper, pocket_tts
+from antiphon_bench.synthetic import csm, kokoro, kyutai_tts, orpheus, piper, pocket_tts
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.snac import write_codec
 from talker.engine.engine import Engine
@@ -83,6 +84,13 @@ def write_pocket_tts(folder: Path) -> str:
     return str(folder)
 
 
+def write_kyutai_tts(folder: Path) -> str:
+    """Four codebooks, whose sound is two steps behind the text."""
+    told = kyutai_tts.config(4, audio_delay=0.16, layers=1)
+    kyutai_tts.write_checkpoint(folder, told, seed=8, asking=-2.2)
+    return str(folder)
+
+
 def write_kokoro(folder: Path) -> str:
     kokoro.write_checkpoint(folder, seed=3)
     return str(folder)
@@ -100,8 +108,9 @@ FAMILIES: Final = (
     Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
     Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
     Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
+    Served("kyutai", write_kyutai_tts, "slt", stride=1920),
 )
-ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
+ORPHEUS, CSM, POCKET, KOKORO, PIPER, KYUTAI = FAMILIES
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +247,30 @@ async def test_pocket_tts_takes_another_voice_of_a_recording(client: httpx.Async
     assert len(one) == 10 * 1920
     assert near(one, other)
     assert not near(one, await heard(client, POCKET, max_new_tokens=10))
+
+
+async def test_kyutai_tts_speaks_while_it_is_written_and_when_its_talker_dies(
+    served: LocalStack, client: httpx.AsyncClient
+) -> None:
+    """A slow writer: the last words are written when the first ones have been heard."""
+    whole = await heard(client, KYUTAI)
+    begun, words = asyncio.Event(), list[Word]()
+
+    async def written() -> AsyncIterator[str]:
+        for letter in TEXT[:-18]:
+            yield letter
+        await asyncio.wait_for(begun.wait(), 60)
+        for letter in TEXT[-18:]:
+            yield letter
+
+    said = {"model": KYUTAI.name, "voice": KYUTAI.voice, "words": words}
+    killed = workers(KYUTAI)[0]
+    slow = await spoken(served, killed, written=written(), heard=begun, **said)
+    assert near(slow, whole)
+    assert [word.text for word in words] == TEXT.replace(":", " ").split()
+    times = [time for word in words for time in (word.start_s, word.end_s)]
+    assert times == sorted(times)
+    assert times[-1] <= len(slow) / 24_000
 
 
 async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(
