@@ -19,6 +19,8 @@ from safetensors.torch import load_file, save_file
 
 from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
+from antiphon_bench.synthetic.kyutai_tts import config as kyutai_config
+from antiphon_bench.synthetic.kyutai_tts import write_checkpoint as write_kyutai
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
 from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
@@ -52,6 +54,10 @@ def _csm(folder: Path) -> None:
     add_decoder(folder)
 
 
+def _kyutai(folder: Path) -> None:
+    write_kyutai(folder, kyutai_config(3, layers=1))
+
+
 MAKERS: Final[Mapping[str, Maker]] = {
     "Qwen3-TTS": Maker(_qwen3, load_talker, "talker.codec_head.weight", "tts_bos_token_id"),
     "Orpheus": Maker(write_orpheus, load_talker, "model.norm.weight", "hidden_size"),
@@ -70,6 +76,7 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "Pocket TTS, its codec": Maker(
         write_pocket, load_codec, "flow_lm.emb_std", "default_temperature"
     ),
+    "Kyutai TTS": Maker(_kyutai, load_talker, "text_linear.weight", "dim"),
     "CSM": Maker(_csm, load_talker, "lm_head.weight", "hidden_size"),
     "CSM, its codec": Maker(_csm, load_codec, "codec_model.upsample.conv.weight", "codec_config"),
     "SNAC": Maker(

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 SEED: Final = 3
+# A config.json of the published sizes, of which the reference tells names and shapes.
+PUBLISHED: Final = "kyutai-sizes.json"
 CODEC_FRAMES: Final = 21
 # More ids than any draw is among.
 IDS: Final = 2080

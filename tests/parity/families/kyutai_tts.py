@@ -15,9 +15,10 @@ from antiphon_bench.synthetic import kyutai_tts
 from talker.models.kyutai_tts.config import load_config
 from talker.models.kyutai_tts.family import KyutaiTts
 from talker.sampling import Noise
-from tests.parity.kyutai_cases import CASES, CHECKPOINTS, IDS, SEED, TEXT, Case
+from tests.parity.kyutai_cases import CASES, CHECKPOINTS, IDS, PUBLISHED, SEED, TEXT, Case
 from tests.parity.material import GOLDENS
 from tests.parity.subject import Subject, golden_noise
+from ttscommon.engine.checkpoint import dump_json
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
 
@@ -79,6 +80,10 @@ class KyutaiSubject(Subject[Case]):
 
     def write(self, folder: Path, checkpoint: str) -> None:
         write_kyutai(folder, checkpoint)
+
+    def write_all(self, folder: Path) -> None:
+        super().write_all(folder)
+        dump_json(folder / PUBLISHED, kyutai_tts.published())
 
     def load(self, folder: Path) -> KyutaiTts:
         model = KyutaiTts.load("m", folder, device="cpu", dtype="float32")

@@ -6,8 +6,10 @@ the goldens' noise. What of the codec only its encoder needs is not in the folde
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -24,15 +26,16 @@ for absent in ("sphn", "sounddevice", "bitsandbytes"):  # they play sound, or qu
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from moshi.models.lm import LMGen  # noqa: E402
-from moshi.models.loaders import CheckpointInfo, get_mimi  # noqa: E402
+from moshi.models.loaders import CheckpointInfo, get_mimi, get_moshi_lm  # noqa: E402
 from moshi.models.tts import TTSModel  # noqa: E402
 from moshi.utils import sampling  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
-from tests.parity.kyutai_cases import CASES, IDS, TEXT, Case, codes, settings  # noqa: E402
+from tests.parity.kyutai_cases import CASES, IDS, PUBLISHED, TEXT, Case, codes, settings  # noqa: E402
 from tests.parity.material import gumbel  # noqa: E402
 
 _OTHER = ("moshi_name", "mimi_name", "mimi_config_name", "tokenizer_name", "model_type")
+PROJECTIONS = {"in": "in_proj_weight", "out": "out_proj.weight"}
 _PARTS = ("lm_gen_config", "tts_config", "model_id")
 
 
@@ -168,11 +171,27 @@ def sounds(folder: Path) -> torch.Tensor:
         return codec.decode(ids)[0, 0]
 
 
+def shapes(path: Path) -> str:
+    """A digest of the names and shapes of the published sizes, with the names that files have."""
+    raw = json.loads(path.read_text("utf-8"))
+    sizes = {name: value for name, value in raw.items() if name not in (*_OTHER, *_PARTS)}
+    found = dict[str, list[int]]()
+    for name, tensor in get_moshi_lm(None, sizes, "meta").state_dict().items():
+        # Files have one tensor for all sets of weights.
+        parts = re.fullmatch(r"(.*)\.(in|out)_projs\.\d+\.weight", name)
+        whole = name if parts is None else f"{parts[1]}.{PROJECTIONS[parts[2]]}"
+        rows, *rest = tensor.shape or (1,)
+        found[whole] = [rows + (found[whole][0] if parts and whole in found else 0), *rest]
+    return hashlib.sha256(json.dumps(sorted(found.items())).encode()).hexdigest()
+
+
 def write(checkpoints: Path, goldens: Path) -> None:
     """Run every case."""
     torch.set_num_threads(1)
+    found: dict[str, Any]
     found = {case.name: generated(checkpoints / case.checkpoint, case) for case in CASES}
+    print({name: (len(case["codes"]), case["end"]) for name, case in found.items()})
+    found["shapes"] = shapes(checkpoints / PUBLISHED)
     (goldens / "kyutai_tts.json").write_text(json.dumps(found) + "\n", "utf-8")
     samples = sounds(checkpoints / "kyutai-published")
     np.savez_compressed(goldens / "kyutai_mimi.npz", samples=samples.numpy()[::4])
-    print({name: (len(case["codes"]), case["end"]) for name, case in found.items()})
