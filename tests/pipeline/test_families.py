@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -108,16 +108,30 @@ FAMILIES: Final = (
     Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
     Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
     Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
-    Served("kyutai", write_kyutai_tts, "slt", stride=1920),
 )
-ORPHEUS, CSM, POCKET, KOKORO, PIPER, KYUTAI = FAMILIES
+ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
+# Served by `make test-slow`: a way through the stages that another family takes already.
+KYUTAI: Final = Served("kyutai", write_kyutai_tts, "slt", stride=1920)
+MORE: Final[tuple[Served, ...]] = (KYUTAI,)
+EVERY: Final = [
+    *(pytest.param(family, id=family.name) for family in FAMILIES),
+    *(pytest.param(family, id=family.name, marks=pytest.mark.slow) for family in MORE),
+]
+
+
+def needed(items: Sequence[pytest.Item]) -> list[Served]:
+    """FAMILIES, and those of MORE that a test which was selected is about."""
+    asked = [item.callspec.params.get("family") for item in items if hasattr(item, "callspec")]
+    return [*FAMILIES, *(family for family in MORE if family in asked)]
 
 
 @pytest.fixture(scope="module")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checkpoint]:
+def checkpoints(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Checkpoint]:
     """Of each family one, by its name."""
     found = {}
-    for family in FAMILIES:
+    for family in needed(request.session.items):
         given = family.write(tmp_path_factory.mktemp(family.name))
         found[family.name] = Checkpoint.parse(f"{family.name}={given}")
     return found
@@ -183,7 +197,7 @@ def workers(family: Served) -> tuple[str, str]:
     return f"talker-{family.name}-1", f"vocoder-{family.name}-1"
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", EVERY)
 async def test_it_says_the_same_over_http_and_the_socket_when_talker_and_vocoder_die(
     family: Served,
     served: LocalStack,
@@ -249,11 +263,13 @@ async def test_pocket_tts_takes_another_voice_of_a_recording(client: httpx.Async
     assert not near(one, await heard(client, POCKET, max_new_tokens=10))
 
 
-async def test_kyutai_tts_speaks_while_it_is_written_and_when_its_talker_dies(
-    served: LocalStack, client: httpx.AsyncClient
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [KYUTAI], ids=lambda family: family.name)
+async def test_it_speaks_while_it_is_written_and_when_talker_and_vocoder_die(
+    family: Served, served: LocalStack, client: httpx.AsyncClient
 ) -> None:
     """A slow writer: the last words are written when the first ones have been heard."""
-    whole = await heard(client, KYUTAI)
+    whole = await heard(client, family)
     begun, words = asyncio.Event(), list[Word]()
 
     async def written() -> AsyncIterator[str]:
@@ -263,9 +279,9 @@ async def test_kyutai_tts_speaks_while_it_is_written_and_when_its_talker_dies(
         for letter in TEXT[-18:]:
             yield letter
 
-    said = {"model": KYUTAI.name, "voice": KYUTAI.voice, "words": words}
-    killed = workers(KYUTAI)[0]
-    slow = await spoken(served, killed, written=written(), heard=begun, **said)
+    told = {"written": written(), "heard": begun, "words": words}
+    said = {"model": family.name, "voice": family.voice}
+    slow = await spoken(served, *workers(family), **said, **told)
     assert near(slow, whole)
     assert [word.text for word in words] == TEXT.replace(":", " ").split()
     times = [time for word in words for time in (word.start_s, word.end_s)]
