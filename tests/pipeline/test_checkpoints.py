@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from antiphon.client import Audio, Finished, SpeechOptions, Word, Words, speak
+from antiphon.client import Audio, Finished, SpeechOptions, speak
 from antiphon.say import whole
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
@@ -98,26 +98,15 @@ async def spoken(
     model: str = "tiny",
     voice: str = "vivian",
     text: str = TEXT,
-    written: AsyncIterator[str] | None = None,
-    heard: asyncio.Event | None = None,
-    words: list[Word] | None = None,
 ) -> Any:
-    """[samples] int16 over the socket; the victims are killed, one after each piece of sound.
-
-    written: the text as it is written, instead of all of it at once. heard: set when there is sound
-    and no victim is left. words: takes those that come.
-    """
+    """[samples] int16 over the socket; the victims are killed, one after each piece of sound."""
     options, left = SpeechOptions(model=model, voice=voice, seed=SEED), list(victims)
     pcm = b""
-    async for event in speak(stack.url, written or whole(text), options):
+    async for event in speak(stack.url, whole(text), options):
         if isinstance(event, Audio):
             pcm += event.pcm
             if left:
                 stack.children[left.pop(0)].kill()
-            elif heard is not None:
-                heard.set()
-        elif isinstance(event, Words) and words is not None:
-            words += event.words
         elif isinstance(event, Finished):
             assert event.outcome == "ok"
     return np.frombuffer(pcm, "<i2")

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 import torch
 
-from antiphon.client import Word
+from antiphon.client import Audio, SpeechOptions, Word, Words, speak
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
 from antiphon_bench.synthetic import csm, kokoro, kyutai_tts, orpheus, piper, pocket_tts
@@ -270,7 +270,7 @@ async def test_it_speaks_while_it_is_written_and_when_talker_and_vocoder_die(
 ) -> None:
     """A slow writer: the last words are written when the first ones have been heard."""
     whole = await heard(client, family)
-    begun, words = asyncio.Event(), list[Word]()
+    begun, words, victims = asyncio.Event(), list[Word](), list(workers(family))
 
     async def written() -> AsyncIterator[str]:
         for letter in TEXT[:-18]:
@@ -279,9 +279,17 @@ async def test_it_speaks_while_it_is_written_and_when_talker_and_vocoder_die(
         for letter in TEXT[-18:]:
             yield letter
 
-    told = {"written": written(), "heard": begun, "words": words}
-    said = {"model": family.name, "voice": family.voice}
-    slow = await spoken(served, *workers(family), **said, **told)
+    pcm, options = b"", SpeechOptions(model=family.name, voice=family.voice, seed=SEED)
+    async for event in speak(served.url, written(), options):
+        if isinstance(event, Words):
+            words += event.words
+        elif isinstance(event, Audio):
+            pcm += event.pcm
+            if victims:
+                served.children[victims.pop(0)].kill()
+            else:
+                begun.set()
+    slow = np.frombuffer(pcm, "<i2")
     assert near(slow, whole)
     assert [word.text for word in words] == TEXT.replace(":", " ").split()
     times = [time for word in words for time in (word.start_s, word.end_s)]

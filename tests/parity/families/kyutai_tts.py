@@ -36,8 +36,9 @@ def write_kyutai(folder: Path, name: str = "kyutai") -> None:
     """One of kyutai_cases.CHECKPOINTS, voices and codec included."""
     codebooks, published, delay, context, asking = CHECKPOINTS[name]
     heads = kyutai_tts.PUBLISHED_HEADS if published else kyutai_tts.SMALL
-    changes = {"num_layers": 1, "hidden_scale": 0.25, "depformer_dim": 32} if published else {}
+    changes: dict[str, Any] = {}
     if published:
+        changes = {"num_layers": 1, "hidden_scale": 0.25, "depformer_dim": 32}
         changes |= {"depformer_num_heads": 2, "moshi_name": "dsm_tts_5ea1@7.safetensors"}
     told = kyutai_tts.config(codebooks, heads, audio_delay=delay, context=context, **changes)
     voices = ("slt", "odd/one") if name == "kyutai" else ("slt",)

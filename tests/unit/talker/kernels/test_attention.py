@@ -110,10 +110,10 @@ def test_a_token_attends_within_its_reach_however_its_past_is_cut() -> None:
     q = torch.randn(4, 4, 32, generator=torch.Generator().manual_seed(1))
     tiles = decode_tiles(torch.tensor(lengths) - 1)
     told = (q, cache.keys, cache.values, cache.tables, tiles)
-    shape = {"queries": 1, "most": 208, "reach": 61}
-    found = attention_triton.attend(*told, page=BLOCK_POSITIONS, parts=3, **shape)
+    page = BLOCK_POSITIONS
+    found = attention_triton.attend(*told, queries=1, most=208, page=page, parts=3, reach=61)
     with only("torch"):
-        plain = attend(*told, **shape)
+        plain = attend(*told, queries=1, most=208, reach=61)
     for row, (k, v) in enumerate(cache.dense):
         wanted = expected(q[row : row + 1], k, v, 61)[0]
         for out in (found, plain):

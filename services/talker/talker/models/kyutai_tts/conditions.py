@@ -1,4 +1,4 @@
-"""What a model is told of a request besides its text: guidance, and a voice to attend to."""
+"""Conditions of a request besides its text: guidance, and a voice to attend to."""
 
 from __future__ import annotations
 

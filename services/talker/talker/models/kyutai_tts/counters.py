@@ -1,4 +1,4 @@
-"""When the next word enters: the state machine between the model's text and its sound.
+"""The state machine between the text and the sound: it says when the next word enters.
 
 The model says in each step whether a word begins. Then the pieces of the next entry follow, one a
 step, while a second stream tells the pieces of a word further ahead. As in the reference

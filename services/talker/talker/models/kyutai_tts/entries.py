@@ -1,4 +1,4 @@
-"""What is told of a text, word by word: a word's pieces, or a break, each with its padding.
+"""The words of a text as the model is told them, and breaks, each with its padding.
 
 As in the reference (`script_to_entries` of the package moshi) a word is what stands between white
 space, marks included; each is divided into pieces by itself, so that a word is known as soon as

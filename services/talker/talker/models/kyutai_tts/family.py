@@ -211,7 +211,8 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
         if self.device is None and not sounding.any():
             return old["recent"][:, 0]
         settings = Settings(old["subtalker_temperature"], old["subtalker_top_k"])
-        return self._net.depth(hidden, text, Picks(settings, settings, self._noise(old)))
+        drawn: Tensor = self._net.depth(hidden, text, Picks(settings, settings, self._noise(old)))
+        return drawn
 
     def _frame(self, recent: Tensor) -> Tensor:
         """The frame that the last row completes: of each codebook the row that it stands in."""

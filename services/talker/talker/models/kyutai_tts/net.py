@@ -70,12 +70,13 @@ class HearingBlock(DecoderBlock):
         asked = nn.functional.linear(self.voice_norm(x), self.voice_qkv.weight[: self.dim])
         heard = hear(layer, asked.view(q.shape))
         x = x + self.voice_out(heard.flatten(-2))
-        return x + self.mlp(self.mlp_norm(x))
+        found: Tensor = x + self.mlp(self.mlp_norm(x))
+        return found
 
     def heard(self, voice: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values [positions, heads, head_dim] of a voice [positions, dim]."""
         both = nn.functional.linear(voice, self.voice_qkv.weight[self.dim :])
-        keys, values = both.unflatten(-1, (2, -1, self.attention.head_dim)).unbind(1)
+        keys, values = both.view(len(voice), 2, -1, self.attention.head_dim).unbind(1)
         return keys, values
 
 
@@ -184,8 +185,9 @@ class KyutaiNet(nn.Module):
         """
         tables = torch.arange(codes.shape[-1], device=codes.device) * (self.config.card + 1)
         found = nn.functional.embedding(codes.clamp(min=0) + tables, self.codes)
-        found = found.masked_fill((codes < 0)[..., None], 0.0).sum(-2) + self.text(text)
-        return found + self.conditions.told[guided].to(found.dtype)
+        heard = found.masked_fill((codes < 0)[..., None], 0.0).sum(-2)
+        said: Tensor = heard + self.text(text)
+        return said + self.conditions.told[guided].to(said.dtype)
 
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend, hear: Hear) -> Tensor:
         """Backbone states [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""
