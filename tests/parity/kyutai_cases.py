@@ -14,7 +14,7 @@ PUBLISHED: Final = "kyutai-sizes.json"
 CODEC_FRAMES: Final = 21
 # More ids than any draw is among.
 IDS: Final = 2080
-TEXT: Final = "How odd: the (sing er) is to say it\u2019s one world!"
+TEXT: Final = "Odd: (sing er) it\u2019s one!"
 # By folder: codebooks; whether it has the published head counts; seconds that sound is behind the
 # text; steps that one attends to; how loudly the text asks for new words.
 CHECKPOINTS: Final[dict[str, tuple[int, bool, float, int, float]]] = {
@@ -46,18 +46,18 @@ class Case:
 
 
 CASES: Final = (
+    Case("one word", text="Odd."),
     Case("greedy"),
     Case("the usual settings", temperature=0.6),
     Case("another voice, more guidance", voice="odd/one", guidance=3.5, temperature=0.6, seed=5),
     Case("slower", bonus=2.0, temperature=0.6, seed=7),
     Case("faster", bonus=-2.0, temperature=0.9, between=0, seed=8),
     Case("other padding", initial=5, most=3, between=2, temperature=0.6, top_k=(9, 20)),
-    Case("one word", text="Odd."),
     Case("two words, one unknown", text="Odd \u00df\u00df\u00dfs\u00df."),
-    Case("the published delay and codebooks", "kyutai-published", "Say one.", temperature=0.6),
+    Case("the published delay and codebooks", "kyutai-published", "Say.", temperature=0.6),
     Case("a window that forgets", "kyutai-near", temperature=0.6, seed=2),
-    Case("greedy at published head counts", "kyutai-heads", "Odd one."),
-    Case("drawn at published head counts", "kyutai-heads", "Odd one.", temperature=0.6, seed=8),
+    Case("greedy at published head counts", "kyutai-heads", "Odd."),
+    Case("drawn at published head counts", "kyutai-heads", "Say.", temperature=0.6, seed=8),
 )
 
 

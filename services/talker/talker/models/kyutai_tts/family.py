@@ -174,10 +174,10 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
             "asked": asked[kept, None].to(torch.int32),
             "coming": recent[:, self._ages, self._books][kept, None].clamp(min=0).to(torch.int16),
         }
-        gained = active & (old["step"] >= c.silent_steps)
         stand = torch.where(active, hidden["position"] + 1, old["step"]) - hidden["start"]
         bad = hidden["samples"] & ~logits.isfinite().all(-1)
-        return Out(frames, gained.long()[kept], ended[kept], bad[kept], stand[kept])
+        # What silent steps have made is no frame, but the host keeps books of it.
+        return Out(frames, active.long()[kept], ended[kept], bad[kept], stand[kept])
 
     def _moved(
         self, old: Mapping[str, Tensor], logits: Tensor, slots: Tensor, state: SlotTensors

@@ -63,9 +63,11 @@ class KyutaiStream(TalkerStream):
         self._final = False
         self._codes: list[Array] = []
         self._coming: list[Array] = []
+        self._last: Sequence[int] = ()  # `coming` of the last step
         self._asked: list[int] = []
         self._taken = 0
-        self._steps = 0  # done, whose inputs can be rebuilt or are in the slot
+        self._steps = 0  # done, whose inputs can be rebuilt
+        self._seen = 0  # of which it is known whether an entry began
         self._began: list[int] = []  # the step of each entry, and that in which the text was over
         self._next_word = 0
         self._cached = self._staged = self._ended = False
@@ -115,19 +117,22 @@ class KyutaiStream(TalkerStream):
             self._words_before += bool(entry.ids)
 
     def restore(self, arrays: Arrays) -> None:
-        self._keep(arrays)
+        self._keep(arrays, self._config.silent_steps)
         self._taken = self.frames
-        self.evict()
 
-    def _keep(self, frames: Arrays) -> None:
-        silent = self._config.silent_steps
-        for mask in frames["asked"].tolist():
-            last = len(self._asked) + silent
-            first = last if self._asked else 0
-            self._began += [n for n in range(first, last + 1) if mask >> (last - n) & 1]
-            self._asked.append(mask)
-        self._codes.extend(frames["codes"])
-        self._coming.extend(frames["coming"])
+    def _keep(self, made: Arrays, step: int) -> None:
+        """What the steps from `step` on have made, of which those that are silent make no frame."""
+        for mask in made["asked"].tolist():
+            unseen = range(self._seen, step + 1)
+            self._began += [n for n in unseen if mask >> (step - n) & 1]
+            step += 1
+            self._steps = self._seen = step
+        if len(made["asked"]):
+            self._last = made["coming"][-1]
+        if step > self._config.silent_steps:
+            self._codes.extend(made["codes"])
+            self._coming.extend(made["coming"])
+            self._asked.extend(made["asked"].tolist())
 
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
         del dry  # without the next word nothing can be made up for
@@ -184,8 +189,10 @@ class KyutaiStream(TalkerStream):
         if self._codes:
             frames = np.stack(self._codes).astype(np.int64)
             found[c.lead :] = c.stagger.rows(frames, NO_CODE, NO_CODE)
-            for code, (age, book) in zip(self._coming[-1], coming_places(c), strict=True):
-                found[-1 - age, book] = code
+        for code, (age, book) in zip(self._last, coming_places(c), strict=False):
+            step = self._steps - 1 - age
+            if step >= c.lead + c.stagger.delays[book]:
+                found[step, book] = code
         return found
 
     def stage(self, write: SlotWriter) -> None:
@@ -214,7 +221,8 @@ class KyutaiStream(TalkerStream):
             write(name, value)
         write("text", texts[-1] if texts else self._config.text_card)
         write("recent", recent)
-        write("asked", self._asked[-1] if self._asked else 0)
+        ago = (self._steps - 1 - step for step in self._began)
+        write("asked", sum(1 << n for n in ago if n <= self._config.silent_steps))
         write("ended", 0)
         write("seed", self._prepared.request.seed)
         write("voice", self._prepared.voice)
@@ -227,8 +235,7 @@ class KyutaiStream(TalkerStream):
         # A launch behind one that waits knew of later text, but did not try with it.
         waits = tried if self._starved < 0 else min(tried, self._starved)
         self._starved = waits if cached <= self._steps else -1
-        self._steps = max(self._steps, cached)
-        self._keep(frames)
+        self._keep(frames, self._steps)
         self._ended = self._ended or ended
 
     def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
@@ -257,7 +264,6 @@ class KyutaiStream(TalkerStream):
 
     def evict(self) -> None:
         self._cached = self._staged = False
-        self._steps = self.frames + self._config.silent_steps if self._codes else 0
 
 
 DRAWN: Final = (
