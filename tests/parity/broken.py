@@ -23,6 +23,8 @@ from antiphon_bench.synthetic.dac import write_codec as write_dac
 from antiphon_bench.synthetic.higgs_audio import write_checkpoint as write_higgs
 from antiphon_bench.synthetic.higgs_audio import write_codec as write_higgs_codec
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
+from antiphon_bench.synthetic.kyutai_tts import config as kyutai_config
+from antiphon_bench.synthetic.kyutai_tts import write_checkpoint as write_kyutai
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
 from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
@@ -63,6 +65,10 @@ def _chatterbox(folder: Path) -> None:
     dump_json(folder / "config.json", {"model_type": "chatterbox", "chunk_tokens": 0})
 
 
+def _kyutai(folder: Path) -> None:
+    write_kyutai(folder, kyutai_config(3, layers=1))
+
+
 MAKERS: Final[Mapping[str, Maker]] = {
     "Qwen3-TTS": Maker(_qwen3, load_talker, "talker.codec_head.weight", "tts_bos_token_id"),
     "Orpheus": Maker(write_orpheus, load_talker, "model.norm.weight", "hidden_size"),
@@ -82,6 +88,7 @@ MAKERS: Final[Mapping[str, Maker]] = {
         write_pocket, load_codec, "flow_lm.emb_std", "default_temperature"
     ),
     "Chatterbox": Maker(_chatterbox, load_talker, "cond_enc.spkr_enc.weight", "chunk_tokens"),
+    "Kyutai TTS": Maker(_kyutai, load_talker, "text_linear.weight", "dim"),
     "CSM": Maker(_csm, load_talker, "lm_head.weight", "hidden_size"),
     "CSM, its codec": Maker(_csm, load_codec, "codec_model.upsample.conv.weight", "codec_config"),
     "Higgs Audio": Maker(write_higgs, load_talker, "audio_lm_head.weight", "hidden_size"),

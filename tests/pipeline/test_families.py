@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 import torch
 
-from antiphon.client import Audio, Finished, SpeechOptions, Started, speak
+from antiphon.client import Audio, Finished, SpeechOptions, Started, Word, Words, speak
 from antiphon.say import whole
 from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.checkpoints import Checkpoint
@@ -26,6 +26,7 @@ from antiphon_bench.synthetic import (
     dac,
     higgs_audio,
     kokoro,
+    kyutai_tts,
     orpheus,
     piper,
     pocket_tts,
@@ -108,6 +109,13 @@ def write_pocket_tts(folder: Path) -> str:
     return str(folder)
 
 
+def write_kyutai_tts(folder: Path) -> str:
+    """Four codebooks, whose sound is two steps behind the text."""
+    told = kyutai_tts.config(4, audio_delay=0.16, layers=1)
+    kyutai_tts.write_checkpoint(folder, told, seed=8, asking=-2.2)
+    return str(folder)
+
+
 def write_kokoro(folder: Path) -> str:
     kokoro.write_checkpoint(folder, seed=3)
     return str(folder)
@@ -159,8 +167,9 @@ MORE: Final[tuple[Served, ...]] = (
     Served("zonos", write_zonos, "default", samples=44_100, stride=512, peak=1000, rate=44_100),
     Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
     Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
+    Served("kyutai", write_kyutai_tts, "slt", stride=1920),
 )
-ZONOS, CHATTERBOX, HIGGS = MORE
+ZONOS, CHATTERBOX, HIGGS, KYUTAI = MORE
 # Likewise, but without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 EVERY: Final = [
@@ -430,6 +439,39 @@ async def test_it_speaks_with_a_recording_when_talker_and_vocoder_die(
     whole = await heard(client, family)
     assert not near(whole, turns)
     assert not near(await heard(client, family, instructions="Sing it."), whole)
+
+
+@pytest.mark.parametrize("family", [KYUTAI], ids=lambda family: family.name)
+async def test_it_speaks_while_it_is_written_and_when_talker_and_vocoder_die(
+    family: Served, served: LocalStack, client: httpx.AsyncClient
+) -> None:
+    """A slow writer: the last words are written when the first ones have been heard."""
+    whole = await heard(client, family)
+    begun, words, victims = asyncio.Event(), list[Word](), list(workers(family))
+
+    async def written() -> AsyncIterator[str]:
+        for letter in TEXT[:-18]:
+            yield letter
+        await asyncio.wait_for(begun.wait(), 60)
+        for letter in TEXT[-18:]:
+            yield letter
+
+    pcm, options = b"", SpeechOptions(model=family.name, voice=family.voice, seed=SEED)
+    async for event in speak(served.url, written(), options):
+        if isinstance(event, Words):
+            words += event.words
+        elif isinstance(event, Audio):
+            pcm += event.pcm
+            if victims:
+                served.children[victims.pop(0)].kill()
+            else:
+                begun.set()
+    slow = np.frombuffer(pcm, "<i2")
+    assert near(slow, whole)
+    assert [word.text for word in words] == TEXT.replace(":", " ").split()
+    times = [time for word in words for time in (word.start_s, word.end_s)]
+    assert times == sorted(times)
+    assert times[-1] <= len(slow) / 24_000
 
 
 async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(

@@ -41,7 +41,10 @@ TINY: Final[dict[str, Any]] = {
 _SPREADS: Final = (
     ("cluster_usage", 1.2, 0.1),
     ("embed_sum", 0.0, 0.5),
+    ("embedding_sum", 0.0, 0.5),
     ("norm.weight", 1.0, 0.1),
+    ("norm1.weight", 1.0, 0.1),
+    ("norm2.weight", 1.0, 0.1),
     ("scale", 0.3, 0.05),
     ("bias", 0.0, 0.05),
 )
@@ -56,11 +59,12 @@ def add_decoder(folder: Path, *, seed: int = 0) -> None:
     tensors = load_file(path) if path.exists() else {}
     for name, shape in published_shapes(net, sources(net, theirs)).items():
         if name not in tensors:
-            tensors[name] = _drawn(name, shape, seed)
+            tensors[name] = drawn(name, shape, seed)
     save_file(tensors, path, {"format": "pt"})
 
 
-def _drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
+def drawn(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
+    """A tensor of the decoder, by its published name."""
     random = np.random.Generator(np.random.PCG64([seed, zlib.crc32(name.encode())]))
     values: Tensor = torch.from_numpy(random.standard_normal(shape, np.float32))
     for ending, mean, deviation in _SPREADS:

@@ -21,6 +21,8 @@ T = TypeVar("T")
 VOICES: Final = f"voices{TENSORS}"
 """Voices of a checkpoint, gathered when they are converted."""
 ONNX = ".onnx"
+CODEC_FILE: Final = "mimi_name"
+"""In a config.json of Kyutai's: the file of the codec."""
 
 
 def read_json(path: Path, form: type[T]) -> T:
@@ -56,12 +58,20 @@ def tensor_files(folder: Path, stem: str = "") -> list[Path]:
 
 
 def _stem(config: Path) -> str:
-    """Some folders hold two forms of a model; `transformers_weights` names one of them."""
+    """Some folders hold two forms of a model, and `transformers_weights` names one of them; in
+    Kyutai's `moshi_name` names the talker's file.
+    """
     said = read_json(config, dict[str, object]) if config.exists() else {}
-    named = str(said.get("transformers_weights") or f"model{TENSORS}")
+    keys = [key for key in ("transformers_weights", "moshi_name") if said.get(key)]
+    return named_file(config, keys[0]).partition(TENSORS)[0] if keys else "model"
+
+
+def named_file(config: Path, key: str) -> str:
+    """The safetensors file beside a config.json that a key of it names; raises CheckpointError."""
+    named = str(read_json(config, dict[str, object]).get(key))
     if Path(named).name != named or TENSORS not in named:
-        raise CheckpointError(f"{config}: transformers_weights {named!r} is no {TENSORS} file here")
-    return named.partition(TENSORS)[0]
+        raise CheckpointError(f"{config}: {key} {named!r} is no {TENSORS} file here")
+    return named
 
 
 def _shards(index: Path) -> list[Path]:
@@ -136,6 +146,8 @@ def codec_digest(folder: Path) -> str:
 def _codec_files(folder: Path) -> list[Path]:
     if not holds_voice(folder):
         config = folder / "config.json"
+        if config.exists() and CODEC_FILE in read_json(config, dict[str, object]):
+            return [config, folder / named_file(config, CODEC_FILE)]
         return [*([config] if config.exists() else ()), *tensor_files(folder)]
     voice = voice_file(folder)
     return [voice, voice.with_name(f"{voice.name}.json")]
@@ -147,6 +159,7 @@ def dump_json(path: Path, content: object) -> None:
 
 
 __all__ = [
+    "CODEC_FILE",
     "PICKLES",
     "TENSORS",
     "VOICES",
@@ -155,6 +168,7 @@ __all__ = [
     "dump_json",
     "find_checkpoint",
     "holds_voice",
+    "named_file",
     "onnx_files",
     "read_json",
     "tensor_files",

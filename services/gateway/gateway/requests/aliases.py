@@ -40,6 +40,7 @@ _PUBLISHED: Final = (
     ("kokoro", "kokoro"),
     ("rhasspy/piper*", "piper"),
     ("kyutai/pocket-tts*", "pocket_tts"),
+    ("kyutai/tts-1.6b*", "kyutai_tts"),
 )
 
 

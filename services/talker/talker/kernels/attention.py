@@ -23,6 +23,7 @@ def attend(
     *,
     queries: int,
     most: int,
+    reach: int = 0,
 ) -> Tensor:
     """Each token over all positions of its own sequence up to its own.
 
@@ -30,7 +31,7 @@ def attend(
     one layer, the new tokens' own stored already; tables: [rows, blocks] int32, each row's blocks.
     tiles: [tiles, 4] int32: row, first token, tokens (at most `queries`, 0 for padding), position
     of the first. most: at least as many positions as any row has; known on the host, it chooses
-    the launch. Returns q's shape, zeros for tokens that are in no tile.
+    the launch. reach: see CacheSpec. Returns q's shape, zeros for tokens that are in no tile.
     """
     if use_triton(q):
         from talker.kernels import attention_triton
@@ -45,8 +46,9 @@ def attend(
             most=most,
             page=BLOCK_POSITIONS,
             parts=parts,
+            reach=reach,
         )
-    return attend_plain(q, keys, values, tables, tiles, queries=queries, most=most)
+    return attend_plain(q, keys, values, tables, tiles, queries=queries, most=most, reach=reach)
 
 
 def attend_plain(
@@ -58,6 +60,7 @@ def attend_plain(
     *,
     queries: int,
     most: int,
+    reach: int = 0,
 ) -> Tensor:
     """The twin of attention_triton.attend, in float32 and with shapes that hang on no value."""
     kv_heads, dim = keys.shape[1:]
@@ -73,7 +76,10 @@ def attend_plain(
     value = torch.where(known[..., None, None], values[cached].float(), 0)
     grouped = q[tokens].float().reshape(*tokens.shape, kv_heads, -1, dim) * dim**-0.5
     scores = torch.einsum("tqhgd,tkhd->thgqk", grouped, key)
-    visible = known[:, None] & (past <= (position[:, None] + each)[..., None])
+    own = (position[:, None] + each)[..., None]
+    visible = known[:, None] & (past <= own)
+    if reach:
+        visible = visible & (past > own - reach)
     weights = scores.masked_fill(~visible[:, None, None], float("-inf")).softmax(-1)
     mixed = torch.einsum("thgqk,tkhd->tqhgd", weights, value).flatten(2, 3).to(q.dtype)
     real = (each < count[:, None])[..., None, None]

@@ -40,6 +40,7 @@ def attend_tiles(
     PAGE: tl.constexpr,
     KEYS: tl.constexpr,
     PARTS: tl.constexpr,
+    REACH: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
     tile, kv_head, which = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -58,6 +59,8 @@ def attend_tiles(
     own = position + query
     begin = which * part
     stop = tl.minimum(position + count, begin + part)
+    if REACH > 0:
+        begin = tl.maximum(begin, (position - REACH + 1) // KEYS * KEYS)
     highest = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     mixed = tl.zeros([ROWS, DIM_BLOCK], tl.float32)
@@ -71,6 +74,8 @@ def attend_tiles(
         key = tl.load(keys + offsets, mask=inside, other=0.0)
         scores = tl.dot(queries, tl.trans(key), input_precision=PRECISION) * scale
         visible = known[None, :] & (at[None, :] <= own[:, None])
+        if REACH > 0:
+            visible = visible & (at[None, :] > own[:, None] - REACH)
         scores = tl.where(visible, scores, float("-inf"))
         peak = tl.maximum(highest, tl.max(scores, 1))
         base = tl.where(peak == float("-inf"), 0.0, peak)
@@ -132,6 +137,7 @@ def attend(
     most: int,
     page: int,
     parts: int,
+    reach: int = 0,
 ) -> Tensor:
     """See talker.kernels.attention.attend. parts: see `parts_for`; 1 for tiles of more queries."""
     tokens, heads, dim = q.shape
@@ -154,6 +160,7 @@ def attend(
         PAGE=page,
         KEYS=_KEYS,
         PARTS=parts,
+        REACH=reach,
         PRECISION="ieee" if q.dtype == float32 else None,
         num_warps=4,
         **sizes,

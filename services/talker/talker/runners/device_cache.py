@@ -21,7 +21,7 @@ class DeviceCache:
     def __init__(
         self, spec: CacheSpec, blocks: int, dtype: torch.dtype, where: torch.device
     ) -> None:
-        self.reserved = blocks
+        self.reserved, self.reach = blocks, spec.reach
         shape = (spec.layers, (blocks + 1) * BLOCK_POSITIONS, spec.kv_heads, spec.head_dim)
         self.keys = torch.zeros(shape, dtype=dtype, device=where)
         self.values = torch.zeros(shape, dtype=dtype, device=where)
@@ -54,5 +54,8 @@ class _Launch:
         keys, values = self._cache.keys[layer], self._cache.values[layer]
         store(k, v, keys, values, self._places)
         return attend(
-            *(q, keys, values, self._tables, self._tiles), queries=self._queries, most=self._most
+            *(q, keys, values, self._tables, self._tiles),
+            queries=self._queries,
+            most=self._most,
+            reach=self._cache.reach,
         )

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import cache
 from itertools import pairwise
 from typing import Final
 
@@ -169,7 +168,7 @@ class _Part:
         if rows < LEAST_ROWS:
             query = torch.cat([query, query[:1].expand(LEAST_ROWS - rows, -1)])
         weights = self._weights(query @ keys.mT, rows // self.count)
-        return first(_summed(weights, values), rows)
+        return first(summed(weights, values), rows)
 
     def by_head(self, queries: Tensor, layer: int) -> Tensor:
         """[count, heads, head_dim], scaled, to the same; a product for each KV head, of the
@@ -182,35 +181,43 @@ class _Part:
         rows = apart.reshape(kv_heads, real, size)
         if real < LEAST_ROWS:
             rows = torch.cat([rows, rows[:, :1].expand(-1, LEAST_ROWS - real, -1)], 1)
-        scores = _products(rows, keys.view(-1, kv_heads, size).permute(1, 2, 0))
+        parts = [slice(head * size, (head + 1) * size) for head in range(kv_heads)]
+        scores = torch.stack([q @ keys[:, part].T for q, part in zip(rows, parts, strict=True)])
         weights = self._weights(scores, group)
-        own, ones = values[:, : self._cache.width], values[:, self._cache.width :]
-        mixed = _summed(weights, own.view(-1, kv_heads, size).transpose(0, 1))
-        total = _summed(weights.flatten(0, 1), ones)[:, :1]
+        each = zip(weights, parts, strict=True)
+        mixed = torch.stack([summed(weight, values[:, part]) for weight, part in each])
+        total = summed(weights.flatten(0, 1), values[:, self._cache.width :])[:, :1]
         out: Tensor = (mixed / total.view(kv_heads, -1, 1))[:, :real]
         together = out.reshape(kv_heads, self.count, group, size).transpose(0, 1)
         return together.reshape(queries.shape)
 
     def _weights(self, scores: Tensor, heads: int) -> Tensor:
-        """Softmax without its division, over positions up to each query's own.
+        """Softmax without its division, over positions up to each query's own, within its reach.
 
         scores: [..., rows, positions]; rows behind count * heads are padding.
         """
         if self.count == 1:
             scores[..., self.start + 1 :] = float("-inf")
+            if reach := self._cache.spec.reach:
+                scores[..., : max(0, self.start + 1 - reach)] = float("-inf")
         else:
-            hidden = self._later(heads, scores.shape[-1])
+            hidden = self._beyond(heads, scores.shape[-1])
             scores[..., : len(hidden), :].masked_fill_(hidden, float("-inf"))
             if scores.shape[-2] > len(hidden):
                 scores[..., len(hidden) :, :] = 0.0
         return scores.sub_(scores.amax(-1, keepdim=True)).exp_()
 
-    def _later(self, heads: int, positions: int) -> Tensor:
-        """[count * heads, positions] bool: behind each query's own; the same in all layers."""
+    def _beyond(self, heads: int, positions: int) -> Tensor:
+        """[count * heads, positions] bool: behind each query's own, or before its reach; the same
+        in all layers.
+        """
         if heads not in self._hidden:
-            own = self.start + torch.arange(self.count)
-            later = torch.arange(positions) > own[:, None]
-            self._hidden[heads] = later.repeat_interleave(heads, 0)
+            own, reach = self.start + torch.arange(self.count)[:, None], self._cache.spec.reach
+            at = torch.arange(positions)
+            beyond = at > own
+            if reach:
+                beyond |= at <= own - reach
+            self._hidden[heads] = beyond.repeat_interleave(heads, 0)
         return self._hidden[heads]
 
 
@@ -226,43 +233,12 @@ def first(x: Tensor, rows: int) -> Tensor:
     return x if len(x) == rows else x[:rows]
 
 
-def _summed(weights: Tensor, values: Tensor) -> Tensor:
+def summed(weights: Tensor, values: Tensor) -> Tensor:
     """weights @ values, its sums cut every `_SUM_LENGTH` terms."""
-    terms = values.shape[-2]
-    if terms <= _SUM_LENGTH:
-        return _products(weights, values)
-    mixed = _products(weights[..., :_SUM_LENGTH], values[..., :_SUM_LENGTH, :])
-    for begin in range(_SUM_LENGTH, terms, _SUM_LENGTH):
+    if len(values) <= _SUM_LENGTH:
+        return weights @ values
+    mixed = weights[:, :_SUM_LENGTH] @ values[:_SUM_LENGTH]
+    for begin in range(_SUM_LENGTH, len(values), _SUM_LENGTH):
         end = begin + _SUM_LENGTH
-        mixed += _products(weights[..., begin:end].contiguous(), values[..., begin:end, :])
+        mixed += weights[:, begin:end].contiguous() @ values[begin:end]
     return mixed
-
-
-def _products(left: Tensor, right: Tensor) -> Tensor:
-    """left @ right; of several pairs [pairs, ...] in one call, where that gives the same bits."""
-    if left.ndim < 3 or batches_are_exact():
-        return left @ right
-    return torch.stack([a @ b for a, b in zip(left, right, strict=True)])
-
-
-@cache
-def batches_are_exact() -> bool:
-    """Whether BLAS adds up several products in one call as it does each by itself, whatever their
-    number of rows; tried out, as libraries promise nothing.
-    """
-    shapes = [(s, p) for s in (_NARROWEST_BY_HEAD, 64, 128) for p in (16, 48, _SUM_LENGTH)]
-    return all(_batch_is_exact(size, positions) for size, positions in shapes)
-
-
-def _batch_is_exact(size: int, positions: int) -> bool:
-    generator = torch.Generator().manual_seed(0)
-    rows = torch.randn(8, 48, size, generator=generator)
-    cached = torch.randn(positions, 8, size, generator=generator)
-    keys, values = cached.permute(1, 2, 0), cached.transpose(0, 1)
-    scores = torch.stack([a @ b for a, b in zip(rows, keys, strict=True)])
-    mixed = torch.stack([a @ b for a, b in zip(scores, values, strict=True)])
-    return all(
-        torch.equal(rows[:, :count].contiguous() @ keys, scores[:, :count])
-        and torch.equal(scores[:, :count].contiguous() @ values, mixed[:, :count])
-        for count in (LEAST_ROWS, 12, 48)
-    )

@@ -86,7 +86,7 @@ _NONE: Final = dict.fromkeys(_ALL, False)
 
 
 def _attend(rows: int, parts: int) -> dict[str, Any]:
-    return {**_QWEN, "ROWS": rows, "PARTS": parts, "PRECISION": None}
+    return {**_QWEN, "ROWS": rows, "PARTS": parts, "REACH": 0, "PRECISION": None}
 
 
 # The sizes of Qwen3-TTS 1.7B, with every switch on and off.

@@ -45,11 +45,12 @@ class Paged:
             self.dense.append((k, v))
 
 
-def expected(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def expected(q: Tensor, k: Tensor, v: Tensor, reach: int = 0) -> Tensor:
     """The last len(q) positions of a sequence by torch's own attention in float64."""
     count, length = len(q), len(k)
     own = torch.arange(length - count, length)
     visible = torch.arange(length) <= own[:, None]
+    visible &= torch.arange(length) > own[:, None] - (reach or length)
     queries, keys, values = (x.double().transpose(0, 1)[None] for x in (q, k, v))
     out = torch.nn.functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=visible, enable_gqa=True
@@ -101,10 +102,28 @@ def test_a_long_past_is_cut_into_parts_and_combined(most: int, parts: int) -> No
         assert torch.allclose(out[row].double(), expected(q[row : row + 1], k, v)[0], atol=3e-6)
 
 
+def test_a_token_attends_within_its_reach_however_its_past_is_cut() -> None:
+    from talker.kernels import attention_triton
+
+    lengths = [1, 64, 130, 200]
+    cache = Paged(lengths, 2, 32, torch.float32, seed=3)
+    q = torch.randn(4, 4, 32, generator=torch.Generator().manual_seed(1))
+    tiles = decode_tiles(torch.tensor(lengths) - 1)
+    told = (q, cache.keys, cache.values, cache.tables, tiles)
+    page = BLOCK_POSITIONS
+    found = attention_triton.attend(*told, queries=1, most=208, page=page, parts=3, reach=61)
+    with only("torch"):
+        plain = attend(*told, queries=1, most=208, reach=61)
+    for row, (k, v) in enumerate(cache.dense):
+        wanted = expected(q[row : row + 1], k, v, 61)[0]
+        for out in (found, plain):
+            assert torch.allclose(out[row].double(), wanted, atol=3e-6)
+
+
 @pytest.mark.parametrize("version", ["torch", "triton"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("seed", "reach"), [(0, 0), (1, 9)])
 def test_prompts_of_any_length_start_anywhere_and_padding_gives_zeros(
-    version: str, seed: int
+    version: str, seed: int, reach: int
 ) -> None:
     numbers = random_.Random(seed)
     lengths = [numbers.randint(1, 70) for _ in range(3)]
@@ -115,14 +134,14 @@ def test_prompts_of_any_length_start_anywhere_and_padding_gives_zeros(
     starts = [length - count for length, count in zip(lengths, counts, strict=True)]
     flat = [*prompt_tiles(starts, counts), 0, 0, 0, 0]
     tiles = torch.tensor(flat, dtype=torch.int32).view(-1, 4)
-    shape = {"queries": TILE_QUERIES, "most": 96}
+    shape = {"queries": TILE_QUERIES, "most": 96, "reach": reach}
     with only(version):  # type: ignore[arg-type]
         out = attend(q, cache.keys, cache.values, cache.tables, tiles, **shape)
     parts = torch.split(out, [*counts, padding])
     for mine, asked, (k, v) in zip(
         parts, torch.split(q, [*counts, padding]), cache.dense, strict=False
     ):
-        assert torch.allclose(mine.double(), expected(asked, k, v), atol=3e-6)
+        assert torch.allclose(mine.double(), expected(asked, k, v, reach), atol=3e-6)
     assert not parts[-1].any()
 
 

@@ -37,6 +37,7 @@ from tests.unit.talker.models.cosyvoice.tiny import tiny as cosyvoice
 from tests.unit.talker.models.csm.tiny import tiny as csm
 from tests.unit.talker.models.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
+from tests.unit.talker.models.kyutai_tts.tiny import tiny as kyutai_tts
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.piper.tiny import tiny as piper
 from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
@@ -95,6 +96,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "higgs-audio": partial(higgs_audio, 6),
     "zonos": partial(zonos, 4),
     "cosyvoice": cosyvoice,
+    "kyutai-tts": kyutai_tts,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
@@ -106,6 +108,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "higgs-audio on a device": partial(on_a_device, partial(higgs_audio, 6)),
     "zonos on a device": partial(on_a_device, partial(zonos, 4)),
     "cosyvoice on a device": partial(on_a_device, cosyvoice),
+    "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
 }
 TEXT = "One small step, she said. And then one more! The end."
 

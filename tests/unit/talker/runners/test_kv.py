@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -57,13 +58,17 @@ def run(cache: PagedCache, rows: list[Row], qkv: list[Tensors]) -> list[torch.Te
     [CacheSpec(1, 4, 4, 64), CacheSpec(1, 4, 2, 32), CacheSpec(1, 16, 8, 128)],
     ids=["multi-head", "grouped", "wide"],
 )
-def test_a_prefill_equals_plain_causal_attention(spec: CacheSpec) -> None:
+@pytest.mark.parametrize("reach", [0, 1, 37])
+def test_a_prefill_equals_plain_causal_attention(spec: CacheSpec, reach: int) -> None:
+    spec = replace(spec, reach=reach)
     q, k, v = tokens(spec, 200)
     (out,) = run(PagedCache(spec, 13), [part(list(range(13)), 0, 200)], [(q, k, v)])
     group = spec.heads // spec.kv_heads
     keys, values = (x.repeat_interleave(group, 1).transpose(0, 1)[None] for x in (k, v))
+    age = torch.arange(200)[:, None] - torch.arange(200)
+    visible = (age >= 0) & (age < (reach or 200))
     reference = torch.nn.functional.scaled_dot_product_attention(
-        q.transpose(0, 1)[None], keys, values, is_causal=True
+        q.transpose(0, 1)[None], keys, values, attn_mask=visible
     )
     assert torch.allclose(out, reference[0].transpose(0, 1), atol=1e-5)
 
@@ -74,9 +79,16 @@ def test_a_prefill_equals_plain_causal_attention(spec: CacheSpec) -> None:
         CacheSpec(1, 4, 4, 64),
         CacheSpec(1, 8, 4, 32),
         CacheSpec(1, 4, 2, 8),
+        CacheSpec(1, 4, 2, 8, reach=43),
         *(CacheSpec(1, *shape) for shape in PUBLISHED),
     ],
-    ids=["multi-head", "grouped", "narrow", *("/".join(map(str, shape)) for shape in PUBLISHED)],
+    ids=[
+        "multi-head",
+        "grouped",
+        "narrow",
+        "near",
+        *("/".join(map(str, shape)) for shape in PUBLISHED),
+    ],
 )
 def test_decode_prefill_and_company_give_the_same_bits(spec: CacheSpec) -> None:
     """What a takeover needs: a prefill of everything equals having decoded it one by one."""

@@ -15,6 +15,7 @@ from ttscommon.engine.families import (
     csm,
     higgs_audio,
     kokoro,
+    kyutai_tts,
     orpheus,
     piper,
     pocket_tts,
@@ -38,6 +39,7 @@ FAMILIES: Final = Registry(
         zonos.FAMILY,
         cosyvoice.FAMILY,
         chatterbox.FAMILY,
+        kyutai_tts.FAMILY,
     )
 )
 

@@ -39,12 +39,16 @@ def window_config(c: MimiSizes) -> DecoderConfig:
     return replace(transformer_config(c), mlp="gelu_tanh", rope=rope)
 
 
-def stack_sources(c: DecoderConfig, ours: str, theirs: str) -> dict[str, Source]:
-    """The blocks of a stack; names begin with `ours` and `theirs`, dot included."""
+def stack_sources(
+    c: DecoderConfig, ours: str, theirs: str, qkv: str = "in_proj.weight"
+) -> dict[str, Source]:
+    """The blocks of a stack; names begin with `ours` and `theirs`, dot included. qkv: what the
+    product to queries, keys and values is called.
+    """
     parts = {
         "attention_norm.weight": "norm1.weight",
         "attention_norm.bias": "norm1.bias",
-        "attention.qkv.weight": "self_attn.in_proj.weight",
+        "attention.qkv.weight": f"self_attn.{qkv}",
         "attention.out.weight": "self_attn.out_proj.weight",
         "mlp_norm.weight": "norm2.weight",
         "mlp_norm.bias": "norm2.bias",

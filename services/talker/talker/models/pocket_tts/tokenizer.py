@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from talker.models.shared.sentencepiece import EXTRA, load_processor
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.pocket_tts import Table
-
-_EXTRA: Final = "published checkpoints need the extra antiphon-talker[checkpoints]"
 
 
 class Tokens(NamedTuple):
@@ -41,7 +40,7 @@ class JsonTokenizer:
             self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(plain))
             self._unread = {int(token["id"]) for token in added if token.get("special")}
         except ImportError as error:
-            raise CheckpointError(_EXTRA) from error
+            raise CheckpointError(EXTRA) from error
         except Exception as error:
             raise CheckpointError(f"{path} is not as expected: {error}") from error
         _check_size(path, self._tokenizer.get_vocab_size(), ids)
@@ -61,16 +60,7 @@ class SentencePiece:
 
     def __init__(self, path: Path, ids: int) -> None:
         """Raises CheckpointError, also where it has more than `ids`."""
-        try:
-            from sentencepiece import SentencePieceProcessor
-
-            self._processor = SentencePieceProcessor(model_proto=path.read_bytes())
-        except ImportError as error:
-            raise CheckpointError(_EXTRA) from error
-        except OSError as error:
-            raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-        except RuntimeError as error:
-            raise CheckpointError(f"{path} is not as expected: {error}") from error
+        self._processor = load_processor(path)
         _check_size(path, self._processor.vocab_size(), ids)
 
     def tokens(self, text: str) -> Tokens:

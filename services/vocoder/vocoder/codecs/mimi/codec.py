@@ -16,6 +16,7 @@ from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.carried import CarriedState, decode_together
 from vocoder.codecs.device_codec import DeviceCodec, Slice
+from vocoder.codecs.mimi import kyutai
 from vocoder.codecs.mimi.config import context_frames
 from vocoder.codecs.mimi.net import MimiDecoder, load_decoder
 from vocoder.codecs.room import DeviceLimits
@@ -40,7 +41,7 @@ class Mimi(Codec):
     @classmethod
     def load(cls, name: str, folder: Path) -> Self:
         """Read the folder of a codec, or of a talker that holds it; raises CheckpointError."""
-        return cls(name, load_decoder(folder))
+        return cls(name, _read(folder))
 
     def open(self, request: SpeechRequest, frame: int = 0) -> Stream:
         del request, frame  # only distances matter
@@ -80,7 +81,7 @@ class MimiOnDevice(DeviceCodec):
     @classmethod
     def load(cls, name: str, folder: Path, device: Device, room: DeviceLimits) -> Self:
         """As Mimi.load; raises CheckpointError."""
-        return cls(name, load_decoder(folder, str(device.where)), device, room)
+        return cls(name, _read(folder, str(device.where)), device, room)
 
     def open(self, request: SpeechRequest, frame: int = 0) -> DeviceStream:
         del request, frame
@@ -98,6 +99,12 @@ class MimiOnDevice(DeviceCodec):
         before = CarriedState.of(list(state.values()))
         samples, after = self._net.step(inputs["codes"].long(), inputs["lengths"], before)
         return {"samples": samples}, after.named()
+
+
+def _read(folder: Path, device: str = "cpu") -> MimiDecoder:
+    """Of either kind of file; raises CheckpointError."""
+    load = kyutai.load_decoder if kyutai.holds(folder) else load_decoder
+    return load(folder, device)
 
 
 def spec_of(name: str, net: MimiDecoder) -> CodecSpec:

@@ -7,7 +7,8 @@ padded length alone.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -19,6 +20,9 @@ from ttscommon.engine.nn.mimi import quantizer_part, transformer_config
 from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
 from vocoder.codecs.carried import CarriedState, Quantizer, SlidingWindow, Tails, blank
 from vocoder.codecs.mimi.config import load_sizes
+
+# What of a whole Mimi only its encoder needs.
+UNUSED = ("encoder", "downsample.", "quantizer.")
 
 
 class ResidualBlock(nn.Module):
@@ -113,8 +117,10 @@ class VectorDecoder(nn.Module):
 class MimiDecoder(VectorDecoder):
     """Codes to sound. Call `quantizer.freeze` after loading."""
 
-    def __init__(self, c: MimiSizes) -> None:
-        super().__init__(c, transformer_config(c))
+    def __init__(self, c: MimiSizes, *, interleaved: bool = False) -> None:
+        """interleaved: see RopeConfig."""
+        stack = transformer_config(c)
+        super().__init__(c, replace(stack, rope=replace(stack.rope, interleaved=interleaved)))
         self.quantizer = Quantizer(c.num_quantizers, c.codebook_size, c.codebook_dim, c.hidden_size)
 
     def vectors(self, frames: Tensor) -> Tensor:
@@ -161,9 +167,20 @@ def load_decoder(folder: Path, device: str = "cpu") -> MimiDecoder:
     sizes, theirs = load_sizes(folder)
     with torch.device("meta"):
         net = MimiDecoder(sizes)
-    stated, shards = sources(net, theirs), Shards.of(folder)
-    unused = tuple(f"{theirs}{part}" for part in ("encoder", "downsample.", "quantizer."))
+    shards = Shards.of(folder)
+    unused = tuple(f"{theirs}{part}" for part in UNUSED)
     others = (*unused, *(name for name in shards.shapes if not name.startswith(theirs)))
+    return filled(net, sources(net, theirs), shards, others, device)
+
+
+def filled(
+    net: MimiDecoder,
+    stated: Mapping[str, Source],
+    shards: Shards,
+    others: Sequence[str],
+    device: str,
+) -> MimiDecoder:
+    """The decoder with its tensors, on the device; raises CheckpointError."""
     check(net, stated, shards, others=others)  # before its memory is asked for
     net.to_empty(device=device)
     fill(net, stated, shards, others=others)

@@ -1,0 +1,131 @@
+"""What is Kyutai TTS's own: entries of a text, what steps are told, words, and its Mimi's file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from antiphon_bench.synthetic.kyutai_tts import published
+from talker.engine.stream import ChunkReady, Event
+from talker.models.kyutai_tts.config import load_config
+from talker.models.kyutai_tts.net import KyutaiNet, sources
+from talker.models.kyutai_tts.stream import KyutaiStream
+from tests.parity.codec_runner import PIECES, in_company, in_pieces
+from tests.parity.families.kyutai_tts import FAMILY, goldens, write_kyutai
+from tests.parity.kyutai_cases import CASES, CODEC_FRAMES, Case, codes
+from tests.parity.material import GOLDENS, Floats
+from tests.parity.runner import Loaded, Run
+from tests.parity.subject import CodecSubject
+from ttscommon.engine.checkpoint import dump_json
+from ttscommon.engine.nn.weights import published_shapes
+from ttscommon.wire.fields import Arrays, cut
+from ttscommon.wire.messages import WordTime
+from ttscommon.wire.pieces import Text
+from vocoder.codecs import load as load_codec
+from vocoder.codecs.base import Codec
+from vocoder.codecs.mimi.codec import Mimi
+
+SMALL = [case for case in CASES if case.checkpoint == "kyutai"]
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Loaded[Case]:
+    return Loaded(FAMILY, tmp_path_factory.mktemp("kyutai"), "kyutai")
+
+
+@pytest.mark.parametrize("case", SMALL, ids=[case.name for case in SMALL])
+def test_entries_are_the_references_however_a_text_is_cut(loaded: Loaded[Case], case: Case) -> None:
+    wanted = [(tuple(ids), padding) for ids, _, padding in goldens()[case.name]["entries"]]
+    for size in (1, 7, len(case.text)):
+        prepared = loaded.model.prepare(FAMILY.request(case))
+        parts = [case.text[at : at + size] for at in range(0, len(case.text), size)]
+        found = [entry for part in parts for entry in prepared.read([Text(part)], final=False)]
+        found += prepared.read([], final=True)
+        assert [(entry.ids, entry.padding) for entry in found] == wanted
+
+
+@pytest.mark.parametrize("case", SMALL, ids=[case.name for case in SMALL])
+def test_steps_are_told_what_the_reference_tells_them(loaded: Loaded[Case], case: Case) -> None:
+    prepared = loaded.model.prepare(FAMILY.request(case))
+    stream = loaded.model.open(prepared)
+    assert isinstance(stream, KyutaiStream)
+    wanted = FAMILY.wanted(case)
+    stream.restore(cut(wanted, 0, len(wanted["codes"]) - 1))
+    stream.feed(list(prepared.read([Text(case.text)], final=True)), final=True)
+    plan = stream.plan(0)
+    assert plan is not None
+    told = stream.inputs(plan)["text"][1:].tolist()
+    assert told == goldens()[case.name]["text"][: len(told)]
+    assert len(told) == len(goldens()[case.name]["text"]) - 1
+
+
+@pytest.mark.parametrize("case", SMALL[:2], ids=[case.name for case in SMALL[:2]])
+def test_words_begin_where_the_reference_says(loaded: Loaded[Case], case: Case) -> None:
+    run, words = Run(loaded), list[WordTime]()
+    taken = run._listen
+
+    def listen(events: Sequence[tuple[str, Event]]) -> None:
+        words.extend(word for _, e in events if isinstance(e, ChunkReady) for word in e.words)
+        taken(events)
+
+    run.engine.listen(listen)
+    run.open(case)
+    run.finish()
+    theirs = goldens()[case.name]
+    assert [round(word.start_s * 12.5, 6) for word in words] == [
+        step for _, step in theirs["words"]
+    ]
+    ends = [step for _, step in theirs["words"][1:]] + [theirs["end"]]
+    assert [round(word.end_s * 12.5, 6) for word in words] == ends
+    plain = str.maketrans({"\u2019": "'", ":": "", "(": "", ")": ""})
+    assert [word.word.translate(plain) for word in words] == [word for word, _ in theirs["words"]]
+
+
+def test_names_and_shapes_of_the_published_sizes_are_the_references(tmp_path: Path) -> None:
+    dump_json(tmp_path / "config.json", published())
+    with torch.device("meta"):
+        net = KyutaiNet(load_config(tmp_path))
+    found = {name: list(shape) for name, shape in published_shapes(net, sources(net)).items()}
+    found["depformer_text_emb.low_rank.weight"] = [1024, 128]  # nothing is computed with it
+    digest = hashlib.sha256(json.dumps(sorted(found.items())).encode()).hexdigest()
+    assert digest == goldens()["shapes"]
+
+
+class KyutaiMimi(CodecSubject):
+    """The codec in a talker's folder."""
+
+    frames = CODEC_FRAMES
+    atol = 1e-5
+    stride = 4
+
+    def write(self, folder: Path) -> None:
+        write_kyutai(folder, "kyutai-published")
+
+    def load(self, folder: Path) -> Codec:
+        return load_codec("m", folder)
+
+    def material(self) -> Arrays:
+        return {"codes": codes()}
+
+    def wanted(self) -> Floats:
+        with np.load(GOLDENS / "kyutai_mimi.npz") as file:
+            return np.asarray(file["samples"])
+
+
+def test_the_codec_says_what_the_reference_says_in_any_pieces(tmp_path: Path) -> None:
+    subject = KyutaiMimi()
+    subject.write(tmp_path)
+    codec = subject.load(tmp_path)
+    assert isinstance(codec, Mimi)
+    found = [in_pieces(codec, subject, PIECES[name]) for name in ("one shot", "frame by frame")]
+    found += in_company(codec, subject, [PIECES["unequal pieces"], PIECES["pieces of two"]])
+    wanted = subject.wanted()
+    assert np.abs(wanted).max() > 0.05
+    for samples in found:
+        assert np.abs(samples[:: subject.stride] - wanted).max() < subject.atol
