@@ -129,7 +129,9 @@ class PlanesHead(nn.Module):
     def forward(self, bands: Tensor) -> Tensor:
         """[BANDS, frames] -> [1, planes * BANDS / 8, frames]."""
         x = self.bn1(self.conv1(bands[None, None])).relu()
-        return self.bn2(self.conv2(self.layer2(self.layer1(x)))).relu().flatten(1, 2)
+        x = self.bn2(self.conv2(self.layer2(self.layer1(x)))).relu()
+        found: Tensor = x.flatten(1, 2)
+        return found
 
 
 class GatedLayer(nn.Module):
@@ -148,7 +150,8 @@ class GatedLayer(nn.Module):
         segments = nn.functional.avg_pool1d(x, _SEGMENT, _SEGMENT, ceil_mode=True)
         around = segments.repeat_interleave(_SEGMENT, -1)[..., : x.shape[-1]]
         gate = self.linear2(self.linear1(x.mean(-1, keepdim=True) + around).relu())
-        return self.linear_local(x) * gate.sigmoid()
+        heard: Tensor = self.linear_local(x)
+        return heard * gate.sigmoid()
 
 
 class DenseLayer(nn.Module):

@@ -71,7 +71,8 @@ class MemoryAttention(nn.Module):
         q, k = self.rope.rotate(q, angles), self.rope.rotate(k, angles)
         values = v.flatten(-2)
         memory = self.fsmn_block(values.T[None])[0].T + values
-        return self.out(dense_attention(q, k, v, None).flatten(-2)) + memory
+        attended: Tensor = self.out(dense_attention(q, k, v, None).flatten(-2))
+        return attended + memory
 
     @property
     def _projections(self) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
@@ -123,7 +124,8 @@ class TernaryDigits(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., dim] -> [...] int64, below IDS."""
-        digits = (self.project_down(x).tanh() * _LEVEL).round().long() + 1
+        numbers: Tensor = self.project_down(x)
+        digits = (numbers.tanh() * _LEVEL).round().long() + 1
         return (digits * 3 ** torch.arange(8, device=x.device)).sum(-1)
 
 
