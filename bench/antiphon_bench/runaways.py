@@ -6,10 +6,12 @@ A table of how many runs were caught, how soon, by which sign, and how much was 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -26,6 +28,7 @@ from talker.family.base import Family
 from talker.loading import read_family
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
+from ttscommon.engine.checkpoint import dump_json
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
@@ -67,12 +70,17 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def starved_voice(folder: Path, voice: Path) -> None:
     """The default voice, whose pointer stands still."""
+    made = ("config.json", "talker.safetensors")
     for path in voice.iterdir():
-        if path.is_file() and path.name != "talker.safetensors":
+        if path.is_file() and path.name not in made:
             (folder / path.name).symlink_to(path.resolve())
     weights = load_file(voice / "talker.safetensors")
     weights["move_head.bias"][0] += _STANDING
     save_file(weights, folder / "talker.safetensors")
+    config = json.loads((voice / "config.json").read_bytes())
+    digest = sha256((folder / "talker.safetensors").read_bytes()).hexdigest()
+    config["weights"]["talker"]["sha256"] = digest
+    dump_json(folder / "config.json", config)
 
 
 def families(voice: Path) -> Sequence[Starved]:
