@@ -48,15 +48,21 @@ class Case:
         return CHECKPOINTS[self.checkpoint][0]
 
 
-_MODES: Final = (
+_MODES: Final[tuple[tuple[str, dict[str, str]], ...]] = (
     ("zero-shot", {}),
     ("cross-lingual", {"said": ""}),
     ("under an instruction", {"how": "Sing it."}),
 )
 CASES: Final = (
     *(
-        Case(f"{version}, {mode}{', streamed' * streamed}{', greedy' * greedy}",
-             f"cosyvoice{version}", streamed=streamed, greedy=greedy, **told)  # type: ignore[arg-type]
+        Case(
+            f"{version}, {mode}{', streamed' * streamed}{', greedy' * greedy}",
+            f"cosyvoice{version}",
+            said=told.get("said", SAID),
+            how=told.get("how", ""),
+            streamed=streamed,
+            greedy=greedy,
+        )
         for version in (2, 3)
         for mode, told in _MODES
         for streamed in (False, True)

@@ -102,8 +102,10 @@ def test_a_forced_fill_token_costs_no_step() -> None:
         plan = stream.plan(0)
         assert plan is not None
         stream.accept(plan.end, {"token": np.array([drawn])}, False)
-    cached, text = plan.end, stream.plan(0)
+    text = stream.plan(0)
+    assert plan is not None
     assert text is not None
+    cached = plan.end
     assert (text.start, text.decode) == (cached, False)
     ids = stream.inputs(text)["id"].tolist()
     assert ids[0] == SPEECH + 9
