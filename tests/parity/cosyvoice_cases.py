@@ -48,15 +48,21 @@ class Case:
         return CHECKPOINTS[self.checkpoint][0]
 
 
-_MODES: Final = (
+_MODES: Final[tuple[tuple[str, dict[str, str]], ...]] = (
     ("zero-shot", {}),
     ("cross-lingual", {"said": ""}),
     ("under an instruction", {"how": "Sing it."}),
 )
 CASES: Final = (
     *(
-        Case(f"{version}, {mode}{', streamed' * streamed}{', greedy' * greedy}",
-             f"cosyvoice{version}", streamed=streamed, greedy=greedy, **told)  # type: ignore[arg-type]
+        Case(
+            f"{version}, {mode}{', streamed' * streamed}{', greedy' * greedy}",
+            f"cosyvoice{version}",
+            said=told.get("said", SAID),
+            how=told.get("how", ""),
+            streamed=streamed,
+            greedy=greedy,
+        )
         for version in (2, 3)
         for mode, told in _MODES
         for streamed in (False, True)
@@ -74,7 +80,7 @@ CASES: Final = (
     Case("2, too little text for the recording", streamed=True, heard=47, text="Odd.", tokens=20),
     Case("2, a recording of whole turns", streamed=True, heard=30, said=TEXT),
     Case("3, a recording of whole turns", "cosyvoice3", streamed=True, heard=15, said=TEXT),
-)  # fmt: skip
+)
 
 
 def heard(case: Case) -> npt.NDArray[np.int16]:
