@@ -80,7 +80,7 @@ def codec(kind: str, grid: int, memory: int = 1 << 30, *, double: bool = True) -
 
 def frames(of: S3Flow) -> dict[str, Array]:
     count = cases.TOKENS
-    every = {
+    every: dict[str, Array] = {
         "token": cases.tokens(),
         "passage": np.zeros(count, np.int32),
         "left": np.arange(count, dtype=np.int32)[::-1].copy(),

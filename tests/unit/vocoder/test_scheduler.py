@@ -113,6 +113,15 @@ def test_a_step_is_never_empty_and_never_over_its_limits(
         assert pick.frames > 0 or waiting == 0, "a pick makes progress"
 
 
+def test_steps_that_prepare_take_no_room_from_frames_nor_wait_for_it() -> None:
+    limits = BatchLimits(streams=4, frames=16, stream_frames=16)
+    long = Ready("long", 30, startup=True, deadline_s=0.0)
+    step = Ready("step", 25, startup=True, deadline_s=0.0, arrived_s=1.0, prepares=True)
+    other = Ready("other", 30, startup=True, deadline_s=0.0, arrived_s=2.0)
+    picks = schedule([long, step, other], limits)
+    assert [(pick.key, pick.frames) for pick in picks] == [("long", 16), ("step", 0)]
+
+
 @given(
     limits=limits_,
     rivals=st.lists(st.tuples(st.booleans(), st.integers(0, 60)), min_size=1, max_size=12),

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Ready:
-    """A stream with something to decode: `frames` waiting, or none: its tail, or a step of what
-    prepares them.
+    """A stream with something to decode: `frames` waiting, or only its tail (`final`, none), or a
+    step of what `prepares` them, which takes no room for frames.
 
     `startup` streams have sent nothing yet; the listeners of the others run dry at `deadline_s`.
     `waited_s`: how long it has been ready and not chosen.
@@ -27,6 +27,7 @@ class Ready:
     arrived_s: float = 0.0
     waited_s: float = 0.0
     priority: int = 5
+    prepares: bool = False
 
     def __post_init__(self) -> None:
         if self.frames < 0 or self.waited_s < 0.0:
@@ -95,21 +96,19 @@ def _share(starting: Sequence[Ready], limits: BatchLimits) -> int:
 
 
 def _fill(order: Sequence[Ready], limits: BatchLimits) -> list[ScheduledFrames]:
-    """Take in order while there is room. A longer piece is cut to what the batch has room for.
-
-    Streams without frames, which have a step prepared or a tail to give, take no room for frames.
-    """
+    """Take in order while there is room. A longer piece is cut to what the batch has room for."""
     picks: list[ScheduledFrames] = []
     pieces, longest, full = 0, 0, False
     for stream in order:
         if len(picks) == limits.streams:
             break
+        if stream.prepares:
+            picks.append(ScheduledFrames(stream.key, 0))
+            continue
         room = limits.frames // (pieces + 1)
         frames = min(stream.frames, limits.stream_frames, room)
-        if stream.frames:
-            full = full or longest > room or frames == 0
-            if full:
-                continue
+        full = full or longest > room or (frames == 0 and stream.frames > 0)
+        if not full:
+            picks.append(ScheduledFrames(stream.key, frames))
             pieces, longest = pieces + 1, max(longest, frames)
-        picks.append(ScheduledFrames(stream.key, frames))
     return picks

@@ -194,12 +194,13 @@ class Stream:
             self.ready_since_s = now
         return Ready(
             key=self.key,
-            frames=self._step_frames,
+            frames=self._takeable,
             startup=not self.sent and self._playback_start_s is None,
             deadline_s=self.deadline_s,
             arrived_s=self.opened_s,
             waited_s=now - self.ready_since_s,
             priority=self.request.priority,
+            prepares=self.spec.solver_steps > 0 and self._unprepared,
         )
 
     def take(self, frames: int) -> Work:
@@ -305,11 +306,6 @@ class Stream:
         size = 1 + int(self._waiting[0].frames[self.spec.left][0])
         over = self.ended or waiting < self._frames_waiting
         return size if size <= waiting else waiting * over
-
-    @property
-    def _step_frames(self) -> int:
-        """What of a step's frames this stream takes; a step of a solver takes none."""
-        return 0 if self.spec.solver_steps and self._unprepared else self._takeable
 
     @property
     def _next(self) -> Due | None:

@@ -20,7 +20,7 @@ from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, Decoded, Due, Work
 from vocoder.codecs.s3_flow.given import NONE, faded, follows, of_one, samples
 from vocoder.codecs.s3_flow.noise import Draws, begin, fixed, fresh
-from vocoder.codecs.s3_flow.passage import Passage, Prompt, begun, blank, grown, stepped
+from vocoder.codecs.s3_flow.passage import FlowPrompt, Passage, begun, blank, grown, stepped
 from vocoder.codecs.s3_flow.sizes import (
     CHUNK,
     FRAME_SAMPLES,
@@ -40,7 +40,7 @@ class S3Stream:
 
     draws: Draws
     frame: int
-    prompt: Prompt | None = None
+    prompt: FlowPrompt | None = None
     passage: Passage | None = None
     of: int = -1
 
@@ -100,7 +100,7 @@ class S3Flow(Codec):
         dtype = self._flow.input_embedding.weight.dtype
         with torch.inference_mode():
             told = self._flow.speaker(speaker[0].to(dtype))
-        state.prompt = Prompt(tokens.long(), mel.mT.to(dtype), told)
+        state.prompt = FlowPrompt(tokens.long(), mel.mT.to(dtype), told)
 
     def close(self, state: S3Stream) -> None:
         self._carried.pop(id(state), None)

@@ -83,7 +83,8 @@ class DiTBlock(nn.Module):
         """[rows, steps, width] -> the same."""
         shift, scale, gate, ff_shift, ff_scale, ff_gate = self.attn_norm(time)
         x = x + gate * self._attend(_normed(x) * (1 + scale) + shift, turns, run)
-        return x + ff_gate * self._feed(_normed(x) * (1 + ff_scale) + ff_shift)
+        found: Tensor = x + ff_gate * self._feed(_normed(x) * (1 + ff_scale) + ff_shift)
+        return found
 
     def _attend(self, x: Tensor, turns: tuple[Tensor, Tensor], run: Pass) -> Tensor:
         """Rotation is of the first head alone: published models were trained so."""

@@ -95,7 +95,8 @@ class Relative(nn.Module):
         waves = _waves(distance, self.linear_pos.in_features).to(q.dtype)
         shown = self.linear_pos(waves).unflatten(1, (self._heads, -1)).permute(1, 2, 0)
         index = (before + at)[:, None] - torch.arange(before + steps, device=q.device) + steps - 1
-        return (q @ shown).gather(3, index.expand(1, self._heads, -1, -1))
+        found: Tensor = (q @ shown).gather(3, index.expand(1, self._heads, -1, -1))
+        return found
 
 
 class Conformer(nn.Module):

@@ -1,4 +1,4 @@
-"""What is drawn: the flow's beginnings by frame, the source's noise by harmonic and sample."""
+"""Draws: the flow's beginnings by frame, the source's noise by harmonic and sample."""
 
 from __future__ import annotations
 

@@ -18,11 +18,11 @@ from vocoder.codecs.s3_flow.flow import FlowNet, Solving
 from vocoder.codecs.s3_flow.noise import Draws
 from vocoder.codecs.s3_flow.past import NOTHING, Past
 from vocoder.codecs.s3_flow.sizes import CHUNK, LOOKAHEAD, MEL_FRAMES
-from vocoder.codecs.s3_flow.sound import Window
+from vocoder.codecs.s3_flow.sound import MelWindow
 
 
 @dataclass(frozen=True)
-class Prompt:
+class FlowPrompt:
     """What a recording says. tokens: [tokens] int64. mel: [mels, MEL_FRAMES * tokens]. speaker:
     [mels], as the flow is told of it.
     """
@@ -33,7 +33,7 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Carried:
     """What the flow goes on from, behind `tokens` tokens of prompt and passage."""
 
     tokens: int = 0
@@ -66,9 +66,9 @@ class Passage:
     first: int
     tokens: Tensor
     prompt: int
-    kept: Kept
+    kept: Carried
     mel: Tensor
-    window: Window
+    window: MelWindow
     solved: int
     closed: bool = False
     taken: int = 0
@@ -90,12 +90,12 @@ class Passage:
 
     def forgetful(self, net: FlowNet) -> Passage:
         """The same, but the flow begins anew with the next stretch."""
-        return replace(self, kept=Kept(pasts=(NOTHING,) * net.steps))
+        return replace(self, kept=Carried(pasts=(NOTHING,) * net.steps))
 
 
-def blank(net: FlowNet, first: int, prompt: Prompt, window: Window) -> Passage:
+def blank(net: FlowNet, first: int, prompt: FlowPrompt, window: MelWindow) -> Passage:
     """A passage of which nothing is known but the recording."""
-    kept = Kept(pasts=(NOTHING,) * net.steps)
+    kept = Carried(pasts=(NOTHING,) * net.steps)
     mel = prompt.mel[:, :0]
     return Passage(first, prompt.tokens, len(prompt.tokens), kept, mel, window, len(prompt.tokens))
 
@@ -114,7 +114,7 @@ def grown(net: FlowNet, passage: Passage, tokens: Tensor, due: Due) -> tuple[Pas
 def begun(
     net: FlowNet,
     passages: Sequence[tuple[Passage, Due, int]],
-    prompts: Sequence[Prompt],
+    prompts: Sequence[FlowPrompt],
     draws: Sequence[Draws],
 ) -> list[Passage]:
     """Passages with a stretch to solve, up to the token that is named."""
@@ -147,7 +147,7 @@ def stepped(net: FlowNet, passages: Sequence[Passage]) -> list[Passage]:
         found.append(
             replace(
                 passage,
-                kept=Kept(work.end, work.encoded, solving.news),
+                kept=Carried(work.end, work.encoded, solving.news),
                 mel=torch.cat((passage.mel, mel), 1),
                 solved=work.end,
                 work=None,
@@ -156,7 +156,7 @@ def stepped(net: FlowNet, passages: Sequence[Passage]) -> list[Passage]:
     return found
 
 
-def _cond(prompt: Prompt, first: int, like: Tensor) -> Tensor:
+def _cond(prompt: FlowPrompt, first: int, like: Tensor) -> Tensor:
     """The recording's mel frames where they are, zeros behind them."""
     known = prompt.mel[:, first : first + like.shape[1]]
     return torch.nn.functional.pad(known, (0, like.shape[1] - known.shape[1]))

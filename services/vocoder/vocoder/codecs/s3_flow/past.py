@@ -1,4 +1,4 @@
-"""What a causal network keeps of the steps before, and one pass of several streams through it.
+"""State of a causal network behind its steps, and one pass of several streams through it.
 
 A stream has one `Past` for its encoder and one for each step of its solver: the inputs that
 convolutions reach back to, and the keys and values of each attention. A pass hands them out in the

@@ -22,7 +22,7 @@ Drawn: TypeAlias = Callable[[int, int], Tensor]
 
 
 @dataclass(frozen=True)
-class Window:
+class MelWindow:
     """first: the frame that the window begins with. mel: [mels, frames] from it on. pitch: of as
     many of them as are known, float64. source: [samples], as far as it is final. before: turns of
     the frames before the window, [harmonics] float64; begin: those that phases begin with. sent:
@@ -51,16 +51,16 @@ class Sound:
         self._reach = reach_of(net.sizes)
         self.lag = self._reach.ahead + self._reach.pitch_ahead
 
-    def window(self, begin: Tensor) -> Window:
+    def window(self, begin: Tensor) -> MelWindow:
         """Of a passage that begins. begin: [harmonics], turns that its phases begin with."""
         weight = self.net.conv_pre.weight
         none = weight.new_zeros(0, dtype=torch.float64)
         before, source = torch.zeros_like(begin), weight.new_zeros(0)
-        return Window(weight.new_zeros(self.net.sizes.mels, 0), none, source, before, begin)
+        return MelWindow(weight.new_zeros(self.net.sizes.mels, 0), none, source, before, begin)
 
     def advance(
-        self, window: Window, mel: Tensor, noise: Drawn, *, upto: int, complete: bool
-    ) -> tuple[Window, Tensor]:
+        self, window: MelWindow, mel: Tensor, noise: Drawn, *, upto: int, complete: bool
+    ) -> tuple[MelWindow, Tensor]:
         """New frames [mels, frames] -> samples of those before `upto`, and what to go on with.
 
         complete: no frame follows.
@@ -77,7 +77,7 @@ class Sound:
         start = (w.sent - w.first) * FRAME_SAMPLES
         return self._moved(w, end), samples[start : (end - w.first) * FRAME_SAMPLES]
 
-    def _source(self, w: Window, noise: Drawn) -> Tensor:
+    def _source(self, w: MelWindow, noise: Drawn) -> Tensor:
         """Of all frames whose pitch is known. What a frame's last samples are depends on the next
         frame's pitch, and its first ones on the one before.
         """
@@ -90,7 +90,7 @@ class Sound:
         found = self.net.source(harmonics.to(w.mel.dtype))
         return torch.cat((w.source, found[(known - start) * FRAME_SAMPLES :]))
 
-    def _pitch(self, w: Window, *, final: bool) -> Tensor:
+    def _pitch(self, w: MelWindow, *, final: bool) -> Tensor:
         """Those that were known, and those that now are: of frames with all that they depend on."""
         end = w.mel.shape[1] - (0 if final else self._reach.pitch_ahead)
         known = len(w.pitch)
@@ -100,10 +100,10 @@ class Sound:
         found: Tensor = self.net.f0_predictor(w.mel[:, start:].double())
         return torch.cat((w.pitch, found[known - start : end - start]))
 
-    def _moved(self, w: Window, sent: int) -> Window:
+    def _moved(self, w: MelWindow, sent: int) -> MelWindow:
         """Without the frames that nothing to come depends on."""
         gone = max(0, sent - self._reach.back - w.first)
         pace = turns(w.pitch[:gone], len(w.before))
         before = (w.before + pace.sum(1)) % 1
         mel, pitch, source = w.mel[:, gone:], w.pitch[gone:], w.source[gone * FRAME_SAMPLES :]
-        return Window(mel, pitch, source, before, w.begin, w.first + gone, sent)
+        return MelWindow(mel, pitch, source, before, w.begin, w.first + gone, sent)

@@ -1,4 +1,4 @@
-"""What the engine has to know of networks."""
+"""The codec's specification, from its networks."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ttscommon.engine.checkpoint import TENSORS, CheckpointError
-from ttscommon.engine.nn.adain import NormedConv1d, NormedConvTranspose1d
+from ttscommon.engine.nn.adain import published
 from ttscommon.engine.nn.weights import Shards, Source, fill, same
 from vocoder.codecs.s3_flow.flow import FlowNet
 from vocoder.codecs.s3_flow.hift import Hift
@@ -69,14 +69,12 @@ def load_networks(folder: Path, device: str = "cpu", chunk: int | None = None) -
 
 def sources(net: nn.Module, prefix: str, shapes: Shapes) -> dict[str, Source]:
     """Every parameter's published tensors; weights may be length and direction."""
-    found: dict[str, Source] = {}
-    for place, module in net.named_modules():
-        for part, _ in module.named_parameters(recurse=False):
-            key = f"{place}.{part}" if place else part
-            found[key] = same(prefix + key)
-            if part == "weight" and isinstance(module, NormedConv1d | NormedConvTranspose1d):
-                found[key] = _folded(f"{prefix}{place}.", shapes)
-    return found
+    return {
+        key: _folded(source.names[0].removesuffix(_PAIRS[1][0]), shapes)
+        if source.folded
+        else source
+        for key, source in published(net, prefix).items()
+    }
 
 
 def _folded(place: str, shapes: Shapes) -> Source:
