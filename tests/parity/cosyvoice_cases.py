@@ -80,7 +80,7 @@ CASES: Final = (
     Case("2, too little text for the recording", streamed=True, heard=47, text="Odd.", tokens=20),
     Case("2, a recording of whole turns", streamed=True, heard=30, said=TEXT),
     Case("3, a recording of whole turns", "cosyvoice3", streamed=True, heard=15, said=TEXT),
-)  # fmt: skip
+)
 
 
 def heard(case: Case) -> npt.NDArray[np.int16]:

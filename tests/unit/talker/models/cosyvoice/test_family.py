@@ -97,15 +97,14 @@ def test_a_drawn_fill_token_is_followed_by_text_behind_what_is_cached() -> None:
 
 
 def test_a_forced_fill_token_costs_no_step() -> None:
-    stream = turns()
+    stream, cached = turns(), 0
     for drawn in range(10):
         plan = stream.plan(0)
         assert plan is not None
-        stream.accept(plan.end, {"token": np.array([drawn])}, False)
+        cached = plan.end
+        stream.accept(cached, {"token": np.array([drawn])}, False)
     text = stream.plan(0)
-    assert plan is not None
     assert text is not None
-    cached = plan.end
     assert (text.start, text.decode) == (cached, False)
     ids = stream.inputs(text)["id"].tolist()
     assert ids[0] == SPEECH + 9

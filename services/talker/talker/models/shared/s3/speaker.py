@@ -65,7 +65,7 @@ class KaldiBands(nn.Module):
         frames = frames - frames.mean(1, keepdim=True)
         before = torch.cat((frames[:, :1], frames[:, :-1]), 1)
         power = torch.fft.rfft((frames - _EMPHASIS * before) * self.window, _FFT).abs().square()
-        bands = (power @ self.filters).clamp(min=_QUIETEST).log()
+        bands: Tensor = (power @ self.filters).clamp(min=_QUIETEST).log()
         return bands - bands.mean(0)
 
 
@@ -113,7 +113,8 @@ class ResidualPlanes(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[1, planes, bands, frames] -> [1, planes, bands / stride, frames]."""
         inner: Tensor = self.bn2(self.conv2(self.bn1(self.conv1(x)).relu()))
-        return (inner + self.shortcut(x)).relu()
+        beside: Tensor = self.shortcut(x)
+        return (inner + beside).relu()
 
 
 class PlanesHead(nn.Module):
@@ -149,7 +150,7 @@ class GatedLayer(nn.Module):
         """[1, inner, frames] -> [1, growth, frames]."""
         segments = nn.functional.avg_pool1d(x, _SEGMENT, _SEGMENT, ceil_mode=True)
         around = segments.repeat_interleave(_SEGMENT, -1)[..., : x.shape[-1]]
-        gate = self.linear2(self.linear1(x.mean(-1, keepdim=True) + around).relu())
+        gate: Tensor = self.linear2(self.linear1(x.mean(-1, keepdim=True) + around).relu())
         heard: Tensor = self.linear_local(x)
         return heard * gate.sigmoid()
 

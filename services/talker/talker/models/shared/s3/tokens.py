@@ -70,7 +70,7 @@ class MemoryAttention(nn.Module):
         q, k, v = (layer(x).unflatten(-1, (-1, _HEAD_DIM)) for layer in self._projections)
         q, k = self.rope.rotate(q, angles), self.rope.rotate(k, angles)
         values = v.flatten(-2)
-        memory = self.fsmn_block(values.T[None])[0].T + values
+        memory: Tensor = self.fsmn_block(values.T[None])[0].T + values
         attended: Tensor = self.out(dense_attention(q, k, v, None).flatten(-2))
         return attended + memory
 
@@ -92,7 +92,8 @@ class MemoryBlock(nn.Module):
     def forward(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
         """[frames, dim] -> the same."""
         x = x + self.attn(self.attn_ln(x), angles)
-        return x + self.mlp(self.mlp_ln(x))
+        rise: Tensor = self.mlp(self.mlp_ln(x))
+        return x + rise
 
 
 class WhisperLayers(nn.Module):
