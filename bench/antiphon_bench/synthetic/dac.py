@@ -60,7 +60,8 @@ def drawn_sound(name: str, shape: tuple[int, ...], seed: int) -> Tensor:
         return values
     # A step of a transposed convolution is the sum of two taps.
     fan_in = 2 * shape[0] if ".conv_t1." in name else prod(shape[1:])
-    return 0.6 * fan_in**-0.5 * values
+    found: Tensor = 0.6 * fan_in**-0.5 * values
+    return found
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
