@@ -26,6 +26,7 @@ from tests.parity.subject import Subject, golden_noise
 from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
+from ttscommon.wire.parameters import Value
 
 _SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
 
@@ -76,7 +77,10 @@ class HiggsSubject(Subject[Case]):
             top_p=case.top_p,
             max_new_tokens=case.frames,
         )
-        again = {"ras_win_len": case.window, "ras_win_max_num_repeat": case.repeats}
+        again: dict[str, Value] = {
+            "ras_win_len": case.window,
+            "ras_win_max_num_repeat": case.repeats,
+        }
         return SpeechRequest(
             "r",
             "m",

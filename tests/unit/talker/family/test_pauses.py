@@ -285,5 +285,5 @@ def test_staggered_frames_behind_what_was_said_are_a_part_of_its_pause() -> None
 def _silent(family: Family) -> list[int]:
     """Frames of a pause in front of a text, and of one within it."""
     prepared = Pausing(family).prepare(request(family))
-    pieces = [Pause(0.5), Text(ONE), Pause(1.0), Text(TWO)]
+    pieces: list[Piece] = [Pause(0.5), Text(ONE), Pause(1.0), Text(TWO)]
     return [u.frames for u in prepared.read(pieces, final=True) if isinstance(u, Silence)]

@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.vocoder.test_conformance import fake, request
 from ttscommon.engine.stagger import Stagger
+from ttscommon.wire.fields import Array
 from vocoder.codecs.base import Codec, Work
 from vocoder.codecs.staggered import Staggered
 
@@ -14,7 +15,7 @@ STAGGER = Stagger((0, 1, 1, 3))
 FRAMES = np.random.default_rng(1).integers(0, 512, (9, 4)).astype(np.int16)
 
 
-def spoken(codec: Codec, codes: np.ndarray) -> list[float]:  # type: ignore[type-arg]
+def spoken(codec: Codec, codes: Array) -> list[float]:
     (samples,) = codec.decode([Work(codec.open(request("a")), {"codes": codes}, final=True)])
     return list(samples)
 

@@ -208,10 +208,10 @@ class HiggsAudio(TalkerModel):
 
     def _repeated(self, ids: Tensor, old: Mapping[str, Tensor]) -> Tensor:
         """[rows, codebooks] bool: the code stands too often in the rows before."""
-        recent = old["recent"].unflatten(1, (MOST_REMEMBERED, -1))
+        recent = old["recent"].view(len(ids), MOST_REMEMBERED, -1)
         within = (self._back <= old["window"][:, None])[..., None]
         same = (recent == ids[:, None]) & (recent < self._net.config.begin) & within
-        counted = same.sum(1) >= old["repeats"][:, None]
+        counted: Tensor = same.sum(1) >= old["repeats"][:, None]
         return counted & (old["window"] > 0)[:, None]
 
 

@@ -89,7 +89,8 @@ class HiggsNet(nn.Module):
 
     def step(self, codes: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Rows [rows, codebooks] int64 -> [rows, dim]."""
-        of_sound = self.backbone if self.config.third else self.backbone.sound
+        both = self.backbone
+        of_sound = both.sound if isinstance(both, TwoExperts) else both
         states: Tensor = of_sound(self.embed_rows(codes), positions, attend)
         return states
 
@@ -97,7 +98,7 @@ class HiggsNet(nn.Module):
         """[rows, dim] -> [rows, codebooks, ids] float32."""
         weight = self.codes.weight if self.config.third else self.head.weight
         found = nn.functional.linear(hidden, weight).float()
-        return found.unflatten(-1, (self.config.codebooks, self.config.ids))
+        return found.view(len(hidden), self.config.codebooks, self.config.ids)
 
 
 def sources(net: HiggsNet) -> dict[str, Source]:

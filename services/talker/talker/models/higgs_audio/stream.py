@@ -23,7 +23,8 @@ class HiggsStream(TurnsStream):
     @property
     def _ends(self) -> Array:
         """[rows, codebooks] bool: where a codebook is over."""
-        return self.codes == self._config.end
+        ends: Array = self.codes == self._config.end
+        return ends
 
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)
