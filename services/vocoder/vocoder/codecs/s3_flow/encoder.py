@@ -117,7 +117,7 @@ class Conformer(nn.Module):
         return found
 
 
-class Entry(nn.Module):
+class InputProjection(nn.Module):
     """Linear and norm, scaled up."""
 
     def __init__(self, width: int) -> None:
@@ -134,7 +134,7 @@ class UpsampleEncoder(nn.Module):
 
     def __init__(self, c: EncoderSizes) -> None:
         super().__init__()
-        self.embed, self.up_embed = Entry(c.width), Entry(c.width)
+        self.embed, self.up_embed = InputProjection(c.width), InputProjection(c.width)
         self.pre_lookahead_layer = Lookahead(c.width, c.width)
         self.encoders = nn.ModuleList(Conformer(c) for _ in range(c.layers))
         self.up_layer = nn.ModuleDict({"conv": nn.Conv1d(c.width, c.width, _UP_REACH + 1)})
