@@ -1,9 +1,11 @@
 """Goldens of CosyVoice 2 and Fun-CosyVoice 3.
 
-The authors' language models and sampling, of github FunAudioLLM/CosyVoice at 163c4cb5c03357e6933e
-4b92ca74ed780829ad42, in float64; draws take the goldens' noise. The repository is no package:
-COSYVOICE_SOURCE names a clone, of which `cosyvoice/llm/llm.py` and `cosyvoice/utils/common.py` are
-run. What else they import is for training and serving.
+The authors' language models and sampling, of github FunAudioLLM/CosyVoice, in float64; draws take
+the goldens' noise. The repository is no package: COSYVOICE_SOURCE names a clone, of which
+`cosyvoice/llm/llm.py` and `cosyvoice/utils/common.py` are run. What else they import is for
+training and serving. The goldens here were made with the inference part of `llm.py` as it stands at
+163c4cb5c03357e6933e4b92ca74ed780829ad42, and with the sampling functions of a copy of `common.py`
+whose commit is not known (it draws again with the repeated id at minus infinity).
 """
 
 from __future__ import annotations
