@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from structlog.testing import capture_logs
 
-from antiphon_bench.synthetic import csm, orpheus, pocket_tts
+from antiphon_bench.synthetic import chatterbox, csm, higgs_audio, orpheus, pocket_tts, zonos
 from antiphon_bench.synthetic.qwen3_tts import write as qwen3_tts
 from talker.engine.engine import Engine
 from talker.family.base import Family
@@ -84,7 +84,9 @@ def starved_voice(folder: Path, voice: Path) -> None:
 
 
 def families(voice: Path) -> Sequence[Starved]:
-    """All that may run away."""
+    """All that may run away with a voice of their own: CosyVoice speaks with recordings alone, and
+    Kyutai TTS ends when its text is over.
+    """
     return (
         Starved("vesper", lambda folder: starved_voice(folder, voice), "vesper"),
         Starved("qwen3_tts", lambda f: qwen3_tts.write_checkpoint(f, seed=3, ending=0.0), ""),
@@ -93,6 +95,9 @@ def families(voice: Path) -> Sequence[Starved]:
         Starved(
             "pocket_tts", lambda f: pocket_tts.write_checkpoint(f, seed=8, ending=-50.0), "slt"
         ),
+        Starved("higgs_audio", lambda f: higgs_audio.write_checkpoint(f, seed=8, ending=0.0), ""),
+        Starved("zonos", lambda f: zonos.write_checkpoint(f, seed=9, ending=0.0), "default"),
+        Starved("chatterbox", lambda f: chatterbox.write_checkpoint(f, seed=3, ending=0.0), ""),
     )
 
 

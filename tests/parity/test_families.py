@@ -21,7 +21,7 @@ from ttscommon.wire.fields import rows
 CASES = [(name, case) for name, family in FAMILIES.items() for case in family.cases]
 CHECKPOINTS = [(name, each) for name, family in FAMILIES.items() for each in family.checkpoints]
 # Whole segments cannot be cut, and are compared in float64: see test_kokoro.py, test_s3_flow.py.
-ALONE = {"kokoro", "chatterbox"}
+ALONE = {"kokoro", "chatterbox", "cosyvoice"}
 Load = Callable[[str, str], Loaded[Any]]
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
