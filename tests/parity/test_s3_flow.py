@@ -85,7 +85,7 @@ def frames(of: S3Flow) -> dict[str, Array]:
         "passage": np.zeros(count, np.int32),
         "left": np.arange(count, dtype=np.int32)[::-1].copy(),
     }
-    return {name: every[name] for name in of.spec.frame}
+    return {name: every[name] for name in every if name in (*of.spec.frame, of.spec.left)}
 
 
 def spoken(of: S3Flow, *sizes: int) -> Floats:
