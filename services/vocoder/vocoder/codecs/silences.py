@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Codec, CodecSpec, CodecState, Decoded, Samples, Work
+from vocoder.codecs.base import Codec, CodecState, Decoded, Samples, Work
+from vocoder.codecs.wrapped import WrappedCodec
 
 # Of a reference, decoded again behind each silence: two seconds at 12.5 Hz, which is what the
 # official package of Qwen3-TTS gives its windows. All of it would take longer than a pause.
@@ -64,24 +64,19 @@ class _Ticket(NamedTuple):
     parts: Sequence[_Part]
 
 
-class Silences(Codec):
+class Silences(WrappedCodec):
     """A codec that is not shown any silence."""
 
     silences = True
 
     def __init__(self, codec: Codec) -> None:
-        self._codec = codec
-        self.spec: CodecSpec = codec.spec
-        self.depth, self.measured_step_s = codec.depth, codec.measured_step_s
+        super().__init__(codec, codec.spec)
 
     def open(self, request: SpeechRequest, frame: int = 0) -> _Stream:
         return _Stream(request, self._codec.open(request, frame), frame, np.zeros(0, np.float32))
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         return self._codec.prefix(request, reference)
-
-    def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
-        return self._codec.conditions(request, reference)
 
     def tell(self, state: _Stream, conditions: Arrays) -> None:
         state.conditions = conditions
@@ -98,13 +93,6 @@ class Silences(Codec):
     def close(self, state: _Stream) -> None:
         if state.inner is not None:
             self._codec.close(state.inner)
-
-    def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
-        self._codec.warm_up(shapes)
-        self.measured_step_s = self._codec.measured_step_s
-
-    def paths(self, ticket: _Ticket) -> Sequence[LaunchPath]:
-        return () if ticket.inner is None else self._codec.paths(ticket.inner)
 
     def launch(self, batch: Sequence[Work]) -> _Ticket:
         shown: list[Work] = []

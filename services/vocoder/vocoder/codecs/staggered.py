@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ttscommon.engine.inflight import LaunchPath
 from ttscommon.engine.stagger import Stagger
 from ttscommon.wire.fields import Array, Arrays, Field, cut
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Codec, CodecSpec, CodecState, Decoded, Work
+from vocoder.codecs.base import Codec, CodecState, Decoded, Work
+from vocoder.codecs.wrapped import WrappedCodec
 
 CODES: Final = "codes"
 
@@ -45,7 +45,7 @@ class _Ticket(NamedTuple):
     parts: Sequence[_Part]
 
 
-class Staggered(Codec):
+class Staggered(WrappedCodec):
     """A codec that is shown frames, of rows of `codes`. Ids that are no codes count as 0."""
 
     def __init__(self, codec: Codec, stagger: Stagger, ids: int) -> None:
@@ -53,21 +53,13 @@ class Staggered(Codec):
         (field,) = codec.spec.frame.values()
         if field.shape != (len(stagger.delays),):
             raise ValueError("every codebook has a delay")
-        self._codec, self._stagger = codec, stagger
-        self._limit = field.limit
-        self.spec: CodecSpec = replace(
-            codec.spec,
-            frame={CODES: Field(field.shape, field.dtype, ids)},
-            delay_frames=stagger.most,
-        )
-        self.depth, self.measured_step_s = codec.depth, codec.measured_step_s
+        frame = {CODES: Field(field.shape, field.dtype, ids)}
+        super().__init__(codec, replace(codec.spec, frame=frame, delay_frames=stagger.most))
+        self._stagger, self._limit = stagger, field.limit
 
     def open(self, request: SpeechRequest, frame: int = 0) -> _Stream:
         none = self.spec.none()[CODES]
         return _Stream(self._codec.open(request, frame), frame, frame, none)
-
-    def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
-        return self._codec.conditions(request, reference)
 
     def tell(self, state: _Stream, conditions: Arrays) -> None:
         self._codec.tell(state.inner, conditions)
@@ -77,13 +69,6 @@ class Staggered(Codec):
 
     def close(self, state: _Stream) -> None:
         self._codec.close(state.inner)
-
-    def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
-        self._codec.warm_up(shapes)
-        self.measured_step_s = self._codec.measured_step_s
-
-    def paths(self, ticket: _Ticket) -> Sequence[LaunchPath]:
-        return () if ticket.inner is None else self._codec.paths(ticket.inner)
 
     def launch(self, batch: Sequence[Work]) -> _Ticket:
         shown: list[Work] = []
