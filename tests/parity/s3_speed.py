@@ -27,6 +27,7 @@ from tests.parity.make_goldens import environment
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.loading import CodecOptions
 from vocoder.codecs.s3_flow.codec import S3Flow
 from vocoder.codecs.s3_flow.weights import Networks, load_networks
 from vocoder.engine.engine import Engine
@@ -41,7 +42,7 @@ ROUNDS: Final = 2
 def spoken_s(nets: Networks, streams: int, memory: int) -> float:
     """Seconds of so many streams at once, all of whose tokens are there."""
     ended: list[Event] = []
-    codec = S3Flow("m", "cosyvoice", nets, memory)
+    codec = S3Flow("m", "cosyvoice", nets, CodecOptions(memory_bytes=memory))
     engine = Engine(codec, slots=streams, metrics=Metrics())
     engine.listen(
         lambda events: ended.extend(e for _, e in events if isinstance(e, Finished | Failed))
