@@ -104,7 +104,7 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "CosyVoice": Maker(
         _cosyvoice,
         load_talker,
-        "llm_decoder.weight",
+        "llm_decoder.bias",
         "hidden_size",
         f"{COSY_BACKBONE}/config.json",
     ),
@@ -217,8 +217,8 @@ def lying(field: bytes, behind: int, value: int) -> bytes:
     return bytes(data)
 
 
-# Families of MAKERS that make voices of recordings.
-CLONING: Final = ("Qwen3-TTS", "CSM", "Pocket TTS", "Zonos", "CosyVoice")
+# Families of MAKERS that make voices of recordings, of any rate: CosyVoice refuses 8 kHz.
+CLONING: Final = ("Qwen3-TTS", "CSM", "Pocket TTS", "Zonos")
 
 # What is said of each; nothing where it can be used.
 RECORDINGS: Final[Mapping[str, tuple[Callable[[], bytes], str]]] = {

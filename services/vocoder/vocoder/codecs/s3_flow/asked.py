@@ -1,7 +1,7 @@
 """Several streams through one network as one batch, wherever their shapes are the same.
 
 What a stream needs of a network it asks for in the middle of its own work, and goes on with the
-answer. Nothing is padded, so that a row's numbers hang on no other row.
+answer. Nothing is padded: of the other rows only their number can be told from a row's rounding.
 """
 
 from __future__ import annotations
