@@ -68,13 +68,13 @@ def _treated() -> Iterator[Any]:
             yield _marked(name, checkpoint, treatment, name=told, soon=soon)
 
 
-@pytest.mark.parametrize(("family", "case"), _cases())
+@pytest.mark.parametrize(("family", "case"), list(_cases()))
 def test_alone_it_says_what_the_reference_says(family: str, case: Any, load: Load) -> None:
     loaded = load(family, case.checkpoint)
     compare(loaded.subject, case, alone(loaded, case))
 
 
-@pytest.mark.parametrize(("family", "checkpoint", "treatment"), _treated())
+@pytest.mark.parametrize(("family", "checkpoint", "treatment"), list(_treated()))
 def test_whatever_happens_it_says_the_same(
     family: str, checkpoint: str, treatment: str, load: Load
 ) -> None:
