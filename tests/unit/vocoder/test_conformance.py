@@ -24,6 +24,7 @@ from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny_on as pocket_tts_on
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.s3_flow.tiny import tiny as s3_flow
+from tests.unit.vocoder.codecs.s3_flow.tiny import tiny_on as s3_flow_on
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.engine.stagger import Stagger
@@ -80,6 +81,10 @@ def pocket_tts_on_a_device() -> Codec:
     return pocket_tts_on(Late(), DeviceLimits())
 
 
+def s3_flow_on_a_device(memory: int) -> Codec:
+    return s3_flow_on(Late(), DeviceLimits(), "chatterbox_turbo", 25, memory)
+
+
 FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
     "vesper on a device": vesper_on_a_device,
@@ -118,6 +123,8 @@ SLOW: dict[str, Callable[[], Codec]] = {
     "CosyVoice 2 without memory": partial(s3_flow, "cosyvoice2", memory=0),
     "Chatterbox": partial(s3_flow, "chatterbox"),
     "Chatterbox Turbo on the grid": partial(s3_flow, "chatterbox_turbo", 25),
+    "Chatterbox Turbo on the grid on a device": partial(s3_flow_on_a_device, 1 << 26),
+    "Chatterbox Turbo on the grid on a device without memory": partial(s3_flow_on_a_device, 0),
 }
 every_family = pytest.mark.parametrize(
     "family",

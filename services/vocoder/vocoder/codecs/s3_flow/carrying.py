@@ -1,4 +1,4 @@
-"""What streams carry from one stretch to the next, and steps of the solver over it."""
+"""Memory for what streams carry from one stretch to the next, and steps of the solver over it."""
 
 from __future__ import annotations
 
