@@ -45,10 +45,10 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
     set -eu; \
     case ${SERVICE} in \
       gateway) packages="services/gateway[voices]";; \
-      pair) packages="services/gateway[voices] services/talker[checkpoints] services/vocoder[checkpoints] cli";; \
+      pair) packages="services/gateway[voices,opus] services/talker[checkpoints] services/vocoder[checkpoints] cli";; \
       *) packages="services/${SERVICE}[checkpoints]";; \
     esac; \
-    echo libs/ttscommon ${packages} | sed 's/\[[a-z]*\]//g; s/[^ ][^ ]*/.\/&/g' > packages.txt; \
+    echo libs/ttscommon ${packages} | sed 's/\[[a-z,]*\]//g; s/[^ ][^ ]*/.\/&/g' > packages.txt; \
     /build/bin/python tools/needs.py libs/ttscommon ${packages} > needs.txt; \
     /build/bin/python tools/locked.py needs.txt > locked.txt; \
     pip="/build/bin/python -m pip --python /opt/antiphon/bin/python install --quiet"; \
@@ -70,8 +70,12 @@ RUN /build/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-isola
 FROM base AS service
 ARG SERVICE
 ARG ACCELERATOR=cpu
-# Triton compiles its launchers with a C compiler when a kernel is first used.
-RUN if [ "${ACCELERATOR}" = cuda ] && [ "${SERVICE}" != gateway ]; then \
+# Triton compiles its launchers with a C compiler when a kernel is first used. Opus is Debian's.
+RUN if [ "${SERVICE}" = gateway ]; then \
+      apt-get update && apt-get install -y --no-install-recommends libopus0 \
+      && rm -rf /var/lib/apt/lists/*; \
+    fi \
+ && if [ "${ACCELERATOR}" = cuda ] && [ "${SERVICE}" != gateway ]; then \
       apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev python3-dev \
       && rm -rf /var/lib/apt/lists/*; \
     fi \

@@ -23,7 +23,7 @@ from tools.needs import needs
 ROOT: Final = Path(__file__).resolve().parents[1]
 SERVE: Final = (
     "libs/ttscommon",
-    "services/gateway",
+    "services/gateway[opus]",
     "services/talker",
     "services/vocoder",
     "cli",
@@ -83,7 +83,8 @@ def optional(packages: tuple[str, ...]) -> list[str]:
     """What the packages can use but do not need; the tests cover it."""
     found: list[str] = []
     for package in packages:
-        project = tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]
+        folder = package.partition("[")[0]
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
         for extra in project.get("optional-dependencies", {}).values():
             found += extra
     return sorted(set(found))
