@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -94,6 +94,7 @@ class Shards:
     def __init__(self, files: Iterable[Path]) -> None:
         """Raises CheckpointError for a file that is truncated or no safetensors file."""
         self._files: dict[str, Path] = {}
+        self._opened: dict[Path, Any] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         for path in files:
             for name, shape in _listed(path):
@@ -110,8 +111,7 @@ class Shards:
 
     def read(self, name: str) -> Tensor:
         """One tensor, as stored."""
-        with safe_open(self._files[name], "pt") as file:
-            tensor: Tensor = file.get_tensor(name)
+        tensor: Tensor = self._file(name).get_tensor(name)
         if tensor.dtype not in _PLAIN:
             raise CheckpointError(
                 f"{self._files[name]}: {name} is {tensor.dtype}: quantised checkpoints are not"
@@ -126,8 +126,14 @@ class Shards:
 
     def ids(self, name: str) -> Tensor:
         """A tensor of whole numbers, flat, int64."""
-        with safe_open(self._files[name], "pt") as file:
-            return torch.as_tensor(file.get_tensor(name)).reshape(-1).long()
+        return torch.as_tensor(self._file(name).get_tensor(name)).reshape(-1).long()
+
+    def _file(self, name: str) -> Any:
+        """The mapped file that holds a tensor, opened once: its head names all tensors."""
+        path = self._files[name]
+        if path not in self._opened:
+            self._opened[path] = safe_open(path, "pt")
+        return self._opened[path]
 
     def where(self, name: str) -> Path:
         """The file that holds a tensor, or any file of the checkpoint."""
