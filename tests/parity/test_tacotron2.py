@@ -32,7 +32,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
     def loaded(name: str) -> TacotronNet:
         folder: Path = tmp_path_factory.mktemp(name)
         write_tacotron(folder, name)
-        return load_net(folder, "cpu")[0].double()
+        return load_net(folder, "cpu", torch.float64)[0]
 
     return loaded
 

@@ -192,8 +192,10 @@ def sources(net: TacotronNet) -> dict[str, Source]:
     return found
 
 
-def load_net(folder: Path, device: str) -> tuple[TacotronNet, HifiganConfig]:
-    """The talker of a checkpoint folder, in float32; raises CheckpointError.
+def load_net(
+    folder: Path, device: str, dtype: torch.dtype = torch.float32
+) -> tuple[TacotronNet, HifiganConfig]:
+    """The talker of a checkpoint folder; raises CheckpointError.
 
     On a CPU a step takes as long as its weights are big: those that two bytes hold stay in two.
     """
@@ -203,11 +205,11 @@ def load_net(folder: Path, device: str) -> tuple[TacotronNet, HifiganConfig]:
             f"{folder}: a table of {sizes.symbols} symbols; the recipe's has {SYMBOLS}"
         )
     with torch.device("meta"):
-        net = TacotronNet(sizes)
+        net = TacotronNet(sizes).to(dtype)
     net.to_empty(device=torch.device(device))
     fill(net, sources(net), shards, others=(*_VOCODED, *counted(shards.shapes)))
     net.eval().requires_grad_(False)
     net.encoder.lstm.flatten_parameters()
-    if device == "cpu":
+    if device == "cpu" and dtype == torch.float32:
         halve(net, lossless=True)
     return net, config
