@@ -31,6 +31,7 @@ from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
 from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
 from antiphon_bench.synthetic.snac import write_codec
+from antiphon_bench.synthetic.tacotron2 import write_checkpoint as write_tacotron2
 from antiphon_bench.synthetic.zonos import write_checkpoint as write_zonos
 from talker.models import load as load_talker
 from talker.models.cosyvoice.config import BACKBONE as COSY_BACKBONE
@@ -118,6 +119,13 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "SNAC": Maker(
         write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
     ),
+    "Tacotron 2": Maker(
+        write_tacotron2,
+        load_talker,
+        "decoder.gate_layer.linear_layer.weight",
+        "upsample_initial_channel",
+    ),
+    "Tacotron 2, its codec": Maker(write_tacotron2, load_codec, "conv_pre.bias", "hop_size"),
     "Zonos": Maker(write_zonos, load_talker, "heads.0.weight", "eos_token_id"),
     "DAC": Maker(write_dac, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"),
 }

@@ -26,6 +26,8 @@ from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.s3_flow.tiny import tiny as s3_flow
 from tests.unit.vocoder.codecs.s3_flow.tiny import tiny_on as s3_flow_on
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
+from tests.unit.vocoder.codecs.tacotron2.tiny import overlapping
+from tests.unit.vocoder.codecs.tacotron2.tiny import tiny as tacotron2
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.engine.stagger import Stagger
 from ttscommon.process.metrics import Metrics
@@ -92,6 +94,8 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "SNAC": snac,
     "DAC, whose codes are staggered": dac,
     "Piper": piper,
+    "Tacotron 2": tacotron2,
+    "Tacotron 2 in chunks": overlapping,
     "Mimi": mimi,
     "Kokoro": kokoro,
     "Mimi on a device": mimi_on_a_device,

@@ -143,7 +143,8 @@ class Stream:
         if plan.end > limit:
             raise TextTooLong(f"an utterance needs {plan.end} of {limit} positions", param="input")
         most //= self.model.lanes
-        self.planned, self.remainder = (plan, None) if plan.count <= most else plan.cut(most)
+        fits = max(plan.count, plan.work) <= most
+        self.planned, self.remainder = (plan, None) if fits else plan.cut(most)
         if self.ready_since_s is None:
             self.ready_since_s = now
         self.waited_s = now - self.ready_since_s

@@ -43,6 +43,7 @@ from tests.unit.talker.models.piper.tiny import tiny as piper
 from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.runaways import Forgetful, guarded
+from tests.unit.talker.models.tacotron2.tiny import tiny as tacotron2
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from tests.unit.talker.models.toy_guided import Guided
@@ -97,6 +98,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "zonos": partial(zonos, 4),
     "cosyvoice": cosyvoice,
     "kyutai-tts": kyutai_tts,
+    "tacotron2": tacotron2,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
@@ -109,6 +111,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "zonos on a device": partial(on_a_device, partial(zonos, 4)),
     "cosyvoice on a device": partial(on_a_device, cosyvoice),
     "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
+    "tacotron2 on a device": partial(on_a_device, tacotron2),
 }
 TEXT = "One small step, she said. And then one more! The end."
 

@@ -20,6 +20,7 @@ from ttscommon.engine.families import (
     piper,
     pocket_tts,
     qwen3_tts,
+    tacotron2,
     vesper,
     zonos,
 )
@@ -40,6 +41,7 @@ FAMILIES: Final = Registry(
         cosyvoice.FAMILY,
         chatterbox.FAMILY,
         kyutai_tts.FAMILY,
+        tacotron2.FAMILY,
     )
 )
 
