@@ -15,6 +15,8 @@ import pytest
 
 from tests.late import Late
 from tests.unit.vocoder.codecs.dac.tiny import tiny as dac
+from tests.unit.vocoder.codecs.fish_s2.tiny import tiny as fish_s2
+from tests.unit.vocoder.codecs.fish_s2.tiny import tiny_on as fish_s2_on
 from tests.unit.vocoder.codecs.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
@@ -76,6 +78,11 @@ def mimi_on_a_device() -> Codec:
 
 
 @cache
+def fish_s2_on_a_device() -> Codec:
+    return fish_s2_on(Late(), DeviceLimits())
+
+
+@cache
 def pocket_tts_on_a_device() -> Codec:
     return pocket_tts_on(Late(), DeviceLimits())
 
@@ -93,6 +100,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Pocket TTS": pocket_tts,
     "Pocket TTS on a device": pocket_tts_on_a_device,
     "Higgs Audio": higgs_audio,
+    "Fish Audio S2": fish_s2,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),
@@ -118,6 +126,7 @@ SLOW: dict[str, Callable[[], Codec]] = {
     "CosyVoice 2 without memory": partial(s3_flow, "cosyvoice2", memory=0),
     "Chatterbox": partial(s3_flow, "chatterbox"),
     "Chatterbox Turbo on the grid": partial(s3_flow, "chatterbox_turbo", 25),
+    "Fish Audio S2 on a device": fish_s2_on_a_device,
 }
 every_family = pytest.mark.parametrize(
     "family",

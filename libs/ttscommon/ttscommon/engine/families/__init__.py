@@ -13,6 +13,7 @@ from ttscommon.engine.families import (
     chatterbox,
     cosyvoice,
     csm,
+    fish_s2,
     higgs_audio,
     kokoro,
     kyutai_tts,
@@ -40,6 +41,7 @@ FAMILIES: Final = Registry(
         cosyvoice.FAMILY,
         chatterbox.FAMILY,
         kyutai_tts.FAMILY,
+        fish_s2.FAMILY,
     )
 )
 
