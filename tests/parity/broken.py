@@ -21,6 +21,7 @@ from antiphon_bench.synthetic.chatterbox import write_checkpoint as write_chatte
 from antiphon_bench.synthetic.cosyvoice import write_family as write_cosyvoice
 from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
 from antiphon_bench.synthetic.dac import write_codec as write_dac
+from antiphon_bench.synthetic.fish_s2 import write_checkpoint as write_fish
 from antiphon_bench.synthetic.higgs_audio import write_checkpoint as write_higgs
 from antiphon_bench.synthetic.higgs_audio import write_codec as write_higgs_codec
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
@@ -62,6 +63,10 @@ def _qwen3(folder: Path) -> None:
 def _csm(folder: Path) -> None:
     write_csm(folder, codebooks=3)
     add_decoder(folder)
+
+
+def _fish(folder: Path) -> None:
+    write_fish(folder, codebooks=2)
 
 
 def _chatterbox(folder: Path) -> None:
@@ -112,6 +117,9 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "Kyutai TTS": Maker(_kyutai, load_talker, "text_linear.weight", "dim"),
     "CSM": Maker(_csm, load_talker, "lm_head.weight", "hidden_size"),
     "CSM, its codec": Maker(_csm, load_codec, "codec_model.upsample.conv.weight", "codec_config"),
+    "Fish Audio S2": Maker(
+        _fish, load_talker, "audio_decoder.norm.weight", "semantic_start_token_id"
+    ),
     "Higgs Audio": Maker(write_higgs, load_talker, "audio_lm_head.weight", "hidden_size"),
     "Higgs Audio's codec": Maker(
         write_higgs_codec, load_codec, "quantizer.quantizers.0.codebook.embed", "codebook_dim"

@@ -24,6 +24,7 @@ from antiphon_bench.synthetic import (
     cosyvoice,
     csm,
     dac,
+    fish_s2,
     higgs_audio,
     kokoro,
     kyutai_tts,
@@ -161,6 +162,13 @@ def write_higgs(folder: Path) -> str:
     return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
+def write_fish(folder: Path) -> str:
+    """It ends its speech by itself."""
+    fish_s2.write_checkpoint(folder, seed=8, codebooks=4, ending=3.0)
+    fish_s2.add_codec(folder, seed=2)
+    return str(folder)
+
+
 # Every `make test` serves these: frames drawn step by step, and segments at once.
 FAMILIES: Final = (
     Served("csm", write_csm, "default", stride=1920),
@@ -177,6 +185,7 @@ MORE: Final[tuple[Served, ...]] = (
     Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
     Served("kyutai", write_kyutai_tts, "slt", stride=1920),
     Served("tacotron", write_tacotron, "slt", SENTENCES, 12_000, 256, peak=300, rate=22_050),
+    Served("fish", write_fish, "default", samples=20_000, stride=2048, peak=300, rate=44_100),
 )
 _NAMED: Final = {family.name: family for family in MORE}
 POCKET, PIPER, ZONOS = (_NAMED[name] for name in ("pocket", "piper", "zonos"))

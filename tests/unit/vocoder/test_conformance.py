@@ -15,6 +15,8 @@ import pytest
 
 from tests.late import Late
 from tests.unit.vocoder.codecs.dac.tiny import tiny as dac
+from tests.unit.vocoder.codecs.fish_s2.tiny import tiny as fish_s2
+from tests.unit.vocoder.codecs.fish_s2.tiny import tiny_on as fish_s2_on
 from tests.unit.vocoder.codecs.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
@@ -79,6 +81,11 @@ def mimi_on_a_device() -> Codec:
 
 
 @cache
+def fish_s2_on_a_device() -> Codec:
+    return fish_s2_on(Late(), DeviceLimits())
+
+
+@cache
 def pocket_tts_on_a_device() -> Codec:
     return pocket_tts_on(Late(), DeviceLimits())
 
@@ -102,6 +109,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Pocket TTS": pocket_tts,
     "Pocket TTS on a device": pocket_tts_on_a_device,
     "Higgs Audio": higgs_audio,
+    "Fish Audio S2": fish_s2,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),
@@ -129,6 +137,7 @@ SLOW: dict[str, Callable[[], Codec]] = {
     "Chatterbox Turbo on the grid": partial(s3_flow, "chatterbox_turbo", 25),
     "Chatterbox Turbo on the grid on a device": partial(s3_flow_on_a_device, 1 << 26),
     "Chatterbox Turbo on the grid on a device without memory": partial(s3_flow_on_a_device, 0),
+    "Fish Audio S2 on a device": fish_s2_on_a_device,
 }
 every_family = pytest.mark.parametrize(
     "family",

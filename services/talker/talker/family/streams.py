@@ -176,6 +176,13 @@ class TalkerStream(ABC):
         return 1
 
     @property
+    def extent(self) -> int:
+        """Positions that the sequence is expected to come to, its prompt included; 0 where that is
+        not known.
+        """
+        return 0
+
+    @property
     @abstractmethod
     def done(self) -> bool:
         """All text is spoken; nothing will be computed any more."""

@@ -13,6 +13,7 @@ from ttscommon.engine.families import (
     chatterbox,
     cosyvoice,
     csm,
+    fish_s2,
     higgs_audio,
     kokoro,
     kyutai_tts,
@@ -42,6 +43,7 @@ FAMILIES: Final = Registry(
         chatterbox.FAMILY,
         kyutai_tts.FAMILY,
         tacotron2.FAMILY,
+        fish_s2.FAMILY,
     )
 )
 
