@@ -45,7 +45,7 @@ class TacotronStream(PassageStream):
     def __init__(self, prepared: TacotronPrepared, rate_hz: float, mels: int) -> None:
         super().__init__(prepared.most_frames)
         self._prepared = prepared
-        self.frame = MappingProxyType({**frame_of(mels), **_ATTENDED})  # type: ignore[misc]
+        self.frame = MappingProxyType({**frame_of(mels), **_ATTENDED})
         self._times = WordTimes(rate_hz)
 
     @property
