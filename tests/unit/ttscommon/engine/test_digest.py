@@ -82,7 +82,7 @@ def blanked(path: Path) -> None:
     os.truncate(path, len(data))
 
 
-@pytest.mark.parametrize("kind", ["cosyvoice2", "cosyvoice3"])
+@pytest.mark.parametrize("kind", ["cosyvoice3", pytest.param("cosyvoice2", marks=pytest.mark.slow)])
 def test_of_cosyvoice_the_language_model_is_not_read(tmp_path: Path, kind: str) -> None:
     codec = FAMILIES.codecs["cosyvoice"]
     write_codec(tmp_path, kind)

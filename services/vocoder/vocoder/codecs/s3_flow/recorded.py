@@ -113,19 +113,23 @@ class RecordedSteps(Carrying):
         super().__init__(net, memory, frame_bytes)
         self._device = device
         self._weight = net.input_embedding.weight
-        kept = self.run(self._kept)
-        keys = kept.pairs[0].keys
-        sizes = PageSizes(net.steps, len(kept.pairs), *keys.shape[:2])
-        count = max(0, memory // (CHUNK * frame_bytes) - 1)  # leaves that no stream has are one
-        self.pages = Pages(count, sizes, keys.dtype, keys.device)
-        self._tail = sum(tail[0].numel() for tail in kept.tails)
-        self._times = keys.new_tensor(net.times)
         self._shapes = StepShapes(streams, grid=bool(net.chunk))
-        self._rows = self._places(streams, _MOST_PAGES)
         self._large: dict[str, Tensor] = {}
+        self.run(lambda: self._make(self._kept(), streams))
         self._launches = Launches(
             device, Buffers(device), Computed(self._told, self._nothing, self._compute)
         )
+
+    def _make(self, kept: Past, streams: int) -> None:
+        """All that stays where it is. kept: what a step leaves."""
+        keys, net = kept.pairs[0].keys, self.net
+        sizes = PageSizes(net.steps, len(kept.pairs), *keys.shape[:2])
+        # Leaves that no stream has are less than a page.
+        count = max(0, self.memory // (CHUNK * self.frame_bytes) - 1)
+        self.pages = Pages(count, sizes, keys.dtype, keys.device)
+        self._tail = sum(tail[0].numel() for tail in kept.tails)
+        self._times = keys.new_tensor(net.times)
+        self._rows = self._places(streams, _MOST_PAGES)
 
     def _kept(self) -> Past:
         """What a step leaves, found by one of a single frame."""

@@ -16,7 +16,7 @@ from vocoder.codecs.s3_flow.source import Phase
 PIECE = CHUNK * MEL_FRAMES
 FRAMES = 3 * PIECE
 CPU = torch.device("cpu")
-STREAMS = 3
+STREAMS = 2
 SLOW = ("cosyvoice2", "chatterbox")
 # Of an int16 step: convolutions of a batch may sum in another order.
 CLOSE = 0.1 / 32768

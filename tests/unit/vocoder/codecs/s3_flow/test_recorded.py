@@ -119,11 +119,11 @@ def told(codec: Tiny, key: str = "r") -> Any:
 
 def test_a_sentence_that_is_solved_whole_carries_nothing_and_sounds_the_same() -> None:
     """Its frames are more than any bucket holds."""
-    count = 4 * CHUNK
+    count = 2 * CHUNK
     left = np.arange(count, dtype=np.int32)[::-1].copy()
     frames = {**tokens(count), "left": left}
     codec = on(Late(), grid=0)
-    steps(codec)._shapes = StepShapes(1, grid=False, pages=4)
+    steps(codec)._shapes = StepShapes(1, grid=False, pages=2)
     assert (steps(codec).pages.count, codec.state_use.memory_bytes) == (0, 0)
     heard = [
         to_pcm(of.decode([Work(told(of), frames, final=True)])[0]) for of in (codec, tiny(TURBO, 0))
@@ -176,7 +176,7 @@ def test_pages_are_counted_taken_and_given_back() -> None:
     assert run.engine.idle
 
 
-@pytest.mark.parametrize("pages", [0, 3])
+@pytest.mark.parametrize("pages", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_a_stream_without_pages_is_computed_again_and_sounds_the_same(
     as_recorded: list[Pcm], pages: int
 ) -> None:
