@@ -30,8 +30,8 @@ _REQUEST: Final = SpeechRequest("r", "m", "", "text")
 
 class Found(NamedTuple):
     """Of one way: the root of the mean square of what differs from one shot and the most of it, in
-    shares of the sound's own; seconds of work for a second of sound; milliseconds of sound that the
-    first chunk gives.
+    shares of the sound's own; processor seconds for a second of sound; milliseconds of sound that
+    the first chunk gives.
     """
 
     way: str
@@ -51,12 +51,12 @@ def mel(frames: int) -> Arrays:
 
 def decoded(codec: TacotronCodec, frames: Arrays, size: int) -> tuple[list[Samples], float]:
     """Samples of each piece of so many frames, and how long it took."""
-    count, began = len(frames["begins"]), time.perf_counter()
+    count, began = len(frames["begins"]), time.process_time()
     state, found = codec.open(_REQUEST), []
     for at in range(0, count, size):
         last = at + size >= count
         found += codec.decode([Work(state, cut(frames, at, at + size), final=last)])
-    return found, time.perf_counter() - began
+    return found, time.process_time() - began
 
 
 def compare(folder: Path, frames: int) -> Iterator[Found]:

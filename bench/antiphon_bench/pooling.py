@@ -6,6 +6,9 @@ vocoder's own engines: a request joins at the next step, and each stage takes al
 One at a time streams as the pool does, but a request waits for those before it. A static batch
 takes all that wait when the batch before it is done, and its sound is there when every model is
 through with all of it.
+
+On a CPU time is what this process computes, on one core, and gaps without work are skipped: what
+other programs do delays no listener.
 """
 
 from __future__ import annotations
@@ -92,6 +95,26 @@ class Models:
     codec: Codec
 
 
+class Clock:
+    """Seconds of computing and of gaps. wall: those that pass, for a device that computes aside."""
+
+    def __init__(self, *, wall: bool) -> None:
+        self._wall = wall
+        self._read = time.perf_counter if wall else time.process_time
+        self._began_s, self._skipped_s = self._read(), 0.0
+
+    @property
+    def now(self) -> float:
+        return self._read() - self._began_s + self._skipped_s
+
+    def wait_until(self, at_s: float) -> None:
+        gap_s = max(0.0, at_s - self.now)
+        if self._wall:
+            time.sleep(gap_s)
+        else:
+            self._skipped_s += gap_s
+
+
 class Server:
     """Both stages in one thread, whose requests are let in by one of the ways."""
 
@@ -112,12 +135,7 @@ class Server:
         self._waiting: list[Listener] = []
         self._open: dict[str, Listener] = {}
         self._talking: set[str] = set()
-        self._began_s = time.perf_counter()
-
-    @property
-    def now(self) -> float:
-        """Seconds since it was opened."""
-        return time.perf_counter() - self._began_s
+        self.clock = Clock(wall=models.talker.device is not None)
 
     def submit(self, listener: Listener) -> None:
         self._waiting.append(listener)
@@ -187,9 +205,9 @@ class Server:
             listener = self._open[key]
             streams = self._way != "static batches"
             if isinstance(event, DecodedAudio) and streams and listener.first_s is None:
-                listener.first_s = self.now
+                listener.first_s = self.clock.now
             if isinstance(event, Finished):
-                listener.last_s = self.now
+                listener.last_s = self.clock.now
                 listener.first_s = listener.first_s or listener.last_s
                 del self._open[key]
 
@@ -207,15 +225,15 @@ def measure(models: Models, way: Way, rate: float, seconds: float, patience_s: f
     coming = listeners(rate, seconds, models.talker.spec.frame_rate_hz)
     every, server = list(coming), Server(models, way)
     while coming or server.busy:
-        while coming and coming[0].at_s <= server.now:
+        while coming and coming[0].at_s <= server.clock.now:
             server.submit(coming.pop(0))
-        if server.now > seconds + patience_s:
+        if server.clock.now > seconds + patience_s:
             break
         if server.busy:
             server.turn()
         else:
-            time.sleep(max(0.0, coming[0].at_s - server.now))
-    return _point(way, rate, every, server.now)
+            server.clock.wait_until(coming[0].at_s)
+    return _point(way, rate, every, server.clock.now)
 
 
 def _point(way: str, rate: float, every: Sequence[Listener], now: float) -> Point:

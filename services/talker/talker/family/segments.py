@@ -19,12 +19,11 @@ from typing import ClassVar, Final, Protocol
 
 import numpy as np
 
-from talker.family.passages import PASSAGE, PassageStream
+from talker.family.passages import PASSAGE
 from talker.family.passages import REPLAY as PASSAGE_REPLAY
 from talker.family.streams import Plan
-from talker.family.wordtimes import Word, WordTimes
+from talker.family.wordtimes import TimedStream, Word
 from ttscommon.wire.fields import Arrays, Field, cut, rows
-from ttscommon.wire.messages import WordTime
 
 PLACE: Final = "place"
 """The index of the id that a frame is of, which a family's launches give with their frames."""
@@ -73,7 +72,7 @@ class Grid:
         return starts[at], self.frames[at]
 
 
-class SegmentStream(PassageStream):
+class SegmentStream(TimedStream):
     """Subclasses say what a slot is told (`stage`), which happens once a segment; see TalkerStream.
 
     passes: over a segment's ids until it is read. Position p of a prompt is id p % ids in pass
@@ -83,10 +82,9 @@ class SegmentStream(PassageStream):
     replay: ClassVar[Mapping[str, Field]] = REPLAY
 
     def __init__(self, rate_hz: float, passes: int = 1, grid: Grid = Grid()) -> None:
-        super().__init__(ENDLESS)
+        super().__init__(ENDLESS, rate_hz)
         self._passes, self._grid = passes, grid
         self._start = 0  # of the next window
-        self._times = WordTimes(rate_hz)
 
     def inputs(self, plan: Plan) -> Arrays:
         """None: the slot knows the segment's ids."""
@@ -141,14 +139,6 @@ class SegmentStream(PassageStream):
         self._pending.append({**told, PASSAGE: np.full(count, self._at, np.int32)})
         self._times.places += frames[PLACE].tolist()
         self._frames += count
-
-    def _next(self) -> None:
-        self._times.begin()
-        super()._next()
-
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
-        taken, _ = super().take(count)
-        return taken, self._times.until(self._taken)
 
     def evict(self) -> None:
         super().evict()

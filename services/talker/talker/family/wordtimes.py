@@ -8,6 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
+from talker.family.passages import PassageStream
+from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import WordTime
 
 
@@ -69,3 +71,19 @@ class WordTimes:
         while self._due and self._due[0][0] < frame:
             words.append(self._due.popleft()[1])
         return tuple(words)
+
+
+class TimedStream(PassageStream):
+    """Passages whose frames say which id each is of. Subclasses find the words in `_times`."""
+
+    def __init__(self, most_frames: int, rate_hz: float) -> None:
+        super().__init__(most_frames)
+        self._times = WordTimes(rate_hz)
+
+    def _next(self) -> None:
+        self._times.begin()
+        super()._next()
+
+    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
+        taken, _ = super().take(count)
+        return taken, self._times.until(self._taken)

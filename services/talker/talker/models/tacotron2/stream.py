@@ -13,13 +13,11 @@ from typing import Final
 import numpy as np
 
 from talker.family.passages import REPLAY as PASSAGE_REPLAY
-from talker.family.passages import PassageStream
 from talker.family.segments import LENGTH, PLACE
 from talker.family.streams import Plan, SlotWriter
-from talker.family.wordtimes import WordTimes
+from talker.family.wordtimes import TimedStream
 from talker.models.tacotron2.request import Spelling, TacotronPrepared
 from ttscommon.wire.fields import Array, Arrays, Field
-from ttscommon.wire.messages import WordTime
 
 BEGINS: Final = "begins"
 """Whether a frame is the first of its sentence."""
@@ -37,16 +35,15 @@ def frame_of(mels: int) -> dict[str, Field]:
     return {"mel": Field((mels,), "f4"), BEGINS: _FLAG}
 
 
-class TacotronStream(PassageStream):
+class TacotronStream(TimedStream):
     """See TalkerStream."""
 
     replay = REPLAY
 
     def __init__(self, prepared: TacotronPrepared, rate_hz: float, mels: int) -> None:
-        super().__init__(prepared.most_frames)
+        super().__init__(prepared.most_frames, rate_hz)
         self._prepared = prepared
         self.frame = MappingProxyType({**frame_of(mels), **_ATTENDED})
-        self._times = WordTimes(rate_hz)
 
     @property
     def reached(self) -> Sequence[int]:
@@ -96,14 +93,6 @@ class TacotronStream(PassageStream):
         over = ended or len(self._times.places) >= self._limit
         self._times.find(self.passage.words, self._begun, known, ended=over)
         super().accept(cached, frames, ended)
-
-    def _next(self) -> None:
-        self._times.begin()
-        super()._next()
-
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
-        taken, _ = super().take(count)
-        return taken, self._times.until(self._taken)
 
 
 def _onwards(before: Sequence[int], places: Array) -> list[int]:
