@@ -21,6 +21,7 @@ from talker.models.fish_s2.net import FishNet, load_net
 from talker.models.fish_s2.request import PARAMETERS, FishPrepared
 from talker.models.fish_s2.stream import FishStream
 from talker.models.fish_s2.voices import Voices, load_voices
+from talker.models.shared.stepped import frames_read, prompts_read, write_moved
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.models.shared.turns import Turn
 from talker.runners.computation import (
@@ -120,17 +121,12 @@ class FishS2(TalkerModel, TwoPartComputation):
     def prompt_hidden(
         self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
-        x = self._net.embed(rows.inputs["text"], rows.inputs["codes"])
-        hidden = self._net.hidden(x, rows.positions, attend["slow"])
-        return {"hidden": hidden[rows.last], "samples": rows.samples}
+        return prompts_read(self._net, rows, attend["slow"])
 
     def step_hidden(
         self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
-        x = self._net.embed_frames(state["codes"][rows.slots])
-        hidden = self._net.hidden(x, rows.positions, attend["slow"])
-        samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
-        return {"hidden": hidden, "samples": samples}
+        return frames_read(self._net, rows, state, attend["slow"])
 
     def make_frames(
         self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
@@ -152,12 +148,10 @@ class FishS2(TalkerModel, TwoPartComputation):
             "frame": old["frame"] + gained,
             "over": old["over"] + ended,
         }
-        kept = slice(real)
-        for name, value in moved.items():
-            state[name].index_copy_(0, slots[kept], value[kept])
-        bad = (hidden["samples"] & ~finite)[kept]
-        frames = {"codes": codes[kept, None].to(torch.int16)}
-        return Out(frames, gained.long()[kept], ended[kept], bad)
+        write_moved(state, slots, real, moved)
+        bad = (hidden["samples"] & ~finite)[:real]
+        frames = {"codes": codes[:real, None].to(torch.int16)}
+        return Out(frames, gained.long()[:real], ended[:real], bad)
 
     def _drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """[rows, dim] -> choices of the first codebook [rows], where the one behind all codes is
