@@ -51,6 +51,8 @@ _MOVING: Final = ("codes", "recent", *_COUNTS, *_SETTINGS)
 _ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 _CONTROLS: Final = ("<|im_start|>", "<|im_end|>", "<|voice|>")
+# What asks for no voice in particular.
+_NONE: Final = "default"
 # Of a code that is drawn again.
 _AGAIN_TEMPERATURE, _AGAIN_TOP_P = 1.0, 0.9
 
@@ -100,12 +102,12 @@ class FishS2(TalkerModel, TwoPartComputation):
         )
 
     def _voice(self, name: str) -> Sequence[Turn]:
-        if not self._voices:
+        """A speaker's recordings; of none the voice follows from the seed."""
+        if name in ("", _NONE):
             return ()
         if name not in self._voices:
-            raise UnknownVoice(
-                f"no voice {name!r}; there are {', '.join(self._voices)}", param="voice"
-            )
+            known = ", ".join((_NONE, *self._voices))
+            raise UnknownVoice(f"no voice {name!r}; there are {known}", param="voice")
         return self._voices[name]
 
     def fit(self, positions: int) -> None:
@@ -199,7 +201,7 @@ def spec_of(name: str, c: FishConfig, voices: Voices) -> ModelSpec:
         family="fish_s2",
         sample_rate=c.codec.sample_rate,
         frame_rate_hz=c.codec.sample_rate / c.codec.frame_samples,
-        voices=tuple(Voice(each, each, MANY) for each in voices),
+        voices=tuple(Voice(each, each, MANY) for each in (_NONE, *voices)),
         frame={"codes": Field((c.codebooks,), "i2", c.codes)},
         replay=REPLAY,
         state={"codes": codes, "recent": Field((WINDOW,), "i8"), **_COUNTS, **_SETTINGS},
