@@ -98,8 +98,12 @@ def test_control_tokens_in_a_text_are_read_as_they_are_written(loaded: Loaded[Ca
 
 
 def test_voices_are_codes_with_words(loaded: Loaded[Case]) -> None:
-    assert [voice.id for voice in loaded.model.spec.voices] == sorted(VOICES)
-    with pytest.raises(UnknownVoice, match="one, two"):
+    assert [voice.id for voice in loaded.model.spec.voices] == ["default", *sorted(VOICES)]
+    (batch,) = loaded.model.prepare(SpeechRequest("r", "m", "default", "Odd.")).read(
+        [Text("Odd.")], final=True
+    )
+    assert FRAME not in batch.text
+    with pytest.raises(UnknownVoice, match="default, one, two"):
         loaded.model.prepare(SpeechRequest("r", "m", "three", "Odd."))
 
 

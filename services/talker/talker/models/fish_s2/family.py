@@ -21,6 +21,7 @@ from talker.models.fish_s2.net import FishNet, load_net
 from talker.models.fish_s2.request import PARAMETERS, FishPrepared
 from talker.models.fish_s2.stream import FishStream
 from talker.models.fish_s2.voices import Voices, load_voices
+from talker.models.shared.stepped import frames_read, prompts_read, write_moved
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.models.shared.turns import Turn
 from talker.runners.computation import (
@@ -50,6 +51,8 @@ _MOVING: Final = ("codes", "recent", *_COUNTS, *_SETTINGS)
 _ACCEPTS: Final = ("max_new_tokens", "temperature", "top_k", "top_p")
 _EXAMPLES: Final = ("This first sentence is spoken to warm up, and is then thrown away.", "So.")
 _CONTROLS: Final = ("<|im_start|>", "<|im_end|>", "<|voice|>")
+# What asks for no voice in particular.
+_NONE: Final = "default"
 # Of a code that is drawn again.
 _AGAIN_TEMPERATURE, _AGAIN_TOP_P = 1.0, 0.9
 
@@ -99,12 +102,12 @@ class FishS2(TalkerModel, TwoPartComputation):
         )
 
     def _voice(self, name: str) -> Sequence[Turn]:
-        if not self._voices:
+        """A speaker's recordings; of none the voice follows from the seed."""
+        if name in ("", _NONE):
             return ()
         if name not in self._voices:
-            raise UnknownVoice(
-                f"no voice {name!r}; there are {', '.join(self._voices)}", param="voice"
-            )
+            known = ", ".join((_NONE, *self._voices))
+            raise UnknownVoice(f"no voice {name!r}; there are {known}", param="voice")
         return self._voices[name]
 
     def fit(self, positions: int) -> None:
@@ -120,17 +123,12 @@ class FishS2(TalkerModel, TwoPartComputation):
     def prompt_hidden(
         self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
-        x = self._net.embed(rows.inputs["text"], rows.inputs["codes"])
-        hidden = self._net.hidden(x, rows.positions, attend["slow"])
-        return {"hidden": hidden[rows.last], "samples": rows.samples}
+        return prompts_read(self._net, rows, attend["slow"])
 
     def step_hidden(
         self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
-        x = self._net.embed_frames(state["codes"][rows.slots])
-        hidden = self._net.hidden(x, rows.positions, attend["slow"])
-        samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
-        return {"hidden": hidden, "samples": samples}
+        return frames_read(self._net, rows, state, attend["slow"])
 
     def make_frames(
         self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
@@ -152,12 +150,10 @@ class FishS2(TalkerModel, TwoPartComputation):
             "frame": old["frame"] + gained,
             "over": old["over"] + ended,
         }
-        kept = slice(real)
-        for name, value in moved.items():
-            state[name].index_copy_(0, slots[kept], value[kept])
-        bad = (hidden["samples"] & ~finite)[kept]
-        frames = {"codes": codes[kept, None].to(torch.int16)}
-        return Out(frames, gained.long()[kept], ended[kept], bad)
+        write_moved(state, slots, real, moved)
+        bad = (hidden["samples"] & ~finite)[:real]
+        frames = {"codes": codes[:real, None].to(torch.int16)}
+        return Out(frames, gained.long()[:real], ended[:real], bad)
 
     def _drawn(self, hidden: Tensor, old: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """[rows, dim] -> choices of the first codebook [rows], where the one behind all codes is
@@ -205,7 +201,7 @@ def spec_of(name: str, c: FishConfig, voices: Voices) -> ModelSpec:
         family="fish_s2",
         sample_rate=c.codec.sample_rate,
         frame_rate_hz=c.codec.sample_rate / c.codec.frame_samples,
-        voices=tuple(Voice(each, each, MANY) for each in voices),
+        voices=tuple(Voice(each, each, MANY) for each in (_NONE, *voices)),
         frame={"codes": Field((c.codebooks,), "i2", c.codes)},
         replay=REPLAY,
         state={"codes": codes, "recent": Field((WINDOW,), "i8"), **_COUNTS, **_SETTINGS},

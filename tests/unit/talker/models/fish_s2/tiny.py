@@ -26,4 +26,4 @@ def parts() -> tuple[FishNet, TextTokenizer]:
 def tiny(most_frames: int | None = None) -> FishS2:
     """most_frames: see FishS2."""
     torch.set_num_threads(1)
-    return FishS2("m", *parts(), {}, most_frames)
+    return FishS2("m", *parts(), {"slt": ()}, most_frames)
