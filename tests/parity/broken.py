@@ -21,6 +21,7 @@ from antiphon_bench.synthetic.chatterbox import write_checkpoint as write_chatte
 from antiphon_bench.synthetic.cosyvoice import write_family as write_cosyvoice
 from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
 from antiphon_bench.synthetic.dac import write_codec as write_dac
+from antiphon_bench.synthetic.fish_s2 import write_checkpoint as write_fish
 from antiphon_bench.synthetic.higgs_audio import write_checkpoint as write_higgs
 from antiphon_bench.synthetic.higgs_audio import write_codec as write_higgs_codec
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
@@ -31,6 +32,7 @@ from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
 from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
 from antiphon_bench.synthetic.snac import write_codec
+from antiphon_bench.synthetic.tacotron2 import write_checkpoint as write_tacotron2
 from antiphon_bench.synthetic.zonos import write_checkpoint as write_zonos
 from talker.models import load as load_talker
 from talker.models.cosyvoice.config import BACKBONE as COSY_BACKBONE
@@ -61,6 +63,10 @@ def _qwen3(folder: Path) -> None:
 def _csm(folder: Path) -> None:
     write_csm(folder, codebooks=3)
     add_decoder(folder)
+
+
+def _fish(folder: Path) -> None:
+    write_fish(folder, codebooks=2)
 
 
 def _chatterbox(folder: Path) -> None:
@@ -111,6 +117,9 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "Kyutai TTS": Maker(_kyutai, load_talker, "text_linear.weight", "dim"),
     "CSM": Maker(_csm, load_talker, "lm_head.weight", "hidden_size"),
     "CSM, its codec": Maker(_csm, load_codec, "codec_model.upsample.conv.weight", "codec_config"),
+    "Fish Audio S2": Maker(
+        _fish, load_talker, "audio_decoder.norm.weight", "semantic_start_token_id"
+    ),
     "Higgs Audio": Maker(write_higgs, load_talker, "audio_lm_head.weight", "hidden_size"),
     "Higgs Audio's codec": Maker(
         write_higgs_codec, load_codec, "quantizer.quantizers.0.codebook.embed", "codebook_dim"
@@ -118,6 +127,13 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "SNAC": Maker(
         write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
     ),
+    "Tacotron 2": Maker(
+        write_tacotron2,
+        load_talker,
+        "decoder.gate_layer.linear_layer.weight",
+        "upsample_initial_channel",
+    ),
+    "Tacotron 2, its codec": Maker(write_tacotron2, load_codec, "conv_pre.bias", "hop_size"),
     "Zonos": Maker(write_zonos, load_talker, "heads.0.weight", "eos_token_id"),
     "DAC": Maker(write_dac, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"),
 }

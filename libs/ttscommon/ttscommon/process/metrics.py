@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.metrics import MetricWrapperBase
 
+from ttscommon.process.startup import Startup
 from ttscommon.process.version import VERSION
 
 _LATENCY_S: Final = (
@@ -132,6 +133,12 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         build = self._gauge("tts_build_info", "1; the label says which version.", ("version",))
         build.labels(VERSION).set(1)
+        started = self._gauge(
+            "tts_startup_seconds",
+            "From the process's beginning until it took work, by what that was spent on.",
+            ("stage", "part"),
+        )
+        self.startup = Startup(lambda stage, part, s: started.labels(stage, part).set(s))
         self._declare()
 
     def chunk(
