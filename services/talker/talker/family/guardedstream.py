@@ -121,6 +121,10 @@ class GuardedStream(TalkerStream):
     def lanes(self) -> int:
         return self._inner.lanes
 
+    @property
+    def extent(self) -> int:
+        return self._inner.extent
+
     def prefix(self) -> Sequence[bytes]:
         return self._inner.prefix()
 

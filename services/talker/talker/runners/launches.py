@@ -25,7 +25,7 @@ from ttscommon.wire.fields import Array, Arrays
 # The field of a slot's state that holds its blocks.
 TABLE: Final = "blocks of the cache"
 # Streams up to here are attended by fewer programs; the host knows a bound of their length.
-_SHORT: Final = 512
+_SHORT, _LONG = 512, 4096
 
 
 class Shape(NamedTuple):
@@ -75,7 +75,7 @@ class KindOfLaunch(ABC):
         self._place = place
         self._buckets = BatchSizes.doubling(place.most_rows)
         most = place.most_positions
-        self._reaches = BatchSizes([min(_SHORT, most), most])
+        self._reaches = BatchSizes([min(_SHORT, most), min(_LONG, most), most])
         self._most_lanes = place.model.spec.lanes
         self._lanes = LaneInputs(self._most_lanes, self.padding)
         job = Computed(self._told, self._nothing, self.compute)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from talker.family.base import Family
-from talker.family.guardedstream import LEFT, REDRAW, other_seed
+from talker.family.guardedstream import LEFT, REDRAW, GuardedStream, other_seed
 from talker.family.guarding import Guarding
 from talker.family.pauses import Pausing
-from talker.family.streams import CutShort
+from talker.family.streams import CutShort, Plan, TalkerStream
+from talker.models.fake import Curve, FakeModel, Manner
 from tests.unit.talker.models.csm.tiny import tiny as csm
 from tests.unit.talker.models.kyutai_tts.tiny import tiny as kyutai_tts
 from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
@@ -245,3 +246,25 @@ def test_runaways_are_counted() -> None:
     counted = bench.engine.metrics.runaways
     came = [counted.labels("still", came)._value.get() for came in ("drawn_again", "left")]
     assert came == [2, 1]
+
+
+@pytest.mark.parametrize(("seed", "lanes"), [(1, 2), (2, 1)])
+def test_a_guarded_streams_lanes_are_its_familys(seed: int, lanes: int) -> None:
+    family = Guarding(FakeModel("m", Curve(), lambda _: None, Manner(cached=True, lanes=2)))
+    stream = family.open(family.prepare(request(text=ONE, seed=seed)))
+    assert isinstance(stream, GuardedStream)
+    assert stream.lanes == stream._inner.lanes == lanes
+    stream._inner.inputs_of = lambda lane, plan: {"told": np.array([lane, plan.count])}  # type: ignore[method-assign]
+    assert [stream.inputs_of(lane, Plan(0, 3))["told"].tolist() for lane in (0, 1)] == [
+        [0, 3],
+        [1, 3],
+    ]
+
+
+def test_a_guard_answers_for_all_that_the_engine_asks() -> None:
+    """What a stream may have and a guard does not pass on would be lost without a word."""
+    of_guards = {"begun", "longest_s", "waited", "reached", "word", "leave"}
+    of_guards |= {"restorable", "remembered"}
+    asked = {name for name in vars(TalkerStream) if not name.startswith("_")}
+    assert of_guards < asked
+    assert asked - of_guards <= vars(GuardedStream).keys()

@@ -1,11 +1,15 @@
 """Compile every kernel for every target, without a device. Run as a program, see test_compile.
 
-Prints a line for each: kernel, case, target, bytes of shared memory. In a process of its own,
-because Triton either interprets or compiles.
+Prints a line for each: kernel, case, target, bytes of shared memory and of spilled registers. In a
+process of its own, because Triton either interprets or compiles.
 """
 
 from __future__ import annotations
 
+import re
+import subprocess
+import tempfile
+from pathlib import Path
 from typing import Any, Final
 
 import triton
@@ -17,6 +21,7 @@ from talker.sampling import draw_triton
 from ttscommon.engine.kernels import blocks_triton, lora_triton
 
 TARGETS: Final = (80, 90)
+CUOBJDUMP: Final = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 _IDS: Final = {"ids_out": "*i64", "finite_out": "*i1", "vocabulary": "i32", "draw": "i32"}
 _SAMPLE: Final = {
     "logits": "*fp32",
@@ -42,7 +47,6 @@ _ATTEND: Final = {
     "tiles": "*i32",
     "scale": "fp32",
     "table_stride": "i32",
-    "part": "i32",
 }
 _COMBINE: Final = {"mixed_in": "*fp32", "stats_in": "*fp32", "out": "*bf16"}
 _STORE: Final = {
@@ -80,25 +84,29 @@ _DOWN: Final = {"ids": "*i64", "low_out": "*fp32", "rows": "i32"}
 _UP: Final = {"low": "*fp32", "ids": "*i64", "rows": "i32"}
 _LORA: Final = {"RANK": 192, "TILE": 16, "RANKS": 16}
 _PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "DIM": 128, "DIM_BLOCK": 128, "POSITIONS": 16}
-_QWEN: Final = {"HEADS": 16, "KV_HEADS": 8, "DIM": 128, "DIM_BLOCK": 128, "PAGE": 16, "KEYS": 64}
+_QWEN: Final = {"HEADS": 16, "KV_HEADS": 8, "DIM": 128, "DIM_BLOCK": 128, "PAGE": 16, "KEYS": 32}
+_FISH: Final = {**_QWEN, "HEADS": 32}
 _ALL: Final = {"HAS_RULES": True, "HAS_TOP_K": True, "HAS_TOP_P": True}
 _NONE: Final = dict.fromkeys(_ALL, False)
 
 
-def _attend(rows: int, parts: int) -> dict[str, Any]:
-    return {**_QWEN, "ROWS": rows, "PARTS": parts, "REACH": 0, "PRECISION": None}
+def _attend(rows: int, parts: int, heads: dict[str, int] = _QWEN) -> dict[str, Any]:
+    return {**heads, "ROWS": rows, "PARTS": parts, "REACH": 0, "PRECISION": None}
 
 
-# The sizes of Qwen3-TTS 1.7B, with every switch on and off.
+# The sizes of Qwen3-TTS 1.7B, with every switch on and off; attention with 32 query heads too.
 CASES: Final = (
     ("sample", draw_triton.sample_rows, _SAMPLE, {**_ALL, "BLOCK": 4096}),
     ("draw", draw_triton.sample_rows, _SAMPLE, {**_NONE, "BLOCK": 2048}),
     ("attend, short", attention_triton.attend_tiles, _ATTEND, _attend(16, 1)),
     ("attend, long", attention_triton.attend_tiles, _ATTEND, _attend(16, 16)),
     ("attend, prompt", attention_triton.attend_tiles, _ATTEND, _attend(32, 1)),
+    ("attend, 32 heads", attention_triton.attend_tiles, _ATTEND, _attend(16, 1, _FISH)),
+    ("attend, 32 heads, long", attention_triton.attend_tiles, _ATTEND, _attend(16, 32, _FISH)),
+    ("attend, 32 heads, prompt", attention_triton.attend_tiles, _ATTEND, _attend(64, 1, _FISH)),
     (
         *("combine", attention_triton.combine_parts, _COMBINE),
-        {"DIM": 128, "DIM_BLOCK": 128, "PARTS": 16, "PARTS_BLOCK": 16},
+        {"DIM": 128, "DIM_BLOCK": 128, "PARTS": 32, "PARTS_BLOCK": 32},
     ),
     ("frame, two positions", frame_triton.attend_frames, _FRAME, {**_PREDICTOR, "NEW": 2}),
     ("frame, one position", frame_triton.attend_frames, _FRAME, {**_PREDICTOR, "NEW": 1}),
@@ -132,6 +140,17 @@ CASES: Final = (
 )
 
 
+def spilled(asm: Any) -> int:
+    """Bytes of the stack that a thread has, which is where registers are spilled to."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(asm["cubin"])
+        file.flush()
+        said = subprocess.run(
+            [str(CUOBJDUMP), "-res-usage", file.name], capture_output=True, text=True, check=True
+        )
+    return max(int(found) for found in re.findall(r"STACK:(\d+)", said.stdout))
+
+
 def main() -> None:
     for target in TARGETS:
         for name, kernel, signature, constants in CASES:
@@ -140,7 +159,8 @@ def main() -> None:
             source = ASTSource(kernel, ordered, constexprs=constants)
             compiled = triton.compile(source, target=GPUTarget("cuda", target, 32))
             assert compiled.asm["cubin"]
-            print(f"{name} sm_{target} {compiled.metadata.shared}", flush=True)
+            told = compiled.metadata.shared, spilled(compiled.asm)
+            print(f"{name} sm_{target}", *told, flush=True)
 
 
 if __name__ == "__main__":

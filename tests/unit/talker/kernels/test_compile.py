@@ -52,3 +52,7 @@ def test_every_kernel_compiles_for_ampere_and_hopper(tmp_path: Path) -> None:
     lines = ran.stdout.splitlines()
     for target in TARGETS:
         assert sum(f" sm_{target} " in line for line in lines) == len(lines) // len(TARGETS)
+    attends = [line for line in lines if line.startswith("attend")]
+    assert len(attends) == 6 * len(TARGETS)
+    # Of attention nothing is kept in memory that should be in registers.
+    assert [line for line in attends if not line.endswith(" 0")] == []

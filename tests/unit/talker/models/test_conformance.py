@@ -35,6 +35,7 @@ from tests.late import Late
 from tests.unit.talker.models.chatterbox.tiny import tiny as chatterbox
 from tests.unit.talker.models.cosyvoice.tiny import tiny as cosyvoice
 from tests.unit.talker.models.csm.tiny import tiny as csm
+from tests.unit.talker.models.fish_s2.tiny import tiny as fish_s2
 from tests.unit.talker.models.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
 from tests.unit.talker.models.kyutai_tts.tiny import tiny as kyutai_tts
@@ -43,6 +44,7 @@ from tests.unit.talker.models.piper.tiny import tiny as piper
 from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.runaways import Forgetful, guarded
+from tests.unit.talker.models.tacotron2.tiny import tiny as tacotron2
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from tests.unit.talker.models.toy_guided import Guided
@@ -94,9 +96,11 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives all frames": at_once,
     "pocket-tts": partial(pocket_tts, 12),
     "higgs-audio": partial(higgs_audio, 6),
+    "fish-s2": partial(fish_s2, 6),
     "zonos": partial(zonos, 4),
     "cosyvoice": cosyvoice,
     "kyutai-tts": kyutai_tts,
+    "tacotron2": tacotron2,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
@@ -106,9 +110,11 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
     "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
     "higgs-audio on a device": partial(on_a_device, partial(higgs_audio, 6)),
+    "fish-s2 on a device": partial(on_a_device, partial(fish_s2, 6)),
     "zonos on a device": partial(on_a_device, partial(zonos, 4)),
     "cosyvoice on a device": partial(on_a_device, cosyvoice),
     "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
+    "tacotron2 on a device": partial(on_a_device, tacotron2),
 }
 TEXT = "One small step, she said. And then one more! The end."
 
@@ -209,7 +215,29 @@ def request(name: str = "r", text: str = TEXT, **changes: object) -> SpeechReque
     return SpeechRequest(name, "m", "slt", text, **changes)  # type: ignore[arg-type]
 
 
-@pytest.fixture(params=sorted(FAMILIES))
+# What they add to the families before them is in the tests that every family takes.
+LIKE_OTHERS = (
+    *("chatterbox", "cosyvoice", "csm", "fish-s2", "higgs-audio", "kyutai-tts", "orpheus", "zonos"),
+)
+# What they would show is shown by others, and by their own tests.
+AT_LENGTH = {"fish-s2 on a device"}
+at_length = pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(each, marks=pytest.mark.slow if each.startswith(LIKE_OTHERS) else ())
+        for each in sorted(FAMILIES)
+    ],
+    indirect=True,
+)
+"""Of families that are like others, `make test-slow` takes these."""
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(each, marks=pytest.mark.slow if each in AT_LENGTH else ())
+        for each in sorted(FAMILIES)
+    ]
+)
 def family(request: pytest.FixtureRequest) -> Family:
     return FAMILIES[request.param]()
 
@@ -283,6 +311,7 @@ def words_agree(family: Family, one: Sequence[WordTime], other: Sequence[WordTim
     assert [word.word for word in one] == [word.word for word in other]
 
 
+@at_length
 def test_a_step_behind_equals_in_step(family: Family, undisturbed: Heard) -> None:
     bench = Bench(family, depth=1)
     heard = bench.open(request())
@@ -304,7 +333,7 @@ def test_resumed_at_any_frame_equals_undisturbed(
 ) -> None:
     whole = undisturbed.arrays
     frames = rows(whole)
-    for at in {1, 2, frames // 3, frames // 2, frames - 1}:
+    for at in {1, frames // 2, frames - 1}:
         bench = Bench(family, depth)
         heard = bench.open(request(), cut(whole, 0, at))
         bench.run()
@@ -325,6 +354,7 @@ def test_three_that_begin_in_one_launch_are_padded_to_four(name: str) -> None:
         agree(bench.engine.family, one.arrays, alone(name).arrays)
 
 
+@at_length
 def test_resumed_after_the_last_frame_only_ends(
     family: Family, depth: int, undisturbed: Heard
 ) -> None:
@@ -350,6 +380,7 @@ def test_company_and_chunking_change_nothing(
     words_agree(family, heard.words, undisturbed.words)
 
 
+@at_length
 def test_pressure_on_the_cache_changes_nothing(
     family: Family, name: str, depth: int, undisturbed: Heard
 ) -> None:
@@ -368,6 +399,7 @@ def test_pressure_on_the_cache_changes_nothing(
         agree(family, other.arrays, whole.arrays)
 
 
+@at_length
 def test_cut_prompts_change_nothing(family: Family, depth: int, undisturbed: Heard) -> None:
     whole = undisturbed.arrays
     bench = Bench(family, depth, limits=StepLimits(positions=5))
@@ -405,6 +437,7 @@ def test_text_in_pieces_gives_the_same(family: Family, depth: int, undisturbed: 
     agree(family, heard.arrays, undisturbed.arrays)
 
 
+@at_length
 def test_restored_before_its_text_is_here_it_waits_and_goes_on(
     family: Family, depth: int, undisturbed: Heard
 ) -> None:
