@@ -629,12 +629,17 @@ def test_routes_between_brokers_may_be_encrypted(tmp_path: Path) -> None:
     ]
 
 
-def test_a_talkers_memory_has_to_hold_its_cache() -> None:
-    settings = {"settings": {"kv_bytes": 2 << 30}}
-    with pytest.raises(HelmError, match="kv_bytes and the process need 2816 Mi"):
-        render({"talker": settings})
-    render({"talker": {**settings, "resources": {"limits": {"memory": "3Gi"}}}})
-    render({"talker": {**settings, "gpu": {"count": 1}}})
+@pytest.mark.parametrize(
+    ("stage", "setting", "value"), [("talker", "kv_bytes", 2 << 30), ("vocoder", "state_mb", 2048)]
+)
+def test_an_engines_memory_has_to_hold_what_its_streams_carry(
+    stage: str, setting: str, value: int
+) -> None:
+    settings = {"settings": {setting: value}}
+    with pytest.raises(HelmError, match=f"{setting} and the process need 2816 Mi"):
+        render({stage: settings})
+    render({stage: {**settings, "resources": {"limits": {"memory": "3Gi"}}}})
+    render({stage: {**settings, "gpu": {"count": 1}}})
 
 
 def test_a_container_beside_each_broker_exports_its_metrics() -> None:

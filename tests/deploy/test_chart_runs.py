@@ -20,6 +20,7 @@ from antiphon.client import Audio, SpeechOptions, speak
 from antiphon.say import whole
 from tests.deploy.chart import example
 from tests.deploy.rendered import RunningChart, running
+from tests.waits import PATIENCE_S
 from ttscommon.bus import Bus
 from ttscommon.bus.backup import back_up, restore
 from ttscommon.process.settings import BusSettings
@@ -223,5 +224,5 @@ async def test_the_system_user_hears_disconnects(chart: RunningChart) -> None:
     heard = await client.subscribe("$SYS.ACCOUNT.*.DISCONNECT")
     await client.flush()
     chart.children["vocoder-1"].kill()
-    await heard.next_msg(timeout=5)
+    await heard.next_msg(timeout=PATIENCE_S)
     await client.close()

@@ -374,10 +374,14 @@ annotations:
 {{- if gt (len $name) 63 -}}{{- fail (printf "'%s' is longer than 63 characters: shorten the release's or the model's name" $name) -}}{{- end -}}
 {{- $limit := get (default dict .config.resources.limits) "memory" -}}
 {{- $cache := default (default 0 .config.settings.kv_bytes) .config.settings.talker__kv_bytes | int64 -}}
-{{- /* On a CPU the KV cache lies in the pod's memory, beside weights and the process. */ -}}
-{{- if and $limit $cache (eq (int .config.gpu.count) 0) -}}
-{{- $needed := add 805306368 $cache -}}
-{{- if lt (include "antiphon.bytes" $limit | int64) $needed -}}{{- fail (printf "%s: resources.limits.memory is %s: settings.kv_bytes and the process need %d Mi" $name $limit (div $needed 1048576)) -}}{{- end -}}
+{{- $state := default (default 0 .config.settings.state_mb) .config.settings.vocoder__state_mb | int64 | mul 1048576 -}}
+{{- $cpu := eq (int .config.gpu.count) 0 -}}
+{{- /* On a CPU the KV cache, and what a codec's streams carry, lie in the pod's memory, beside weights and the process. */ -}}
+{{- range $setting, $bytes := dict "kv_bytes" $cache "state_mb" $state -}}
+{{- if and $limit $bytes $cpu -}}
+{{- $needed := add 805306368 $bytes -}}
+{{- if lt (include "antiphon.bytes" $limit | int64) $needed -}}{{- fail (printf "%s: resources.limits.memory is %s: settings.%s and the process need %d Mi" $name $limit $setting (div $needed 1048576)) -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- with .config.autoscaling -}}
 {{- if and .kind (gt (int .minReplicas) (int .maxReplicas)) -}}{{- fail (printf "%s: autoscaling.minReplicas is more than maxReplicas" $name) -}}{{- end -}}

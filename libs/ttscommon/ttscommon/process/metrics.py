@@ -214,6 +214,16 @@ class Metrics:
         self.evictions = self._counter(
             "tts_evictions", "Times that a stream gave its KV blocks to a more urgent one."
         )
+        self.state_bytes = self._gauge(
+            "tts_codec_state_bytes",
+            "What states of a codec that grow with their streams take, and may take (limit).",
+            ("state",),
+        )
+        self.recomputations = self._counter(
+            "tts_codec_recomputations",
+            "Stretches of such streams that were computed from their passage's beginning, for "
+            "want of memory.",
+        )
         self.runaways = self._counter(
             "tts_runaways",
             "Utterances that lost their text, by what showed it and by what came of it: frames "

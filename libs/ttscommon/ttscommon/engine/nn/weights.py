@@ -32,7 +32,8 @@ class Source:
     stacked: each contributes one entry of a new first dimension instead. folded: they are the
     length and the direction of a weight-normed convolution's rows, or of what is alike along its
     dimension `by`. swapped: the second half of its rows is published in front of the first. turned:
-    a matrix, stored with its inputs first.
+    a matrix, stored with its inputs first. paired: (rows, size): so many first rows are heads of
+    `size` channels, of which neighbours are rotated together; the parameter's are i, i + size / 2.
     """
 
     names: tuple[str, ...]
@@ -42,6 +43,7 @@ class Source:
     swapped: bool = False
     turned: bool = False
     by: int = 0
+    paired: tuple[int, int] = (0, 0)
 
     def shapes(self, whole: Sequence[int]) -> dict[str, tuple[int, ...]]:
         """The shape of every published tensor, given the parameter's."""
@@ -68,7 +70,15 @@ class Source:
             return torch.cat(parts[0].chunk(2)[::-1])
         if self.turned:
             return parts[0].T
+        if self.paired[0]:
+            return _halved(parts[0], *self.paired)
         return torch.stack(list(parts)) if self.stacked else torch.cat(list(parts))
+
+
+def _halved(x: Tensor, rows: int, size: int) -> Tensor:
+    """Heads whose channels are rotated as neighbours, in the order that rotates halves."""
+    heads = x[:rows].unflatten(0, (-1, size // 2, 2))
+    return torch.cat((heads.transpose(1, 2).flatten(0, 2), x[rows:]))
 
 
 Sources = Mapping[str, Source]
