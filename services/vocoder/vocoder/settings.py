@@ -41,7 +41,8 @@ class VocoderSettings(StageSettings):
     """Frames before a window that its state is built from."""
     state_mb: int = Field(default=4096, ge=1)
     """Memory, in MiB, for what streams of a codec carry that grows with each of them; a stream for
-    which there is none is computed again with every stretch.
+    which there is none is computed again with every stretch. On a GPU all of it is taken at the
+    start.
     """
     codes_timeout_s: float = Field(default=600.0, gt=0.0)
     """A request whose codes stay away for so long is given up."""

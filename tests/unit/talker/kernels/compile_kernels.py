@@ -24,6 +24,7 @@ from ttscommon.engine.kernels import blocks_triton, lora_triton
 from vocoder.codecs.kernels import behind_triton, ring_triton
 
 TARGETS: Final = (80, 90)
+CUOBJDUMP: Final = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 _IDS: Final = {"ids_out": "*i64", "finite_out": "*i1", "vocabulary": "i32", "draw": "i32"}
 _SAMPLE: Final = {
     "logits": "*fp32",
@@ -49,7 +50,6 @@ _ATTEND: Final = {
     "tiles": "*i32",
     "scale": "fp32",
     "table_stride": "i32",
-    "part": "i32",
 }
 _COMBINE: Final = {"mixed_in": "*fp32", "stats_in": "*fp32", "out": "*bf16"}
 _STORE: Final = {
@@ -147,25 +147,29 @@ _WHOLE_FRAME: Final = {
 }
 _SUMS: Final = {"HAS_BIAS": True, "HAS_ADDED": True, "HAS_SNAKE": True, "HAS_SUM": True}
 _CODEC: Final = {"HEADS": 16, "KV_HEADS": 16, "DIM": 64, "DIM_BLOCK": 64, "GROUP": 1}
-_QWEN: Final = {"HEADS": 16, "KV_HEADS": 8, "DIM": 128, "DIM_BLOCK": 128, "PAGE": 16, "KEYS": 64}
+_QWEN: Final = {"HEADS": 16, "KV_HEADS": 8, "DIM": 128, "DIM_BLOCK": 128, "PAGE": 16, "KEYS": 32}
+_FISH: Final = {**_QWEN, "HEADS": 32}
 _ALL: Final = {"HAS_RULES": True, "HAS_TOP_K": True, "HAS_TOP_P": True}
 _NONE: Final = dict.fromkeys(_ALL, False)
 
 
-def _attend(rows: int, parts: int) -> dict[str, Any]:
-    return {**_QWEN, "ROWS": rows, "PARTS": parts, "REACH": 0, "PRECISION": None}
+def _attend(rows: int, parts: int, heads: dict[str, int] = _QWEN) -> dict[str, Any]:
+    return {**heads, "ROWS": rows, "PARTS": parts, "REACH": 0, "PRECISION": None}
 
 
-# The sizes of Qwen3-TTS 1.7B, with every switch on and off.
+# The sizes of Qwen3-TTS 1.7B, with every switch on and off; attention with 32 query heads too.
 CASES: Final = (
     ("sample", draw_triton.sample_rows, _SAMPLE, {**_ALL, "BLOCK": 4096}),
     ("draw", draw_triton.sample_rows, _SAMPLE, {**_NONE, "BLOCK": 2048}),
     ("attend, short", attention_triton.attend_tiles, _ATTEND, _attend(16, 1)),
     ("attend, long", attention_triton.attend_tiles, _ATTEND, _attend(16, 16)),
     ("attend, prompt", attention_triton.attend_tiles, _ATTEND, _attend(32, 1)),
+    ("attend, 32 heads", attention_triton.attend_tiles, _ATTEND, _attend(16, 1, _FISH)),
+    ("attend, 32 heads, long", attention_triton.attend_tiles, _ATTEND, _attend(16, 32, _FISH)),
+    ("attend, 32 heads, prompt", attention_triton.attend_tiles, _ATTEND, _attend(64, 1, _FISH)),
     (
         *("combine", attention_triton.combine_parts, _COMBINE),
-        {"DIM": 128, "DIM_BLOCK": 128, "PARTS": 16, "PARTS_BLOCK": 16},
+        {"DIM": 128, "DIM_BLOCK": 128, "PARTS": 32, "PARTS_BLOCK": 32},
     ),
     (
         "frame, two positions",

@@ -26,11 +26,14 @@ class Llama3Scaling:
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2."""
+    """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2. rounded:
+    cosines and sines are bfloat16 numbers, whatever the weights are: so they were in training.
+    """
 
     theta: float = 10_000.0
     interleaved: bool = False
     scaling: Llama3Scaling | None = None
+    rounded: bool = False
 
 
 def rope_table(length: int, head_dim: int, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
@@ -97,7 +100,10 @@ class Rope(nn.Module):
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines [..., head_dim / 2] float32 of integer positions [...]."""
         angle = positions.float().unsqueeze(-1) * self.frequencies
-        return angle.cos(), angle.sin()
+        table = angle.cos(), angle.sin()
+        if self.config.rounded:
+            return table[0].bfloat16().float(), table[1].bfloat16().float()
+        return table
 
     def rotate(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
         """[..., heads, head_dim] -> the same shape and type."""
