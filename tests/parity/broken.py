@@ -30,6 +30,7 @@ from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
 from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
 from antiphon_bench.synthetic.snac import write_codec
+from antiphon_bench.synthetic.voxcpm2 import write_checkpoint as write_voxcpm
 from antiphon_bench.synthetic.zonos import write_checkpoint as write_zonos
 from talker.models import load as load_talker
 from tests.unit.ttscommon.sound.test_recordings import wav
@@ -98,6 +99,7 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "SNAC": Maker(
         write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
     ),
+    "VoxCPM2": Maker(write_voxcpm, load_talker, "stop_head.weight", "feat_dim"),
     "Zonos": Maker(write_zonos, load_talker, "heads.0.weight", "eos_token_id"),
     "DAC": Maker(write_dac, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"),
 }
@@ -199,7 +201,7 @@ def lying(field: bytes, behind: int, value: int) -> bytes:
 
 
 # Families of MAKERS that make voices of recordings.
-CLONING: Final = ("Qwen3-TTS", "CSM", "Pocket TTS", "Zonos")
+CLONING: Final = ("Qwen3-TTS", "CSM", "Pocket TTS", "Zonos", "VoxCPM2")
 
 # What is said of each; nothing where it can be used.
 RECORDINGS: Final[Mapping[str, tuple[Callable[[], bytes], str]]] = {

@@ -30,6 +30,7 @@ from antiphon_bench.synthetic import (
     orpheus,
     piper,
     pocket_tts,
+    voxcpm2,
     zonos,
 )
 from antiphon_bench.synthetic.mimi import add_decoder
@@ -154,6 +155,12 @@ def write_higgs(folder: Path) -> str:
     return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
+def write_voxcpm2(folder: Path) -> str:
+    """It ends its speech by itself."""
+    voxcpm2.write_checkpoint(folder, seed=8, going=2.5)
+    return str(folder)
+
+
 FAMILIES: Final = (
     Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("csm", write_csm, "default", stride=1920),
@@ -168,8 +175,9 @@ MORE: Final[tuple[Served, ...]] = (
     Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
     Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
     Served("kyutai", write_kyutai_tts, "slt", stride=1920),
+    Served("voxcpm", write_voxcpm2, "default", stride=7680, peak=1000, rate=48_000),
 )
-ZONOS, CHATTERBOX, HIGGS, KYUTAI = MORE
+ZONOS, CHATTERBOX, HIGGS, KYUTAI, VOXCPM = MORE
 # Likewise, but without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 EVERY: Final = [
@@ -440,6 +448,31 @@ async def test_it_speaks_with_a_recording_when_talker_and_vocoder_die(
     whole = await heard(client, family)
     assert not near(whole, turns)
     assert not near(await heard(client, family, instructions="Sing it."), whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [VOXCPM], ids=lambda family: family.name)
+async def test_voxcpm_joints_are_what_they_would_have_been_with_a_recordings_voice_too(
+    family: Served, served: LocalStack, client: httpx.AsyncClient
+) -> None:
+    """The largest steps of samples and of their slopes, in int16, of all that was heard."""
+    sample = {"audio_sample": ("bea.wav", wav(1.5), "audio/wav")}
+    told = {"name": "bea", "consent": "Yes.", "ref_text": "Who sings there?"}
+    made = await client.post("/v1/audio/voices", files=sample, data=told)
+    assert made.status_code == 200, made.text
+    for voice in (family.voice, "bea"):
+        said = {"model": family.name, "voice": voice, "text": TEXT}
+        whole = await spoken(served, **said)
+        killed = await spoken(served, *workers(family), **said)
+        assert near(killed, whole)
+        steps = [[np.abs(np.diff(x.astype(int), n)).max() for n in (1, 2)] for x in (killed, whole)]
+        print(f"{voice}: largest step and slope {steps[0]}, undisturbed {steps[1]}")
+        assert np.abs(np.subtract(*steps)).max() <= 4
+        designed = await heard(client, family, voice=voice, instructions="Sing it.")
+        assert not near(designed, whole)
+    sound = base64.b64encode(wav(1.5)).decode()
+    alone = await heard(client, family, ref_audio=sound, x_vector_only_mode=True)
+    assert not near(alone, await heard(client, family, voice="bea"))
 
 
 @pytest.mark.slow

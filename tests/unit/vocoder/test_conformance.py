@@ -25,6 +25,8 @@ from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny_on as pocket_tts_on
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.s3_flow.tiny import tiny as s3_flow
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
+from tests.unit.vocoder.codecs.voxcpm2.tiny import tiny as voxcpm2
+from tests.unit.vocoder.codecs.voxcpm2.tiny import tiny_on as voxcpm2_on
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.engine.stagger import Stagger
 from ttscommon.process.metrics import Metrics
@@ -80,6 +82,11 @@ def pocket_tts_on_a_device() -> Codec:
     return pocket_tts_on(Late(), DeviceLimits())
 
 
+@cache
+def voxcpm2_on_a_device() -> Codec:
+    return voxcpm2_on(Late(), DeviceLimits())
+
+
 FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
     "vesper on a device": vesper_on_a_device,
@@ -93,6 +100,8 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Pocket TTS": pocket_tts,
     "Pocket TTS on a device": pocket_tts_on_a_device,
     "Higgs Audio": higgs_audio,
+    "VoxCPM2": voxcpm2,
+    "VoxCPM2 on a device": voxcpm2_on_a_device,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),

@@ -47,6 +47,7 @@ from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from tests.unit.talker.models.toy_guided import Guided
 from tests.unit.talker.models.toy_segments import Toy, at_once
+from tests.unit.talker.models.voxcpm2.tiny import tiny as voxcpm2
 from tests.unit.talker.models.zonos.tiny import tiny as zonos
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
@@ -97,6 +98,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "zonos": partial(zonos, 4),
     "cosyvoice": cosyvoice,
     "kyutai-tts": kyutai_tts,
+    "voxcpm2": partial(voxcpm2, 7),
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "orpheus on a device": partial(on_a_device, orpheus),
@@ -109,6 +111,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "zonos on a device": partial(on_a_device, partial(zonos, 4)),
     "cosyvoice on a device": partial(on_a_device, cosyvoice),
     "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
+    "voxcpm2 on a device": partial(on_a_device, partial(voxcpm2, 7)),
 }
 TEXT = "One small step, she said. And then one more! The end."
 

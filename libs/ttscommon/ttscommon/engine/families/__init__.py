@@ -21,6 +21,7 @@ from ttscommon.engine.families import (
     pocket_tts,
     qwen3_tts,
     vesper,
+    voxcpm2,
     zonos,
 )
 from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
@@ -40,6 +41,7 @@ FAMILIES: Final = Registry(
         cosyvoice.FAMILY,
         chatterbox.FAMILY,
         kyutai_tts.FAMILY,
+        voxcpm2.FAMILY,
     )
 )
 
