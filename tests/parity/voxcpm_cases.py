@@ -24,9 +24,9 @@ TEXT: Final = "It's the end of the world, and one is singing: how odd!"
 HEADS: Final = {"heads": (16, 2, 128), "local_heads": 16}
 # By folder: how its synthetic checkpoint is written, in the terms of the writer.
 CHECKPOINTS: Final[dict[str, dict[str, Any]]] = {
+    "voxcpm-turning": {"residual_lm_no_rope": False, "going": 8.0},
     "voxcpm": {},
     "voxcpm-going": {"going": 4.0},
-    "voxcpm-turning": {"residual_lm_no_rope": False},
     "voxcpm-short": {"max_length": 256, "long": False},
     "voxcpm-heads": HEADS,
 }
@@ -56,6 +56,7 @@ class Case:
 
 
 CASES: Final = (
+    Case("a turning residual model", "voxcpm-turning", seconds=1.1, seed=10, frames=6),
     Case("the usual settings"),
     Case("without noise", noise=0.0, frames=8),
     Case("a designed voice", designed="one old singer", seed=3),
@@ -64,7 +65,6 @@ CASES: Final = (
     Case("Chinese words", text="\u4f60\u597d, \u597d\u4f60\u597d \u4f60!", seed=7),
     Case("other guidance, less noise", guidance=1.3, noise=0.7, seed=8),
     Case("a long one", "voxcpm-going", seed=9, frames=30),
-    Case("a turning residual model", "voxcpm-turning", seconds=1.1, seed=10),
     Case("not made for more", "voxcpm-short", seed=11),
     Case("published heads", "voxcpm-heads", seconds=1.1, said="one", seed=12, frames=6),
 )

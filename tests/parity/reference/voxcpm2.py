@@ -218,7 +218,8 @@ def write(checkpoints: Path, goldens: Path) -> None:
     adapted = model_of(checkpoints / "voxcpm", checkpoints / "voxcpm-adapter")
     assert adapted.lora_config.r == RANK
     assert adapted.lora_config.alpha == ALPHA
-    arrays["adapted/patches"] = generated(adapted, CASES[0])["patches"]
+    case = next(case for case in CASES if case.checkpoint == "voxcpm")
+    arrays["adapted/patches"] = generated(adapted, case)["patches"]
     arrays["samples"] = sound(models["voxcpm"])[::STRIDE].astype(np.float32)
     arrays["shapes"] = np.array(published_shapes())
     np.savez_compressed(goldens / "voxcpm2.npz", **arrays)
