@@ -477,9 +477,11 @@ async def test_voxcpm_joints_are_what_they_would_have_been_with_a_recordings_voi
         whole = await spoken(served, **said)
         killed = await spoken(served, *workers(family), **said)
         assert near(killed, whole)
-        steps = [[np.abs(np.diff(x.astype(int), n)).max() for n in (1, 2)] for x in (killed, whole)]
-        print(f"{voice}: largest step and slope {steps[0]}, undisturbed {steps[1]}")
-        assert np.abs(np.subtract(*steps)).max() <= 4
+        one, other = (
+            [np.abs(np.diff(x.astype(int), n)).max() for n in (1, 2)] for x in (killed, whole)
+        )
+        print(f"{voice}: largest step and slope {one}, undisturbed {other}")
+        assert np.abs(np.subtract(one, other)).max() <= 4
         designed = await heard(client, family, voice=voice, instructions="Sing it.")
         assert not near(designed, whole)
     sound = base64.b64encode(wav(1.5)).decode()

@@ -99,7 +99,8 @@ class VoxcpmSubject(Subject[Case]):
         write_voxcpm(folder, checkpoint)
 
     def write_all(self, folder: Path) -> None:
-        super().write_all(folder)
+        for checkpoint in CHECKPOINTS:
+            self.write(folder / checkpoint, checkpoint)
         write_adapter(folder / "voxcpm-adapter", folder / "voxcpm")
 
     def load(self, folder: Path) -> Voxcpm2:

@@ -24,6 +24,7 @@ from tests.unit.talker.models.voxcpm2.tiny import parts, tiny
 from ttscommon.cluster.adapters.peft import Files, Lora
 from ttscommon.engine.checkpoint import VAE, CheckpointError
 from ttscommon.engine.runtime import Finished
+from ttscommon.engine.voxcpm2 import load_config
 from ttscommon.wire.adapters import AdapterRef
 from ttscommon.wire.errors import BadRequest, InvalidAdapter, TextTooLong
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
@@ -31,7 +32,7 @@ from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
 from ttscommon.wire.pieces import Text
 from vocoder.codecs import load as load_codec
 
-LONG = "The end is odd. " * 40
+LONG = "The end is odd. " * 20
 HEARD: Arrays = {
     "reference": np.full((3, 4, 8), 2.0, np.float32),
     "prompt": np.full((2, 4, 8), 3.0, np.float32),
@@ -104,8 +105,10 @@ def test_chinese_is_told_a_character_at_a_time() -> None:
 
 
 def test_speech_has_four_patches_at_the_least() -> None:
-    found = [rows(spoken(tiny(), "To end.", seed=seed)) for seed in range(6)]
-    assert min(found) >= 4
+    net = copy.deepcopy(parts()[0])
+    net.stop.weight[0], net.stop.weight[1] = -1.0, 1.0
+    found = spoken(Voxcpm2("m", net, *parts()[1:]), "To end.")
+    assert found["last"].tolist() == [0, 0, 0, 1]
 
 
 def test_without_noise_seeds_make_no_difference() -> None:
@@ -124,7 +127,7 @@ def test_guidance_is_each_rows_own() -> None:
 def test_later_passages_go_on_from_the_first() -> None:
     stream = opened(tiny(5), LONG)
     first = np.full((4, 4, 8), 5.0, np.float32)
-    ended = {"patch": first, "last": np.array([0, 0, 0, 1], np.uint8)}
+    ended: Arrays = {"patch": first, "last": np.array([0, 0, 0, 1], np.uint8)}
     before = stream.passage.length
     stream.accept(before + 3, ended, ended=True)
     said, patches = told(stream)
@@ -135,7 +138,10 @@ def test_later_passages_go_on_from_the_first() -> None:
 
 def test_passages_of_a_recorded_voice_begin_with_the_recording() -> None:
     stream = opened(tiny(5), LONG, reference=Reference(SOUND))
-    ended = {"patch": np.full((1, 4, 8), 5.0, np.float32), "last": np.ones(1, np.uint8)}
+    ended: Arrays = {
+        "patch": np.full((1, 4, 8), 5.0, np.float32),
+        "last": np.ones(1, np.uint8),
+    }
     stream.accept(stream.passage.length, ended, ended=True)
     said, patches = told(stream)
     assert said[0] == RECORDING_STARTS
@@ -145,7 +151,8 @@ def test_passages_of_a_recorded_voice_begin_with_the_recording() -> None:
 def test_resumed_anywhere_later_passages_are_the_same() -> None:
     whole = spoken(tiny(5))
     assert len(np.unique(whole["passage"])) > 1
-    for at in range(1, rows(whole)):
+    first = int(np.count_nonzero(whole["passage"] == 0))
+    for at in (1, first, first + 1, rows(whole) - 1):
         rest = spoken(tiny(5), restored=cut(whole, 0, at))
         same(concatenate([cut(whole, 0, at), rest]), whole)
 
@@ -159,11 +166,11 @@ def test_a_sentence_that_does_not_fit_is_refused() -> None:
 
 def test_a_recording_is_padded_to_whole_patches_at_either_end() -> None:
     model = tiny()
-    samples = (8000 * np.sin(np.arange(4000) / 9)).astype(np.int16)
+    samples = (8000 * np.sin(np.arange(17_600) / 9)).astype(np.int16)
     found = model.derive(wav(samples, 16_000))
-    assert found["reference"].shape == found["prompt"].shape == (2, 4, 8)
+    assert found["reference"].shape == found["prompt"].shape == (7, 4, 8)
     assert not np.array_equal(found["reference"], found["prompt"])
-    exact = model.derive(wav(np.resize(samples, 5120), 16_000))
+    exact = model.derive(wav(np.resize(samples, 7 * 2560), 16_000))
     assert np.array_equal(exact["reference"], exact["prompt"])
     with pytest.raises(BadRequest):
         model.derive(b"")
@@ -252,6 +259,5 @@ def test_configurations_that_are_not_served_are_named(
     changed = config()
     changed[part][name] = value
     (tmp_path / "config.json").write_text(json.dumps(changed), "utf-8")
-    for kind in (load, load_codec):
-        with pytest.raises(CheckpointError, match=said):
-            kind("m", tmp_path)
+    with pytest.raises(CheckpointError, match=said):
+        load_config(tmp_path)
