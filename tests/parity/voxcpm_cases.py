@@ -19,7 +19,7 @@ VALUES: Final = 8
 RATE: Final = 16_000
 FRAMES: Final = 12
 STRIDE: Final = 29
-SPEED_FRAMES: Final = 40
+SPEED_FRAMES: Final = 16
 TEXT: Final = "It's the end of the world, and one is singing: how odd!"
 HEADS: Final = {"heads": (16, 2, 128), "local_heads": 16}
 # By folder: how its synthetic checkpoint is written, in the terms of the writer.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from antiphon_bench.synthetic.families import Family
-from antiphon_bench.synthetic.tensors import SHARD_BYTES, drawn, save
+from antiphon_bench.synthetic.tensors import SHARD_BYTES, drawn, save, write_pieces
 from talker.models.voxcpm2.net import VoxcpmNet, sources
 from ttscommon.engine.checkpoint import VAE, dump_json
 from ttscommon.engine.nn.voxcpm2 import HEARS, SOUNDS, VaeEncoder, encoder_sources
@@ -171,16 +170,10 @@ def _loudness(name: str) -> tuple[float, float]:
 
 
 def _write_tokenizer(folder: Path) -> None:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
     words = (*(f"{_SPACE}{word}" for word in _WORDS), *_WORDS, *_CHINESE)
     known = ["<unk>", "<s>", "</s>", *dict.fromkeys((*words, *f"{_SPACE}{_LETTERS}{_MARKS}"))]
     known[_FIRST_CONTROL:_FIRST_CONTROL] = _CONTROLS
-    scored = [(piece, -1.0 - 8.0 * (len(piece) == 1)) for piece in known]
-    tokenizer = Tokenizer(models.Unigram(scored, 0, byte_fallback=False))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
-    dump_json(folder / "tokenizer.json", json.loads(tokenizer.to_str()))
+    write_pieces(folder, known)
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:

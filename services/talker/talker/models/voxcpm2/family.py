@@ -30,6 +30,7 @@ from ttscommon.engine.voxcpm2 import VoxcpmConfig
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import MANY, Voice
 
 # The reference hears no end before it.
 _LEAST_PATCHES: Final = 4
@@ -182,7 +183,9 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
 
 
 def spec_of(name: str, c: VoxcpmConfig) -> ModelSpec:
-    """What the engine has to know of a checkpoint. Its voices are described, or recordings."""
+    """What the engine has to know of a checkpoint. A voice that is neither described nor recorded
+    follows from the seed.
+    """
     lm = c.lm_config
     patch = Field((c.patch_size, c.feat_dim), "f4")
     heads = lm.num_attention_heads, lm.num_key_value_heads, lm.head_dim
@@ -191,7 +194,7 @@ def spec_of(name: str, c: VoxcpmConfig) -> ModelSpec:
         family="voxcpm2",
         sample_rate=c.audio_vae_config.out_sample_rate,
         frame_rate_hz=c.frame_rate_hz,
-        voices=(),
+        voices=(Voice("default", "Default", MANY),),
         frame={"patch": patch},
         replay={**LAST, **REPLAY},
         state={"patch": patch, **_COUNTS, **_SETTINGS},
