@@ -157,7 +157,7 @@ def write_higgs(folder: Path) -> str:
 
 def write_voxcpm2(folder: Path) -> str:
     """It ends its speech by itself."""
-    voxcpm2.write_checkpoint(folder, seed=8, going=2.5)
+    voxcpm2.write_checkpoint(folder, seed=4)
     return str(folder)
 
 
@@ -176,7 +176,7 @@ MORE: Final[tuple[Served, ...]] = (
     Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
     Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
     Served("kyutai", write_kyutai_tts, "slt", stride=1920),
-    Served("voxcpm", write_voxcpm2, "default", stride=7680, peak=1000, rate=48_000),
+    Served("voxcpm", write_voxcpm2, "default", stride=7680, peak=300, rate=48_000),
 )
 _, POCKET, PIPER, ZONOS, CHATTERBOX, _, KYUTAI, VOXCPM = MORE
 # Likewise, but without a voice before a client has made one of a recording.

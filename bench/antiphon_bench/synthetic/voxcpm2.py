@@ -28,6 +28,7 @@ _SPACE: Final = "\u2581"
 _WORDS: Final = ("the", "and", "sing", "world", "say", "is", "ing", "er", "ed", "one", "to", "end")
 _MARKS: Final = ".,!?;:'\"-()\u2026"
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+_MODEL: Final = f"{SOUNDS}model."
 _CHINESE: Final = ("\u4f60", "\u597d", "\u4f60\u597d", f"{_SPACE}\u4f60\u597d")
 _CONTROLS: Final = ("<|audio_start|>", "<|audio_end|>", "<|ref_start|>", "<|ref_end|>")
 _FIRST_CONTROL: Final = 101
@@ -164,6 +165,8 @@ def _loudness(name: str) -> tuple[float, float]:
         return 0.1, 1.0
     if name.endswith((".bias", "bias_embed.weight")):
         return 0.05, 0.0
+    if name.endswith("weight_g") and "block" not in name and name.startswith(_MODEL):
+        return 0.02, 0.25
     if name.endswith("weight_g"):
         return (0.05, 0.3) if ".block.3." in name else (0.1, 1.0)
     return 1.0, 0.0

@@ -142,7 +142,7 @@ class Voxcpm2(AdaptingModel, TwoPartComputation):
         patch = state["patch"].index_select(0, rows.slots)
         every = torch.ones(len(patch), dtype=torch.bool, device=patch.device)
         with self.rows(lambda: state[ADAPTER].index_select(0, rows.slots)):
-            heard = self._net.encoded(patch, every, sparse=False)
+            heard = self._net.encoded(patch, every, sparse=self.device is None)
             base, residual = self._net.hidden(heard, heard, every, rows.positions, attend)
         return {BASE: base, RESIDUAL: residual, "patch": patch, "samples": every}
 

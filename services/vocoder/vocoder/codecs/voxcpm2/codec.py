@@ -13,7 +13,7 @@ from vocoder.codecs.room import DeviceLimits
 from vocoder.codecs.voxcpm2.net import VaeDecoder
 
 # Convolutions over pieces of other lengths round otherwise.
-_TOLERANCE: Final = 1
+_TOLERANCE: Final = 2
 
 
 class VoxcpmCodec(CarriedCodec):
