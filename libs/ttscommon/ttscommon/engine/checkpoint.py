@@ -25,6 +25,7 @@ VAE: Final = f"audiovae{TENSORS}"
 """The codec of VoxCPM2, beside its talker."""
 CODEC_FILE: Final = "mimi_name"
 """In a config.json of Kyutai's: the file of the codec."""
+_CODEC: Final = "codec"  # where it lies beside its talker
 
 
 def read_json(path: Path, form: type[T]) -> T:
@@ -152,6 +153,8 @@ def _codec_files(folder: Path) -> list[Path]:
             return [config, folder / named_file(config, CODEC_FILE)]
         if (folder / VAE).exists():
             return [config, folder / VAE]
+        if (apart := folder / f"{_CODEC}{TENSORS}").exists():
+            return [config, apart]
         return [*([config] if config.exists() else ()), *tensor_files(folder)]
     voice = voice_file(folder)
     return [voice, voice.with_name(f"{voice.name}.json")]

@@ -1,14 +1,13 @@
-"""Codecs whose streams carry a `CarriedState` for ever, on the CPU and on a device.
+"""Codecs that carry exact state for ever, on the CPU and on a device.
 
-A frame has one field. Where a voice goes on from a recording, the recording's last frames are
-decoded first, unheard.
+For Mimi and its like: see carried.py for what a stream carries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
@@ -21,70 +20,86 @@ from vocoder.codecs.carried import CarriedState, Steps, decode_together
 from vocoder.codecs.device_codec import DeviceCodec, Slice
 from vocoder.codecs.room import DeviceLimits
 
+# Convolutions over pieces of other lengths round otherwise.
+TOLERANCE: Final = 2
+# What a device is told of a stream: the frame that its state was opened at.
+BEGIN: Final = "begin"
 
-class Carrying(Steps, Protocol):
-    """A network whose streams begin blank."""
 
-    def new_state(self, batch: int = 1) -> CarriedState: ...
+class Carrier(Protocol):
+    """A network that decodes step by step, and where it begins."""
+
+    def new_state(self, batch: int = 1) -> CarriedState:
+        """Streams of which nothing was decoded yet."""
+
+    def beginning(self, begin: Tensor) -> Steps:
+        """The network for streams whose states were opened at frames `begin` [batch] int64; where
+        only distances matter, the same for all.
+        """
 
 
-@dataclass
+@dataclass(eq=False)
 class CarriedStream:
-    """What was decoded so far, of one stream."""
+    """What was decoded so far, of one stream. begin: the frame that it was opened at."""
 
     state: CarriedState
+    begin: int
 
 
-class CarriedCodec(Codec):
-    """A loaded decoder. The frames say who speaks; the voice is not looked at."""
+class CarryingCodec(Codec):
+    """A loaded decoder of frames of one field. They say who speaks; the voice is not looked at."""
 
-    def __init__(self, spec: CodecSpec, net: Carrying) -> None:
-        self.spec, self._net = spec, net
-        (self._field,) = spec.frame
+    def __init__(self, net: Carrier, spec: CodecSpec) -> None:
+        self._net, self.spec = net, spec
 
     def open(self, request: SpeechRequest, frame: int = 0) -> CarriedStream:
-        del request, frame  # only distances matter
-        return CarriedStream(self._net.new_state())
+        del request
+        return CarriedStream(self._net.new_state(), frame)
 
     @torch.inference_mode()
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:
         found = {id(work): torch.zeros(0) for work in batch}
         works = [work for work in batch if len(work)]
         if works:
-            frames = [_fed(work.frames[self._field]) for work in works]
-            states = [work.state.state for work in works]
-            sounds, after = decode_together(self._net, states, frames)
+            (field,) = self.spec.frame
+            codes = [_fed(work.frames[field]) for work in works]
+            net = self._net.beginning(torch.tensor([work.state.begin for work in works]))
+            sounds, after = decode_together(net, [w.state.state for w in works], codes)
             for work, sound, state in zip(works, sounds, after, strict=True):
                 work.state.state, found[id(work)] = state, sound
-        return [Decoded(found[id(work)].float().numpy()) for work in batch]
+        return [Decoded(found[id(work)].numpy()) for work in batch]
 
     def collect(self, ticket: list[Decoded]) -> list[Decoded]:
         return ticket
 
 
 @dataclass(eq=False)
-class CarriedRow:
+class DeviceCarried:
     """The host's part of a stream."""
 
     row: int
+    begin: int
     fresh: bool = True
 
 
-class CarriedOnDevice(DeviceCodec):
+class CarryingOnDevice(DeviceCodec):
     """A loaded decoder, whose weights are on the device."""
 
-    def __init__(self, spec: CodecSpec, net: Carrying, device: Device, room: DeviceLimits) -> None:
+    conditioning = {BEGIN: "i8"}  # noqa: RUF012 -- as its base declares
+
+    def __init__(self, net: Carrier, spec: CodecSpec, device: Device, room: DeviceLimits) -> None:
         self._net = net
-        (self._field,) = spec.frame
         blank = {name: tensor[0] for name, tensor in net.new_state().named().items()}
         super().__init__(spec, device, room, blank)
 
-    def open(self, request: SpeechRequest, frame: int = 0) -> CarriedRow:
-        del request, frame
-        return CarriedRow(self.resident.take())
+    def open(self, request: SpeechRequest, frame: int = 0) -> DeviceCarried:
+        del request
+        return DeviceCarried(self.resident.take(), frame)
 
     def pieces(self, work: Work) -> Sequence[Slice]:
-        return [Slice(work.state.row, work.frames, work.state.fresh)] if len(work) else []
+        stream: DeviceCarried = work.state
+        told = {BEGIN: stream.begin}
+        return [Slice(stream.row, work.frames, stream.fresh, told)] if len(work) else []
 
     def launched(self, work: Work) -> None:
         work.state.fresh = work.state.fresh and not len(work)
@@ -92,10 +107,12 @@ class CarriedOnDevice(DeviceCodec):
     def step(
         self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        frames = inputs[self._field]
-        frames = frames if frames.is_floating_point() else frames.long()
         before = CarriedState.of(list(state.values()))
-        samples, after = self._net.step(frames, inputs["lengths"], before)
+        net = self._net.beginning(inputs[BEGIN])
+        (field,) = self.spec.frame
+        frames = inputs[field]
+        frames = frames if frames.is_floating_point() else frames.long()
+        samples, after = net.step(frames, inputs["lengths"], before)
         return {"samples": samples}, after.named()
 
 

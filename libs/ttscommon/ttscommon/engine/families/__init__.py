@@ -13,6 +13,7 @@ from ttscommon.engine.families import (
     chatterbox,
     cosyvoice,
     csm,
+    fish_s2,
     higgs_audio,
     kokoro,
     kyutai_tts,
@@ -20,6 +21,7 @@ from ttscommon.engine.families import (
     piper,
     pocket_tts,
     qwen3_tts,
+    tacotron2,
     vesper,
     voxcpm2,
     zonos,
@@ -42,6 +44,8 @@ FAMILIES: Final = Registry(
         chatterbox.FAMILY,
         kyutai_tts.FAMILY,
         voxcpm2.FAMILY,
+        tacotron2.FAMILY,
+        fish_s2.FAMILY,
     )
 )
 

@@ -37,11 +37,14 @@ class LongScaling:
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2."""
+    """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2. rounded:
+    cosines and sines are bfloat16 numbers, whatever the weights are: so they were in training.
+    """
 
     theta: float = 10_000.0
     interleaved: bool = False
     scaling: Llama3Scaling | LongScaling | None = None
+    rounded: bool = False
 
 
 def rope_table(length: int, head_dim: int, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
@@ -119,12 +122,15 @@ class Rope(nn.Module):
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines [..., head_dim / 2] float32 of integer positions [...]."""
         at, long = positions.float().unsqueeze(-1), self.config.scaling
-        if not isinstance(long, LongScaling):
-            angle = at * self.frequencies
-            return angle.cos(), angle.sin()
-        # Divided before it is multiplied, as the models were trained.
-        angle = at * self.shares * self.frequencies
-        return angle.cos() * long.gain, angle.sin() * long.gain
+        if isinstance(long, LongScaling):
+            # Divided before it is multiplied, as the models were trained.
+            angle = at * self.shares * self.frequencies
+            return angle.cos() * long.gain, angle.sin() * long.gain
+        angle = at * self.frequencies
+        table = angle.cos(), angle.sin()
+        if self.config.rounded:
+            return table[0].bfloat16().float(), table[1].bfloat16().float()
+        return table
 
     def rotate(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
         """[..., heads, head_dim] -> the same shape and type."""

@@ -7,6 +7,7 @@ frame, the code predictor the other 15.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from talker.models.qwen3_tts.config import BackboneConfig, TalkerConfig
@@ -59,9 +60,9 @@ class TalkerNet(nn.Module):
         self.codec_head = nn.Linear(c.hidden_size, c.vocab_size, bias=False)
         self.predictor = CodePredictor(c)
 
-    def keep_float32(self) -> None:
-        """After the model was cast to a narrower type: put back what must stay exact."""
-        self.predictor.decoder.keep_float32()
+    def keep_float32(self, where: torch.device | str = "cpu") -> None:
+        """After the model was cast to a narrower type: put back what must stay exact there."""
+        self.predictor.decoder.keep_float32(where)
 
     def embed_text(self, ids: Tensor) -> Tensor:
         """Text ids [...] -> [..., dim]."""

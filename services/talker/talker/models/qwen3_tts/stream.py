@@ -56,6 +56,7 @@ class Qwen3Stream(TalkerStream):
         self._taken = 0
         self._ended = self._cached = False
         self._staged = -1  # of `_steps`; -1 when the slot holds nothing of this stream
+        self._told_complete = False  # what the slot holds of `_complete`
 
     @property
     def frames(self) -> int:
@@ -165,13 +166,17 @@ class Qwen3Stream(TalkerStream):
         return spoken_frames(codes, texts), np.array(uses, np.int64)
 
     def stage(self, write: SlotWriter) -> None:
-        if self._staged < 0:
+        begins, known = self._staged < 0, len(self._steps)
+        if begins:
             self._stage_all(write)
-        if len(self._steps) > self._staged:
+        if known > self._staged:
             write("text", np.array(self._steps[self._staged :], np.int32), self._staged)
-            self._staged = len(self._steps)
-        write("known", len(self._steps))
-        write("complete", int(self._complete))
+        if begins or known > self._staged:
+            write("known", known)
+            self._staged = known
+        if begins or self._complete is not self._told_complete:
+            write("complete", int(self._complete))
+            self._told_complete = self._complete
 
     def _stage_all(self, write: SlotWriter) -> None:
         c = self._config.talker_config

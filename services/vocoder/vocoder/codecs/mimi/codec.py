@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from ttscommon.engine.device.device import Device
 from ttscommon.wire.fields import Field
 from vocoder.codecs.base import CodecSpec
-from vocoder.codecs.carrying import CarriedCodec, CarriedOnDevice
+from vocoder.codecs.carrying import TOLERANCE, CarryingCodec, CarryingOnDevice
 from vocoder.codecs.mimi import kyutai
 from vocoder.codecs.mimi.config import context_frames
 from vocoder.codecs.mimi.net import MimiDecoder, load_decoder
 from vocoder.codecs.room import DeviceLimits
 
-# Convolutions over pieces of other lengths round otherwise.
-_TOLERANCE: Final = 2
 
-
-class Mimi(CarriedCodec):
-    """A loaded decoder. The codes say who speaks; the voice is not looked at."""
+class Mimi(CarryingCodec):
+    """A loaded decoder, on the CPU."""
 
     def __init__(self, name: str, net: MimiDecoder) -> None:
-        super().__init__(spec_of(name, net), net)
+        super().__init__(net, spec_of(name, net))
 
     @classmethod
     def load(cls, name: str, folder: Path) -> Self:
@@ -30,11 +27,11 @@ class Mimi(CarriedCodec):
         return cls(name, _read(folder))
 
 
-class MimiOnDevice(CarriedOnDevice):
+class MimiOnDevice(CarryingOnDevice):
     """A loaded decoder, whose weights are on the device."""
 
     def __init__(self, name: str, net: MimiDecoder, device: Device, room: DeviceLimits) -> None:
-        super().__init__(spec_of(name, net), net, device, room)
+        super().__init__(net, spec_of(name, net), device, room)
 
     @classmethod
     def load(cls, name: str, folder: Path, device: Device, room: DeviceLimits) -> Self:
@@ -58,5 +55,5 @@ def spec_of(name: str, net: MimiDecoder) -> CodecSpec:
         c.frame_samples,
         {"codes": Field((c.num_quantizers,), "i2")},
         context_frames=context_frames(c),
-        tolerance=_TOLERANCE,
+        tolerance=TOLERANCE,
     )

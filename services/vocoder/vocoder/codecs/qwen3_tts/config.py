@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from vocoder.codecs.reach import tail_frames
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class DecoderSizes:
         Each layer looks one window back, the first convolution two frames; those behind the
         transformer reach back less than one window's frame each.
         """
-        return self.num_hidden_layers * (self.sliding_window - 1) + 2 + _tail_frames(self)
+        tails = tail_frames(self.upsampling_ratios, self.upsample_rates)
+        return self.num_hidden_layers * (self.sliding_window - 1) + 2 + tails
 
 
 @dataclass(frozen=True)
@@ -79,21 +81,3 @@ def _halving(sizes: DecoderSizes) -> list[str]:
     if sizes.decoder_dim % (1 << len(sizes.upsample_rates)):
         found.append(f"decoder_dim {sizes.decoder_dim} cannot be halved at every rate")
     return found
-
-
-def _tail_frames(sizes: DecoderSizes) -> int:
-    """Frames that the convolutions behind the transformer reach back, rounded up.
-
-    In samples: six steps for each ConvNeXt at its rate, six for the first convolution, one for
-    each transposed one, six times 1 + 3 + 9 for its residual units, six for the last.
-    """
-    rate, reach = sizes.frame_samples, 0
-    for ratio in sizes.upsampling_ratios:
-        rate //= ratio
-        reach += 6 * rate
-    reach += 6 * rate
-    for ratio in sizes.upsample_rates:
-        reach += rate
-        rate //= ratio
-        reach += 6 * 13 * rate
-    return -(-(reach + 6) // sizes.frame_samples)

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ttscommon.engine.device.device import Device
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import CodecSpec
-from vocoder.codecs.carrying import CarriedCodec, CarriedOnDevice
+from vocoder.codecs.carrying import TOLERANCE, CarryingCodec, CarryingOnDevice
 from vocoder.codecs.room import DeviceLimits
 from vocoder.codecs.voxcpm2.net import VaeDecoder
 
-# Convolutions over pieces of other lengths round otherwise.
-_TOLERANCE: Final = 2
 
-
-class VoxcpmCodec(CarriedCodec):
+class VoxcpmCodec(CarryingCodec):
     """A loaded decoder."""
 
     def __init__(self, name: str, net: VaeDecoder) -> None:
-        super().__init__(spec_of(name, net), net)
+        super().__init__(net, spec_of(name, net))
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         return continued(self.spec, request, reference)
 
 
-class VoxcpmOnDevice(CarriedOnDevice):
+class VoxcpmOnDevice(CarryingOnDevice):
     """A loaded decoder, whose weights are on the device."""
 
     def __init__(self, name: str, net: VaeDecoder, device: Device, room: DeviceLimits) -> None:
-        super().__init__(spec_of(name, net), net, device, room)
+        super().__init__(net, spec_of(name, net), device, room)
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         return continued(self.spec, request, reference)
@@ -55,5 +50,5 @@ def spec_of(name: str, net: VaeDecoder) -> CodecSpec:
         c.frame_samples,
         {"patch": Field((c.patch_size, c.feat_dim), "f4")},
         context_frames=c.context_frames,
-        tolerance=_TOLERANCE,
+        tolerance=TOLERANCE,
     )

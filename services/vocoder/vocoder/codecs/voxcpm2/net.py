@@ -22,7 +22,7 @@ from ttscommon.engine.nn.voxcpm2 import (
 )
 from ttscommon.engine.nn.weights import Source, check, fill, same
 from ttscommon.engine.voxcpm2 import VoxcpmConfig, load_config
-from vocoder.codecs.carried import CarriedState, Tails, convolved_state
+from vocoder.codecs.carried import CarriedState, Steps, Tails, convolved_state
 
 # Of the boundaries between output rates: an integer tensor, which config.json says as well.
 _BOUNDARIES: Final = f"{SOUNDS}sr_bin_boundaries"
@@ -79,6 +79,11 @@ class VaeDecoder(nn.Module):
     def new_state(self, batch: int = 1) -> CarriedState:
         """Streams of which nothing was decoded yet."""
         return convolved_state(self.convolutions(), batch, self.last.weight)
+
+    def beginning(self, begin: Tensor) -> Steps:
+        """Only distances matter."""
+        del begin
+        return self
 
     def step(
         self, codes: Tensor, lengths: Tensor, state: CarriedState
