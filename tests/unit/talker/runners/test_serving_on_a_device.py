@@ -245,7 +245,7 @@ def test_a_start_leaves_one_runner_which_recorded_before_it_spoke(
     made: list[weakref.ref[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, before = Counting(), list[int]()
-    monkeypatch.setattr(loading, "read_family", lambda settings: on(device))
+    monkeypatch.setattr(loading, "read_family", lambda settings, startup: on(device))
     launch = DeviceRunner.launch
 
     def launched(self: DeviceRunner, rows: Sequence[Row]) -> Any:

@@ -8,15 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalUpsample1d
+from vocoder.codecs.causal_dac import ConvNeXtBlock, ResidualUnit, UpsampleBlock
 from vocoder.codecs.kernels.rows import StateRows, UnsettledSum
 from vocoder.codecs.kernels.way import FusedTails, Wave
-from vocoder.codecs.qwen3_tts.net import (
-    CodecDecoder,
-    ConvNeXtBlock,
-    ResidualUnit,
-    SnakeBeta,
-    UpsampleBlock,
-)
+from vocoder.codecs.qwen3_tts.net import CodecDecoder, SnakeBeta
 
 
 class FusedDecoder:
@@ -24,7 +19,9 @@ class FusedDecoder:
 
     def __init__(self, net: CodecDecoder) -> None:
         self._net = net
-        self._waves = {m: _wave(m) for m in net.modules() if isinstance(m, SnakeBeta)}
+        self._waves: dict[nn.Module, Wave] = {
+            module: _wave(module) for module in net.modules() if isinstance(module, SnakeBeta)
+        }
 
     def step(self, codes: Tensor, rows: StateRows, state: Sequence[Tensor]) -> Tensor:
         """As CodecDecoder.step, moving the rows' part of all streams' states on.
