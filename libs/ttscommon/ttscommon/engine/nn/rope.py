@@ -25,6 +25,17 @@ class Llama3Scaling:
 
 
 @dataclass(frozen=True)
+class LongScaling:
+    """Wavelengths stretched by a factor of each pair's own (LongRoPE: Ding et al., 2024).
+
+    gain: of cosines and sines.
+    """
+
+    factors: tuple[float, ...]
+    gain: float = 1.0
+
+
+@dataclass(frozen=True)
 class RopeConfig:
     """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2. rounded:
     cosines and sines are bfloat16 numbers, whatever the weights are: so they were in training.
@@ -32,7 +43,7 @@ class RopeConfig:
 
     theta: float = 10_000.0
     interleaved: bool = False
-    scaling: Llama3Scaling | None = None
+    scaling: Llama3Scaling | LongScaling | None = None
     rounded: bool = False
 
 
@@ -51,7 +62,15 @@ def rope_frequencies(head_dim: int, config: RopeConfig) -> Tensor:
     """
     exponent = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
     frequency = 1.0 / config.theta**exponent
-    return frequency if config.scaling is None else _stretched(frequency, config.scaling)
+    scaling = config.scaling
+    return _stretched(frequency, scaling) if isinstance(scaling, Llama3Scaling) else frequency
+
+
+def _shares(config: RopeConfig) -> Tensor:
+    """Of each position, what a pair of channels is turned by; of other kinds nothing."""
+    long = config.scaling
+    factors = long.factors if isinstance(long, LongScaling) else ()
+    return 1.0 / torch.tensor(factors, dtype=torch.float32)
 
 
 def _stretched(frequency: Tensor, scaling: Llama3Scaling) -> Tensor:
@@ -83,23 +102,31 @@ class Rope(nn.Module):
     """Rotation by absolute position, in float32 at least, whatever the type of what is rotated."""
 
     frequencies: Tensor
+    shares: Tensor
 
     def __init__(self, head_dim: int, config: RopeConfig) -> None:
         super().__init__()
         self.head_dim, self.config = head_dim, config
         frequencies = rope_frequencies(head_dim, config)
         self.register_buffer("frequencies", frequencies, persistent=False)
+        self.register_buffer("shares", _shares(config), persistent=False)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         # A model cast to bfloat16, or filled after a stay on the meta device, would lose them.
         module = super()._apply(fn, recurse)
         device = self.frequencies.device
         self.frequencies = rope_frequencies(self.head_dim, self.config).to(device)
+        self.shares = _shares(self.config).to(device)
         return module
 
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines [..., head_dim / 2] float32 of integer positions [...]."""
-        angle = positions.float().unsqueeze(-1) * self.frequencies
+        at, long = positions.float().unsqueeze(-1), self.config.scaling
+        if isinstance(long, LongScaling):
+            # Divided before it is multiplied, as the models were trained.
+            angle = at * self.shares * self.frequencies
+            return angle.cos() * long.gain, angle.sin() * long.gain
+        angle = at * self.frequencies
         table = angle.cos(), angle.sin()
         if self.config.rounded:
             return table[0].bfloat16().float(), table[1].bfloat16().float()
