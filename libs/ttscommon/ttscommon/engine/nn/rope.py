@@ -26,11 +26,16 @@ class Llama3Scaling:
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2."""
+    """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2.
+
+    sections: pairs of channels that turn by time, height and width, of a model whose positions have
+    these three; every third pair is the height's or the width's as long as theirs last.
+    """
 
     theta: float = 10_000.0
     interleaved: bool = False
     scaling: Llama3Scaling | None = None
+    sections: tuple[int, int, int] | None = None
 
 
 def rope_table(length: int, head_dim: int, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
@@ -49,6 +54,14 @@ def rope_frequencies(head_dim: int, config: RopeConfig) -> Tensor:
     exponent = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
     frequency = 1.0 / config.theta**exponent
     return frequency if config.scaling is None else _stretched(frequency, config.scaling)
+
+
+def section_axes(pairs: int, sections: tuple[int, int, int]) -> Tensor:
+    """Which of a position's three numbers turns each pair of channels, [pairs] int64."""
+    axes = torch.zeros(pairs, dtype=torch.int64)
+    for axis in (1, 2):
+        axes[axis : 3 * sections[axis] : 3] = axis
+    return axes
 
 
 def _stretched(frequency: Tensor, scaling: Llama3Scaling) -> Tensor:
@@ -80,23 +93,35 @@ class Rope(nn.Module):
     """Rotation by absolute position, in float32 at least, whatever the type of what is rotated."""
 
     frequencies: Tensor
+    axes: Tensor
 
     def __init__(self, head_dim: int, config: RopeConfig) -> None:
         super().__init__()
         self.head_dim, self.config = head_dim, config
         frequencies = rope_frequencies(head_dim, config)
         self.register_buffer("frequencies", frequencies, persistent=False)
+        if config.sections is not None:
+            axes = section_axes(head_dim // 2, config.sections)
+            self.register_buffer("axes", axes, persistent=False)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         # A model cast to bfloat16, or filled after a stay on the meta device, would lose them.
         module = super()._apply(fn, recurse)
         device = self.frequencies.device
         self.frequencies = rope_frequencies(self.head_dim, self.config).to(device)
+        if self.config.sections is not None:
+            self.axes = section_axes(self.head_dim // 2, self.config.sections).to(device)
         return module
 
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines [..., head_dim / 2] float32 of integer positions [...]."""
-        angle = positions.float().unsqueeze(-1) * self.frequencies
+        """Cosines and sines [..., head_dim / 2] float32 of integer positions [...].
+
+        With sections positions are [..., 3].
+        """
+        if self.config.sections is None:
+            angle = positions.float().unsqueeze(-1) * self.frequencies
+        else:
+            angle = positions.float().index_select(-1, self.axes) * self.frequencies
         return angle.cos(), angle.sin()
 
     def rotate(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
