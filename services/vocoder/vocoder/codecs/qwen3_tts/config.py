@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Protocol
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
@@ -43,7 +44,7 @@ class DecoderSizes:
         Each layer looks one window back, the first convolution two frames; those behind the
         transformer reach back less than one window's frame each.
         """
-        return self.num_hidden_layers * (self.sliding_window - 1) + 2 + _tail_frames(self)
+        return self.num_hidden_layers * (self.sliding_window - 1) + 2 + tail_frames(self)
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,18 @@ def _halving(sizes: DecoderSizes) -> list[str]:
     return found
 
 
-def _tail_frames(sizes: DecoderSizes) -> int:
+class Rates(Protocol):
+    """Of convolutions that widen time."""
+
+    @property
+    def upsample_rates(self) -> tuple[int, ...]: ...
+    @property
+    def upsampling_ratios(self) -> tuple[int, ...]: ...
+    @property
+    def frame_samples(self) -> int: ...
+
+
+def tail_frames(sizes: Rates) -> int:
     """Frames that the convolutions behind the transformer reach back, rounded up.
 
     In samples: six steps for each ConvNeXt at its rate, six for the first convolution, one for

@@ -8,6 +8,7 @@ graphs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -97,7 +98,60 @@ class UpsampleBlock(nn.Module):
         return x
 
 
-class CodecDecoder(nn.Module):
+class WaveSizes(Protocol):
+    """Of the part behind the transformer."""
+
+    @property
+    def upsampling_ratios(self) -> tuple[int, ...]: ...
+    @property
+    def upsample_rates(self) -> tuple[int, ...]: ...
+    @property
+    def decoder_dim(self) -> int: ...
+
+
+class CausalWave(nn.Module):
+    """The part behind the transformer: convolutions up to samples."""
+
+    def add_wave(self, c: WaveSizes, latent: int) -> None:
+        """Behind the parts in front of it, whose parameters come first."""
+        self.stretch = nn.ModuleList(
+            CausalUpsample1d(latent, latent, ratio, ratio) for ratio in c.upsampling_ratios
+        )
+        self.refine = nn.ModuleList(ConvNeXtBlock(latent) for _ in c.upsampling_ratios)
+        widths = [c.decoder_dim >> i for i in range(len(c.upsample_rates) + 1)]
+        self.widen = CausalConv1d(latent, widths[0], 7)
+        self.ups = nn.ModuleList(
+            UpsampleBlock(widths[i], widths[i + 1], rate) for i, rate in enumerate(c.upsample_rates)
+        )
+        self.snake = SnakeBeta(widths[-1])
+        self.out = CausalConv1d(widths[-1], 1, 7)
+
+    def wave_convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
+        """In the order in which sound passes them; pointwise ones carry nothing."""
+        for stretch, refine in zip(self.stretch, self.refine, strict=True):
+            assert isinstance(stretch, CausalUpsample1d)
+            assert isinstance(refine, ConvNeXtBlock)
+            yield from (stretch, refine.depthwise)
+        yield self.widen
+        for block in self.ups:
+            assert isinstance(block, UpsampleBlock)
+            yield block.up
+            yield from (unit.wide for unit in block.units if isinstance(unit, ResidualUnit))
+        yield self.out
+
+    def widened(self, x: Tensor, tails: Tails) -> Tensor:
+        """[batch, latent, frames] -> [batch, decoder_dim, frames * the stretches' ratios]."""
+        for stretch, refine in zip(self.stretch, self.refine, strict=True):
+            assert isinstance(stretch, CausalUpsample1d)
+            x = refine(tails.through(stretch, x), tails)
+        return tails.through(self.widen, x)
+
+    def sounded(self, x: Tensor, tails: Tails) -> Tensor:
+        """[batch, width, samples] -> [batch, samples] in -1..1."""
+        return tails.through(self.out, self.snake(x))[:, 0].clamp(-1, 1)
+
+
+class CodecDecoder(CausalWave):
     """Codes to sound. Call `quantizer.freeze` after loading."""
 
     def __init__(self, config: DecoderSizes) -> None:
@@ -109,18 +163,7 @@ class CodecDecoder(nn.Module):
         self.project_in = nn.Linear(c.latent_dim, c.hidden_size)
         self.transformer = Decoder(transformer_config(c))
         self.project_out = nn.Linear(c.hidden_size, c.latent_dim)
-        self.stretch = nn.ModuleList(
-            CausalUpsample1d(c.latent_dim, c.latent_dim, ratio, ratio)
-            for ratio in c.upsampling_ratios
-        )
-        self.refine = nn.ModuleList(ConvNeXtBlock(c.latent_dim) for _ in c.upsampling_ratios)
-        widths = [c.decoder_dim >> i for i in range(len(c.upsample_rates) + 1)]
-        self.widen = CausalConv1d(c.latent_dim, widths[0], 7)
-        self.ups = nn.ModuleList(
-            UpsampleBlock(widths[i], widths[i + 1], rate) for i, rate in enumerate(c.upsample_rates)
-        )
-        self.snake = SnakeBeta(widths[-1])
-        self.out = CausalConv1d(widths[-1], 1, 7)
+        self.add_wave(c, c.latent_dim)
 
     @property
     def frame_samples(self) -> int:
@@ -129,16 +172,7 @@ class CodecDecoder(nn.Module):
     def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
         """In the order in which sound passes them; pointwise ones carry nothing."""
         yield self.before
-        for stretch, refine in zip(self.stretch, self.refine, strict=True):
-            assert isinstance(stretch, CausalUpsample1d)
-            assert isinstance(refine, ConvNeXtBlock)
-            yield from (stretch, refine.depthwise)
-        yield self.widen
-        for block in self.ups:
-            assert isinstance(block, UpsampleBlock)
-            yield block.up
-            yield from (unit.wide for unit in block.units if isinstance(unit, ResidualUnit))
-        yield self.out
+        yield from self.wave_convolutions()
 
     def new_state(self, batch: int = 1) -> CarriedState:
         """Streams of which nothing was decoded yet."""
@@ -163,13 +197,10 @@ class CodecDecoder(nn.Module):
         window = SlidingWindow(state, lengths, codes.shape[1])
         x = tails.through(self.before, self.quantizer(codes))
         x = self._transformed(x.transpose(1, 2), state.position, window).transpose(1, 2)
-        for stretch, refine in zip(self.stretch, self.refine, strict=True):
-            assert isinstance(stretch, CausalUpsample1d)
-            x = refine(tails.through(stretch, x), tails)
-        x = tails.through(self.widen, x)
+        x = self.widened(x, tails)
         for block in self.ups:
             x = block(x, tails)
-        samples = tails.through(self.out, self.snake(x))[:, 0].clamp(-1, 1)
+        samples = self.sounded(x, tails)
         return samples, CarriedState(state.position + lengths, *window.done(), tails.done())
 
     def _transformed(self, x: Tensor, position: Tensor, window: SlidingWindow) -> Tensor:
