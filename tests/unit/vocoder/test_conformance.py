@@ -22,6 +22,8 @@ from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
 from tests.unit.vocoder.codecs.piper.tiny import tiny as piper
 from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny_on as pocket_tts_on
+from tests.unit.vocoder.codecs.qwen3_omni.tiny import tiny as qwen3_omni
+from tests.unit.vocoder.codecs.qwen3_omni.tiny import tiny_on as qwen3_omni_on
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.s3_flow.tiny import tiny as s3_flow
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
@@ -71,6 +73,11 @@ def qwen3_on_a_device() -> Codec:
 
 
 @cache
+def qwen3_omni_on_a_device() -> Codec:
+    return qwen3_omni_on(Late(), DeviceLimits())
+
+
+@cache
 def mimi_on_a_device() -> Codec:
     return mimi_on(Late(), DeviceLimits())
 
@@ -84,6 +91,8 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
     "vesper on a device": vesper_on_a_device,
     "Qwen3-TTS in windows on a device": qwen3_on_a_device,
+    "Qwen3-Omni": qwen3_omni,
+    "Qwen3-Omni on a device": qwen3_omni_on_a_device,
     "SNAC": snac,
     "DAC, whose codes are staggered": dac,
     "Piper": piper,

@@ -19,6 +19,7 @@ from ttscommon.engine.families import (
     orpheus,
     piper,
     pocket_tts,
+    qwen3_omni,
     qwen3_tts,
     vesper,
     zonos,
@@ -40,6 +41,7 @@ FAMILIES: Final = Registry(
         cosyvoice.FAMILY,
         chatterbox.FAMILY,
         kyutai_tts.FAMILY,
+        qwen3_omni.FAMILY,
     )
 )
 
