@@ -1,12 +1,15 @@
 """Every family says what its reference says, whatever happens to its streams.
 
-The goldens' noise is numpy's; it stands in for ours in the draw.
+The goldens' noise is numpy's; it stands in for ours in the draw. `make test` takes every case of a
+family's first checkpoint, one of each other, and the treatments that conformance does not have;
+`make test-slow` takes all of one family after another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
@@ -18,8 +21,8 @@ from tests.parity.runner import TREATMENTS, Loaded, alone, compare
 from ttscommon.engine.families import FAMILIES as KNOWN
 from ttscommon.wire.fields import rows
 
-CASES = [(name, case) for name, family in FAMILIES.items() for case in family.cases]
-CHECKPOINTS = [(name, each) for name, family in FAMILIES.items() for each in family.checkpoints]
+# Of a family, and of those that read while they speak: what its first checkpoint is put through.
+FEW, READING = {"joined in mid-flight"}, {"cosyvoice", "kyutai_tts"}
 # Whole segments cannot be cut, and are compared in float64: see test_kokoro.py, test_s3_flow.py.
 ALONE = {"kokoro", "chatterbox", "cosyvoice"}
 Load = Callable[[str, str], Loaded[Any]]
@@ -44,18 +47,34 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
     return loaded
 
 
-@pytest.mark.parametrize(
-    ("family", "case"), CASES, ids=[f"{family}-{case.name}" for family, case in CASES]
-)
+def _marked(*values: Any, name: str, soon: bool) -> Any:
+    return pytest.param(*values, id=name, marks=() if soon else pytest.mark.slow)
+
+
+def _cases() -> Iterator[Any]:
+    for name, family in FAMILIES.items():
+        for case in family.cases:
+            first = case is family.of(case.checkpoint)[0]
+            soon = first or case.checkpoint == family.checkpoints[0]
+            yield _marked(name, case, name=f"{name}-{case.name}", soon=soon)
+
+
+def _treated() -> Iterator[Any]:
+    for name, family in FAMILIES.items():
+        quick = FEW | {"late text"} if name in READING else FEW
+        for checkpoint, treatment in product(family.checkpoints, TREATMENTS):
+            soon = checkpoint == family.checkpoints[0] and treatment in quick
+            told = f"{name}-{checkpoint}-{treatment}"
+            yield _marked(name, checkpoint, treatment, name=told, soon=soon)
+
+
+@pytest.mark.parametrize(("family", "case"), list(_cases()))
 def test_alone_it_says_what_the_reference_says(family: str, case: Any, load: Load) -> None:
     loaded = load(family, case.checkpoint)
     compare(loaded.subject, case, alone(loaded, case))
 
 
-@pytest.mark.parametrize("treatment", TREATMENTS)
-@pytest.mark.parametrize(
-    ("family", "checkpoint"), CHECKPOINTS, ids=["-".join(each) for each in CHECKPOINTS]
-)
+@pytest.mark.parametrize(("family", "checkpoint", "treatment"), list(_treated()))
 def test_whatever_happens_it_says_the_same(
     family: str, checkpoint: str, treatment: str, load: Load
 ) -> None:

@@ -32,6 +32,7 @@ async def arrivals(url: str, begun: asyncio.Event) -> list[float]:
     return [*found, time.monotonic()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", [{"engine": "fake", "brokers": 3}], indirect=True)
 async def test_speech_goes_on_when_one_of_three_brokers_stops_answering(stack: LocalStack) -> None:
     await arrivals(stack.url, asyncio.Event())

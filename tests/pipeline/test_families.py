@@ -154,28 +154,35 @@ def write_higgs(folder: Path) -> str:
     return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
+# Every `make test` serves these: frames drawn step by step, and segments at once.
 FAMILIES: Final = (
-    Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
     Served("csm", write_csm, "default", stride=1920),
-    Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
     Served("kokoro", write_kokoro, BLEND, SEGMENTS, samples=4 * 24_000, peak=1000),
-    Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
 )
-ORPHEUS, CSM, POCKET, KOKORO, PIPER = FAMILIES
+CSM, KOKORO = FAMILIES
 # Served by `make test-slow`: a way through the stages that another family takes already.
 MORE: Final[tuple[Served, ...]] = (
+    Served("orpheus", write_orpheus, "tara", stride=2048, peak=1000),
+    Served("pocket", write_pocket_tts, "slt", CHUNKS, stride=1920),
+    Served("piper", write_piper, "speaker-1", samples=22_050, peak=300),
     Served("zonos", write_zonos, "default", samples=22_050, stride=512, peak=1000, rate=44_100),
     Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
     Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
     Served("kyutai", write_kyutai_tts, "slt", stride=1920),
 )
-ZONOS, CHATTERBOX, HIGGS, KYUTAI = MORE
+_, POCKET, PIPER, ZONOS, CHATTERBOX, _, KYUTAI = MORE
 # Likewise, but without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 EVERY: Final = [
     *(pytest.param(family, id=family.name) for family in FAMILIES),
     *(pytest.param(family, id=family.name, marks=pytest.mark.slow) for family in MORE),
 ]
+
+
+def slow(*families: Served) -> pytest.MarkDecorator:
+    """Of families that are served by `make test-slow`; the stack serves those it is asked for."""
+    marked = [pytest.param(each, id=each.name, marks=pytest.mark.slow) for each in families]
+    return pytest.mark.parametrize("family", marked)
 
 
 def needed(items: Sequence[pytest.Item]) -> list[Served]:
@@ -365,13 +372,18 @@ async def test_the_default_voice_is_served_beside_them(client: httpx.AsyncClient
     assert len(await posted(client, model="vesper", voice="vesper")) > 16_000
 
 
-async def test_unknown_voices_are_refused(client: httpx.AsyncClient) -> None:
-    asked = [(family, "nobody") for family in (ORPHEUS, POCKET, PIPER)]
-    asked += [(KOKORO, bad) for bad in ("af_heart*0.6+nobody*0.4", "af_heart*", "af_heart*0")]
-    for family, voice in [*asked, (KOKORO, "jf_alpha")]:
-        error = await refused(client, family, voice=voice)
-        assert error["code"] == "unknown_voice", (family.name, voice)
-        assert voice != "nobody" or "nobody" in error["message"]
+@pytest.mark.parametrize("family", EVERY)
+async def test_unknown_voices_are_refused(family: Served, client: httpx.AsyncClient) -> None:
+    error = await refused(client, family, voice="stranger")
+    assert error["code"] == "unknown_voice"
+    assert "stranger" in error["message"]
+
+
+@pytest.mark.parametrize(
+    "voice", ["af_heart*0.6+stranger*0.4", "af_heart*", "af_heart*0", "jf_alpha"]
+)
+async def test_blends_of_unknown_voices_are_refused(voice: str, client: httpx.AsyncClient) -> None:
+    assert (await refused(client, KOKORO, voice=voice))["code"] == "unknown_voice"
 
 
 async def test_csm_goes_on_from_turns_of_which_a_recording_is_one(
@@ -392,16 +404,18 @@ async def test_csm_goes_on_from_turns_of_which_a_recording_is_one(
     await refused(client, CSM, model="vesper", voice="vesper", turns=turns)
 
 
-async def test_pocket_tts_takes_another_voice_of_a_recording(client: httpx.AsyncClient) -> None:
+@slow(POCKET)
+async def test_pocket_tts_takes_another_voice_of_a_recording(
+    family: Served, client: httpx.AsyncClient
+) -> None:
     asked = {"ref_audio": base64.b64encode(wav(1.5)).decode(), "max_new_tokens": 10}
-    one, other = [await heard(client, POCKET, **asked) for _ in range(2)]
+    one, other = [await heard(client, family, **asked) for _ in range(2)]
     assert len(one) == 10 * 1920
     assert near(one, other)
-    assert not near(one, await heard(client, POCKET, max_new_tokens=10))
+    assert not near(one, await heard(client, family, max_new_tokens=10))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", [ZONOS], ids=["zonos"])
+@slow(ZONOS)
 async def test_zonos_speaks_by_conditions_and_with_the_voice_of_a_recording(
     family: Served, client: httpx.AsyncClient
 ) -> None:
@@ -420,8 +434,7 @@ async def test_zonos_speaks_by_conditions_and_with_the_voice_of_a_recording(
     assert error["param"] == "extra_params.anger"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", RECORDED, ids=lambda family: family.name)
+@slow(*RECORDED)
 async def test_it_speaks_with_a_recording_when_talker_and_vocoder_die(
     family: Served, served: LocalStack, client: httpx.AsyncClient
 ) -> None:
@@ -442,8 +455,7 @@ async def test_it_speaks_with_a_recording_when_talker_and_vocoder_die(
     assert not near(await heard(client, family, instructions="Sing it."), whole)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", [KYUTAI], ids=lambda family: family.name)
+@slow(KYUTAI)
 async def test_it_speaks_while_it_is_written_and_when_talker_and_vocoder_die(
     family: Served, served: LocalStack, client: httpx.AsyncClient
 ) -> None:
@@ -489,21 +501,25 @@ async def test_kokoro_is_silent_in_a_pause_when_its_vocoder_dies(
     assert not silent[len(whole) : len(whole) + pause].any()
 
 
-async def test_voices_are_listed(client: httpx.AsyncClient) -> None:
-    async def listed(family: Served) -> list[dict[str, Any]]:
-        asked = {"model": family.name}
-        found = (await client.get("/v1/audio/voices", params=asked)).json()["voices"]
-        return list(found)
+async def listed(client: httpx.AsyncClient, family: Served) -> list[dict[str, Any]]:
+    found = (await client.get("/v1/audio/voices", params={"model": family.name})).json()["voices"]
+    return list(found)
 
+
+async def test_voices_are_listed(client: httpx.AsyncClient) -> None:
     spanish = {"ef_dora"} if Espeak.installed() else set[str]()
     english = {"af_heart", "af_sky", "am_adam", "bf_emma"}
-    assert {voice["id"] for voice in await listed(KOKORO)} == english | spanish
-    assert "speaker-1" in str(await listed(PIPER))
-    assert "en-US" in str(await listed(PIPER))
+    assert {voice["id"] for voice in await listed(client, KOKORO)} == english | spanish
 
 
-async def test_speakers_of_a_piper_voice_differ(checkpoints: dict[str, Checkpoint]) -> None:
+@slow(PIPER)
+async def test_speakers_of_a_piper_voice_are_listed_and_differ(
+    family: Served, checkpoints: dict[str, Checkpoint], client: httpx.AsyncClient
+) -> None:
+    found = str(await listed(client, family))
+    assert "speaker-1" in found
+    assert "en-US" in found
     (_, one), (_, other) = [
-        offline(PIPER, checkpoints["piper"], voice) for voice in ("speaker-0", "speaker-1")
+        offline(family, checkpoints["piper"], voice) for voice in ("speaker-0", "speaker-1")
     ]
     assert not near(one, other)

@@ -121,16 +121,21 @@ async def check(bus: Bus, reference: Reference, index: int, request_id: str, pcm
 PATIENT = {"ANTIPHON_ADMISSION": "off", "ANTIPHON_KEEP_LOGS_S": "600"}
 
 
+@pytest.mark.parametrize(
+    ("first", "count"), [(10, 10), pytest.param(0, 20, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("stack", [{"environ": {"gateway": PATIENT}}], indirect=True)
-async def test_twenty_sentences_alone_and_among_sixteen_equal_offline_synthesis(
-    stack: Any, reference: Reference
+async def test_sentences_alone_and_among_others_equal_offline_synthesis(
+    stack: Any, reference: Reference, first: int, count: int
 ) -> None:
+    """A fifth of them one after another, then the others at once."""
+    indices, fifth = range(first, first + count), count // 5
     bus = await Bus.connect(stack.bus, "parity")
     try:
         async with httpx.AsyncClient(base_url=stack.url, timeout=120) as client:
-            alone = [await streamed(client, index) for index in range(4)]
-            together = await asyncio.gather(*(streamed(client, i) for i in range(4, 20)))
-        for index, (request_id, pcm) in enumerate([*alone, *together]):
+            alone = [await streamed(client, index) for index in indices[:fifth]]
+            together = await asyncio.gather(*(streamed(client, i) for i in indices[fifth:]))
+        for index, (request_id, pcm) in zip(indices, [*alone, *together], strict=True):
             await check(bus, reference, index, request_id, pcm)
     finally:
         await bus.close()

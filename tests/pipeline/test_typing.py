@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import Any
 
 import httpx
@@ -101,10 +100,12 @@ async def test_six_sockets_on_which_somebody_types_leave_four_slots_to_others(st
         await one.close()
 
 
-@pytest.mark.parametrize("victim", [None, "talker", "vocoder"])
+@pytest.mark.parametrize(
+    "victims", [(), ("talker", "vocoder")], ids=["nothing dies", "both stages die"]
+)
 @pytest.mark.parametrize("stack", [STACK], indirect=True)
 async def test_a_parked_stream_sounds_as_one_that_never_waited(
-    stack: Any, victim: str | None
+    stack: Any, victims: tuple[str, ...]
 ) -> None:
     whole = await said_at_once(stack.url, 7)
     socket = await begin(stack.url, 7)
@@ -113,14 +114,12 @@ async def test_a_parked_stream_sounds_as_one_that_never_waited(
         for stage in ("talker", "vocoder"):
             while await parked(stack, stage) < 1:
                 await asyncio.sleep(0.02)
-    if victim is not None:
+    for victim in victims:
         stack.children[f"{victim}-1"].kill()
-    asked_s = time.monotonic()
     await send(socket, type="input.text", text=TEXT)
     await send(socket, type="input.done")
     heard += await hear(socket)
     await socket.close()
     same = np.frombuffer(heard, "<i2").astype(int), np.frombuffer(whole, "<i2").astype(int)
     assert len(same[0]) == len(same[1])
-    assert np.abs(same[0] - same[1]).max() <= (0 if victim is None else 1)
-    assert time.monotonic() - asked_s < 15
+    assert np.abs(same[0] - same[1]).max() <= (1 if victims else 0)

@@ -18,8 +18,9 @@ from websockets.frames import Frame, Opcode
 
 from tests.unit.ttscommon.sound.test_recordings import wav
 
-# What is aimed at is 10 ms, on a machine of its own.
+# What is aimed at is 10 ms, on a machine of its own whose `_loop_s` is as long as this.
 MOST_S: Final = 0.03
+LOOP_S: Final = 0.03
 _SENDER: Final = """
 import socket, sys
 data = sys.stdin.buffer.read()
@@ -126,6 +127,14 @@ def longest(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return times
 
 
+def _loop_s() -> float:
+    """Processor time of a fixed piece of work here and now, in seconds."""
+    start_s = time.thread_time()
+    for number in range(300_000):
+        str(number)
+    return time.thread_time() - start_s
+
+
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_no_request_holds_the_loop(stand: Any, longest: list[float], attack: str) -> None:
     port = stand.url.rpartition(":")[2]
@@ -140,6 +149,7 @@ async def test_no_request_holds_the_loop(stand: Any, longest: list[float], attac
         await sender.stdin.drain()
     async with stand.session():  # what the first request of a process costs is another matter
         await stand.http.post("/v1/audio/voices", json={})
+    before_s = await asyncio.to_thread(_loop_s)
     longest[:] = [0.0]
     sender.stdin.close()
     async with asyncio.timeout(60):
@@ -147,7 +157,10 @@ async def test_no_request_holds_the_loop(stand: Any, longest: list[float], attac
     print(
         f"\n{attack}: {max(longest) * 1000:.1f} ms, {len(longest) - 1} over 1 ms; {told.decode()}"
     )
-    assert max(longest) < MOST_S
+    slower = (
+        max(before_s, await asyncio.to_thread(_loop_s)) / LOOP_S
+    )  # other programs share cores and caches with it
+    assert max(longest) < MOST_S * max(1.0, slower)
     assert b" 500 " not in told
     assert (await stand.http.get("/health")).status_code == 200
 

@@ -212,6 +212,19 @@ def request(name: str = "r", text: str = TEXT, **changes: object) -> SpeechReque
     return SpeechRequest(name, "m", "slt", text, **changes)  # type: ignore[arg-type]
 
 
+# What they add to the families before them is in the tests that every family takes.
+LIKE_OTHERS = ("chatterbox", "cosyvoice", "csm", "higgs-audio", "kyutai-tts", "orpheus", "zonos")
+at_length = pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(each, marks=pytest.mark.slow if each.startswith(LIKE_OTHERS) else ())
+        for each in sorted(FAMILIES)
+    ],
+    indirect=True,
+)
+"""Of families that are like others, `make test-slow` takes these."""
+
+
 @pytest.fixture(params=sorted(FAMILIES))
 def family(request: pytest.FixtureRequest) -> Family:
     return FAMILIES[request.param]()
@@ -286,6 +299,7 @@ def words_agree(family: Family, one: Sequence[WordTime], other: Sequence[WordTim
     assert [word.word for word in one] == [word.word for word in other]
 
 
+@at_length
 def test_a_step_behind_equals_in_step(family: Family, undisturbed: Heard) -> None:
     bench = Bench(family, depth=1)
     heard = bench.open(request())
@@ -307,7 +321,7 @@ def test_resumed_at_any_frame_equals_undisturbed(
 ) -> None:
     whole = undisturbed.arrays
     frames = rows(whole)
-    for at in {1, 2, frames // 3, frames // 2, frames - 1}:
+    for at in {1, frames // 2, frames - 1}:
         bench = Bench(family, depth)
         heard = bench.open(request(), cut(whole, 0, at))
         bench.run()
@@ -328,6 +342,7 @@ def test_three_that_begin_in_one_launch_are_padded_to_four(name: str) -> None:
         agree(bench.engine.family, one.arrays, alone(name).arrays)
 
 
+@at_length
 def test_resumed_after_the_last_frame_only_ends(
     family: Family, depth: int, undisturbed: Heard
 ) -> None:
@@ -353,6 +368,7 @@ def test_company_and_chunking_change_nothing(
     words_agree(family, heard.words, undisturbed.words)
 
 
+@at_length
 def test_pressure_on_the_cache_changes_nothing(
     family: Family, name: str, depth: int, undisturbed: Heard
 ) -> None:
@@ -371,6 +387,7 @@ def test_pressure_on_the_cache_changes_nothing(
         agree(family, other.arrays, whole.arrays)
 
 
+@at_length
 def test_cut_prompts_change_nothing(family: Family, depth: int, undisturbed: Heard) -> None:
     whole = undisturbed.arrays
     bench = Bench(family, depth, limits=StepLimits(positions=5))
@@ -408,6 +425,7 @@ def test_text_in_pieces_gives_the_same(family: Family, depth: int, undisturbed: 
     agree(family, heard.arrays, undisturbed.arrays)
 
 
+@at_length
 def test_restored_before_its_text_is_here_it_waits_and_goes_on(
     family: Family, depth: int, undisturbed: Heard
 ) -> None:

@@ -117,13 +117,8 @@ def test_decode_prefill_and_company_give_the_same_bits(spec: CacheSpec) -> None:
         assert torch.equal(out[0], reference[position]), position
 
 
-@pytest.mark.parametrize(
-    "cap",
-    [
-        "avx2",
-        *(pytest.param(cap, marks=pytest.mark.slow) for cap in list(CAPPED)[1:]),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("cap", CAPPED)
 def test_the_same_holds_with_fewer_vector_instructions(cap: str) -> None:
     """Libraries choose their instructions when they load, so each cap has a process of its own."""
     aten, mkl, onednn = CAPPED[cap]

@@ -82,6 +82,7 @@ def test_losses_reach_every_trained_part(net: VesperNet) -> None:
         assert reached or frozen, name
 
 
+@pytest.mark.slow
 def test_a_trained_talker_says_tokens_at_their_lengths(
     net: VesperNet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
