@@ -123,7 +123,7 @@ class Production:
         try:
             if writer.ended:
                 raise ProducedElsewhere("the rows of this request are complete")
-            self._next = writer.position
+            self._next = writer.position if self._next is None else self._next
             self._accepted(writer.position)
             while (rows := await self._taken()) is not None:
                 await writer.put(RowsPiece(self.request_id, writer.position, rows))

@@ -41,7 +41,7 @@ def each_expert(x: Tensor, chosen: Tensor, gate: Tensor, up: Tensor, down: Tenso
     A row's bits depend on the row alone: products are of a whole number of `_LEAST_ROWS` rows.
     """
     found = x.new_zeros(*chosen.shape, x.shape[1])
-    for expert in chosen.unique().tolist():
+    for expert in sorted(set(chosen.flatten().tolist())):
         row, place = (chosen == expert).nonzero(as_tuple=True)
         fed = functional.pad(x[row], (0, 0, 0, -len(row) % _LEAST_ROWS))
         inner = functional.linear(fed, gate[expert]), functional.linear(fed, up[expert])

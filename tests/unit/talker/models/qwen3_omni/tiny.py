@@ -21,10 +21,10 @@ _ROWS = range(600)
 
 
 @cache
-def _parts() -> tuple[OmniConfig, OmniNet, ThinkerTable, TextTokenizer]:
+def _parts(ending: float) -> tuple[OmniConfig, OmniNet, ThinkerTable, TextTokenizer]:
     """Fewer codebooks than published, and a speaker that tests ask for."""
     with TemporaryDirectory() as folder:
-        write_checkpoint(Path(folder), seed=2, codebooks=4, ending=3.0)
+        write_checkpoint(Path(folder), seed=2, codebooks=4, ending=ending)
         config, net, table = load_talker(Path(folder))
         tokenizer = TextTokenizer.load(Path(folder))
         table.rows([i for i in _ROWS if i < table.size])  # the folder goes
@@ -35,9 +35,9 @@ def _parts() -> tuple[OmniConfig, OmniNet, ThinkerTable, TextTokenizer]:
     return config, net, table, tokenizer
 
 
-def tiny() -> Qwen3Omni:
-    """Speech ends by itself or after MOST_FRAMES."""
+def tiny(ending: float = 3.0) -> Qwen3Omni:
+    """Speech ends by itself or after MOST_FRAMES. ending: how loudly the end speaks."""
     torch.set_num_threads(1)
-    config, net, table, tokenizer = _parts()
+    config, net, table, tokenizer = _parts(ending)
     defaults = replace(DEFAULTS, max_new_tokens=MOST_FRAMES + 1)
     return Qwen3Omni("m", config, net, table, tokenizer, defaults)
