@@ -34,6 +34,10 @@ class Producers:
         more = {} if token is None else {"resume_token": token}
         self._begin(request_id, width, more).start(fresh=True)
 
+    def elsewhere(self, request_id: str, token: str | None) -> None:
+        """A new request of this session's has its rows from another connection."""
+        self._accepted(request_id, {} if token is None else {"resume_token": token}, 0)
+
     def attach(self, request_id: str, width: int, token: str) -> None:
         """The rows of a request that another connection opened; raises NotFound, WrongOrder."""
         self._context.require_token(token, request_id, self._tenant)

@@ -197,9 +197,13 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             return
         if self._typed is None:
             assert self._spec is not None
-            self._typed = self._enqueue(self._spec, rows=True)
-            speech = self._typed.speech
-            self._producers.open(speech.request_id, width, speech.resume_token)
+            opened = self._enqueue(self._spec, rows=True)
+            token = opened.speech.resume_token
+            if message.rows is None:
+                self._producers.elsewhere(opened.request_id, token)
+                return
+            self._typed = opened
+            self._producers.open(opened.request_id, width, token)
         if self._typed.request_id not in self._producers:
             raise WrongOrder("a request is text or rows, not both")
         self._producers.add(self._typed.request_id, message)
