@@ -30,6 +30,7 @@ from antiphon_bench.synthetic import (
     orpheus,
     piper,
     pocket_tts,
+    qwen3_omni,
     zonos,
 )
 from antiphon_bench.synthetic.mimi import add_decoder
@@ -147,6 +148,12 @@ def write_cosyvoice(folder: Path) -> str:
     return str(folder)
 
 
+def write_omni(folder: Path) -> str:
+    """Four codebooks; it ends its speech by itself."""
+    qwen3_omni.write_checkpoint(folder, seed=3, codebooks=4, ending=3.0)
+    return str(folder)
+
+
 def write_higgs(folder: Path) -> str:
     """A talker that ends by itself, and a codec from elsewhere."""
     higgs_audio.write_checkpoint(folder / "talker", seed=8, ending=2.2)
@@ -169,8 +176,9 @@ MORE: Final[tuple[Served, ...]] = (
     Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
     Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
     Served("kyutai", write_kyutai_tts, "slt", stride=1920),
+    Served("omni", write_omni, "ethan", stride=1920),
 )
-_, POCKET, PIPER, ZONOS, CHATTERBOX, _, KYUTAI = MORE
+_, POCKET, PIPER, ZONOS, CHATTERBOX, _, KYUTAI, _ = MORE
 # Likewise, but without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 EVERY: Final = [

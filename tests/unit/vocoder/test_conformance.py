@@ -92,7 +92,6 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper on a device": vesper_on_a_device,
     "Qwen3-TTS in windows on a device": qwen3_on_a_device,
     "Qwen3-Omni": qwen3_omni,
-    "Qwen3-Omni on a device": qwen3_omni_on_a_device,
     "SNAC": snac,
     "DAC, whose codes are staggered": dac,
     "Piper": piper,
@@ -122,6 +121,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
 }
 # Solvers take ten steps where Turbo takes two.
 SLOW: dict[str, Callable[[], Codec]] = {
+    "Qwen3-Omni on a device": qwen3_omni_on_a_device,
     "CosyVoice 2": partial(s3_flow, "cosyvoice2"),
     "Fun-CosyVoice 3": partial(s3_flow, "cosyvoice3"),
     "CosyVoice 2 without memory": partial(s3_flow, "cosyvoice2", memory=0),

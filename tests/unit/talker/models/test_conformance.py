@@ -113,6 +113,8 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "cosyvoice on a device": partial(on_a_device, cosyvoice),
     "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
 }
+# The same step through another runner, which `make test` has of families enough.
+SLOW = frozenset({"qwen3-omni on a device"})
 TEXT = "One small step, she said. And then one more! The end."
 
 
@@ -225,7 +227,12 @@ at_length = pytest.mark.parametrize(
 """Of families that are like others, `make test-slow` takes these."""
 
 
-@pytest.fixture(params=sorted(FAMILIES))
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+        for name in sorted(FAMILIES)
+    ]
+)
 def family(request: pytest.FixtureRequest) -> Family:
     return FAMILIES[request.param]()
 
