@@ -1,7 +1,7 @@
 """Rows of a request on their way into its text log, from whichever connection produces them.
 
 The log is the truth: a producer that comes back is told how many rows are in it and goes on there,
-and whoever produced them before is fenced, by the same epochs as any other writer of a log.
+and the connection before it is fenced, by the same epochs as any other writer of a log.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ MOST_WAITING_BYTES: Final = 4 << 20
 MOST_PIECES: Final = 3500
 MOST_ROWS: Final = 32_768
 
-Told = Callable[[int], None]
-
 
 class Production:
     """The rows of one request over one connection, which says `start`, `add` and `finish`.
@@ -42,7 +40,7 @@ class Production:
         tenant: str,
         width: int,
         *,
-        accepted: Told,
+        accepted: Callable[[int], None],
         failed: Callable[[AntiphonError], None],
     ) -> None:
         self.request_id = request_id

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ttscommon.engine.kernels.experts import grouped
+from ttscommon.engine.kernels.expert_groups import grouped
 
 _TILE: Final = 16
 _INPUTS: Final = 64

@@ -1,4 +1,4 @@
-"""Requests whose rows come over a session's connection, whoever hears them: docs/protocol.md."""
+"""Requests whose rows come over a session's connection; see docs/protocol.md."""
 
 from __future__ import annotations
 

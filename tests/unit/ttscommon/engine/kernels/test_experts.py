@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.kernels.choice import only
-from ttscommon.engine.kernels.experts import each_expert, grouped, mix_experts
+from ttscommon.engine.kernels.expert_groups import grouped
+from ttscommon.engine.kernels.experts import each_expert, mix_experts
 
 pytest.importorskip("triton")
 
