@@ -90,7 +90,7 @@ class Connection:
         """Messages first .. last of `pieces`."""
         for number, one in list(enumerate(pieces()))[first:last]:
             start = 0 if number == 0 else CONTEXT + number - 1
-            told = {"kind": one.kind, "dtype": one.dtype, "shape": list(one.shape)}
+            told: dict[str, Any] = {"kind": one.kind, "dtype": one.dtype, "shape": list(one.shape)}
             told |= {"data": base64.b64encode(one.data).decode(), "crc32": one.crc32}
             named = {} if request_id is None else {"request_id": request_id}
             await self.send("input.rows", start=start, rows=told, **named)

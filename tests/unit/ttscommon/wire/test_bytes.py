@@ -67,7 +67,7 @@ MESSAGES: Final[dict[str, Message]] = {
     "request to remake": REQUEST.for_remaking(),
     "text piece": TextPiece("r", 5, " there", MARKS[:1], 3),
     "rows piece": RowsPiece(
-        "r", 3, FloatRows.of("media", np.float32([[1.0, -2.5]]), "bf16", [[1, 2, 3]]), 2
+        "r", 3, FloatRows.of("media", np.array([[1.0, -2.5]], np.float32), "bf16", [[1, 2, 3]]), 2
     ),
     "codec chunk": CodecChunk(
         "r", 7, {"codes": Tensor.of(np.arange(6, dtype=np.int16).reshape(3, 2))}, WORDS, SPENT, 2

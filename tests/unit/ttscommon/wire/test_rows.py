@@ -26,7 +26,9 @@ def test_rows_survive_the_wire(dtype: RowDtype, atol: float) -> None:
 
 
 def test_bf16_is_torchs() -> None:
-    values = np.concatenate([ROWS.ravel(), np.float32([1.00390625, 1.01171875, -0.0, 3e38])])
+    values = np.concatenate(
+        [ROWS.ravel(), np.array([1.00390625, 1.01171875, -0.0, 3e38], np.float32)]
+    )
     wanted = torch.from_numpy(values).bfloat16()
     found = widened(narrowed(values, "bf16"))
     np.testing.assert_array_equal(found, wanted.float().numpy())

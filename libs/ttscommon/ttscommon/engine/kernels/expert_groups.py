@@ -1,4 +1,4 @@
-"""Which rows each expert computes, in tiles of fixed number, for a kernel that takes a tile."""
+"""Rows by the experts that compute them, in tiles of a fixed number, for a kernel."""
 
 from __future__ import annotations
 

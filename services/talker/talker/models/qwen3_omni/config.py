@@ -174,7 +174,6 @@ def _problems(config: OmniConfig) -> Iterator[str]:
         yield f"model_type is {config.model_type!r}, not {MODEL_TYPE!r}"
     if not config.enable_audio_output:
         yield "enable_audio_output is false: this checkpoint has no talker"
-    yield from size_problems(text)
     if text.hidden_act != "silu":
         yield f"hidden_act {text.hidden_act!r} is not served"
     if text.vocab_size != CODEBOOK0_SIZE + CONTROL_IDS:
@@ -189,3 +188,4 @@ def _problems(config: OmniConfig) -> Iterator[str]:
         yield f"mrope_section {list(text.sections)} does not fill head_dim {text.head_dim}"
     if min(text.theta, c.code_predictor_config.theta) <= 0:
         yield "rope_theta is missing"
+    yield from size_problems(text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from talker.family.base import Prepared
+from talker.models.qwen3_tts.prompt import prompt_positions
 from talker.models.qwen3_tts.request import Qwen3Prepared
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
 from ttscommon.wire.fields import Array
@@ -98,7 +99,7 @@ class OmniPrepared(Prepared):
 
     def _check_room(self) -> None:
         """Of rows that are said each has a frame at the least."""
-        needed = self._context + max(self._said, self.drawing.frames)
+        needed = prompt_positions(self.asked, 0) + self._context + self.drawing.frames
         if needed > self._positions or self._said > self.drawing.frames:
             raise TextTooLong(
                 f"{self._context} rows of context and {self._said} that are said may need {needed}"
