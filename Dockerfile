@@ -3,15 +3,17 @@
 #   docker build --build-arg SERVICE=gateway -t antiphon-gateway .
 #   docker build --build-arg SERVICE=talker -t antiphon-talker .
 #   docker build --build-arg SERVICE=talker --build-arg ACCELERATOR=cuda -t antiphon-talker:cuda .
+#   docker build --build-arg SERVICE=pair --build-arg ACCELERATOR=cuda -t antiphon-pair:cuda .
 #   docker build --target voices -t antiphon-voices .
 #
+# `pair` is a talker and a vocoder in one process, for stages that share a GPU (decision 0040).
 # The engines' images hold no weights: mount them at /app/voices, or copy them there from the
 # voices image in an init container. SBOM and licences lie in /usr/share/antiphon.
 #
 # A private package index: --secret id=pip,src=pip.conf, and its certificate authority
 # --secret id=ca,src=ca.pem with `cert = /run/secrets/ca` in pip.conf. Neither stays in the image.
 
-ARG BASE=python:3.11.14-slim-bookworm
+ARG BASE=python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 
 FROM ${BASE} AS base
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
@@ -24,31 +26,42 @@ RUN python3 -m venv /build && python3 -m venv --without-pip /opt/antiphon
 COPY requirements-image.txt ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
     --mount=type=cache,target=/root/.cache/pip \
-    /build/bin/python -m pip install --quiet -r requirements-image.txt
+    /build/bin/python -m pip install --quiet --require-hashes -r requirements-image.txt
 ARG SERVICE
 ARG ACCELERATOR=cpu
 ARG TORCH_INDEX=""
-COPY requirements.txt requirements-dev.txt ./
-COPY tools/torch_index.py tools/needs.py tools/
+COPY requirements.txt requirements-dev.txt requirements-torch.txt ./
+COPY tools/torch_index.py tools/needs.py tools/locked.py tools/
 # Dependencies first: they change seldom, and torch is large. With what published checkpoints and
-# recordings of voices need.
+# recordings of voices need. All but torch, whose builds have one version and many indexes, are
+# what the lock says by hash. The command line, which may know both stages, has the pair's program.
 COPY libs/ttscommon/pyproject.toml libs/ttscommon/
-COPY services/${SERVICE}/pyproject.toml services/${SERVICE}/
+COPY services/gateway/pyproject.toml services/gateway/
+COPY services/talker/pyproject.toml services/talker/
+COPY services/vocoder/pyproject.toml services/vocoder/
+COPY cli/pyproject.toml cli/
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
     --mount=type=cache,target=/root/.cache/pip \
     set -eu; \
-    extra=checkpoints; [ ${SERVICE} != gateway ] || extra=voices; \
-    /build/bin/python tools/needs.py libs/ttscommon services/${SERVICE}[${extra}] > needs.txt; \
-    index=""; \
+    case ${SERVICE} in \
+      gateway) packages="services/gateway[voices]";; \
+      pair) packages="services/gateway[voices,opus] services/talker[checkpoints] services/vocoder[checkpoints] cli";; \
+      *) packages="services/${SERVICE}[checkpoints]";; \
+    esac; \
+    echo libs/ttscommon ${packages} | sed 's/\[[a-z,]*\]//g; s/[^ ][^ ]*/.\/&/g' > packages.txt; \
+    /build/bin/python tools/needs.py libs/ttscommon ${packages} > needs.txt; \
+    /build/bin/python tools/locked.py needs.txt > locked.txt; \
+    pip="/build/bin/python -m pip --python /opt/antiphon/bin/python install --quiet"; \
+    ${pip} --no-deps --require-hashes -r locked.txt; \
     if grep -q '^torch' needs.txt; then \
       index=$(/build/bin/python tools/torch_index.py --accelerator ${ACCELERATOR} --index "${TORCH_INDEX}"); \
-    fi; \
-    /build/bin/python -m pip --python /opt/antiphon/bin/python install --quiet \
-      ${index} --constraint requirements.txt --constraint requirements-dev.txt -r needs.txt
-COPY libs/ttscommon libs/ttscommon
-COPY services/${SERVICE} services/${SERVICE}
+      ${pip} ${index} -r requirements-torch.txt; \
+    fi
+COPY libs libs
+COPY services services
+COPY cli cli
 RUN /build/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-isolation -w /wheels \
-      ./libs/ttscommon ./services/${SERVICE} \
+      $(cat packages.txt) \
  && /build/bin/python -m pip --python /opt/antiphon/bin/python install --quiet --no-index --no-deps \
       /wheels/*.whl \
  && /build/bin/python -m pip --python /opt/antiphon/bin/python check
@@ -57,8 +70,12 @@ RUN /build/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-isola
 FROM base AS service
 ARG SERVICE
 ARG ACCELERATOR=cpu
-# Triton compiles its launchers with a C compiler when a kernel is first used.
-RUN if [ "${ACCELERATOR}" = cuda ] && [ "${SERVICE}" != gateway ]; then \
+# Triton compiles its launchers with a C compiler when a kernel is first used. Opus is Debian's.
+RUN if [ "${SERVICE}" = gateway ]; then \
+      apt-get update && apt-get install -y --no-install-recommends libopus0 \
+      && rm -rf /var/lib/apt/lists/*; \
+    fi \
+ && if [ "${ACCELERATOR}" = cuda ] && [ "${SERVICE}" != gateway ]; then \
       apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev python3-dev \
       && rm -rf /var/lib/apt/lists/*; \
     fi \
@@ -108,4 +125,4 @@ EXPOSE 8000 9100
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=5s --timeout=3s --start-period=120s --retries=3 \
   CMD ["python", "-m", "ttscommon.process.probe", "livez"]
-ENTRYPOINT ["/bin/sh", "-c", "exec python -m \"$SERVICE\""]
+ENTRYPOINT ["/bin/sh", "-c", "[ $SERVICE != pair ] || SERVICE=antiphon.pair; exec python -m $SERVICE"]

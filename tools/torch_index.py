@@ -136,7 +136,7 @@ def plan(index: str | None) -> list[Wheel]:
     return [_wheel(item) for item in json.loads(result.stdout)["install"]]
 
 
-def pin(requirements: Path = ROOT / "requirements.txt") -> str:
+def pin(requirements: Path = ROOT / "requirements-torch.txt") -> str:
     """The line of the lock that names torch."""
     lines = requirements.read_text().splitlines()
     return next(line for line in lines if line.startswith("torch=="))

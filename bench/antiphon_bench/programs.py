@@ -54,6 +54,10 @@ PROGRAMS: Final = (
     Program(
         "peers", "tests.parity.side_by_side", "Piper, Pocket TTS, Kokoro beside their own servers."
     ),
+    Program(
+        "pooling", "antiphon_bench.pooling", "Tacotron 2 in a pool, one by one, in static batches."
+    ),
+    Program("overlaps", "antiphon_bench.overlaps", "HiFi-GAN exactly, and in chunks that overlap."),
     Program("runaways", "antiphon_bench.runaways", "Starved ends: what is caught."),
     Program("false-alarms", "voicetrain.vesper.false_alarms", "Endings taken for runaways."),
     Program("parity", "tests.parity.speed", "Frames a second beside a family's reference."),

@@ -10,6 +10,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +22,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from structlog.testing import capture_logs
 
-from antiphon_bench.synthetic import chatterbox, csm, higgs_audio, orpheus, pocket_tts, zonos
+from antiphon_bench.synthetic import (
+    chatterbox,
+    cosyvoice,
+    csm,
+    higgs_audio,
+    kyutai_tts,
+    orpheus,
+    pocket_tts,
+    zonos,
+)
 from antiphon_bench.synthetic.qwen3_tts import write as qwen3_tts
 from talker.engine.engine import Engine
 from talker.family.base import Family
@@ -30,7 +40,7 @@ from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.engine.checkpoint import dump_json
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import rows
+from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 
 TEXT: Final = "It is the end of the world, and one is singing to the user: how odd that is to say!"
@@ -84,9 +94,7 @@ def starved_voice(folder: Path, voice: Path) -> None:
 
 
 def families(voice: Path) -> Sequence[Starved]:
-    """All that may run away with a voice of their own: CosyVoice speaks with recordings alone, and
-    Kyutai TTS ends when its text is over.
-    """
+    """All whose models end by themselves, and Kyutai TTS, which hardly asks for its words."""
     return (
         Starved("vesper", lambda folder: starved_voice(folder, voice), "vesper"),
         Starved("qwen3_tts", lambda f: qwen3_tts.write_checkpoint(f, seed=3, ending=0.0), ""),
@@ -98,21 +106,33 @@ def families(voice: Path) -> Sequence[Starved]:
         Starved("higgs_audio", lambda f: higgs_audio.write_checkpoint(f, seed=8, ending=0.0), ""),
         Starved("zonos", lambda f: zonos.write_checkpoint(f, seed=9, ending=0.0), "default"),
         Starved("chatterbox", lambda f: chatterbox.write_checkpoint(f, seed=3, ending=0.0), ""),
+        Starved("cosyvoice", lambda f: cosyvoice.write_checkpoint(f, seed=3, ending=0.0), ""),
+        Starved("kyutai_tts", _without_questions, "slt"),
     )
+
+
+def _without_questions(folder: Path) -> None:
+    told = kyutai_tts.config(4, audio_delay=0.16, layers=1)
+    kyutai_tts.write_checkpoint(folder, told, seed=8, asking=0.0)
 
 
 def measure(one: Starved, runs: int, temperatures: Sequence[float | None]) -> Iterator[Found]:
     """Speak the text so often at each temperature, with the guard and without."""
-    with tempfile.TemporaryDirectory() as folder:
-        one.write(Path(folder))
-        settings = TalkerSettings(model=one.name, voice_dir=Path(folder), threads=1)
-        family = read_family(settings)
+    with guarded(one) as family:
         for temperature in temperatures:
             yield _compared(one, family, runs, temperature)
 
 
+@contextmanager
+def guarded(one: Starved) -> Iterator[Family]:
+    """As talkers load it."""
+    with tempfile.TemporaryDirectory() as folder:
+        one.write(Path(folder))
+        yield read_family(TalkerSettings(model=one.name, voice_dir=Path(folder), threads=1))
+
+
 def _compared(one: Starved, family: Family, runs: int, temperature: float | None) -> Found:
-    voice = one.voice or family.spec.voices[0].id
+    voice = voice_of(one, family)
     rate = family.spec.frame_rate_hz
     with capture_logs() as lines:
         guarded = _seconds(family, _requests(voice, runs, temperature))
@@ -133,10 +153,20 @@ def _compared(one: Starved, family: Family, runs: int, temperature: float | None
     )
 
 
+def voice_of(one: Starved, family: Family) -> str:
+    """The voice's id; empty where families speak with recordings alone."""
+    return one.voice or (family.spec.voices[0].id if family.spec.voices else "")
+
+
+def reference_of(family: Family) -> Arrays | None:
+    """A recording's, where there is no other voice."""
+    return None if family.spec.voices else family.example_reference()
+
+
 def _seconds(family: Family, requests: Sequence[SpeechRequest]) -> list[float]:
     """Sound of each request."""
     engine = Engine(family, slots=_TOGETHER, blocks=_BLOCKS, metrics=Metrics())
-    spoken = synthesise(engine, requests)
+    spoken = synthesise(engine, requests, reference=reference_of(family))
     return [rows(one.arrays) / family.spec.frame_rate_hz for one in spoken]
 
 
@@ -154,9 +184,10 @@ def _requests(
 def _line(found: Found) -> str:
     hot = "default" if found.temperature is None else f"{found.temperature:g}"
     signs = ", ".join(f"{sign} {count}" for sign, count in sorted(found.signs.items()))
+    soon = f"{found.caught_s:.1f}" if found.caught else "–"
     return (
         f"| {found.family} | {hot} | {found.caught} of {found.runs} | {signs} | {found.redraws} |"
-        f" {found.left} | {found.caught_s:.1f} | {found.heard_s:.1f} | {found.unguarded_s:.1f} |"
+        f" {found.left} | {soon} | {found.heard_s:.1f} | {found.unguarded_s:.1f} |"
     )
 
 

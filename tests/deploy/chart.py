@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +14,9 @@ from helm_python.chart import Chart
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHART: Final = ROOT / "helm/antiphon"
 EXAMPLES: Final = ("laptop", "one-gpu", "fleet")
+
+# PyYAML's own parser takes seconds for a fleet; libyaml's is not in every wheel.
+LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Object = dict[str, Any]
 
@@ -27,14 +32,23 @@ def render(values: Mapping[str, Any]) -> list[Object]:
     objects: list[Object] = []
     for path, text in sorted(templates(values).items()):
         if not path.endswith(".txt"):
-            objects += [found for found in yaml.safe_load_all(text) if found]
+            objects += [found for found in yaml.load_all(text, LOADER) if found]
     return objects
 
 
-def templates(values: Mapping[str, Any]) -> dict[str, str]:
-    """What each template becomes, notes included."""
-    with Chart.load(CHART) as chart:
-        return dict(chart.render(values=dict(values), name="antiphon", namespace="speech"))
+def templates(values: Mapping[str, Any]) -> Mapping[str, str]:
+    """What each template becomes, notes included; rendered once for the same values."""
+    return _templates(json.dumps(dict(values), sort_keys=True))
+
+
+@cache
+def _templates(values: str) -> Mapping[str, str]:
+    return _chart().render(values=json.loads(values), name="antiphon", namespace="speech")
+
+
+@cache
+def _chart() -> Chart:
+    return Chart.load(CHART)
 
 
 def of_kind(objects: list[Object], *kinds: str) -> list[Object]:

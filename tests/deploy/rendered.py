@@ -73,8 +73,13 @@ def decoded(objects: list[Object]) -> Secrets:
 
 
 @asynccontextmanager
-async def running(values: Mapping[str, Any], folder: Path) -> AsyncIterator[RunningChart]:
-    """Render `values` and run every pod once, and each engine as often as it has replicas."""
+async def running(
+    values: Mapping[str, Any], folder: Path, *, services: bool = True
+) -> AsyncIterator[RunningChart]:
+    """Render `values` and run every pod once, and each engine as often as it has replicas.
+
+    Without `services` the broker alone runs, prepared for them.
+    """
     objects = render(values)
     found, chart = pods(objects), RunningChart(secrets=decoded(objects))
 
@@ -91,7 +96,7 @@ async def running(values: Mapping[str, Any], folder: Path) -> AsyncIterator[Runn
         await asyncio.wait_for(chart.children["broker"].ready.wait(), 30)
         for job in jobs(objects):
             await run_once(job, chart)
-        for program in programs(objects, found, chart, folder):
+        for program in programs(objects, found, chart, folder) if services else ():
             chart.children[program.name] = Child(program, hear)
             tasks.append(asyncio.create_task(chart.children[program.name].supervise()))
         for child in chart.children.values():
@@ -127,6 +132,7 @@ def programs(
         count = named(objects, "Deployment", workload)["spec"]["replicas"]
         if stage == "gateway":
             environ |= {"ANTIPHON_HOST": "127.0.0.1", "ANTIPHON_PORT": "0"}
-        names = ["gateway"] if count == 1 else [f"{stage}-{n}" for n in range(1, count + 1)]
-        listed += [ServiceProgram(name, stage, folder, environ) for name in names]
+        names = [stage] if count == 1 else [f"{stage}-{n}" for n in range(1, count + 1)]
+        module = "antiphon.pair" if stage == "pair" else stage
+        listed += [ServiceProgram(name, module, folder, environ) for name in names]
     return listed

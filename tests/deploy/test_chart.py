@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ import yaml
 from helm_python.chart import lint
 from helm_python.errors import HelmError
 
+from antiphon.pair import load_settings
 from antiphon.stack.broker import find_server
 from gateway.admission import KeyRing
 from gateway.settings import GatewaySettings
@@ -23,6 +25,7 @@ from talker.settings import TalkerSettings
 from tests.deploy.chart import (
     CHART,
     EXAMPLES,
+    LOADER,
     ROOT,
     Object,
     environment,
@@ -36,7 +39,7 @@ from tests.deploy.chart import (
     templates,
 )
 from ttscommon.bus.permissions import accounts
-from ttscommon.process.settings import ServiceSettings
+from ttscommon.process.settings import ServiceSettings, StageSettings
 from vocoder.settings import VocoderSettings
 
 GOLDEN: Final = Path(__file__).parent / "golden"
@@ -65,12 +68,11 @@ def test_the_chart_has_no_lint_errors() -> None:
 
 @every_example
 def test_an_example_renders_as_it_did(name: str) -> None:
-    rendered = yaml.safe_dump_all(mask(render(example(name))), sort_keys=False, width=100)
-    path = GOLDEN / f"{name}.yaml"
+    rendered, path = mask(render(example(name))), GOLDEN / f"{name}.yaml"
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
-        path.write_text(rendered)
-    assert rendered == path.read_text()
+        path.write_text(yaml.safe_dump_all(rendered, sort_keys=False, width=100))
+    assert rendered == list(yaml.load_all(path.read_text(), LOADER))
 
 
 def mask(objects: list[Object]) -> list[Object]:
@@ -91,14 +93,22 @@ def test_every_object_is_valid_in_the_apis_schema(name: str, version: str) -> No
 def test_the_services_understand_their_environment(name: str) -> None:
     found = pods(render(example(name)))
     services = {n: pod for n, pod in found.items() if not n.endswith("-nats")}
-    assert len(services) >= 3
+    assert len(services) >= 2
     for pod in services.values():
-        component = pod["metadata"]["labels"]["app.kubernetes.io/component"]
-        settings = SETTINGS[component].load(environment(pod, SECRETS))
-        assert settings.bus.user == component
-        assert settings.bus.password == PASSWORD
-        assert (settings.bus.system_user == "system") is (component == "gateway")
-        assert pod["spec"]["terminationGracePeriodSeconds"] > settings.drain_s
+        for service, settings in understood(pod):
+            assert settings.bus.user == service
+            assert settings.bus.password == PASSWORD
+            assert (settings.bus.system_user == "system") is (service == "gateway")
+            assert pod["spec"]["terminationGracePeriodSeconds"] > settings.drain_s
+
+
+def understood(pod: Object) -> Iterator[tuple[str, ServiceSettings]]:
+    """What each service in a pod reads of its environment."""
+    component = pod["metadata"]["labels"]["app.kubernetes.io/component"]
+    if component == "pair":
+        yield from zip(("talker", "vocoder"), load_settings(environment(pod, SECRETS)), strict=True)
+    else:
+        yield component, SETTINGS[component].load(environment(pod, SECRETS))
 
 
 @every_example
@@ -146,7 +156,7 @@ def slots_of(example_name: str) -> int:
     }
     for deployment in of_kind(objects, "Deployment"):
         stage = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
-        if stage in ("talker", "vocoder"):
+        if stage in ("talker", "vocoder", "pair"):
             slots = int(
                 environment(deployment["spec"]["template"], SECRETS).get("ANTIPHON_SLOTS", 32)
             )
@@ -284,11 +294,70 @@ def test_the_broker_accepts_its_configuration(name: str, tmp_path: Path) -> None
 
 
 def test_a_gpu_engine_takes_the_cuda_image_and_a_gpu() -> None:
-    found = pods(render(example("one-gpu")))["antiphon-vesper-talker"]["spec"]
+    found = pods(render(example("fleet")))["antiphon-large-talker"]["spec"]
     container = found["containers"][0]
     assert container["image"].endswith("/antiphon-talker:0.2.0-cuda")
-    assert container["resources"]["limits"]["nvidia.com/gpu.shared"] == 1
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
     assert found["runtimeClassName"] == "nvidia"
+
+
+def test_one_gpu_is_given_to_one_process_with_both_stages() -> None:
+    found = pods(render(example("one-gpu")))
+    assert set(found) == {"antiphon-nats", "antiphon-gateway", "antiphon-vesper-pair"}
+    spec = found["antiphon-vesper-pair"]["spec"]
+    assert "order" not in [one["name"] for one in spec["initContainers"]]
+    [container] = spec["containers"]
+    assert container["image"].endswith("/antiphon-pair:0.2.0-cuda")
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
+    talking, vocoding = load_settings(environment(found["antiphon-vesper-pair"], SECRETS))
+    assert (talking.slots, vocoding.slots, talking.device) == (64, 64, "cuda")
+
+
+def test_a_setting_of_a_pair_may_be_one_stages_alone() -> None:
+    own = {"talker__slots": 48, "vocoder__slots": 300, "kv_bytes": 1 << 30}
+    values: dict[str, Any] = {"models": [{**MODEL, "paired": True, "pair": {"settings": own}}]}
+    objects = render({**values, "pair": {"autoscaling": {"kind": "keda", "maxReplicas": 3}}})
+    talking, vocoding = load_settings(environment(pods(objects)["antiphon-vesper-pair"], SECRETS))
+    assert (talking.slots, vocoding.slots, talking.kv_bytes) == (48, 300, 1 << 30)
+    [job] = jobs(objects)
+    assert environment(job, SECRETS)["ANTIPHON_BUS__SLOTS"] == "900"
+    [scaler] = of_kind(objects, "ScaledObject")
+    queries = [trigger["metadata"]["query"] for trigger in scaler["spec"]["triggers"]]
+    assert len(queries) == 6
+    assert {stage for stage in ("talker", "vocoder") if f'stage="{stage}"' in str(queries)} == {
+        "talker",
+        "vocoder",
+    }
+
+
+@pytest.mark.parametrize("kind", ["nkey", "creds"])
+def test_a_pair_has_the_identities_of_both_stages(kind: str) -> None:
+    objects = render({**external(kind), "models": [{**MODEL, "paired": True}]})
+    pod = pods(objects)["antiphon-vesper-pair"]
+    values = environment(pod, SECRETS)
+    assert values[f"ANTIPHON_BUS__{kind.upper()}_FILE"] == "/run/antiphon/bus/talker"
+    assert values[f"ANTIPHON_VOCODER__BUS__{kind.upper()}_FILE"] == "/run/antiphon/bus/vocoder"
+    [volume] = [v for v in pod["spec"]["volumes"] if v["name"] == "bus-identity"]
+    assert [item["key"] for item in volume["secret"]["items"]] == ["talker", "vocoder"]
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_codec_that_is_published_by_itself_has_a_folder_of_its_own(paired: bool) -> None:
+    weights = {"claim": "voices", "path": "higgs", "codec": "higgs-codec"}
+    model = {"name": "higgs", "weights": weights, "paired": paired}
+    found = pods(render({"models": [model]}))
+    stages = [
+        settings
+        for name in sorted(found)
+        if name.startswith("antiphon-higgs-")
+        for _, settings in understood(found[name])
+    ]
+    assert [str(one.voice_dir) for one in stages if isinstance(one, StageSettings)] == [
+        "/app/voices/higgs",
+        "/app/voices/higgs-codec",
+    ]
+    [talker] = [one for one in stages if isinstance(one, TalkerSettings)]
+    assert str(talker.codec_dir) == "/app/voices/higgs-codec"
 
 
 def test_every_model_has_a_talker_and_a_vocoder_that_serve_it() -> None:
@@ -478,7 +547,8 @@ def test_the_documented_steps_build_the_images_that_the_chart_asks_for() -> None
     built = set(re.findall(r"docker build .* -t (\S+) \.", documentation))
     gpu = {"gpu": {"count": 1}}
     asked = set()
-    for objects in (render({}), render({"talker": gpu, "vocoder": gpu})):
+    pair = {"models": [{**MODEL, "paired": True}]}
+    for objects in (render({}), render({"talker": gpu, "vocoder": gpu}), render(pair)):
         for pod in [*pods(objects).values(), *jobs(objects)]:
             spec = pod["spec"]
             containers = [*spec["containers"], *spec.get("initContainers", [])]
@@ -559,12 +629,17 @@ def test_routes_between_brokers_may_be_encrypted(tmp_path: Path) -> None:
     ]
 
 
-def test_a_talkers_memory_has_to_hold_its_cache() -> None:
-    settings = {"settings": {"kv_bytes": 2 << 30}}
-    with pytest.raises(HelmError, match="kv_bytes and the process need 2816 Mi"):
-        render({"talker": settings})
-    render({"talker": {**settings, "resources": {"limits": {"memory": "3Gi"}}}})
-    render({"talker": {**settings, "gpu": {"count": 1}}})
+@pytest.mark.parametrize(
+    ("stage", "setting", "value"), [("talker", "kv_bytes", 2 << 30), ("vocoder", "state_mb", 2048)]
+)
+def test_an_engines_memory_has_to_hold_what_its_streams_carry(
+    stage: str, setting: str, value: int
+) -> None:
+    settings = {"settings": {setting: value}}
+    with pytest.raises(HelmError, match=f"{setting} and the process need 2816 Mi"):
+        render({stage: settings})
+    render({stage: {**settings, "resources": {"limits": {"memory": "3Gi"}}}})
+    render({stage: {**settings, "gpu": {"count": 1}}})
 
 
 def test_a_container_beside_each_broker_exports_its_metrics() -> None:

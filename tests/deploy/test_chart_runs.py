@@ -14,11 +14,13 @@ import httpx
 import msgspec
 import nats
 import pytest
+import pytest_asyncio
 
 from antiphon.client import Audio, SpeechOptions, speak
 from antiphon.say import whole
 from tests.deploy.chart import example
 from tests.deploy.rendered import RunningChart, running
+from tests.waits import PATIENCE_S
 from ttscommon.bus import Bus
 from ttscommon.bus.backup import back_up, restore
 from ttscommon.process.settings import BusSettings
@@ -60,13 +62,35 @@ FORBIDDEN: Final = {
     "system": ["$SYS.REQ.SERVER.PING", "$SYS.REQ.SERVER.X.RELOAD"],
 }
 ENGINES: Final = {"engine": "fake", "replicas": 2}
+WEIGHTS: Final = {"image": "antiphon-voices", "path": "vesper"}
+# One model has pods of its own for each stage, the other one process for both.
+VALUES: Final[dict[str, Any]] = {
+    **example("laptop"),
+    "models": [
+        {"name": "vesper", "weights": WEIGHTS},
+        {"name": "paired", "weights": WEIGHTS, "paired": True},
+    ],
+    "talker": ENGINES,
+    "vocoder": ENGINES,
+    "pair": {"engine": "fake"},
+}
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
-async def chart(tmp_path: Path) -> AsyncIterator[RunningChart]:
-    values: dict[str, Any] = {**example("laptop"), "talker": ENGINES, "vocoder": ENGINES}
-    async with running(values, tmp_path) as running_chart:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def chart(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningChart]:
+    """Started once: what a test kills comes back by itself."""
+    async with running(VALUES, tmp_path_factory.mktemp("chart")) as running_chart:
         yield running_chart
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def recovered(chart: RunningChart) -> None:
+    """Every pod works before a test begins."""
+    async with asyncio.timeout(60):
+        for child in chart.children.values():
+            await child.ready.wait()
 
 
 def violations(chart: RunningChart) -> list[str]:
@@ -99,13 +123,24 @@ async def test_the_rendered_pods_speak_recover_and_cancel_with_the_rights_they_h
     assert violations(chart) == []
 
 
-async def test_a_service_may_not_speak_for_another(chart: RunningChart) -> None:
-    allowed = [
-        f"{user} may publish {subject}"
-        for user, subjects in FORBIDDEN.items()
-        for subject in subjects
-        if not await is_refused(chart, user, subject)
-    ]
+async def test_a_pair_speaks_with_the_rights_of_both_stages(chart: RunningChart) -> None:
+    async with httpx.AsyncClient(base_url=chart.url, timeout=60) as http:
+        body = {"model": "paired", "input": SENTENCE, "response_format": "pcm"}
+        async with asyncio.timeout(60):
+            while (await http.post("/v1/audio/speech", json=body)).status_code == 404:
+                await asyncio.sleep(0.1)  # gateways look once a second
+        assert (await http.post("/v1/audio/speech", json=body)).status_code == 200
+    assert violations(chart) == []
+
+
+async def test_a_service_may_not_speak_for_another(tmp_path: Path) -> None:
+    async with running(VALUES, tmp_path, services=False) as chart:
+        allowed = [
+            f"{user} may publish {subject}"
+            for user, subjects in FORBIDDEN.items()
+            for subject in subjects
+            if not await is_refused(chart, user, subject)
+        ]
     assert allowed == []
 
 
@@ -131,20 +166,19 @@ async def is_refused(chart: RunningChart, user: str, subject: str) -> bool:
     return True
 
 
-async def test_voices_come_back_after_the_brokers_volume_is_lost(tmp_path: Path) -> None:
-    values: dict[str, Any] = {**example("laptop"), "talker": ENGINES, "vocoder": ENGINES}
-    backups = tmp_path / "backups"
-    (tmp_path / "lost").mkdir()
-    (tmp_path / "new").mkdir()
-    async with running(values, tmp_path / "lost") as chart:
-        before = await voices_of(await with_voice(chart))
-        await back_up(as_user(chart, "backup"), backups)
-        assert violations(chart) == []
-    async with running(values, tmp_path / "new") as chart:
-        assert await voices_of(chart) == []
-        await restore(as_user(chart, "setup"), backups)
-        assert await voices_of(chart) == before != []
-        assert violations(chart) == []
+async def test_voices_come_back_after_the_brokers_volume_is_lost(
+    chart: RunningChart, tmp_path: Path
+) -> None:
+    backups, folder = tmp_path / "backups", tmp_path / "new"
+    folder.mkdir()
+    before = await voices_of(await with_voice(chart))
+    await back_up(as_user(chart, "backup"), backups)
+    assert violations(chart) == []
+    async with running(VALUES, folder, services=False) as new:
+        assert await voices_of(new) == []
+        await restore(as_user(new, "setup"), backups)
+        assert await voices_of(new) == before != []
+        assert violations(new) == []
 
 
 def as_user(chart: RunningChart, user: str) -> BusSettings:
@@ -190,5 +224,5 @@ async def test_the_system_user_hears_disconnects(chart: RunningChart) -> None:
     heard = await client.subscribe("$SYS.ACCOUNT.*.DISCONNECT")
     await client.flush()
     chart.children["vocoder-1"].kill()
-    await heard.next_msg(timeout=5)
+    await heard.next_msg(timeout=PATIENCE_S)
     await client.close()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from antiphon.pair import load_settings
 from tests.deploy.chart import ROOT
 from ttscommon.bus.__main__ import _parser
 from ttscommon.bus.permissions import ROLES
@@ -36,3 +38,29 @@ def test_backups_are_made_and_restored_by_their_users(service: str, user: str) -
     assert any(mount.startswith("backups:/backups") for mount in found["volumes"])
     assert _parser().parse_args(found["command"]).action == service
     assert "mkdir /backups" in (ROOT / "Dockerfile").read_text()
+
+
+def test_a_pair_has_the_passwords_of_both_stages_and_one_process_has_the_gpu(
+    tmp_path: Path,
+) -> None:
+    services = compose()["services"]
+    found = services["pair-gpu"]
+    assert found["profiles"] == ["pair"]
+    assert found["build"]["args"]["SERVICE"] == "pair"
+    for user, folder in (("talker", "bus"), ("vocoder", "vocoder")):
+        assert f"bus-{user}:/run/antiphon/{folder}:ro" in found["volumes"]
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "password").write_text(f"of the {user}")
+    environment = {
+        key: expanded(str(value)).replace("/run/antiphon", str(tmp_path))
+        for key, value in found["environment"].items()
+    }
+    talking, vocoding = load_settings(environment)
+    assert (talking.bus.user, vocoding.bus.user) == ("talker", "vocoder")
+    assert vocoding.bus.password_file == tmp_path / "vocoder/password"
+    assert found["deploy"] == services["talker-gpu"]["deploy"]
+
+
+def expanded(value: str) -> str:
+    """With the defaults of its variables."""
+    return re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", value)

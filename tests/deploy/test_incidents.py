@@ -9,8 +9,6 @@ import asyncio
 import contextlib
 import datetime
 import json
-import os
-import signal
 import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -18,21 +16,18 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-import httpx
 import nats
 import pytest
 import trustme
 from nats.errors import Error as NatsError
 from nats.js.api import StreamConfig
 
-from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.broker import find_server
 from tests.chaos.listener import listen
 from tests.chaos.poisoned_talker import POISON
 from tests.chaos.stack import chaos_stack
 from tests.deploy.engine import ASKED, asked
 from tests.deploy.test_dashboards import RUNBOOKS
-from tests.pipeline.test_metrics import Exported
 from ttscommon.bus import Bus
 from ttscommon.bus.export import BrokerMetrics, look
 from ttscommon.process.settings import BusSettings
@@ -195,31 +190,6 @@ async def test_an_expired_certificate_is_named_by_who_meets_it(
     captured = capfd.readouterr()
     assert "certificate has expired" in said + captured.out + captured.err
     assert "certificate has expired" in page("AntiphonBusDown")
-
-
-async def scraped(stack: LocalStack, name: str) -> Exported:
-    port = stack.children[name].ports["admin"]
-    async with httpx.AsyncClient() as client:
-        return Exported((await client.get(f"http://127.0.0.1:{port}/metrics")).text)
-
-
-async def test_a_gateway_that_is_killed_for_its_memory_has_started_anew(tmp_path: Path) -> None:
-    async with LocalStack(StackConfig(port=0, engine="fake", store=tmp_path)) as stack:
-        before = await scraped(stack, "gateway")
-        assert before("process_resident_memory_bytes") > 0
-        gateway = stack.children["gateway"]
-        starts = gateway.starts
-        assert gateway.pid is not None
-        os.kill(gateway.pid, signal.SIGKILL)  # as the kernel does
-
-        async def again() -> bool:
-            return gateway.starts > starts and gateway.ready.is_set()
-
-        await until(again)
-        after = await scraped(stack, "gateway")
-    started = "process_start_time_seconds"
-    assert after(started) > before(started)
-    assert "OOMKilled" in page("AntiphonGatewayRestarted")
 
 
 async def test_a_poisoned_request_is_named_with_its_tenant(tmp_path: Path) -> None:

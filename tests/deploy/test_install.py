@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.engine import ASKED, asked
-from tests.unit.test_imports import PACKAGES, ROOT, TENSORS, modules
-from tests.unit.test_packages import LOCKS, project
+from tests.unit.test_imports import PACKAGES, TENSORS, modules
+from tests.unit.test_packages import locked, project
 
 _PIP_TIMEOUT_S = 600
 
@@ -47,7 +47,9 @@ def python() -> Iterator[Path]:
 def test_a_package_installs_into_an_empty_environment(
     package: str, wheels: Path, python: Path
 ) -> None:
-    pins = [option for lock in LOCKS for option in ("--constraint", str(ROOT / lock))]
+    limits = python.parents[1] / "constraints.txt"
+    limits.write_text("\n".join(f"{name}=={version}" for name, version in locked().items()))
+    pins = ["--constraint", str(limits)]
     # A second source of links must not hide those of the environment.
     links = f"{wheels} {os.environ.get('PIP_FIND_LINKS', '')}".split()
     found = [option for link in links for option in ("--find-links", link)]

@@ -18,8 +18,10 @@ import numpy as np
 from safetensors.torch import load_file, save_file
 
 from antiphon_bench.synthetic.chatterbox import write_checkpoint as write_chatterbox
+from antiphon_bench.synthetic.cosyvoice import write_family as write_cosyvoice
 from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
 from antiphon_bench.synthetic.dac import write_codec as write_dac
+from antiphon_bench.synthetic.fish_s2 import write_checkpoint as write_fish
 from antiphon_bench.synthetic.higgs_audio import write_checkpoint as write_higgs
 from antiphon_bench.synthetic.higgs_audio import write_codec as write_higgs_codec
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
@@ -31,8 +33,10 @@ from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
 from antiphon_bench.synthetic.qwen3_omni import write_checkpoint as write_omni
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
 from antiphon_bench.synthetic.snac import write_codec
+from antiphon_bench.synthetic.tacotron2 import write_checkpoint as write_tacotron2
 from antiphon_bench.synthetic.zonos import write_checkpoint as write_zonos
 from talker.models import load as load_talker
+from talker.models.cosyvoice.config import BACKBONE as COSY_BACKBONE
 from tests.unit.ttscommon.sound.test_recordings import wav
 from ttscommon.engine.checkpoint import dump_json
 from vocoder.codecs import load as load_codec
@@ -43,13 +47,14 @@ TENSORS: Final = "model.safetensors"
 @dataclass(frozen=True)
 class Maker:
     """write: a whole checkpoint into a folder. load: raises CheckpointError. tensor: one of its
-    names. number: a number in its config.json.
+    names. number: a number in its config.json, or in the file `sizes`.
     """
 
     write: Callable[[Path], object]
     load: Callable[[str, Path], object]
     tensor: str
     number: str
+    sizes: str = "config.json"
 
 
 def _qwen3(folder: Path) -> None:
@@ -65,6 +70,10 @@ def _csm(folder: Path) -> None:
     add_decoder(folder)
 
 
+def _fish(folder: Path) -> None:
+    write_fish(folder, codebooks=2)
+
+
 def _chatterbox(folder: Path) -> None:
     write_chatterbox(folder)
     dump_json(folder / "config.json", {"model_type": "chatterbox", "chunk_tokens": 0})
@@ -72,6 +81,16 @@ def _chatterbox(folder: Path) -> None:
 
 def _kyutai(folder: Path) -> None:
     write_kyutai(folder, kyutai_config(3, layers=1))
+
+
+def _cosyvoice(folder: Path) -> None:
+    """All that both stages read in one file, and a config.json, which neither needs."""
+    write_cosyvoice(folder, "tiny", "v2", 0)
+    tensors = [load_file(folder / f"{part}.safetensors") for part in ("llm", "flow")]
+    save_file({**tensors[0], **tensors[1]}, folder / TENSORS)
+    for name in ("llm.safetensors", "flow.safetensors", f"{TENSORS}.index.json"):
+        (folder / name).unlink()
+    dump_json(folder / "config.json", {})
 
 
 MAKERS: Final[Mapping[str, Maker]] = {
@@ -97,9 +116,19 @@ MAKERS: Final[Mapping[str, Maker]] = {
         write_pocket, load_codec, "flow_lm.emb_std", "default_temperature"
     ),
     "Chatterbox": Maker(_chatterbox, load_talker, "cond_enc.spkr_enc.weight", "chunk_tokens"),
+    "CosyVoice": Maker(
+        _cosyvoice,
+        load_talker,
+        "llm_decoder.bias",
+        "hidden_size",
+        f"{COSY_BACKBONE}/config.json",
+    ),
     "Kyutai TTS": Maker(_kyutai, load_talker, "text_linear.weight", "dim"),
     "CSM": Maker(_csm, load_talker, "lm_head.weight", "hidden_size"),
     "CSM, its codec": Maker(_csm, load_codec, "codec_model.upsample.conv.weight", "codec_config"),
+    "Fish Audio S2": Maker(
+        _fish, load_talker, "audio_decoder.norm.weight", "semantic_start_token_id"
+    ),
     "Higgs Audio": Maker(write_higgs, load_talker, "audio_lm_head.weight", "hidden_size"),
     "Higgs Audio's codec": Maker(
         write_higgs_codec, load_codec, "quantizer.quantizers.0.codebook.embed", "codebook_dim"
@@ -107,6 +136,13 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "SNAC": Maker(
         write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
     ),
+    "Tacotron 2": Maker(
+        write_tacotron2,
+        load_talker,
+        "decoder.gate_layer.linear_layer.weight",
+        "upsample_initial_channel",
+    ),
+    "Tacotron 2, its codec": Maker(write_tacotron2, load_codec, "conv_pre.bias", "hop_size"),
     "Zonos": Maker(write_zonos, load_talker, "heads.0.weight", "eos_token_id"),
     "DAC": Maker(write_dac, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"),
 }
@@ -149,15 +185,14 @@ def _not_finite(folder: Path, maker: Maker) -> None:
     _retold(folder, change)
 
 
-def _config(folder: Path, **changes: object) -> None:
-    path = folder / "config.json"
+def _config(path: Path, **changes: object) -> None:
     content = json.loads(path.read_text("utf-8")) | changes
     path.unlink()
     path.write_text(json.dumps(content), "utf-8")
 
 
 def _mistyped(folder: Path, maker: Maker) -> None:
-    _config(folder, **{maker.number: "many"})
+    _config(folder / maker.sizes, **{maker.number: "many"})
 
 
 def _foreign(folder: Path, maker: Maker) -> None:
@@ -207,7 +242,7 @@ def lying(field: bytes, behind: int, value: int) -> bytes:
     return bytes(data)
 
 
-# Families of MAKERS that make voices of recordings.
+# Families of MAKERS that make voices of recordings, of any rate: CosyVoice refuses 8 kHz.
 CLONING: Final = ("Qwen3-TTS", "CSM", "Pocket TTS", "Zonos")
 
 # What is said of each; nothing where it can be used.

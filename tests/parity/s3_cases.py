@@ -11,7 +11,7 @@ Floats = npt.NDArray[np.float64]
 
 NAME: Final = "s3_flow"
 """Of the goldens, and of the reference's environment."""
-KINDS: Final = ("cosyvoice2", "chatterbox", "chatterbox_turbo")
+KINDS: Final = ("cosyvoice2", "cosyvoice3", "chatterbox", "chatterbox_turbo")
 GRIDS: Final = (0, 25)
 """Tokens that see each other: all, or the streaming mask's."""
 TOKENS: Final = 36
@@ -51,6 +51,11 @@ def beginnings() -> Floats:
 def source_noise() -> Floats:
     """[HARMONICS, SAMPLES], standard normal."""
     return _random(4).standard_normal((HARMONICS, SAMPLES))
+
+
+def even_noise() -> Floats:
+    """[HARMONICS, SAMPLES] between 0 and 1: CosyVoice 3's source."""
+    return _random(6).random((HARMONICS, SAMPLES))
 
 
 def phases() -> Floats:

@@ -1,6 +1,6 @@
 """What a second of sound costs: ours at 1, 4 and 16 streams, and CosyVoice 2's own loop.
 
-    python -m tests.parity.s3_speed [BUILD]
+    python -m tests.parity.s3_speed [BUILD [ROUNDS]]
 
 One thread each, whose own time is measured, small widths, in turns within one run; the reference
 runs in BUILD/s3_flow, see `make goldens`. Its streams share one network, and take their time one
@@ -27,6 +27,7 @@ from tests.parity.make_goldens import environment
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.loading import CodecOptions
 from vocoder.codecs.s3_flow.codec import S3Flow
 from vocoder.codecs.s3_flow.weights import Networks, load_networks
 from vocoder.engine.engine import Engine
@@ -41,7 +42,7 @@ ROUNDS: Final = 2
 def spoken_s(nets: Networks, streams: int, memory: int) -> float:
     """Seconds of so many streams at once, all of whose tokens are there."""
     ended: list[Event] = []
-    codec = S3Flow("m", "cosyvoice", nets, memory)
+    codec = S3Flow("m", "cosyvoice", nets, CodecOptions(memory_bytes=memory))
     engine = Engine(codec, slots=streams, metrics=Metrics())
     engine.listen(
         lambda events: ended.extend(e for _, e in events if isinstance(e, Finished | Failed))
@@ -70,6 +71,7 @@ def main() -> None:
     """Print milliseconds of one core for a second of sound."""
     torch.set_num_threads(1)
     build = Path(sys.argv[1] if len(sys.argv) > 1 else "build/goldens")
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else ROUNDS
     python = environment(build, cases.NAME)
     with TemporaryDirectory() as place:
         folder = Path(place)
@@ -78,7 +80,7 @@ def main() -> None:
         ways = {"carried": 8 << 30, "computed again": 0}
         spoken_s(nets, 1, 8 << 30)
         found: dict[str, list[float]] = {}
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             found.setdefault("reference", []).append(reference_s(python, folder))
             for streams in STREAMS:
                 for way, memory in ways.items():

@@ -24,6 +24,7 @@ from antiphon_bench.synthetic import (
     cosyvoice,
     csm,
     dac,
+    fish_s2,
     higgs_audio,
     kokoro,
     kyutai_tts,
@@ -31,6 +32,7 @@ from antiphon_bench.synthetic import (
     piper,
     pocket_tts,
     qwen3_omni,
+    tacotron2,
     zonos,
 )
 from antiphon_bench.synthetic.mimi import add_decoder
@@ -135,6 +137,12 @@ def write_zonos(folder: Path) -> str:
     return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
+def write_tacotron(folder: Path) -> str:
+    """It ends its sentences by itself."""
+    tacotron2.write_checkpoint(folder, seed=5)
+    return str(folder)
+
+
 def write_chatterbox(folder: Path) -> str:
     """It ends its sentences by itself."""
     chatterbox.write_checkpoint(folder, seed=3, ending=8.0)
@@ -161,6 +169,13 @@ def write_higgs(folder: Path) -> str:
     return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
+def write_fish(folder: Path) -> str:
+    """It ends its speech by itself."""
+    fish_s2.write_checkpoint(folder, seed=8, codebooks=4, ending=3.0)
+    fish_s2.add_codec(folder, seed=2)
+    return str(folder)
+
+
 # Every `make test` serves these: frames drawn step by step, and segments at once.
 FAMILIES: Final = (
     Served("csm", write_csm, "default", stride=1920),
@@ -177,8 +192,12 @@ MORE: Final[tuple[Served, ...]] = (
     Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
     Served("kyutai", write_kyutai_tts, "slt", stride=1920),
     Served("omni", write_omni, "ethan", stride=1920),
+    Served("tacotron", write_tacotron, "slt", SENTENCES, 12_000, 256, peak=300, rate=22_050),
+    Served("fish", write_fish, "default", samples=20_000, stride=2048, peak=300, rate=44_100),
 )
-_, POCKET, PIPER, ZONOS, CHATTERBOX, _, KYUTAI, _ = MORE
+_NAMED: Final = {family.name: family for family in MORE}
+POCKET, PIPER, ZONOS = (_NAMED[name] for name in ("pocket", "piper", "zonos"))
+CHATTERBOX, KYUTAI, TACOTRON = (_NAMED[name] for name in ("chatterbox", "kyutai", "tacotron"))
 # Likewise, but without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 EVERY: Final = [
@@ -314,6 +333,8 @@ def several_parts(family: Served, frames: Arrays) -> None:
         assert len(np.unique(frames["passage"])) > 1
     if family in (KOKORO, CHATTERBOX):
         assert np.count_nonzero(frames["left"] == 0) >= 3
+    if family is TACOTRON:
+        assert np.count_nonzero(frames["begins"]) == 3
 
 
 async def test_a_talker_that_dies_in_the_middle_of_a_redraw_goes_on_with_it(

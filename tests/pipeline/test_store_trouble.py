@@ -7,13 +7,14 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import httpx
 import pytest
+import pytest_asyncio
 
-from antiphon.stack import LocalStack
+from antiphon.stack import LocalStack, StackConfig
 from ttscommon.bus import Bus
 from ttscommon.bus.layout import Layout
 from ttscommon.bus.preparation import prepare
@@ -22,7 +23,24 @@ from ttscommon.wire.subjects import STAGES
 TEXT = "One two."
 LONG_TEXT = "The tide comes in over the sand, and the boats turn slowly on their chains. " * 4
 AT_ONCE_S = 4.0
-FAKE = {"engine": "fake"}
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalStack]:
+    """One for all of them: that it recovers is what they are about."""
+    lines: list[str] = []
+    config = StackConfig(port=0, engine="fake", store=tmp_path_factory.mktemp("store"))
+    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+        yield running
+    print("\n".join(lines))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def stack(shared: LocalStack) -> LocalStack:
+    await until_spoken(shared)
+    return shared
 
 
 async def speak(stack: LocalStack, text: str = TEXT) -> httpx.Response:
@@ -67,11 +85,9 @@ def lives(stack: LocalStack, *stages: str) -> list[int]:
     return [child.starts for name, child in stack.children.items() if name.startswith(stages)]
 
 
-@pytest.mark.parametrize("stack", [FAKE], indirect=True)
 async def test_lost_streams_are_told_at_once_and_services_go_on_when_they_are_made_again(
     stack: LocalStack,
 ) -> None:
-    assert (await speak(stack)).status_code == 200
     bus = await Bus.connect(stack.bus, "test")
     try:
         for stream in Layout(stack.bus.prefix).streams():
@@ -86,9 +102,7 @@ async def test_lost_streams_are_told_at_once_and_services_go_on_when_they_are_ma
         await bus.close()
 
 
-@pytest.mark.parametrize("stack", [FAKE], indirect=True)
 async def test_consumers_that_were_lost_are_made_again_by_the_workers(stack: LocalStack) -> None:
-    assert (await speak(stack)).status_code == 200
     bus = await Bus.connect(stack.bus, "test")
     try:
         for stage in STAGES.values():
@@ -114,7 +128,6 @@ def no_room(stack: LocalStack) -> Iterator[None]:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("stack", [FAKE], indirect=True)
 async def test_a_full_disk_is_told_at_once_while_speech_goes_on_and_is_over_when_there_is_room(
     stack: LocalStack,
 ) -> None:

@@ -14,8 +14,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.unit.test_imports import PACKAGES, ROOT, imported
+from tools.locked import pins, read
 
-LOCKS: Final = ("requirements.txt", "requirements-dev.txt", "training/requirements.txt")
+LOCKS: Final = (
+    "requirements.txt",
+    "requirements-torch.txt",
+    "requirements-dev.txt",
+    "training/requirements.txt",
+)
 # A distribution may give a package that others name first.
 ALIASES: Final = {"opentelemetry": "opentelemetry-api"}
 # What packages import where it is installed and do not ask for: `antiphon bench` says what it
@@ -48,9 +54,11 @@ def third_party(package: str) -> Iterator[str]:
 
 
 def locked() -> dict[str, str]:
-    lines = [line for lock in LOCKS for line in (ROOT / lock).read_text().splitlines()]
-    pins = [Requirement(line) for line in lines if not line.startswith("#")]
-    return {canonicalize_name(pin.name): next(iter(pin.specifier)).version for pin in pins}
+    found = pins(read(ROOT / lock for lock in LOCKS))
+    return {
+        canonicalize_name(pin.name): next(iter(pin.specifier)).version
+        for pin in map(Requirement, found)
+    }
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -61,13 +69,13 @@ def test_a_package_declares_what_it_imports(package: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_library_names_ranges_which_the_lock_pins(package: str) -> None:
-    pins = locked()
+    versions = locked()
     for requirement in declared(package):
         if requirement.name.startswith("antiphon-"):
             continue
         operators = {specifier.operator for specifier in requirement.specifier}
         assert operators == {">=", "<"}, requirement
-        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+        assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)])
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -18,6 +18,7 @@ from talker.engine.sizing import block_bytes
 from talker.family.blocks import blocks_for
 from talker.kernels.attention import prompt_tiles
 from talker.models.qwen3_tts.family import Qwen3Tts
+from talker.models.shared.depth import DepthTransformer, Picks
 from talker.runners.device_runner import DeviceRunner
 from talker.runners.launches import TABLE, Shape
 from talker.sampling import Noise, Rules, Settings, draw_ids
@@ -152,9 +153,8 @@ class Engines:
         noise, warmth = Noise(numbers, numbers), torch.full((batch,), 0.9, device=device.where)
         top_k = torch.full_like(numbers, 50)
 
-        def pick(logits: torch.Tensor, codebook: int, rules: Rules | None = None) -> torch.Tensor:
-            return draw_ids(logits, noise, codebook, Settings(warmth, top_k), rules)[0]
-
+        settings = Settings(warmth, top_k)
+        pick = Picks(settings, settings, noise)
         recorded = device.record(lambda: net.residuals(hidden, first, pick))
         with only("torch"):
             plain = device.record(lambda: net.residuals(hidden, first, pick))
@@ -174,7 +174,8 @@ class Engines:
 
     CHECKS: Final = (
         *("attention", "attention of a prompt", "attention 16/8/128"),
-        *("attention of a prompt 16/8/128", "sampling", "predictor", "recorded"),
+        *("attention of a prompt 16/8/128", "sampling", "predictor", "frame in one launch"),
+        "recorded",
         *("codec", "codec against the CPU", "codec across shapes"),
     )
 
@@ -226,6 +227,18 @@ class Engines:
         codes = net.residuals(hidden, first, greedy)
         with only("torch"):
             plain = net.residuals(hidden, first, greedy)
+        return float((codes != plain).float().mean())
+
+    def _check_frame_in_one_launch(self) -> float:
+        """Share of residual codes that one launch draws otherwise than pass after pass, cold."""
+        net, where = self.family._net, self.subject.device.where
+        dim, g = net.config.talker_config.hidden_size, torch.Generator(where).manual_seed(0)
+        hidden = torch.randn(32, dim, generator=g, dtype=self.subject.dtype, device=where)
+        numbers = torch.arange(32, device=where)
+        settings = Settings(torch.zeros(32, device=where))
+        pick = Picks(settings, settings, Noise(numbers, numbers))
+        codes = net.residuals(hidden, numbers, pick)
+        plain = DepthTransformer.forward(net.predictor, hidden, net.codec(numbers), pick)
         return float((codes != plain).float().mean())
 
     def _check_recorded(self) -> float:

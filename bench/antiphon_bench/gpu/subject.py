@@ -58,7 +58,7 @@ class Subject:
         defaults = GenerationConfig(max_new_tokens=MOST_POSITIONS)
         net = _drawn(lambda: TalkerNet(config), self.device.where, self.dtype, self.seed)
         assert isinstance(net, TalkerNet)
-        net.keep_float32()
+        net.keep_float32(self.device.where)
         family = Qwen3Tts("qwen3-tts", net, _tokenizer(), defaults)
         family.spec = replace(family.spec, max_positions=MOST_POSITIONS)
         never = family._never.suppressed.clone()

@@ -19,7 +19,7 @@ from antiphon_bench.synthetic.families import Family
 from antiphon_bench.synthetic.onnx_file import model, node
 from talker.models.piper.net import Durations, Encoder, Flow, TextEncoder, Vits
 from ttscommon.engine.checkpoint import dump_json
-from vocoder.codecs.piper.net import Block, Generator, Sizes, Stage
+from vocoder.codecs.hifigan import Block, Generator, Sizes, Stage
 
 Array = npt.NDArray[np.float32]
 _SYMBOLS: Final = " !',-.:;?abcdefghijklmnopqrstuvwxyz"

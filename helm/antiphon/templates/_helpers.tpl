@@ -134,8 +134,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 - name: ANTIPHON_DRAIN_S
   value: {{ $values.drainSeconds | quote }}
 {{- range $name, $value := .settings }}
+{{- /* Every number of a values file is a float to Helm, which writes large ones as 1e+09. */}}
 - name: ANTIPHON_{{ $name | upper }}
-  value: {{ $value | quote }}
+  value: {{ ternary (int64 $value) $value (and (kindIs "float64" $value) (eq (floor $value) (float64 $value))) | toString | quote }}
 {{- end }}
 {{- end -}}
 
@@ -161,7 +162,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
     secretName: {{ $values.busAuth.existingSecret }}
     defaultMode: 0440
     items:
-      - {key: {{ .service }}, path: {{ .service }}}
+      {{- range splitList " " .service }}
+      - {key: {{ . }}, path: {{ . }}}
+      {{- end }}
       {{- if and (eq .service "gateway") (eq $values.busAuth.kind "creds") }}
       - {key: system, path: system}
       {{- end }}
@@ -246,12 +249,13 @@ lifecycle:
     exec: {command: [sleep, {{ .Values.preStopSeconds | quote }}]}
 {{- end -}}
 
-{{/* The engines of every model: a list of {model, stage, name, config}, as JSON. */}}
+{{/* The engines of every model: a list of {model, stage, name, config}, as JSON. A stage is a talker,
+a vocoder, or a pair of both in one process. */}}
 {{- define "antiphon.engines" -}}
 {{- $root := . -}}
 {{- $engines := list -}}
 {{- range $model := .Values.models -}}
-{{- range $stage := list "talker" "vocoder" -}}
+{{- range $stage := ternary (list "pair") (list "talker" "vocoder") (default false $model.paired) -}}
 {{- $config := mergeOverwrite (deepCopy (get $root.Values $stage)) (deepCopy (default dict (get $model $stage))) -}}
 {{- $name := printf "%s-%s-%s" (include "antiphon.fullname" $root) $model.name $stage | trunc 63 -}}
 {{- $engines = append $engines (dict "model" $model "stage" $stage "name" $name "config" $config) -}}
@@ -260,14 +264,37 @@ lifecycle:
 {{- toJson (dict "all" $engines) -}}
 {{- end -}}
 
+{{/* The stages that an engine's process has. */}}
+{{- define "antiphon.stages" -}}
+{{- ternary "talker vocoder" . (eq . "pair") -}}
+{{- end -}}
+
+{{/* A pair is the talker on the bus and, with an identity of its own, the vocoder: argument root. */}}
+{{- define "antiphon.secondIdentity" -}}
+{{- $values := .root.Values -}}
+{{- if eq $values.busAuth.kind "password" }}
+- name: ANTIPHON_VOCODER__BUS__USER
+  value: vocoder
+- name: ANTIPHON_VOCODER__BUS__PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ include "antiphon.busSecret" .root }}, key: vocoder}}
+{{- else }}
+- name: ANTIPHON_VOCODER__BUS__{{ upper $values.busAuth.kind }}_FILE
+  value: /run/antiphon/bus/vocoder
+{{- end }}
+{{- end -}}
+
 {{/* Streams that a stage's workers may hold at once, all models together: sizes the queues. */}}
 {{- define "antiphon.slots" -}}
 {{- $slots := dict "talker" 0 "vocoder" 0 -}}
-{{- range (include "antiphon.engines" . | fromJson).all -}}
-{{- $scaling := .config.autoscaling -}}
-{{- $workers := ternary $scaling.maxReplicas .config.replicas (ne $scaling.kind "") -}}
-{{- $own := mul $workers (default (ternary 32 64 (eq .stage "talker")) .config.settings.slots) -}}
-{{- $_ := set $slots .stage (add (get $slots .stage) $own) -}}
+{{- range $engine := (include "antiphon.engines" . | fromJson).all -}}
+{{- $scaling := $engine.config.autoscaling -}}
+{{- $workers := ternary $scaling.maxReplicas $engine.config.replicas (ne $scaling.kind "") -}}
+{{- $settings := $engine.config.settings -}}
+{{- range $stage := include "antiphon.stages" $engine.stage | splitList " " -}}
+{{- $common := default (ternary 32 64 (eq $stage "talker")) $settings.slots -}}
+{{- $own := mul $workers (default $common (get $settings (printf "%s__slots" $stage))) -}}
+{{- $_ := set $slots $stage (add (get $slots $stage) $own) -}}
+{{- end -}}
 {{- end -}}
 {{- max 256 $slots.talker $slots.vocoder -}}
 {{- end -}}
@@ -346,11 +373,15 @@ annotations:
 {{- $name := printf "%s-%s-%s" (include "antiphon.fullname" $root) .model.name .stage -}}
 {{- if gt (len $name) 63 -}}{{- fail (printf "'%s' is longer than 63 characters: shorten the release's or the model's name" $name) -}}{{- end -}}
 {{- $limit := get (default dict .config.resources.limits) "memory" -}}
-{{- $cache := default 0 .config.settings.kv_bytes | int64 -}}
-{{- /* On a CPU the KV cache lies in the pod's memory, beside weights and the process. */ -}}
-{{- if and $limit $cache (eq (int .config.gpu.count) 0) -}}
-{{- $needed := add 805306368 $cache -}}
-{{- if lt (include "antiphon.bytes" $limit | int64) $needed -}}{{- fail (printf "%s: resources.limits.memory is %s: settings.kv_bytes and the process need %d Mi" $name $limit (div $needed 1048576)) -}}{{- end -}}
+{{- $cache := default (default 0 .config.settings.kv_bytes) .config.settings.talker__kv_bytes | int64 -}}
+{{- $state := default (default 0 .config.settings.state_mb) .config.settings.vocoder__state_mb | int64 | mul 1048576 -}}
+{{- $cpu := eq (int .config.gpu.count) 0 -}}
+{{- /* On a CPU the KV cache, and what a codec's streams carry, lie in the pod's memory, beside weights and the process. */ -}}
+{{- range $setting, $bytes := dict "kv_bytes" $cache "state_mb" $state -}}
+{{- if and $limit $bytes $cpu -}}
+{{- $needed := add 805306368 $bytes -}}
+{{- if lt (include "antiphon.bytes" $limit | int64) $needed -}}{{- fail (printf "%s: resources.limits.memory is %s: settings.%s and the process need %d Mi" $name $limit $setting (div $needed 1048576)) -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- with .config.autoscaling -}}
 {{- if and .kind (gt (int .minReplicas) (int .maxReplicas)) -}}{{- fail (printf "%s: autoscaling.minReplicas is more than maxReplicas" $name) -}}{{- end -}}

@@ -44,17 +44,20 @@ _TICKS_A_LOOK: Final = 5
 
 async def serve(service: Service, settings: GatewaySettings) -> None:
     """Run until `service.stopping`, then finish what is being spoken."""
-    listener = listen(settings)
-    bus = await Bus.connect(settings.bus, "gateway")
     metrics = GatewayMetrics()
+    metrics.startup.imported()
+    listener = listen(settings)
+    with metrics.startup.part("bus"):
+        bus = await Bus.connect(settings.bus, "gateway")
     service.export(metrics.registry)
     gateway = create_gateway(settings, bus, metrics)
     reaper = Reaper(bus)
     http_server = server(gateway, settings)
     duties: list[asyncio.Task[None]] = []
     try:
-        await bus.verify()
-        await gateway.context.catalogue.refresh()
+        with metrics.startup.part("bus"):
+            await bus.verify()
+            await gateway.context.catalogue.refresh()
         service.ready_when("bus", lambda: bus.connected)
         service.ready_when("store", lambda: bus.link.store.problem is None)
         metrics.bus_up.labels().set_function(lambda: bus.connected)
@@ -73,6 +76,7 @@ async def serve(service: Service, settings: GatewaySettings) -> None:
             asyncio.create_task(StoreWatch(bus.link, bus.try_to_store).run(), name="store"),
         ]
         async with wyoming(gateway, settings) as ports:
+            metrics.startup.finish("gateway")
             service.announce(http=listener.getsockname()[1], **ports)
             await until(service.stopping, *duties)
             await gateway.drain(max(0.0, settings.drain_s - _HAND_OVER_S))

@@ -21,10 +21,12 @@ from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.process.metrics import Metrics
+from ttscommon.process.startup import Startup
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 
-_WARM_UP_STREAMS: Final = (1, 4, 16)
+# A round of more streams is predicted from these, and measured when it happens (decision 0158).
+_WARM_UP_STREAMS: Final = (1, 4)
 # Of a model that says itself how long it speaks.
 _WARM_UP_FRAMES: Final = 24
 
@@ -40,10 +42,11 @@ def build_engine(
 
     Raises VoiceError or DeviceError.
     """
-    family = read_family(settings)
+    startup = metrics.startup
+    family = read_family(settings, startup)
     spec, blocks = family.spec, blocks_of(settings, family)
     limits = StepLimits(settings.batch_streams, settings.batch_positions)
-    runner = _warm_runner(settings, family, blocks)
+    runner = _warm_runner(settings, family, blocks, startup)
     return Engine(
         family,
         blocks=blocks,
@@ -67,33 +70,36 @@ def build_engine(
 
 def load_family(settings: TalkerSettings) -> Family:
     """The settings' model, warmed up; raises VoiceError or DeviceError."""
-    family = read_family(settings)
-    _warm_runner(settings, family, blocks_of(settings, family))
+    family, startup = read_family(settings), Startup()
+    _warm_runner(settings, family, blocks_of(settings, family), startup)
     return family
 
 
-def read_family(settings: TalkerSettings) -> Family:
+def read_family(settings: TalkerSettings, startup: Startup | None = None) -> Family:
     """The settings' model, not yet warmed up; raises VoiceError or DeviceError."""
+    startup = startup or Startup()
     if settings.engine == "fake":
         from talker.models.fake import FakeModel
 
         return FakeModel.load(settings.model, settings.fake_curve)
-    import torch
+    with startup.part("import"):
+        import torch
 
-    from talker.models import load
+        from talker.models import load
 
     torch.set_num_threads(settings.threads)
-    family = load(
-        settings.model,
-        settings.voice_dir,
-        pads=settings.late_text == "pad",
-        device=settings.device,
-        leniency=_leniency(settings),
-        lexicon=settings.lexicon_dir,
-        adapters=settings.adapters,
-        adapter_rank=settings.adapter_rank,
-        codec=settings.codec_dir,
-    )
+    with startup.part("load"):
+        family = load(
+            settings.model,
+            settings.voice_dir,
+            pads=settings.late_text == "pad",
+            device=settings.device,
+            leniency=_leniency(settings),
+            lexicon=settings.lexicon_dir,
+            adapters=settings.adapters,
+            adapter_rank=settings.adapter_rank,
+            codec=settings.codec_dir,
+        )
     _describe_adapters(settings, family)
     guards = settings.runaway_guard and family.signs is not None
     guarded = Guarding(family) if guards else family
@@ -129,7 +135,7 @@ def blocks_of(settings: TalkerSettings, family: Family) -> int:
     )
 
 
-def _warm_runner(settings: TalkerSettings, family: Family, blocks: int) -> Runner:
+def _warm_runner(settings: TalkerSettings, family: Family, blocks: int, startup: Startup) -> Runner:
     """What will compute for all slots, with all recorded and the examples spoken.
 
     It is the one that serves: another would hold a cache and recordings of its own.
@@ -138,10 +144,12 @@ def _warm_runner(settings: TalkerSettings, family: Family, blocks: int) -> Runne
         family.fit(blocks * BLOCK_POSITIONS)
     most = max(settings.slots, *_WARM_UP_STREAMS)
     rows = 2 * most if family.depth else most
-    runner = family.runner(rows, blocks if family.spec.caches else 0, family.depth)
-    runner.record(min(settings.slots, settings.batch_streams), settings.batch_positions)
+    with startup.part("record"):
+        runner = family.runner(rows, blocks if family.spec.caches else 0, family.depth)
+        runner.record(min(settings.slots, settings.batch_streams), settings.batch_positions)
     if settings.engine != "fake":
-        _warm_up(family, runner, blocks)
+        with startup.part("warm_up"):
+            _warm_up(family, runner, blocks)
     return runner
 
 

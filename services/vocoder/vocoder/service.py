@@ -13,6 +13,7 @@ from ttscommon.engine.stage import run_stage
 from ttscommon.engine.stage_job import ending
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
+from ttscommon.process.startup import Startup
 from ttscommon.wire import subjects
 from ttscommon.wire.epochs import is_first
 from ttscommon.wire.messages import End, Position
@@ -44,7 +45,7 @@ def build_engine(
 
     Raises VoiceError or DeviceError.
     """
-    codec = load_codec(settings)
+    codec = load_codec(settings, metrics.startup)
     return Engine(
         codec,
         slots=settings.slots,
@@ -55,26 +56,30 @@ def build_engine(
     )
 
 
-def load_codec(settings: VocoderSettings) -> Codec:
+def load_codec(settings: VocoderSettings, startup: Startup | None = None) -> Codec:
     """The settings' codec, warmed up; raises VoiceError or DeviceError."""
+    startup = startup or Startup()
     if settings.engine == "fake":
         from vocoder.codecs.fake import FakeCodec
 
         return FakeCodec.load(settings.model, settings.fake_curve)
-    import torch
+    with startup.part("import"):
+        import torch
 
-    from vocoder.codecs import load
+        from vocoder.codecs import load
 
     torch.set_num_threads(settings.threads)
-    codec = load(
-        settings.model,
-        settings.voice_dir,
-        settings.windows,
-        device=settings.device,
-        room=settings.room,
-        memory_bytes=settings.state_mb << 20,
-    )
-    codec.warm_up(_shapes(settings.limits(codec.spec.frame_rate_hz)))
+    with startup.part("load"):
+        codec = load(
+            settings.model,
+            settings.voice_dir,
+            settings.windows,
+            device=settings.device,
+            room=settings.room,
+            memory_bytes=settings.state_mb << 20,
+        )
+    with startup.part("warm_up"):
+        codec.warm_up(_shapes(settings.limits(codec.spec.frame_rate_hz)))
     return codec if codec.silences else Silences(codec)
 
 

@@ -12,6 +12,8 @@ from vocoder.codecs.room import DeviceLimits
 from vocoder.engine.scheduler import BatchLimits
 
 _STEP_S: Final = 0.4
+# A step of a device reads all weights, however many frames it makes of them.
+_DEVICE_FRAMES: Final = 256
 
 
 class VocoderSettings(StageSettings):
@@ -25,7 +27,7 @@ class VocoderSettings(StageSettings):
     """Streams of one engine step."""
     batch_frames: int = Field(default=32, ge=1, le=65536)
     """Streams of a step times the longest slice of it, at most; by default no fewer than twice
-    `step_frames`.
+    `step_frames`, and 256 on a GPU.
     """
     step_frames: int = Field(default=16, ge=1, le=4096)
     """Frames of one stream in a step, at most; by default 0.4 s of them where those are more."""
@@ -39,7 +41,8 @@ class VocoderSettings(StageSettings):
     """Frames before a window that its state is built from."""
     state_mb: int = Field(default=4096, ge=1)
     """Memory, in MiB, for what streams of a codec carry that grows with each of them; a stream for
-    which there is none is computed again with every stretch.
+    which there is none is computed again with every stretch. On a GPU all of it is taken at the
+    start.
     """
     codes_timeout_s: float = Field(default=600.0, gt=0.0)
     """A request whose codes stay away for so long is given up."""
@@ -55,7 +58,7 @@ class VocoderSettings(StageSettings):
         """What one engine step may hold. Of short frames it is more, unless it was set: a step
         costs the engine the same whatever its length.
         """
-        frames, step = self.batch_frames, self.step_frames
+        frames, step = self._frames, self.step_frames
         if "step_frames" not in self.model_fields_set:
             step = max(step, round(_STEP_S * frame_rate_hz))
         if "batch_frames" not in self.model_fields_set:
@@ -66,4 +69,10 @@ class VocoderSettings(StageSettings):
     def room(self) -> DeviceLimits:
         """What a codec on a device is made for: all streams may leave with a launch in flight."""
         states = max(2 * self.slots, self.batch_streams)
-        return DeviceLimits(states, self.batch_streams, self.batch_frames, self.step_frames)
+        return DeviceLimits(states, self.batch_streams, self._frames, self.step_frames)
+
+    @property
+    def _frames(self) -> int:
+        if "batch_frames" in self.model_fields_set or self.device == "cpu":
+            return self.batch_frames
+        return max(self.batch_frames, _DEVICE_FRAMES)

@@ -32,6 +32,7 @@ from transformers import DacModel
 from tests.parity.csm_cases import SAMPLE_RATE
 from tests.parity.dac_material import codes
 from tests.parity.material import gumbel
+from tests.parity.reference.bare_torchaudio import without_libraries
 from tests.parity.zonos_cases import CASES, PHONES, SAID, SPEED, Case, recording
 
 CODEBOOKS, IDS, MASK = 9, 1026, 1025
@@ -39,14 +40,6 @@ EMOTIONS = ("happiness", "sadness", "disgust", "fear", "surprise", "anger", "oth
 PLAIN = (0.3077, 0.0256, 0.0256, 0.0256, 0.0256, 0.0256, 0.2564, 0.3077)
 
 Columns = torch.Tensor
-
-
-def without_libraries() -> None:
-    """Have torchaudio do without its own, which ask for a device's: nothing here calls them."""
-    extension: Any = ModuleType("torchaudio._extension")
-    extension._IS_TORCHAUDIO_EXT_AVAILABLE = False
-    extension.fail_if_no_align = lambda function: function
-    sys.modules[extension.__name__] = extension
 
 
 def source() -> tuple[ModuleType, ModuleType, ModuleType]:

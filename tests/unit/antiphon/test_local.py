@@ -17,6 +17,7 @@ import pytest
 
 from antiphon.stack import LocalStack, StackConfig, StackFailed
 from antiphon.stack.checkpoints import Checkpoint
+from tests.waits import PATIENCE_S
 
 SERVICE = """
 import asyncio, json, os, signal
@@ -64,7 +65,7 @@ async def answer_to_a_stranger(url: str) -> str:
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(b'CONNECT {"verbose": false}\r\nPING\r\n')
-    answer = await asyncio.wait_for(reader.read(), 5)
+    answer = await asyncio.wait_for(reader.read(), PATIENCE_S)
     writer.close()
     await writer.wait_closed()
     return answer.decode()
@@ -98,7 +99,7 @@ async def test_the_broker_knows_our_users_and_nobody_else(broker: LocalStack) ->
     gone = await system.subscribe("$SYS.ACCOUNT.*.DISCONNECT")
     await system.flush()
     await client.close()
-    assert (await gone.next_msg(timeout=5)).subject.endswith("ANTIPHON.DISCONNECT")
+    assert (await gone.next_msg(timeout=PATIENCE_S)).subject.endswith("ANTIPHON.DISCONNECT")
     await system.close()
     assert "Authorization Violation" in await answer_to_a_stranger(bus.urls[0])
 

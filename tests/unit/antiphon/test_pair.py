@@ -15,6 +15,7 @@ from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.broker import BrokerProgram, Credentials
 from antiphon.stack.child import Child
 from talker.settings import TalkerSettings
+from tests.waits import PATIENCE_S
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.settings import SettingsError
@@ -117,7 +118,7 @@ async def test_stages_are_built_one_after_another_and_work_when_both_are_there()
             seen.append(f"{stage} is built")
         seen.append("works")
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as both:
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as both:
         for stage in ("talker", "vocoder"):
             both.create_task(starts(stage))
     built = ["vocoder builds", "vocoder is built", "talker builds", "talker is built"]

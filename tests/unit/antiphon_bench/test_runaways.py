@@ -1,20 +1,79 @@
-"""The program that starves the ends of synthetic checkpoints."""
+"""The program that starves the ends of synthetic checkpoints, and takeovers of what it starved."""
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import Final
 
+import numpy as np
 import pytest
 
-from antiphon_bench.runaways import Starved, families, measure
+from antiphon_bench.runaways import (
+    TEXT,
+    Starved,
+    families,
+    guarded,
+    measure,
+    reference_of,
+    voice_of,
+)
+from talker.engine.engine import Engine
+from talker.family.base import Family
+from talker.family.guardedstream import LEFT, REDRAW
+from talker.synthesis import Spoken, synthesise
+from tests.unit.talker.models.test_conformance import same
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.fields import Arrays, concatenate, cut
+from ttscommon.wire.messages import SpeechRequest
 
-EVERY = families(Path("voices/vesper"))
+EVERY: Final = families(Path("voices/vesper"))
+# Its text is told a word at a time, and lasts no longer than its words may.
+BOUNDED: Final = "kyutai_tts"
+# A sentence is given out whole, and nothing is left to draw again.
+WHOLE: Final = "chatterbox"
+DRAWN_AGAIN: Final = [one for one in EVERY if one.name not in (BOUNDED, WHOLE)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("one", EVERY, ids=lambda one: one.name)
 def test_all_runs_are_caught_and_left(one: Starved) -> None:
     (found,) = measure(one, 1, [None])
+    if one.name == BOUNDED:
+        assert found.caught == 0
+        assert found.heard_s == found.unguarded_s
+        return
     assert found.caught == found.runs == 1
     assert found.left >= 1
-    assert found.redraws == 2 * found.left or one.name == "chatterbox"  # whole sentences
+    assert found.redraws == 2 * found.left or one.name == WHOLE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", DRAWN_AGAIN, ids=lambda one: one.name)
+def test_a_talker_that_takes_over_in_the_middle_of_a_redraw_says_the_same(one: Starved) -> None:
+    with guarded(one) as family:
+        whole = speak(one, family)
+        draws = whole.arrays[REDRAW] & (LEFT - 1)
+        for number in (1, 2):
+            (of,) = np.nonzero(draws == number)
+            at = int(of[len(of) // 2])
+            before = cut(whole.arrays, 0, at)
+            heir = speak(one, family, before)
+            same(concatenate([before, heir.arrays]), whole.arrays)
+            assert heir.cut_short == whole.cut_short is not None
+
+
+def speak(one: Starved, family: Family, restored: Arrays | None = None) -> Spoken:
+    """To a listener who can wait."""
+    engine = Engine(
+        family,
+        slots=1,
+        blocks=4096,
+        metrics=Metrics(),
+        clock=partial(next, count(step=1e-6)),
+    )
+    request = SpeechRequest("r", "m", voice_of(one, family), TEXT, seed=1)
+    known = {} if restored is None else {"r": restored}
+    (spoken,) = synthesise(engine, [request], known, reference_of(family))
+    return spoken

@@ -15,6 +15,8 @@ import pytest
 
 from tests.late import Late
 from tests.unit.vocoder.codecs.dac.tiny import tiny as dac
+from tests.unit.vocoder.codecs.fish_s2.tiny import tiny as fish_s2
+from tests.unit.vocoder.codecs.fish_s2.tiny import tiny_on as fish_s2_on
 from tests.unit.vocoder.codecs.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
@@ -26,7 +28,10 @@ from tests.unit.vocoder.codecs.qwen3_omni.tiny import tiny as qwen3_omni
 from tests.unit.vocoder.codecs.qwen3_omni.tiny import tiny_on as qwen3_omni_on
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.s3_flow.tiny import tiny as s3_flow
+from tests.unit.vocoder.codecs.s3_flow.tiny import tiny_on as s3_flow_on
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
+from tests.unit.vocoder.codecs.tacotron2.tiny import overlapping
+from tests.unit.vocoder.codecs.tacotron2.tiny import tiny as tacotron2
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.engine.stagger import Stagger
 from ttscommon.process.metrics import Metrics
@@ -83,8 +88,17 @@ def mimi_on_a_device() -> Codec:
 
 
 @cache
+def fish_s2_on_a_device() -> Codec:
+    return fish_s2_on(Late(), DeviceLimits())
+
+
+@cache
 def pocket_tts_on_a_device() -> Codec:
     return pocket_tts_on(Late(), DeviceLimits())
+
+
+def s3_flow_on_a_device(memory: int) -> Codec:
+    return s3_flow_on(Late(), DeviceLimits(), "chatterbox_turbo", 25, memory)
 
 
 FAMILIES: dict[str, Callable[[], Codec]] = {
@@ -95,12 +109,15 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "SNAC": snac,
     "DAC, whose codes are staggered": dac,
     "Piper": piper,
+    "Tacotron 2": tacotron2,
+    "Tacotron 2 in chunks": overlapping,
     "Mimi": mimi,
     "Kokoro": kokoro,
     "Mimi on a device": mimi_on_a_device,
     "Pocket TTS": pocket_tts,
     "Pocket TTS on a device": pocket_tts_on_a_device,
     "Higgs Audio": higgs_audio,
+    "Fish Audio S2": fish_s2,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),
     "fake with a lookahead": partial(fake, lookahead_frames=3),
@@ -127,6 +144,9 @@ SLOW: dict[str, Callable[[], Codec]] = {
     "CosyVoice 2 without memory": partial(s3_flow, "cosyvoice2", memory=0),
     "Chatterbox": partial(s3_flow, "chatterbox"),
     "Chatterbox Turbo on the grid": partial(s3_flow, "chatterbox_turbo", 25),
+    "Chatterbox Turbo on the grid on a device": partial(s3_flow_on_a_device, 1 << 26),
+    "Chatterbox Turbo on the grid on a device without memory": partial(s3_flow_on_a_device, 0),
+    "Fish Audio S2 on a device": fish_s2_on_a_device,
 }
 every_family = pytest.mark.parametrize(
     "family",

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.waits import PATIENCE_S
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import DeviceError
 from ttscommon.process.metrics import Metrics
@@ -353,10 +354,10 @@ def test_the_thread_beats_and_stops() -> None:
 
     engine.listen(listen)
     engine.start()
-    assert beats.acquire(timeout=5)
+    assert beats.acquire(timeout=PATIENCE_S)
     engine.open(request("a"))
     engine.feed("a", {"codes": codes(2)})
-    assert heard.wait(5)
+    assert heard.wait(PATIENCE_S)
     engine.stop()
     assert isinstance(listener.error, Stopped)
     assert engine.idle

@@ -26,3 +26,10 @@ def test_a_step_holds_more_of_short_frames_unless_it_was_set() -> None:
     assert (short.stream_frames, short.frames) == (34, 68)
     told = VocoderSettings.load({"ANTIPHON_STEP_FRAMES": "9", "ANTIPHON_BATCH_FRAMES": "20"})
     assert (told.limits(86.13).stream_frames, told.limits(86.13).frames) == (9, 20)
+
+
+def test_a_step_on_a_device_holds_more_frames_unless_it_was_set() -> None:
+    usual = VocoderSettings.load({"ANTIPHON_DEVICE": "cuda"})
+    assert usual.limits(12.5).frames == usual.room.frames == 256
+    told = VocoderSettings.load({"ANTIPHON_DEVICE": "cuda", "ANTIPHON_BATCH_FRAMES": "20"})
+    assert told.limits(12.5).frames == told.room.frames == 20

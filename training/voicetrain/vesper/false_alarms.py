@@ -9,6 +9,7 @@ import argparse
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -16,66 +17,117 @@ import torch
 from structlog.testing import capture_logs
 
 from talker.engine.engine import Engine
-from talker.family.base import Family
-from talker.loading import read_family
-from talker.settings import TalkerSettings
-from talker.synthesis import synthesise
+from talker.engine.scheduler import StepLimits, offline
+from talker.engine.widths import plain
+from talker.family.guarding import Guarding
+from talker.models.vesper.family import Vesper
+from talker.models.vesper.stream import Conditioning
+from talker.synthesis import Spoken, synthesise
+from talker.text.misaki import Tokens
+from ttscommon.engine.voice import load_voice
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import rows
 from ttscommon.wire.messages import Sampling, SpeechRequest
 from voicetrain.vesper.report import untrained_texts
+from voicetrain.vesper.together import RunnerOfMany
 
-TEMPERATURES: Final = (0.0, 0.3, 0.6, 0.9, 1.2)
-PACES: Final = (0.7, 0.85, 1.0, 1.2, 1.4)
-_TOGETHER: Final = 16
-_BLOCKS: Final = 2048
+TEMPERATURES: Final = (0.0, 0.6, None, 1.2)
+PACES: Final = (0.7, 1.0, 1.4)
+_TOGETHER: Final = 48
+_LIMITS: Final = StepLimits(_TOGETHER, 16 * _TOGETHER)
+_BLOCKS: Final = 4096
+_DEFAULT: Final = "default"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alarms:
-    """Of so many endings at a temperature and a pace, `seconds` of sound in all: what was caught,
-    each as its text, the sign and the frame.
+    """Of so many endings at a temperature (None: the voice's own) and a pace, `seconds` of sound in
+    all: what was caught, each as its text, the sign and the frame.
     """
 
-    temperature: float
+    temperature: float | None
     pace: float
     endings: int
     seconds: float
     caught: tuple[tuple[str, str, int], ...]
 
 
-def listen(
-    family: Family, texts: Sequence[str], temperatures: Iterable[float], paces: Iterable[float]
-) -> Iterator[Alarms]:
-    """Speak all texts at each temperature and pace, guarded."""
-    for temperature, pace in itertools.product(temperatures, paces):
-        requests = [
-            SpeechRequest(
-                f"r{i}", "m", "vesper", text, seed=i, speed=pace, sampling=Sampling(temperature)
+class _Remembering(Vesper):
+    """Reads a text once at a pace, for all temperatures."""
+
+    @cached_property
+    def _read(self) -> dict[tuple[Tokens, float], Conditioning]:
+        return {}
+
+    def _told(self, tokens: Tokens, pace: float) -> Conditioning:
+        if any(known != pace for _, known in list(self._read)[:1]):
+            self._read.clear()
+        if (tokens, pace) not in self._read:
+            self._read[tokens, pace] = super()._told(tokens, pace)
+        return self._read[tokens, pace]
+
+
+class GuardedVoice:
+    """The default voice as talkers guard it, spoken many texts at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        model = _Remembering.load("m", load_voice(folder))
+        self._family = Guarding(model)
+        self._runner = RunnerOfMany(model, _TOGETHER)
+
+    def listen(
+        self,
+        texts: Sequence[str],
+        temperatures: Iterable[float | None],
+        paces: Iterable[float],
+    ) -> Iterator[Alarms]:
+        """Speak all texts at each temperature and pace."""
+        for pace, temperature in itertools.product(paces, temperatures):
+            with capture_logs() as lines:
+                spoken = self._speak(texts, temperature, pace)
+            caught = (line for line in lines if line["event"] == "runaway.caught")
+            frames = sum(rows(one.arrays) for one in spoken)
+            yield Alarms(
+                temperature=temperature,
+                pace=pace,
+                endings=len(spoken),
+                seconds=frames / self._family.spec.frame_rate_hz,
+                caught=tuple(
+                    (texts[int(line["request_id"])], line["sign"], line["frame"]) for line in caught
+                ),
             )
-            for i, text in enumerate(texts)
-        ]
-        engine = Engine(family, slots=_TOGETHER, blocks=_BLOCKS, metrics=Metrics())
-        with capture_logs() as lines:
-            spoken = synthesise(engine, requests)
-        caught = (line for line in lines if line["event"] == "runaway.caught")
-        yield Alarms(
-            temperature=temperature,
-            pace=pace,
-            endings=len(spoken),
-            seconds=sum(rows(one.arrays) for one in spoken) / family.spec.frame_rate_hz,
-            caught=tuple(
-                (texts[int(line["request_id"][1:])], line["sign"], line["frame"]) for line in caught
-            ),
+
+    def _speak(self, texts: Sequence[str], temperature: float | None, pace: float) -> list[Spoken]:
+        sampling = Sampling(temperature)
+        # Attention is as long as the longest that is spoken.
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        engine = Engine(
+            self._family,
+            slots=_TOGETHER,
+            blocks=_BLOCKS,
+            metrics=Metrics(),
+            runner=self._runner,
+            limits=_LIMITS,
+            policy=offline,
+            widths=plain,
+            keep=0,
+        )
+        return synthesise(
+            engine,
+            [
+                SpeechRequest(
+                    str(i), "m", "vesper", texts[i], seed=i, speed=pace, sampling=sampling
+                )
+                for i in order
+            ],
         )
 
 
-def guarded_voice(folder: Path) -> Family:
-    """The default voice as talkers load it."""
-    return read_family(TalkerSettings(model="m", voice_dir=folder, threads=1))
+def _temperatures(given: str) -> tuple[float | None, ...]:
+    return tuple(None if one == _DEFAULT else float(one) for one in given.split(","))
 
 
-def _numbers(given: str) -> tuple[float, ...]:
+def _paces(given: str) -> tuple[float, ...]:
     return tuple(float(one) for one in given.split(","))
 
 
@@ -83,21 +135,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--endings", type=int, default=1000, help="texts at each setting")
     parser.add_argument("--voice", type=Path, default=Path("voices/vesper"), help="its folder")
-    parser.add_argument("--temperatures", type=_numbers, default=TEMPERATURES)
-    parser.add_argument("--paces", type=_numbers, default=PACES)
+    parser.add_argument("--temperatures", type=_temperatures, default=TEMPERATURES)
+    parser.add_argument("--paces", type=_paces, default=PACES)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    family, texts = guarded_voice(arguments.voice), untrained_texts(arguments.endings)
+    voice, texts = GuardedVoice(arguments.voice), untrained_texts(arguments.endings)
     print("| temperature | pace | endings | minutes | false alarms |")
-    print("| --- | --- | --- | --- | --- |")
-    for found in listen(family, texts, arguments.temperatures, arguments.paces):
+    print("| --- | --- | --- | --- | --- |", flush=True)
+    for found in voice.listen(texts, arguments.temperatures, arguments.paces):
+        hot = _DEFAULT if found.temperature is None else f"{found.temperature:g}"
         print(
-            f"| {found.temperature:g} | {found.pace:g} | {found.endings} |"
+            f"| {hot} | {found.pace:g} | {found.endings} |"
             f" {found.seconds / 60:.1f} | {len(found.caught)} |",
             flush=True,
         )
         for text, sign, frame in found.caught:
-            print(f"{sign} at frame {frame}: {text}")
+            print(f"{sign} at frame {frame}: {text}", flush=True)
 
 
 if __name__ == "__main__":

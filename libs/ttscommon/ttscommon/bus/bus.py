@@ -123,15 +123,20 @@ class Bus:
     async def cancel(self, request_id: str, reason: str, *, ended: bool = False) -> None:
         """Tell both stages to stop; a tombstone tells a worker that takes the job later.
 
+        They are told again once the tombstone stands: a worker that is just taking the job may have
+        subscribed too late for the first word, and looked for the tombstone too early.
+
         ended: the request has its End; only what is made again of it is to stop.
         """
-        await self.send(subjects.cancel(request_id), Cancel(request_id, reason))
+        cancel = Cancel(request_id, reason)
+        await self.send(subjects.cancel(request_id), cancel)
         if ended:
             return
         try:
             await self.kv.put(subjects.TOMBSTONES, request_id, reason.encode())
         except BusUnavailable:
             log_.warning("cancel.no_tombstone", request_id=request_id)
+        await self.send(subjects.cancel(request_id), cancel)
 
     async def try_to_store(self) -> None:
         """Write a probe that no reader takes, under this process's name; raises BusUnavailable."""

@@ -118,7 +118,8 @@ class Job:
     def control(self, message: Message) -> None:
         """Take a Cancel, or word of the listener."""
         if isinstance(message, Cancel):
-            self.cancelled_s = time.monotonic()
+            if not self.cancelled.is_set():  # it may be said twice
+                self.cancelled_s = time.monotonic()
             self.cancelled.set()
         elif isinstance(message, Listening):
             self.listened_s = time.monotonic()

@@ -23,6 +23,7 @@ VOICES: Final = f"voices{TENSORS}"
 ONNX = ".onnx"
 CODEC_FILE: Final = "mimi_name"
 """In a config.json of Kyutai's: the file of the codec."""
+_CODEC: Final = "codec"  # where it lies beside its talker
 
 
 def read_json(path: Path, form: type[T]) -> T:
@@ -148,6 +149,8 @@ def _codec_files(folder: Path) -> list[Path]:
         config = folder / "config.json"
         if config.exists() and CODEC_FILE in read_json(config, dict[str, object]):
             return [config, folder / named_file(config, CODEC_FILE)]
+        if (apart := folder / f"{_CODEC}{TENSORS}").exists():
+            return [config, apart]
         return [*([config] if config.exists() else ()), *tensor_files(folder)]
     voice = voice_file(folder)
     return [voice, voice.with_name(f"{voice.name}.json")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 import structlog
@@ -89,6 +90,7 @@ async def run_stage(
     """
     loop = asyncio.get_running_loop()
     metrics = Metrics(settings.model)
+    metrics.startup.imported()
     service.export(metrics.registry)
     connecting = asyncio.create_task(Bus.connect(settings.bus, stage.name))
     telling = asyncio.create_task(_tell_of_loading(connecting, stage, settings.model))
@@ -106,16 +108,18 @@ async def run_stage(
     await stop(telling)
     service.watch("engine", _HEARTBEAT_LIMIT_S)
     engine.start()
-    bus = await connecting
+    with metrics.startup.part("bus"):
+        bus = await connecting
     service.ready_when("bus", lambda: bus.connected)
     service.ready_when("store", lambda: bus.link.store.problem is None)
     metrics.bus_up.labels().set_function(lambda: bus.connected)
     metrics.store_up.labels().set_function(lambda: bus.link.store.problem is None)
     watching = asyncio.create_task(StoreWatch(bus.link).run(), name="store")
     try:
-        await bus.verify()
-        if feeds is not None:
-            await bus.ensure_consumer(feeds, engine.spec.name)
+        with metrics.startup.part("bus"):
+            await bus.verify()
+            if feeds is not None:
+                await bus.ensure_consumer(feeds, engine.spec.name)
         worker = Worker(
             bus,
             stage,
@@ -128,7 +132,7 @@ async def run_stage(
         )
         _instrument(settings, stage, engine, worker, metrics)
         drain_s = max(0.0, settings.drain_s - _DRAIN_RESERVE_S)
-        await worker.run(service.stopping, drain_s, ready=service.announce)
+        await worker.run(service.stopping, drain_s, ready=partial(_ready, service, stage, metrics))
     finally:
         service.unwatch("engine")
         await stop(watching)
@@ -136,6 +140,11 @@ async def run_stage(
         await bus.close()
     if engine.error is not None:
         raise engine.error
+
+
+def _ready(service: Service, stage: Stage, metrics: Metrics) -> None:
+    metrics.startup.finish(stage.name)
+    service.announce()
 
 
 def _instrument(

@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.metrics import MetricWrapperBase
 
+from ttscommon.process.startup import Startup
 from ttscommon.process.version import VERSION
 
 _LATENCY_S: Final = (
@@ -132,6 +133,12 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         build = self._gauge("tts_build_info", "1; the label says which version.", ("version",))
         build.labels(VERSION).set(1)
+        started = self._gauge(
+            "tts_startup_seconds",
+            "From the process's beginning until it took work, by what that was spent on.",
+            ("stage", "part"),
+        )
+        self.startup = Startup(lambda stage, part, s: started.labels(stage, part).set(s))
         self._declare()
 
     def chunk(
@@ -206,6 +213,16 @@ class Metrics:
         )
         self.evictions = self._counter(
             "tts_evictions", "Times that a stream gave its KV blocks to a more urgent one."
+        )
+        self.state_bytes = self._gauge(
+            "tts_codec_state_bytes",
+            "What states of a codec that grow with their streams take, and may take (limit).",
+            ("state",),
+        )
+        self.recomputations = self._counter(
+            "tts_codec_recomputations",
+            "Stretches of such streams that were computed from their passage's beginning, for "
+            "want of memory.",
         )
         self.runaways = self._counter(
             "tts_runaways",

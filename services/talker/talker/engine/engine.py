@@ -78,6 +78,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._contention = Contention(clock) if contention is None else contention
         self._widths = widths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
+        self._expected = 0  # positions that open streams will have taken
 
     @property
     def idle(self) -> bool:
@@ -100,9 +101,13 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
     @property
     def kv_positions(self) -> tuple[int, int]:
-        """Positions of the KV cache that are free, and all of them; zeros without a cache."""
+        """Positions of the KV cache that are free, and all of them; zeros without a cache.
+
+        What open streams will still take, by their prompts and texts, is not free.
+        """
         free, total = self._room.blocks
-        return free * BLOCK_POSITIONS, total * BLOCK_POSITIONS
+        left = total * BLOCK_POSITIONS - self._expected
+        return max(0, min(free * BLOCK_POSITIONS, left)), total * BLOCK_POSITIONS
 
     def open(
         self,
@@ -173,6 +178,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
             gained = max(gained, 0) + self._collect()
         self._send_due()
         self._gauges.room(len(self._slots), self._room.blocks, self._room.kept)
+        self._expected = sum(stream.lanes * stream.model.extent for stream in self._slots)
         if not chosen and gained < 0:
             self._contention.idle(probe=not len(self._slots))
             return False
@@ -184,7 +190,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
     def _plan(self, now: float) -> list[Stream]:
         """The streams that step now, each with its plan and with blocks for all of it."""
-        most, longest = self._limits.positions, self._room.most_positions
+        most, longest = self._prompt_positions, self._room.most_positions
         planned = self._each(lambda stream: stream.plan(now, most, longest(stream.lanes)))
         ready = [stream for stream, can in planned if can]
         chosen = self._policy(ready, self._limits)
@@ -194,9 +200,15 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
                 stream.begin_at(self._room.share(stream.key, prefix, stream.lanes), most)
                 stream.sought = bool(prefix)
         if self._room.free_for(sum(stream.lanes for stream in chosen)):
-            self._widths.widen(chosen, most, longest())
+            self._widths.widen(chosen, self._limits.positions, longest())
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)
+
+    @property
+    def _prompt_positions(self) -> int:
+        """Of one prompt in a step: with it there is place for a step of every other stream."""
+        most = self._limits.positions
+        return max(most // 2, most - self.spec.lanes * (len(self._slots) - 1), 1)
 
     def _prefix(self, stream: Stream) -> Sequence[bytes]:
         """What a sequence may begin with; a position at the least is left to compute."""

@@ -13,8 +13,8 @@ class Candidate(Protocol):
 
     `startup` streams have sent nothing yet. `waited_s`: how long it could have stepped and was
     not chosen. `positions`: what the step would compute for it. `whole`: the step is a piece of
-    work by itself, which shares a launch with few others or none. `bulk`: what is to be computed of
-    a segment's prompt in this step and later ones, 0 behind it.
+    work by itself, which shares a launch with few others or none. `bulk`: what is to be computed in
+    this step and later ones of a segment's prompt, or of one that takes several steps; 0 behind it.
     """
 
     @property
@@ -79,19 +79,29 @@ def online(candidates: Sequence[C], limits: StepLimits) -> list[C]:
     """Startup first within a bounded share, then least slack; the well-supplied step aside.
 
     Of those that start, one that has read its segment comes before one that has to, and a short
-    segment before a long one.
+    segment before a long one. Prompts that take several steps are computed while no listener is in
+    need: of each another part, once in `patience_s` at the least.
     """
     starved = [c for c in candidates if c.waited_s >= limits.patience_s]
-    starting = [c for c in candidates if c.startup]
-    starting.sort(key=lambda c: (-c.priority, c.bulk, c.arrived_s))
+    long = [c for c in candidates if _is_long(c)]
+    starting = [c for c in candidates if c.startup and not _is_long(c)]
+    for group in (long, starting):
+        group.sort(key=lambda c: (-c.priority, c.bulk, c.arrived_s))
     steady = _steady(candidates, limits, startup=bool(starting))
+    if any(c.slack_s < limits.urgent_slack_s for c in steady):
+        long = []
     starved.sort(key=lambda c: (-c.waited_s, c.arrived_s))
     share = limits.streams
     if steady:
         share = max(1, math.floor(limits.streams * limits.startup_share))
     dry = [c for c in steady if c.whole and c.slack_s < limits.dry_slack_s]
-    order = [*starved, *dry, *starting[:share], *steady, *starting[share:]]
+    order = [*starved, *dry, *starting[:share], *steady, *long, *starting[share:]]
     return _fill(order, limits)
+
+
+def _is_long(candidate: Candidate) -> bool:
+    """Whether it starts with a part of a prompt, behind which there is no frame yet."""
+    return candidate.startup and candidate.bulk > 0 and not candidate.whole
 
 
 def _steady(candidates: Sequence[C], limits: StepLimits, *, startup: bool) -> list[C]:

@@ -16,6 +16,8 @@ from ttscommon.wire.errors import VoiceError
 _DEFAULT_BLOCKS: Final = 1024
 # Of what a device has free once the weights are there; recordings and long prompts need the rest.
 _SHARE: Final = 0.8
+# A model of longer contexts is served with fewer positions too, where no more are there.
+_LEAST_POSITIONS: Final = 8192
 # A sentence with its text: streams with less take each other's blocks all the time.
 _ENOUGH_POSITIONS: Final = 256
 
@@ -41,8 +43,8 @@ def kv_blocks(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> int
     """The number of blocks for `slots` streams, which it logs.
 
     Raises VoiceError if bytes, or a device's memory, do not hold one request of the model's
-    longest, or not a block for every slot. Fewer blocks than that, where blocks are told, and a
-    short share of each stream are warned of.
+    longest or of 8,192 positions, or not a block for every slot. Less than the longest, fewer
+    blocks than that, where blocks are told, and a short share of each stream are warned of.
     """
     if not spec.caches:
         return memory.blocks or _DEFAULT_BLOCKS
@@ -52,7 +54,7 @@ def kv_blocks(spec: ModelSpec, memory: Memory, slots: int, itemsize: int) -> int
     taken = blocks * block_bytes(spec.caches, itemsize)
     log_.info("kv.sized", blocks=blocks, mib=taken >> 20, positions=held, source=source, **told)
     if held < longest:
-        if source != "blocks":
+        if source != "blocks" and held < _LEAST_POSITIONS:
             _refuse(spec, source, blocks, itemsize)
         log_.warning("kv.short", positions=held, longest=longest)
     if blocks < slots * spec.lanes:
@@ -85,9 +87,10 @@ def _longest(spec: ModelSpec) -> int:
 
 def _refuse(spec: ModelSpec, source: str, blocks: int, itemsize: int) -> None:
     held = blocks // spec.lanes * BLOCK_POSITIONS
-    needed = _longest(spec) * block_bytes(spec.caches, itemsize)
+    most = min(spec.max_positions, _LEAST_POSITIONS)
+    needed = spec.lanes * blocks_for(most) * block_bytes(spec.caches, itemsize)
     told = "ANTIPHON_KV_BYTES" if source == "bytes" else f"{_SHARE:.0%} of the device's free memory"
     raise VoiceError(
         f"{told} holds {held} positions, but a request to {spec.name!r} may"
-        f" need {spec.max_positions}: give it at least {needed} bytes"
+        f" need {most}: give it at least {needed} bytes"
     )

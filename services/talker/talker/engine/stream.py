@@ -114,9 +114,11 @@ class Stream:
 
     @property
     def bulk(self) -> int:
-        """Positions that a segment's prompt still has before its first frame, in all its steps."""
+        """Positions that a segment's prompt still has before its first frame, in all its steps; or
+        any other that takes several.
+        """
         plan = self.planned
-        if plan is None or plan.decode or plan.grain == 1:
+        if plan is None or plan.decode or (plan.grain == 1 and self.remainder is None):
             return 0
         return self.last + 1 - plan.start
 
@@ -141,9 +143,11 @@ class Stream:
             self.planned = self.ready_since_s = None
             return False
         if plan.end > limit:
-            raise TextTooLong(f"an utterance needs {plan.end} of {limit} positions", param="input")
+            message = f"an utterance needs {plan.end} of {limit} positions: split the text"
+            raise TextTooLong(message, param="input")
         most //= self.model.lanes
-        self.planned, self.remainder = (plan, None) if plan.count <= most else plan.cut(most)
+        fits = max(plan.count, plan.work) <= most
+        self.planned, self.remainder = (plan, None) if fits else plan.cut(most)
         if self.ready_since_s is None:
             self.ready_since_s = now
         self.waited_s = now - self.ready_since_s

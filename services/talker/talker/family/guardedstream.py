@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -39,7 +39,8 @@ class GuardedStream(TalkerStream):
     """See TalkerStream.
 
     opened: makes the family's stream, without text. watch: None where nothing is looked for. drawn:
-    other noise makes other frames. code: the field whose first column is looked at; empty for none.
+    other noise makes other frames. code: the field whose codes are looked at, of several codebooks
+    the first; empty for none.
     limited: the request bounds its frames itself.
     """
 
@@ -120,6 +121,10 @@ class GuardedStream(TalkerStream):
     def lanes(self) -> int:
         return self._inner.lanes
 
+    @property
+    def extent(self) -> int:
+        return self._inner.extent
+
     def prefix(self) -> Sequence[bytes]:
         return self._inner.prefix()
 
@@ -149,9 +154,11 @@ class GuardedStream(TalkerStream):
         inner.accept(cached, frames, ended)
         if gained := inner.frames - before:
             self._gain(frames, gained)
-        if ended:
+        # A sequence may end to be told more of the utterance's text.
+        over = inner.done or inner.begun != self._outlook.begun
+        if over and ended:
             self._outlook = Outlook(inner.frames)
-        elif inner.done or inner.begun != self._outlook.begun:
+        elif over:
             self._reach_limit()
         elif gained and self._watch is not None:
             self._check(self._watch)
@@ -167,7 +174,7 @@ class GuardedStream(TalkerStream):
         first = begun + int(np.searchsorted(draws, draws[-1]))
         self._outlook = Outlook(begun, int(draws[-1]), first)
         if self._code:
-            self._outlook.codes = self._known[0][self._code][first:, 0].tolist()
+            self._outlook.codes = _first_codes(self._known[0][self._code][first:])
 
     def _gain(self, frames: Arrays, gained: int) -> None:
         outlook = self._outlook
@@ -176,7 +183,7 @@ class GuardedStream(TalkerStream):
             self._draws[-gained] |= LEFT
             self._leaves = False
         if self._code:
-            outlook.codes += frames[self._code][-gained:, 0].tolist()
+            outlook.codes += _first_codes(frames[self._code][-gained:])
 
     def _reach_limit(self) -> None:
         """An utterance that did not end by itself had all the frames that it may have."""
@@ -272,6 +279,11 @@ class GuardedStream(TalkerStream):
         draws = (flags & (LEFT - 1)).tolist()
         seeds = [other_seed(*one) for one in zip(raw[_SEED].tolist(), draws, strict=True)]
         return {**raw, _SEED: np.array(seeds), REDRAW: flags}
+
+
+def _first_codes(codes: Array) -> list[int]:
+    """[frames] or [frames, codebooks] -> of each frame."""
+    return cast("list[int]", (codes if codes.ndim == 1 else codes[:, 0]).tolist())
 
 
 def redraws(arrays: Arrays) -> Array:

@@ -74,8 +74,8 @@ class Guarding(WrappedFamily):
 
 def _code(spec: ModelSpec, signs: Signs) -> str:
     """The field of a frame whose first column repeats in a loop; empty without one."""
-    if not signs.repeat_s:
-        return ""
+    if signs.code or not signs.repeat_s:
+        return signs.code
     rows = (name for name, f in spec.frame.items() if f.dtype[0] in "iu" and len(f.shape) == 1)
     return next(rows, "")
 

@@ -79,6 +79,10 @@ class PartedStream(TalkerStream):
         return 1 if self._child is None else self._child.lanes
 
     @property
+    def extent(self) -> int:
+        return 0 if self._child is None else self._child.extent
+
+    @property
     def done(self) -> bool:
         return self._final and self._child is None and not self._waiting
 

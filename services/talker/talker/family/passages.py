@@ -37,15 +37,17 @@ class PassageStream(TalkerStream):
     """Subclasses say what a position holds and what a slot is told; see TalkerStream.
 
     frame: the fields of a frame. replay: what is logged with it. steps: a frame's, in positions.
+    held: positions in the cache that the passage stands behind, of those before it; 0 where each
+    begins anew.
     """
 
-    frame: ClassVar[Mapping[str, Field]]
+    frame: Mapping[str, Field]
     replay: ClassVar[Mapping[str, Field]] = REPLAY
     steps: ClassVar[int] = 1
 
     def __init__(self, most_frames: int) -> None:
         """most_frames: of all passages together."""
-        self._most = most_frames
+        self._most, self.held = most_frames, 0
         self._passages: list[Any] = []
         self._final = False
         self._at = 0  # the passage that is spoken
@@ -86,9 +88,23 @@ class PassageStream(TalkerStream):
         return over or self._frames >= self._most
 
     @property
+    def extent(self) -> int:
+        """Slow speech takes all frames that a passage may come to, most takes half of them."""
+        if self._at >= len(self._passages):
+            return 0
+        frames: int = self.passage.frames
+        return self.length + self.steps * frames // 2
+
+    @property
     def passage(self) -> Any:
         """The one that is spoken."""
         return self._passages[self._at]
+
+    @property
+    def length(self) -> int:
+        """Positions in front of the passage's first step."""
+        length: int = self.passage.length
+        return length
 
     @property
     def spoken(self) -> Arrays:
@@ -114,10 +130,10 @@ class PassageStream(TalkerStream):
             return None
         if self._done + ahead >= self.steps * self._limit:
             return None
-        end = self.passage.length + self._done + ahead
+        end = self.length + self._done + ahead
         if self._cached or ahead:
             return Plan(end - 1, 1, decode=True)
-        return Plan(0, end)
+        return Plan(self.held, end - self.held)
 
     @property
     def _limit(self) -> int:
@@ -133,7 +149,7 @@ class PassageStream(TalkerStream):
 
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
         self._cached = True
-        self._done = cached - self.passage.length + 1
+        self._done = cached - self.length + 1
         if gained := len(frames[next(iter(self.frame))]):
             self._spoken.append(frames)
             of = np.full(gained, self._at, np.int32)

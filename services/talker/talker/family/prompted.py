@@ -74,6 +74,11 @@ class PromptedStream(TalkerStream, Generic[P]):
         for unit in units:
             self._prompt, self._keys = unit, unit.keys()
 
+    @property
+    def extent(self) -> int:
+        """Slow speech takes all frames that may follow, most takes half of them."""
+        return 0 if self._prompt is None else self._prompt.length + self._prompt.frames // 2
+
     def prefix(self) -> Sequence[bytes]:
         return self._keys
 

@@ -12,7 +12,6 @@ times follow.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -20,11 +19,11 @@ from typing import ClassVar, Final, Protocol
 
 import numpy as np
 
-from talker.family.passages import PASSAGE, PassageStream
+from talker.family.passages import PASSAGE
 from talker.family.passages import REPLAY as PASSAGE_REPLAY
 from talker.family.streams import Plan
+from talker.family.wordtimes import TimedStream, Word
 from ttscommon.wire.fields import Arrays, Field, cut, rows
-from ttscommon.wire.messages import WordTime
 
 PLACE: Final = "place"
 """The index of the id that a frame is of, which a family's launches give with their frames."""
@@ -32,23 +31,6 @@ LENGTH: Final = "length"
 """The field of a slot's state that says how many ids its segment has."""
 REPLAY: Final[Mapping[str, Field]] = MappingProxyType({**PASSAGE_REPLAY, PLACE: Field((), "i4")})
 ENDLESS: Final = 1 << 40
-
-
-class Word(Protocol):
-    """A word, said with the ids start .. end of its segment; see talker.text.frontend.Word."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def start(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def spoken(self) -> str: ...
-    @property
-    def first(self) -> int: ...
-    @property
-    def last(self) -> int: ...
 
 
 class Segment(Protocol):
@@ -90,7 +72,7 @@ class Grid:
         return starts[at], self.frames[at]
 
 
-class SegmentStream(PassageStream):
+class SegmentStream(TimedStream):
     """Subclasses say what a slot is told (`stage`), which happens once a segment; see TalkerStream.
 
     passes: over a segment's ids until it is read. Position p of a prompt is id p % ids in pass
@@ -100,12 +82,9 @@ class SegmentStream(PassageStream):
     replay: ClassVar[Mapping[str, Field]] = REPLAY
 
     def __init__(self, rate_hz: float, passes: int = 1, grid: Grid = Grid()) -> None:
-        super().__init__(ENDLESS)
-        self._rate_hz, self._passes, self._grid = rate_hz, passes, grid
+        super().__init__(ENDLESS, rate_hz)
+        self._passes, self._grid = passes, grid
         self._start = 0  # of the next window
-        self._places: list[int] = []  # of the segment's frames that are known
-        self._word = 0  # the segment's next word
-        self._words: deque[tuple[int, WordTime]] = deque()
 
     def inputs(self, plan: Plan) -> Arrays:
         """None: the slot knows the segment's ids."""
@@ -119,7 +98,7 @@ class SegmentStream(PassageStream):
     def restore(self, arrays: Arrays) -> None:
         super().restore(arrays)
         self._spoken = []
-        self._places = arrays[PLACE][self._begun :].tolist()
+        self._times.begin(arrays[PLACE][self._begun :].tolist())
 
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
         del dry  # without a segment's text nothing of it can be spoken
@@ -139,17 +118,17 @@ class SegmentStream(PassageStream):
     @property
     def _first_window(self) -> int:
         """Where windows begin behind a prompt, unless it gives frames."""
-        return self._grid.window(len(self._places))[0]
+        return self._grid.window(len(self._times.places))[0]
 
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
         """Take a launch's frames: with those of `frame`, of which id each is."""
         del cached
         begin, gained = self._start if self._cached else 0, rows(frames)
-        known, self._cached = len(self._places), True
+        known, self._cached = len(self._times.places), True
         fresh = cut(frames, max(0, known - begin), gained)
         if count := rows(fresh):
             self._take_in(fresh, count)
-        self._find_words(known, ended)
+        self._times.find(self.passage.words, self._begun, known, ended=ended)
         if ended:
             self._next()
         elif self._grid.frames:
@@ -158,40 +137,8 @@ class SegmentStream(PassageStream):
     def _take_in(self, frames: Arrays, count: int) -> None:
         told = {name: frames[name] for name in (*self.frame, PLACE)}
         self._pending.append({**told, PASSAGE: np.full(count, self._at, np.int32)})
-        self._places += frames[PLACE].tolist()
+        self._times.places += frames[PLACE].tolist()
         self._frames += count
-
-    def _find_words(self, known: int, ended: bool) -> None:
-        """Words that the frames from `known` on end, each with the frame that tells so: the first
-        one behind it, or the segment's last.
-        """
-        words: Sequence[Word] = self.passage.words
-        places = np.array(self._places)
-        while self._word < len(words):
-            word = words[self._word]
-            end = int(np.searchsorted(places, word.end))
-            if end == len(places) and not ended:
-                return
-            self._word += 1
-            told = min(end, len(places) - 1)
-            if word.text and told >= known:
-                start = int(np.searchsorted(places, word.start))
-                self._words.append((self._begun + told, self._timed(word, start, end)))
-
-    def _timed(self, word: Word, start: int, end: int) -> WordTime:
-        start_s, end_s = ((self._begun + frame) / self._rate_hz for frame in (start, end))
-        return WordTime(word.text, start_s, end_s, word.spoken, word.first, word.last)
-
-    def _next(self) -> None:
-        self._places, self._word = [], 0
-        super()._next()
-
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
-        taken, _ = super().take(count)
-        words = []
-        while self._words and self._words[0][0] < self._taken:
-            words.append(self._words.popleft()[1])
-        return taken, tuple(words)
 
     def evict(self) -> None:
         super().evict()

@@ -27,7 +27,9 @@ _BEYOND_S: Final = 4.0
 _GRACE_S: Final = 2.0
 # Of what makes a sign certain.
 _WHOLE: Final[Mapping[Sign, float]] = dict.fromkeys(SIGNS, 1.0)
-_EARLY: Final[Mapping[Sign, float]] = {"budget": 0.75, "stall": 0.5, "repeat": 0.25, "still": 0.25}
+_EARLY: Final[Mapping[Sign, float]] = {**dict.fromkeys(SIGNS, 0.25), "budget": 0.75}
+# Tokens of a stall that is suspected, of those of one that is certain.
+_EARLY_TOKENS: Final = 0.5
 
 
 def letters(text: str) -> float:
@@ -62,13 +64,15 @@ class Signs:
 
     stall: where its streams tell how far in the text each frame is. repeat_s: codes of the first
     codebook that repeat for so long, with a period of at most `period_s`, are a loop, and so few
-    different ones as `still` in so long are silence or a drone; 0 for frames without codes.
+    different ones as `still` in so long are silence or a drone; 0 for frames without codes. code:
+    the field that holds them; empty for the first of several codebooks.
     """
 
     stall: Stall | None = None
     repeat_s: float = 4.0
     period_s: float = 1.5
     still: int = 2
+    code: str = ""
 
 
 class Seen(NamedTuple):
@@ -125,7 +129,7 @@ class Watch:
         if seen.frames - seen.first < over:
             return False
         gone = seen.reached[seen.frames - 1] - seen.reached[seen.frames - over]
-        return gone < stall.tokens * share
+        return gone < stall.tokens * (1.0 if share == 1.0 else _EARLY_TOKENS)
 
     def _repeats(self, codes: Sequence[int], share: float) -> bool:
         count = round(self.signs.repeat_s * share * self.rate_hz)

@@ -54,14 +54,18 @@ class Plan:
         return Plan(self.start, max(1, min(width, limit - self.start)), decode=True)
 
     def cut(self, count: int) -> tuple[Plan, Plan | None]:
-        """The first `count` positions, in whole grains and one at the least, and the rest if there
-        is one. Steps are not cut.
+        """The first positions, as many as `count` have room for, in whole grains and one at the
+        least, and the rest if there is one. Steps are not cut.
         """
-        count = max(self.grain, count - count % self.grain)
+        each = max(1, self.work // self.count)
+        count = max(self.grain, count // each // self.grain * self.grain)
         if count >= self.count or self.decode:
             return self, None
-        rest = replace(self, start=self.start + count, count=self.count - count)
-        return replace(self, count=count, partial=True), rest
+        rest = self._part(self.start + count, self.count - count)
+        return replace(self._part(self.start, count), partial=True), rest
+
+    def _part(self, start: int, count: int) -> Plan:
+        return replace(self, start=start, count=count, work=self.work * count // self.count)
 
 
 class SlotWriter(Protocol):
@@ -170,6 +174,13 @@ class TalkerStream(ABC):
         attention; they are placed and evicted together. The same for all that a stream computes.
         """
         return 1
+
+    @property
+    def extent(self) -> int:
+        """Positions that the sequence is expected to come to, its prompt included; 0 where that is
+        not known.
+        """
+        return 0
 
     @property
     @abstractmethod

@@ -43,7 +43,6 @@ def attend(
         return attention_triton.attend(
             *(q.contiguous(), keys, values, tables, tiles),
             queries=queries,
-            most=most,
             page=BLOCK_POSITIONS,
             parts=parts,
             reach=reach,

@@ -14,9 +14,13 @@ import triton
 import triton.language as tl
 from torch import Tensor, empty, float32, zeros
 
-_KEYS: Final = 64
+# With more, registers are spilled where heads have 128 dimensions.
+_KEYS: Final = 32
+_LEAST_PART: Final = 128
 _LEAST_ROWS: Final = 16  # of a product on tensor cores
 _MOST_PARTS: Final = 32
+# Positions that one program walks over at the most: a long row among many short ones is cut too.
+_LONGEST_PART: Final = 4096
 
 
 @triton.jit
@@ -31,7 +35,6 @@ def attend_tiles(
     tiles,
     scale,
     table_stride,
-    part,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
     DIM: tl.constexpr,
@@ -57,10 +60,15 @@ def attend_tiles(
     real = (query < count)[:, None] & (dims < DIM)[None, :]
     queries = tl.load(q + places[:, None] * DIM + dims[None, :], mask=real, other=0.0)
     own = position + query
-    begin = which * part
-    stop = tl.minimum(position + count, begin + part)
+    begin = 0
+    stop = position + count
     if REACH > 0:
-        begin = tl.maximum(begin, (position - REACH + 1) // KEYS * KEYS)
+        begin = tl.maximum(0, (position - REACH + 1) // KEYS * KEYS)
+    if PARTS > 1:
+        # Each row's own past is cut, whatever the bound was that the launch was made for.
+        part = tl.cdiv(tl.cdiv(stop - begin, PARTS), KEYS) * KEYS
+        begin += which * part
+        stop = tl.minimum(stop, begin + part)
     highest = tl.full([ROWS], float("-inf"), tl.float32)
     total = tl.zeros([ROWS], tl.float32)
     mixed = tl.zeros([ROWS, DIM_BLOCK], tl.float32)
@@ -121,9 +129,11 @@ def combine_parts(
 
 
 def parts_for(tiles: int, kv_heads: int, most: int, processors: int) -> int:
-    """Into how many parts the past is cut: enough programs for the device, none of them short."""
-    wanted = -(-2 * processors // (tiles * kv_heads))
-    return max(1, min(wanted, -(-most // (2 * _KEYS)), _MOST_PARTS))
+    """Into how many parts the past is cut: enough programs for the device, none of them short, and
+    none of a walk that all others would wait for.
+    """
+    wanted = max(-(-2 * processors // (tiles * kv_heads)), -(-most // _LONGEST_PART))
+    return max(1, min(wanted, -(-most // _LEAST_PART), _MOST_PARTS))
 
 
 def attend(
@@ -134,7 +144,6 @@ def attend(
     tiles: Tensor,
     *,
     queries: int,
-    most: int,
     page: int,
     parts: int,
     reach: int = 0,
@@ -142,7 +151,6 @@ def attend(
     """See talker.kernels.attention.attend. parts: see `parts_for`; 1 for tiles of more queries."""
     tokens, heads, dim = q.shape
     kv_heads = keys.shape[1]
-    part = -(-most // (parts * _KEYS)) * _KEYS
     # Every token of a decode step is in a tile; a prompt's padding is in none.
     make = empty if queries == 1 else zeros
     out = make(q.shape, dtype=q.dtype, device=q.device)
@@ -153,7 +161,7 @@ def attend(
     rows = max(_LEAST_ROWS, triton.next_power_of_2(queries * (heads // kv_heads)))
     attend_tiles[(len(tiles), kv_heads, parts)](
         *(q, keys, values, out, mixed, stats, tables, tiles),
-        *(dim**-0.5, tables.stride(0), part),
+        *(dim**-0.5, tables.stride(0)),
         HEADS=heads,
         KV_HEADS=kv_heads,
         ROWS=rows,

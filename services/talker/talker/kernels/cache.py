@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.choice import use_triton
 
 
@@ -20,6 +21,23 @@ def store(k: Tensor, v: Tensor, keys: Tensor, values: Tensor, places: Tensor) ->
         return
     keys.index_copy_(0, places, k)
     values.index_copy_(0, places, v)
+
+
+def rotate_store(
+    heads: Tensor, rotation: HeadRotation, keys: Tensor, values: Tensor, places: Tensor
+) -> Tensor:
+    """Rotate a product's queries and keys, and `store` its keys and values.
+
+    heads: [tokens, all heads, head_dim], the others as of `store`. Returns the queries [tokens,
+    heads, head_dim], contiguous.
+    """
+    if use_triton(keys):
+        from talker.kernels import cache_triton
+
+        return cache_triton.rotate_store(heads, rotation, keys, values, places)
+    q, k, v = rotation.parts(heads)
+    store(rotation.keys(k), v, keys, values, places)
+    return rotation.queries(q)
 
 
 def move(keys: Tensor, values: Tensor, source: Tensor, target: Tensor) -> None:

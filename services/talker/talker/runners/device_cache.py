@@ -8,8 +8,9 @@ from torch import Tensor
 from talker.family.base import CacheSpec
 from talker.family.blocks import BLOCK_POSITIONS
 from talker.kernels.attention import TILE_QUERIES, attend, decode_tiles
-from talker.kernels.cache import store
+from talker.kernels.cache import rotate_store, store
 from talker.runners.computation import Attend
+from ttscommon.engine.kernels.blocks import HeadRotation
 
 
 class DeviceCache:
@@ -51,10 +52,19 @@ class _Launch:
         self._queries, self._most = queries, most
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        keys, values = self._cache.keys[layer], self._cache.values[layer]
-        store(k, v, keys, values, self._places)
+        store(k, v, *self._of(layer), self._places)
+        return self._attended(layer, q)
+
+    def of_product(self, layer: int, heads: Tensor, rotation: HeadRotation) -> Tensor:
+        """See AttendsProducts."""
+        return self._attended(layer, rotate_store(heads, rotation, *self._of(layer), self._places))
+
+    def _of(self, layer: int) -> tuple[Tensor, Tensor]:
+        return self._cache.keys[layer], self._cache.values[layer]
+
+    def _attended(self, layer: int, q: Tensor) -> Tensor:
         return attend(
-            *(q, keys, values, self._tables, self._tiles),
+            *(q, *self._of(layer), self._tables, self._tiles),
             queries=self._queries,
             most=self._most,
             reach=self._cache.reach,

@@ -24,8 +24,13 @@ from ttscommon.wire.fields import Array, Arrays
 
 # The field of a slot's state that holds its blocks.
 TABLE: Final = "blocks of the cache"
-# Streams up to here are attended by fewer programs; the host knows a bound of their length.
+# The past is cut into parts for attention by what the host knows of its length.
 _SHORT: Final = 512
+_REACHES: Final = (512, 1024, 2048, 4096)
+# Beyond so many rows there are programs enough without a cut.
+_CUT_ROWS: Final = 64
+# Between powers of two, where a row of padding costs more than another recording.
+_BETWEEN: Final = (96, 160, 192)
 
 
 class Shape(NamedTuple):
@@ -73,7 +78,7 @@ class KindOfLaunch(ABC):
 
     def __init__(self, place: LaunchContext) -> None:
         self._place = place
-        self._buckets = BatchSizes.doubling(place.most_rows)
+        self._buckets = self._row_sizes(place.most_rows)
         most = place.most_positions
         self._reaches = BatchSizes([min(_SHORT, most), most])
         self._most_lanes = place.model.spec.lanes
@@ -97,8 +102,16 @@ class KindOfLaunch(ABC):
 
         The largest first, whose memory the others then share.
         """
-        for shape in self._lattice(min(streams, self._place.most_rows), positions):
+        most = self._place.most_rows
+        streams = min(streams, most)
+        self._buckets = BatchSizes([*self._row_sizes(streams).sizes, most])
+        for shape in self._lattice(streams, positions):
             self._launches.recorded(shape)
+
+    def _row_sizes(self, most: int) -> BatchSizes:
+        """Numbers of rows that launches of up to `most` are padded to."""
+        between = [size for size in _BETWEEN if size < most]
+        return BatchSizes([*BatchSizes.doubling(most).sizes, *between])
 
     @property
     def padding(self) -> int:
@@ -134,8 +147,8 @@ class KindOfLaunch(ABC):
         assert size is not None, "no more rows than slots"
         return size
 
-    def _reach(self, rows: Sequence[Row]) -> int:
-        reach = self._reaches.fit(max(row.plan.end for row in rows))
+    def _reach(self, rows: Sequence[Row], reaches: BatchSizes) -> int:
+        reach = reaches.fit(max(row.plan.end for row in rows))
         assert reach is not None, "the engine keeps sequences within the cache"
         return reach
 
@@ -151,13 +164,19 @@ class Decodes(KindOfLaunch):
 
     def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
         del positions
-        sizes = [size for size in self._buckets.sizes if size <= (self._buckets.fit(streams) or 0)]
+        sizes = [size for size in self._buckets.sizes if size <= streams]
         return [
             Shape(size, tokens, reach)
             for size in reversed(sizes)
             for tokens in reversed(self._tokens(size).sizes)
-            for reach in self._reaches.sizes
+            for reach in self._reaches_of(size).sizes
         ]
+
+    def _reaches_of(self, rows: int) -> BatchSizes:
+        if rows > _CUT_ROWS:
+            return self._reaches
+        most = self._place.most_positions
+        return BatchSizes([*(reach for reach in _REACHES if reach < most), most])
 
     def _tokens(self, rows: int) -> BatchSizes:
         """Numbers of tokens of so many rows: without a second lane, and with some or all."""
@@ -168,7 +187,7 @@ class Decodes(KindOfLaunch):
         size = self._rows(rows)
         tokens = self._tokens(size).fit(sum(row.stream.lanes for row in rows))
         assert tokens is not None, "no stream has more lanes than its model"
-        return Shape(size, tokens, self._reach(rows))
+        return Shape(size, tokens, self._reach(rows, self._reaches_of(size)))
 
     def _arrays(self, rows: Sequence[Row], shape: Shape) -> Arrays:
         each = self._lanes.each(rows)

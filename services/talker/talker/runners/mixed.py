@@ -99,7 +99,13 @@ class StepBackbones(Decodes):
     def __init__(self, place: LaunchContext, between: Between) -> None:
         super().__init__(place)
         self._between = between
-        self._buckets = _coarse(self._buckets)
+
+    def _row_sizes(self, most: int) -> BatchSizes:
+        return _coarse(most)
+
+    def _reaches_of(self, rows: int) -> BatchSizes:
+        del rows
+        return self._reaches
 
     def _computed(self, rows: Rows, attend: Mapping[str, Attend]) -> dict[str, Tensor]:
         model, state = self._between.model, self._place.state.tensors
@@ -112,7 +118,6 @@ class Frames(KindOfLaunch):
     def __init__(self, place: LaunchContext, between: Between) -> None:
         super().__init__(place)
         self._between = between
-        self._buckets = _coarse(self._buckets)
 
     def finish(self, rows: Sequence[Row], held: Sequence[Tensor], paths: list[LaunchPath]) -> Part:
         """Submit what makes the rows' frames; held, paths: of the parts before it."""
@@ -122,9 +127,12 @@ class Frames(KindOfLaunch):
         counts = [row.plan.count for row in rows]
         return Part(range(len(rows)), counts, fetch, [*paths, path])
 
+    def _row_sizes(self, most: int) -> BatchSizes:
+        return _coarse(most)
+
     def _lattice(self, streams: int, positions: int) -> Sequence[Shape]:
         del positions
-        sizes = [size for size in self._buckets.sizes if size <= (self._buckets.fit(streams) or 0)]
+        sizes = [size for size in self._buckets.sizes if size <= streams]
         return [Shape(size, 0, 0) for size in reversed(sizes)]
 
     def _shape(self, rows: Sequence[Row]) -> Shape:
@@ -146,6 +154,6 @@ class Frames(KindOfLaunch):
         return tensors_of(out)
 
 
-def _coarse(buckets: BatchSizes) -> BatchSizes:
+def _coarse(most: int) -> BatchSizes:
     """Every other size: turns with prompts are few, and padding costs them little."""
-    return BatchSizes(buckets.sizes[::-1][::2])
+    return BatchSizes(BatchSizes.doubling(most).sizes[::-1][::2])

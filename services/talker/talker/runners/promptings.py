@@ -45,7 +45,7 @@ class Promptings(KindOfLaunch):
 
     def _shape(self, rows: Sequence[Row]) -> Shape:
         tokens = sum(row.plan.count * row.stream.lanes for row in rows)
-        reach = self._reach(rows)
+        reach = self._reach(rows, self._reaches)
         if self._recorded is not None:
             most, sizes = self._recorded
             if len(rows) <= most and (size := sizes.fit(tokens)) is not None:

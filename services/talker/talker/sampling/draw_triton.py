@@ -1,7 +1,8 @@
 """Sampling in one kernel, a program a row: rules, top-k, top-p, keyed noise, the best.
 
-A row's logits stay in registers. Thresholds of top-k and top-p are found bit by bit, on floats
-mapped to integers of the same order: 32 sums over the row, and no sort.
+A row's logits stay in registers, and nothing is sorted. Most draws are among the top k before that
+is asked for; otherwise its threshold is found in four passes, a byte of floats mapped to integers
+of the same order each. That of top-p is found bit by bit, in 32 sums.
 """
 
 from __future__ import annotations
@@ -62,16 +63,42 @@ def _float(key):
 
 @triton.jit
 def _keep_top(x, count):
-    """-inf for everything below the row's `count` largest."""
+    """-inf for everything below the row's `count` largest; 0 < count <= ids."""
     keys = _ordered(x)
+    digits = tl.arange(0, 256)
     least = tl.zeros([], tl.uint32)
-    bit = least + _SIGN
-    for _ in range(32):
-        raised = least | bit
-        if tl.sum((keys >= raised).to(tl.int32)) >= count:
-            least = raised
-        bit = bit >> 1
+    wanted = count.to(tl.int32)
+    for at in tl.static_range(4):
+        digit = ((keys >> (24 - 8 * at)) & 255).to(tl.int32)
+        if at == 0:
+            found = tl.histogram(digit, 256)
+        else:
+            found = tl.histogram(digit, 256, mask=(keys >> (32 - 8 * at)) == least)
+        no_less = tl.cumsum(found, 0, reverse=True)
+        here = tl.max(tl.where(no_less >= wanted, digits, 0), 0)
+        wanted -= tl.sum(tl.where(digits > here, found, 0), 0)
+        least = (least << 8) | here.to(tl.uint32)
     return tl.where(x >= _float(least), x, float("-inf"))
+
+
+@triton.jit
+def _choose(x, noise, ids, top_k, top_p, temperature, vocabulary, HAS_K, HAS_P):
+    """The id of the largest sum of x and noise among those that top-k and top-p leave."""
+    chosen = tl.argmax(x + noise, 0)
+    limited = False
+    if HAS_P:
+        limited = (top_p < 1.0) & (temperature > 0.0)
+    if HAS_K:
+        own = tl.max(tl.where(ids == chosen, x, float("-inf")), 0)
+        beyond = tl.sum((x > own).to(tl.int32), 0) >= top_k
+        if (top_k > 0) & (top_k < vocabulary) & (beyond | limited):
+            x = _keep_top(x, top_k)
+            chosen = tl.argmax(x + noise, 0)
+    if HAS_P:  # noqa: SIM102 - known when the kernel is compiled
+        if limited:
+            x = _keep_mass(x, temperature, top_p)
+            chosen = tl.argmax(x + noise, 0)
+    return chosen
 
 
 @triton.jit
@@ -132,17 +159,15 @@ def sample_rows(
         finite = finite & (never == 0) & ((early & (ids == end)) == 0)
     x = tl.where(inside & finite, x, float("-inf"))
     temperature = tl.load(temperatures + row)
+    top_k, top_p = 0, 1.0
     if HAS_TOP_K:
-        count = tl.load(top_ks + row)
-        if (count > 0) & (count < vocabulary):
-            x = _keep_top(x, count)
+        top_k = tl.load(top_ks + row)
     if HAS_TOP_P:
         top_p = tl.load(top_ps + row)
-        if (top_p < 1.0) & (temperature > 0.0):
-            x = _keep_mass(x, temperature, top_p)
     u = _uniforms(tl.load(seeds + row), tl.load(frames + row), draw, ids)
-    gumbel = -tl.log(-tl.log(u))
-    tl.store(ids_out + row, tl.argmax(x + gumbel * temperature, 0).to(tl.int64))
+    noise = -tl.log(-tl.log(u)) * temperature
+    chosen = _choose(x, noise, ids, top_k, top_p, temperature, vocabulary, HAS_TOP_K, HAS_TOP_P)
+    tl.store(ids_out + row, chosen.to(tl.int64))
 
 
 def sample(

@@ -118,6 +118,10 @@ class Noise:
         found = uniforms(key, ids) if isinstance(ids, int) else uniforms_of(key, ids)
         return _gumbel(found)
 
+    def uniform(self, draw: int, count: int) -> Tensor:
+        """Even noise of draw `draw`, in (0, 1): [rows, count] float32."""
+        return uniforms(draw_keys(self.keys, draw), count)
+
     def normal(self, draw: int, count: int) -> Tensor:
         """Standard normal noise of draw `draw`: [rows, count] float32."""
         return normals(draw_keys(self.keys, draw), count)

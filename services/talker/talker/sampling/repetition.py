@@ -7,17 +7,14 @@ than top-k of them.
 
 from __future__ import annotations
 
-from typing import Final
-
 import torch
 from torch import Tensor
 
 from talker.sampling.limits import NEVER
 from talker.sampling.noise import Noise
+from talker.sampling.nucleus import draw_among
 from talker.sampling.settings import Settings
 
-# On the CPU, sorting all ids takes longer than the network that made them.
-_NARROW: Final = 64
 NUCLEUS, AGAIN = 0, 1
 
 
@@ -33,26 +30,11 @@ def draw_unrepeated(
     x = logits.float()
     finite = x.isfinite().all(-1)
     x = x.masked_fill(forbidden, NEVER)
-    first = _nucleus(x, noise, settings)
+    first = draw_among(x, noise, settings, _among_likeliest)
     repeated = (recent == first[:, None]).any(-1) & (settings.temperature > 0.0)
     left = x.scatter(1, first[:, None], NEVER)
     noisy = left + noise.gumbel(AGAIN, x.shape[1]) * settings.temperature[:, None]
     return torch.where(repeated, noisy.argmax(-1), first), finite
-
-
-def _nucleus(x: Tensor, noise: Noise, settings: Settings) -> Tensor:
-    """Which way a row goes is its own affair, and nothing is read back on a device."""
-    if not x.is_cpu:
-        return _among_likeliest(x, noise, settings, x.shape[1])
-    assert settings.top_k is not None
-    narrow = (settings.top_k > 0) & (settings.top_k < min(_NARROW, x.shape[1]))
-    drawn = torch.empty(len(x), dtype=torch.int64)
-    for chosen, window in ((narrow, min(_NARROW, x.shape[1])), (~narrow, x.shape[1])):
-        index = chosen.nonzero()[:, 0]
-        if len(index):
-            own = noise.rows(index), settings.rows(index)
-            drawn[index] = _among_likeliest(x[index], *own, window)
-    return drawn
 
 
 def _among_likeliest(x: Tensor, noise: Noise, settings: Settings, window: int) -> Tensor:

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -193,6 +193,16 @@ class Decoded:
     ended: bool = False
 
 
+class StateUse(NamedTuple):
+    """Of states that grow with their streams: bytes that they take and may take, and how often one
+    was computed again because there was no memory to keep it.
+    """
+
+    held_bytes: int = 0
+    memory_bytes: int = 0
+    recomputed: int = 0
+
+
 class Codec(ABC):
     """A loaded codec. Used by one thread at a time.
 
@@ -212,6 +222,11 @@ class Codec(ABC):
         not grow.
         """
         return 0, 0
+
+    @property
+    def state_use(self) -> StateUse:
+        """What states take that grow; nothing where none does."""
+        return StateUse()
 
     @abstractmethod
     def open(self, request: SpeechRequest, frame: int = 0) -> CodecState:

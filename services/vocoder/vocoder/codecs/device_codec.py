@@ -21,8 +21,10 @@ from ttscommon.engine.device.device import Device
 from ttscommon.engine.device.launches import Computed, InputShapes, Launches
 from ttscommon.engine.device.transfer import Buffers, Fetch
 from ttscommon.engine.inflight import DeviceError, LaunchPath
+from ttscommon.engine.kernels.choice import use_triton
 from ttscommon.wire.fields import Array, Arrays, rows
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
+from vocoder.codecs.kernels.rows import StateRows
 from vocoder.codecs.resident import Resident
 from vocoder.codecs.room import DeviceLimits, Shape, Shapes
 
@@ -97,6 +99,16 @@ class DeviceCodec(Codec):
         what `conditioning` names [rows]. Returns `samples` [rows, frames * samples_per_frame] and
         whatever `mark` needs, [rows, ...] by name, and the states behind them.
         """
+
+    def step_in_place(
+        self, inputs: Mapping[str, Tensor], rows: StateRows, state: Mapping[str, Tensor]
+    ) -> dict[str, Tensor] | None:
+        """As `step`, by kernels that move the rows of all states [states + 1, ...] on in place.
+
+        Returns the results, or None where a family has no such kernels.
+        """
+        del inputs, rows, state
+        return None
 
     @abstractmethod
     def pieces(self, work: Work) -> Sequence[Slice]:
@@ -203,6 +215,11 @@ class DeviceCodec(Codec):
     def _run(self, inputs: Mapping[str, Tensor], shape: Shape) -> Mapping[str, Tensor]:
         del shape
         slots = inputs["slots"]
+        if use_triton(slots):
+            rows = StateRows(slots, inputs["fresh"], inputs["lengths"])
+            found = self.step_in_place(inputs, rows, self.resident.tensors)
+            if found is not None:
+                return found
         results, after = self.step(inputs, self.resident.read(slots, inputs["fresh"]))
         self.resident.write(slots, after)
         return results

@@ -8,7 +8,7 @@ from typing import Any
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Codec, CodecSpec
+from vocoder.codecs.base import Codec, CodecSpec, StateUse
 
 
 class WrappedCodec(Codec):
@@ -21,6 +21,14 @@ class WrappedCodec(Codec):
 
     def conditions(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         return self._codec.conditions(request, reference)
+
+    @property
+    def room(self) -> tuple[int, int]:
+        return self._codec.room
+
+    @property
+    def state_use(self) -> StateUse:
+        return self._codec.state_use
 
     def warm_up(self, shapes: Sequence[tuple[int, int]]) -> None:
         self._codec.warm_up(shapes)

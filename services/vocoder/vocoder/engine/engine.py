@@ -18,6 +18,7 @@ from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import VOCODER
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Due, Work
+from vocoder.engine.gauges import StateGauges
 from vocoder.engine.scheduler import BatchLimits, schedule
 from vocoder.engine.stream import DecodedAudio, Event, Resume, Stream
 
@@ -58,6 +59,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
         self._contention = Contention(clock) if contention is None else contention
         self._step_s: dict[tuple[int, int], deque[float]] = {}
         self._collected_s = 0.0
+        self._states = StateGauges(metrics, codec)
         for path in get_args(LaunchPath):  # counters start at 0
             metrics.launches.labels(_STAGE, path)
 
@@ -175,6 +177,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
             self._collect()
             collected = True
         self.metrics.active.labels(_STAGE).set(len(self._slots))
+        self._states.tell()
         if not (launched or collected):
             self._contention.idle(probe=not len(self._slots))
         return launched or collected

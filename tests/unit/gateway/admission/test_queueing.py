@@ -6,6 +6,7 @@ import asyncio
 from functools import partial
 
 from gateway.admission.queueing import WaitingRoom
+from tests.waits import PATIENCE_S
 from ttscommon.wire.errors import Overloaded
 
 FULL = Overloaded("full")
@@ -27,7 +28,7 @@ class Places:
 
 
 async def started(room: WaitingRoom, waiting: int) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while len(room) < waiting:
             await asyncio.sleep(0)
 

@@ -74,6 +74,17 @@ def test_bytes_that_do_not_hold_the_longest_request_are_refused_with_what_is_nee
         kv_blocks(SPEC, Memory(1024, needed - 1), 4, 2)
 
 
+def test_a_model_of_long_contexts_is_served_with_fewer_positions_and_a_warning() -> None:
+    long = replace(SPEC, max_positions=32_768)
+    needed = 512 * block_bytes(SPEC.caches, 2)
+    with capture_logs() as logs:
+        assert kv_blocks(long, Memory(1024, needed), 4, 2) == 512
+    short = [line for line in logs if line["event"] == "kv.short"]
+    assert [(line["positions"], line["longest"]) for line in short] == [(8192, 32_768)]
+    with pytest.raises(VoiceError, match=f"holds 8176 positions.*at least {needed}"):
+        kv_blocks(long, Memory(1024, needed - 1), 4, 2)
+
+
 def test_few_blocks_are_kept_and_a_model_without_cache_does_not_care() -> None:
     assert kv_blocks(SPEC, Memory(64), 4, 2) == 64
     assert kv_blocks(replace(SPEC, caches={}), Memory(1024, 1), 4, 2) == 1024

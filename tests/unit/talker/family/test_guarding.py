@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 import pytest
 
 from talker.family.base import Family
-from talker.family.guardedstream import LEFT, REDRAW, other_seed
+from talker.family.guardedstream import LEFT, REDRAW, GuardedStream, other_seed
 from talker.family.guarding import Guarding
 from talker.family.pauses import Pausing
-from talker.family.streams import CutShort
+from talker.family.streams import CutShort, Plan, TalkerStream
+from talker.models.fake import Curve, FakeModel, Manner
+from tests.unit.talker.models.csm.tiny import tiny as csm
+from tests.unit.talker.models.kyutai_tts.tiny import tiny as kyutai_tts
+from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.talker.models.runaways import UTTERANCE, Forgetful, lost, standing
 from tests.unit.talker.models.test_conformance import Bench, Heard, request, same
 from ttscommon.engine.runtime import Finished
@@ -59,7 +63,8 @@ def speak(
 
 def draws(heard: Heard) -> list[int]:
     """Of each frame."""
-    return (heard.arrays[REDRAW] & (LEFT - 1)).tolist()
+    found: list[int] = (heard.arrays[REDRAW] & (LEFT - 1)).tolist()
+    return found
 
 
 def test_what_does_not_run_away_is_as_without_a_guard() -> None:
@@ -177,6 +182,22 @@ def test_a_family_s_own_limit_without_an_end_is_a_runaway() -> None:
     assert speak(asked, Guarding(Forgetful(most=20))).cut_short is None
 
 
+@pytest.mark.parametrize("make", [csm, pocket_tts])
+def test_a_limit_that_a_request_names_is_its_wish(make: Callable[[int], Family]) -> None:
+    text = "It is the end of the world, and one is singing."
+    left = speak(request(text=text), Guarding(make(6)))
+    assert (rows(left.arrays), left.cut_short) == (6, CutShort())
+    asked = request(text=text, sampling=Sampling(max_new_tokens=4))
+    wished = speak(asked, Guarding(make(6)))
+    assert (rows(wished.arrays), wished.cut_short) == (4, None)
+
+
+def test_a_text_that_is_told_a_word_at_a_time_ends_with_it() -> None:
+    heard = speak(request(text="The small talker."), Guarding(kyutai_tts()))
+    assert heard.cut_short is None
+    assert not heard.arrays[REDRAW].any()
+
+
 def test_a_voice_whose_pointer_stands_still_names_the_word() -> None:
     heard = speak(request(text="Hum so."), Guarding(standing()))
     assert heard.cut_short == CutShort("Hum")
@@ -194,6 +215,30 @@ def test_durations_that_are_bounded_need_no_guard() -> None:
         Guarding(bounded)
 
 
+def test_what_a_late_listener_heard_stands_whenever_its_talker_dies() -> None:
+    """Frames under suspicion are sent to it, so a successor redraws from where the log ends."""
+    whole = late(None)
+    assert draws(whole).index(1) > 60  # sent under suspicion
+    for at in range(1, rows(whole.arrays), 37):
+        before = cut(whole.arrays, 0, at)
+        heard = late(before)
+        said = concatenate([before, *heard.chunks])
+        assert (np.diff(said[REDRAW].astype(int)) >= 0).all()
+        assert said[REDRAW].max() == 2
+        assert heard.cut_short == CutShort()
+
+
+def late(restored: Arrays | None) -> Heard:
+    """A runaway at a listener who has nothing in hand."""
+    bench = Bench(Guarding(Forgetful()))
+    heard = bench.open(request(text=ONE, seed=LOSES), restored)
+    while (stream := bench.engine._slots.get("r")) is None:
+        bench.engine.step()
+    stream.playback_start_s = -60.0
+    bench.run()
+    return heard
+
+
 def test_runaways_are_counted() -> None:
     bench = Bench(Guarding(Forgetful()))
     bench.open(request(text=ONE, seed=LOSES))
@@ -201,3 +246,25 @@ def test_runaways_are_counted() -> None:
     counted = bench.engine.metrics.runaways
     came = [counted.labels("still", came)._value.get() for came in ("drawn_again", "left")]
     assert came == [2, 1]
+
+
+@pytest.mark.parametrize(("seed", "lanes"), [(1, 2), (2, 1)])
+def test_a_guarded_streams_lanes_are_its_familys(seed: int, lanes: int) -> None:
+    family = Guarding(FakeModel("m", Curve(), lambda _: None, Manner(cached=True, lanes=2)))
+    stream = family.open(family.prepare(request(text=ONE, seed=seed)))
+    assert isinstance(stream, GuardedStream)
+    assert stream.lanes == stream._inner.lanes == lanes
+    stream._inner.inputs_of = lambda lane, plan: {"told": np.array([lane, plan.count])}  # type: ignore[method-assign]
+    assert [stream.inputs_of(lane, Plan(0, 3))["told"].tolist() for lane in (0, 1)] == [
+        [0, 3],
+        [1, 3],
+    ]
+
+
+def test_a_guard_answers_for_all_that_the_engine_asks() -> None:
+    """What a stream may have and a guard does not pass on would be lost without a word."""
+    of_guards = {"begun", "longest_s", "waited", "reached", "word", "leave"}
+    of_guards |= {"restorable", "remembered"}
+    asked = {name for name in vars(TalkerStream) if not name.startswith("_")}
+    assert of_guards < asked
+    assert asked - of_guards <= vars(GuardedStream).keys()

@@ -69,6 +69,7 @@ TOLERANCE = {torch.float32: 3e-6, torch.float16: 3e-3}
         (4, 4, 24, torch.float32),
         (16, 8, 128, torch.float16),
         (6, 1, 64, torch.float16),
+        (32, 8, 128, torch.float16),
     ],
 )
 def test_a_decode_step_sees_its_own_row_and_no_unused_position(
@@ -86,9 +87,8 @@ def test_a_decode_step_sees_its_own_row_and_no_unused_position(
         )
 
 
-@pytest.mark.parametrize("most", [200, 400])
 @pytest.mark.parametrize("parts", [2, 5])
-def test_a_long_past_is_cut_into_parts_and_combined(most: int, parts: int) -> None:
+def test_a_long_past_is_cut_into_parts_and_combined(parts: int) -> None:
     from talker.kernels import attention_triton
 
     lengths = [1, 64, 65, 200]
@@ -96,10 +96,27 @@ def test_a_long_past_is_cut_into_parts_and_combined(most: int, parts: int) -> No
     q = torch.randn(4, 4, 32, generator=torch.Generator().manual_seed(1))
     tiles = decode_tiles(torch.tensor(lengths) - 1)
     tables = torch.nn.functional.pad(cache.tables, (0, 32))
-    shape = {"queries": 1, "page": BLOCK_POSITIONS, "most": most}
+    shape = {"queries": 1, "page": BLOCK_POSITIONS}
     out = attention_triton.attend(q, cache.keys, cache.values, tables, tiles, parts=parts, **shape)
     for row, (k, v) in enumerate(cache.dense):
         assert torch.allclose(out[row].double(), expected(q[row : row + 1], k, v)[0], atol=3e-6)
+
+
+def test_rows_of_any_length_beside_a_long_one_each_have_their_own_past_cut() -> None:
+    from talker.kernels import attention_triton
+
+    lengths = [1, 40, 1500, 300]
+    cache = Paged(lengths, 8, 16, torch.float32, seed=2)
+    q = torch.randn(4, 32, 16, generator=torch.Generator().manual_seed(1))
+    tiles = decode_tiles(torch.tensor(lengths) - 1)
+    told = (q, cache.keys, cache.values, cache.tables, tiles)
+    out = attention_triton.attend(*told, queries=1, page=BLOCK_POSITIONS, parts=8)
+    with only("torch"):
+        plain = attend(*told, queries=1, most=1504)
+    for row, (k, v) in enumerate(cache.dense):
+        wanted = expected(q[row : row + 1], k, v)[0]
+        for found in (out, plain):
+            assert torch.allclose(found[row].double(), wanted, atol=3e-6)
 
 
 def test_a_token_attends_within_its_reach_however_its_past_is_cut() -> None:
@@ -111,7 +128,7 @@ def test_a_token_attends_within_its_reach_however_its_past_is_cut() -> None:
     tiles = decode_tiles(torch.tensor(lengths) - 1)
     told = (q, cache.keys, cache.values, cache.tables, tiles)
     page = BLOCK_POSITIONS
-    found = attention_triton.attend(*told, queries=1, most=208, page=page, parts=3, reach=61)
+    found = attention_triton.attend(*told, queries=1, page=page, parts=3, reach=61)
     with only("torch"):
         plain = attend(*told, queries=1, most=208, reach=61)
     for row, (k, v) in enumerate(cache.dense):
@@ -152,6 +169,8 @@ def test_the_launch_follows_the_bound_that_the_host_knows() -> None:
     assert parts_for(tiles=1, kv_heads=8, most=4096, processors=132) == 32
     assert parts_for(tiles=64, kv_heads=8, most=4096, processors=132) == 1
     assert parts_for(tiles=8, kv_heads=8, most=1024, processors=132) == 5
+    # A long row is cut however many others there are: all would wait for it.
+    assert parts_for(tiles=64, kv_heads=8, most=32_768, processors=132) == 8
 
 
 def test_tiles_of_prompts_are_consecutive_tokens_of_one_row() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from talker.kernels.cache import move, store
+from talker.kernels.cache import move, rotate_store, store
+from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.kernels.choice import only
 
 pytest.importorskip("triton")
@@ -56,3 +57,23 @@ def test_tokens_of_another_type_are_cast_once(version: str) -> None:
         store(k, v, keys, values, torch.arange(4))
     assert torch.equal(keys[:4], k.bfloat16())
     assert torch.equal(values[:4], v.bfloat16())
+
+
+@pytest.mark.parametrize("normed", [False, True])
+@pytest.mark.parametrize("rows", [7, 1])
+def test_a_product_is_rotated_and_stored_at_once(normed: bool, rows: int) -> None:
+    """rows: of angles, which tokens share in turn."""
+    g = torch.Generator().manual_seed(0)
+    heads = torch.randn(7, 12, 20, generator=g)
+    weights = torch.rand(2, 20, generator=g) if normed else (None, None)
+    angles = 5 * torch.rand(rows, 10, generator=g)
+    rotation = HeadRotation((6, 3, 3), angles.cos(), angles.sin(), *weights)
+    places, found = torch.randperm(30, generator=g)[:7], []
+    for version in ("torch", "triton"):
+        keys, values = torch.full((2, 30, 3, 20), float("nan"))
+        with only(version):
+            queries = rotate_store(heads, rotation, keys, values, places)
+        found.append((queries, keys[places], values[places]))
+        assert int(keys.isnan().all(-1).all(-1).sum()) == 23, "other rows stay as they are"
+    for plain, fused in zip(*found, strict=True):
+        assert (plain - fused).abs().max() < 2e-6

@@ -52,3 +52,4 @@ def test_every_kernel_compiles_for_ampere_and_hopper(tmp_path: Path) -> None:
     lines = ran.stdout.splitlines()
     for target in TARGETS:
         assert sum(f" sm_{target} " in line for line in lines) == len(lines) // len(TARGETS)
+    assert [line for line in lines if not line.endswith(" 0")] == [], "registers are spilled"

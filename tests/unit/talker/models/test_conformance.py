@@ -35,6 +35,7 @@ from tests.late import Late
 from tests.unit.talker.models.chatterbox.tiny import tiny as chatterbox
 from tests.unit.talker.models.cosyvoice.tiny import tiny as cosyvoice
 from tests.unit.talker.models.csm.tiny import tiny as csm
+from tests.unit.talker.models.fish_s2.tiny import tiny as fish_s2
 from tests.unit.talker.models.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
 from tests.unit.talker.models.kyutai_tts.tiny import tiny as kyutai_tts
@@ -44,6 +45,7 @@ from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.talker.models.qwen3_omni.tiny import tiny as qwen3_omni
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.runaways import Forgetful, guarded
+from tests.unit.talker.models.tacotron2.tiny import tiny as tacotron2
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from tests.unit.talker.models.toy_guided import Guided
@@ -96,9 +98,11 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives all frames": at_once,
     "pocket-tts": partial(pocket_tts, 12),
     "higgs-audio": partial(higgs_audio, 6),
+    "fish-s2": partial(fish_s2, 6),
     "zonos": partial(zonos, 4),
     "cosyvoice": cosyvoice,
     "kyutai-tts": kyutai_tts,
+    "tacotron2": tacotron2,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "qwen3-omni on a device": partial(on_a_device, qwen3_omni),
@@ -109,12 +113,12 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "toy whose prompt gives windows on a device": partial(on_a_device, Toy),
     "pocket-tts on a device": partial(on_a_device, partial(pocket_tts, 12)),
     "higgs-audio on a device": partial(on_a_device, partial(higgs_audio, 6)),
+    "fish-s2 on a device": partial(on_a_device, partial(fish_s2, 6)),
     "zonos on a device": partial(on_a_device, partial(zonos, 4)),
     "cosyvoice on a device": partial(on_a_device, cosyvoice),
     "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
+    "tacotron2 on a device": partial(on_a_device, tacotron2),
 }
-# The same step through another runner, which `make test` has of families enough.
-SLOW = frozenset({"qwen3-omni on a device"})
 TEXT = "One small step, she said. And then one more! The end."
 
 
@@ -215,7 +219,11 @@ def request(name: str = "r", text: str = TEXT, **changes: object) -> SpeechReque
 
 
 # What they add to the families before them is in the tests that every family takes.
-LIKE_OTHERS = ("chatterbox", "cosyvoice", "csm", "higgs-audio", "kyutai-tts", "orpheus", "zonos")
+LIKE_OTHERS = (
+    *("chatterbox", "cosyvoice", "csm", "fish-s2", "higgs-audio", "kyutai-tts", "orpheus", "zonos"),
+)
+# What they would show is shown by others, and by their own tests.
+AT_LENGTH = {"fish-s2 on a device", "qwen3-omni on a device"}
 at_length = pytest.mark.parametrize(
     "family",
     [
@@ -229,8 +237,8 @@ at_length = pytest.mark.parametrize(
 
 @pytest.fixture(
     params=[
-        pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
-        for name in sorted(FAMILIES)
+        pytest.param(each, marks=pytest.mark.slow if each in AT_LENGTH else ())
+        for each in sorted(FAMILIES)
     ]
 )
 def family(request: pytest.FixtureRequest) -> Family:

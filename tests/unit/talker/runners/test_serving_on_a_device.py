@@ -17,14 +17,17 @@ from talker import loading
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits
 from talker.engine.stream import ChunkReady, Event, Finished
+from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.runner import Row
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.runners.device_runner import DeviceRunner
+from talker.runners.launches import Shape
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from tests.late import Late
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from ttscommon.engine.device.device import Device, Host, Recorded
+from ttscommon.engine.device.launches import Launches
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate
 from ttscommon.wire.messages import Sampling, SpeechRequest
@@ -181,6 +184,49 @@ def test_the_lattice_is_small_at_256_slots() -> None:
     assert device.recordings <= 42
 
 
+def test_rows_and_reaches_are_padded_to_few_sizes_and_none_beyond_a_step_s_streams(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorded: list[Shape] = []
+
+    def noted(_: Launches[Shape], shape: Shape) -> None:
+        recorded.append(shape)
+
+    monkeypatch.setattr(Launches, "recorded", noted)
+    runner = on(Late()).runner(300, 600, 1)
+    assert isinstance(runner, DeviceRunner)
+    runner.decodes.record(200, 512)
+    most = 600 * BLOCK_POSITIONS
+    short, reaches = (512, most), (512, 1024, 2048, 4096, most)
+    sizes = (200, 192, 160, 128, 96, 64, 32, 16, 8, 4, 2, 1)
+    wanted = [Shape(n, n, reach) for n in sizes for reach in (reaches if n <= 64 else short)]
+    assert recorded == wanted
+
+
+def test_a_slot_is_told_only_what_changed() -> None:
+    stream = on(None).open(on(None).prepare(asked(0, "r")))
+    told: list[str] = []
+
+    def write(name: str, value: Any, at: int = 0) -> None:
+        told.append(name)
+
+    units = list(on(None).prepare(asked(0, "r")).read([Text(TEXTS[0])], final=False))
+    stream.feed(units, final=False)
+    stream.stage(write)
+    assert {"seed", "known", "complete"} <= set(told)
+    told.clear()
+    stream.stage(write)
+    assert told == []
+    stream.feed([], final=True)
+    stream.stage(write)
+    assert "complete" in told
+    assert "seed" not in told
+    stream.evict()
+    told.clear()
+    stream.stage(write)
+    assert {"seed", "known", "complete"} <= set(told)
+
+
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
     """References to all runners that are made."""
@@ -199,7 +245,7 @@ def test_a_start_leaves_one_runner_which_recorded_before_it_spoke(
     made: list[weakref.ref[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, before = Counting(), list[int]()
-    monkeypatch.setattr(loading, "read_family", lambda settings: on(device))
+    monkeypatch.setattr(loading, "read_family", lambda settings, startup: on(device))
     launch = DeviceRunner.launch
 
     def launched(self: DeviceRunner, rows: Sequence[Row]) -> Any:

@@ -60,6 +60,11 @@ def test_noise_of_several_draws_is_that_of_each() -> None:
         torch.testing.assert_close(noise, gumbel(draw_keys(keys, draw), count), rtol=0, atol=0)
 
 
+def test_even_noise_of_a_draw_is_that_of_its_keys() -> None:
+    found = Noise(torch.tensor([5, 6]), torch.tensor([7, 7])).uniform(1, 3)
+    assert torch.equal(found, torch.cat([uniforms(key(seed, 7, 1), 3) for seed in (5, 6)]))
+
+
 def test_noise_of_some_columns_and_of_some_rows_is_that_of_all() -> None:
     whole = Noise(torch.arange(5), torch.arange(5) * 3)
     ids, index = torch.tensor([[4, 60, 0]] * 5), torch.tensor([3, 1])

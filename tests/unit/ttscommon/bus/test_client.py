@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from nats.aio.msg import Msg
 
+from tests.waits import PATIENCE_S
 from ttscommon.bus.client import BusClient
 from ttscommon.bus.library import HOOKS
 from ttscommon.bus.link import Link
@@ -71,5 +72,5 @@ async def test_an_attempt_to_connect_that_loses_its_cancellation_is_given_up(
         connecting = asyncio.create_task(Link.connect(BusSettings(urls=(address,)), "test"))
         await trying.wait()
         connecting.cancel()
-        await asyncio.wait([connecting], timeout=5.0)
+        await asyncio.wait([connecting], timeout=PATIENCE_S)
         assert connecting.cancelled()

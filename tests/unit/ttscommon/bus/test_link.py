@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.waits import PATIENCE_S
 from ttscommon.bus.disconnects import DisconnectWatch
 from ttscommon.bus.link import Link, LinkTuning
 from ttscommon.process.settings import BusSettings
@@ -87,7 +88,7 @@ async def test_a_connection_that_is_closed_behind_our_back_fails_for_good(
     links.append(link)
     await link.client.close()
     with pytest.raises(BusRefused, match="ended for good"):
-        await asyncio.wait_for(link.failed(), 5)
+        await asyncio.wait_for(link.failed(), PATIENCE_S)
 
 
 async def test_a_connection_that_we_close_has_not_failed(broker: Any) -> None:

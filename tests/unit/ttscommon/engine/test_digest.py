@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+from antiphon_bench.synthetic.cosyvoice import write_index
+from antiphon_bench.synthetic.s3_flow import write_codec
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.families import FAMILIES
 from ttscommon.engine.families.digest import digest_of
@@ -71,3 +73,44 @@ def test_a_codec_in_a_folder_of_its_own_is_hashed_whole(tmp_path: Path) -> None:
     (alone / "config.json").write_text('{"model_type": "mimi"}', "utf-8")
     save_file({"upsample.conv.weight": torch.zeros(3)}, alone / "model.safetensors")
     assert digest_of(MIMI, alone) != digest_of(MIMI, folder)
+
+
+def blanked(path: Path) -> None:
+    """The file keeps its header, and its numbers are a hole."""
+    data = path.read_bytes()
+    os.truncate(path, 8 + int.from_bytes(data[:8], "little"))
+    os.truncate(path, len(data))
+
+
+@pytest.mark.parametrize("kind", ["cosyvoice3", pytest.param("cosyvoice2", marks=pytest.mark.slow)])
+def test_of_cosyvoice_the_language_model_is_not_read(tmp_path: Path, kind: str) -> None:
+    codec = FAMILIES.codecs["cosyvoice"]
+    write_codec(tmp_path, kind)
+    flow, talker = tmp_path / "flow.safetensors", tmp_path / "llm.safetensors"
+    (tmp_path / "model.safetensors").rename(flow)
+    save_file({"llm_decoder.weight": torch.ones(3), "llm.model.norm": torch.ones(3)}, talker)
+    write_index(tmp_path)
+    before = digest_of(codec, tmp_path)
+    blanked(talker)
+    assert digest_of(codec, tmp_path) == before
+    assert all(name.startswith(codec.prefixes) for name in load_file(flow))
+    blanked(flow)
+    assert digest_of(codec, tmp_path) != before
+
+
+def test_of_chatterbox_only_what_makes_sound_is_read(tmp_path: Path) -> None:
+    codec = FAMILIES.codecs["chatterbox"]
+    write_codec(tmp_path, "chatterbox_turbo")
+    (sound,) = tmp_path.glob("*.safetensors")
+    talker, voice = tmp_path / "t3.safetensors", tmp_path / "conds.safetensors"
+    save_file({"speech_emb.weight": torch.ones(3)}, talker)
+    save_file({"gen.embedding": torch.ones(3), "t3.speaker_emb": torch.ones(3)}, voice)
+    write_index(tmp_path)
+    before = digest_of(codec, tmp_path)
+    blanked(talker)
+    assert digest_of(codec, tmp_path) == before
+    assert all(name.startswith(codec.prefixes) for name in load_file(sound))
+    (tmp_path / "config.json").write_text('{"chunk_tokens": 25}', "utf-8")
+    on_the_grid = digest_of(codec, tmp_path)
+    blanked(voice)
+    assert len({before, on_the_grid, digest_of(codec, tmp_path)}) == 3

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.waits import PATIENCE_S
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.events import EventRouter
 from ttscommon.engine.runtime import Stopped
@@ -143,7 +144,7 @@ async def test_the_engine_hears_of_playback_while_events_are_listened_to(scene: 
     with scene.stage.listening() as events:
         scene.tell_playback(3.0)
         scene.router([("r", "event")])
-        assert await asyncio.wait_for(events.get(), 5) == "event"
+        assert await asyncio.wait_for(events.get(), PATIENCE_S) == "event"
     with pytest.raises(TypeError):
         scene.tell_playback(4.0)
     assert scene.engine.told == [("r", 3.0)]
@@ -164,6 +165,9 @@ async def test_a_slot_is_freed_and_a_cancellation_measured(scene: Scene) -> None
     await scene.stage.free()
     assert cancelled() == 0.0
     scene.job.control(Cancel("r"))
+    since_s = scene.job.cancelled_s
+    scene.job.control(Cancel("r"))
+    assert scene.job.cancelled_s == since_s
     await scene.stage.free()
     assert scene.engine.freed == ["r", "r"]
     assert cancelled() == 1.0

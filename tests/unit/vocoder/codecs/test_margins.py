@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import conv1d, conv_transpose1d, leaky_relu
 
 from ttscommon.engine.nn.flat import flat
+from vocoder.codecs.hifigan import Block, Generator, Sizes, Stage
 from vocoder.codecs.margins import Margins
-from vocoder.codecs.piper.net import Block, Generator, Sizes, Stage
 
 PLAIN = (Block(3, (1, 2), paired=False), Block(7, (3, 5), paired=False))
 PAIRED = (Block(3, (1, 3), paired=True), Block(5, (2, 1), paired=True))

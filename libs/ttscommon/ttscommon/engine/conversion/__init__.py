@@ -30,8 +30,10 @@ from ttscommon.engine.checkpoint import (
 _VOICES: Final = "voices"
 _INDEX: Final = ".index.json"
 _STEMS: Final = ("pytorch_model", "model")
-# Parts of one model whose tensors' names do not meet: CosyVoice's.
-_PARTS: Final = ("llm.pt", "flow.pt", "hift.pt")
+# Parts of one model whose tensors' names do not meet: CosyVoice's, and Tacotron 2 with HiFi-GAN.
+_PARTS: Final = (("llm.pt", "flow.pt", "hift.pt"), ("tacotron2.pt", "generator.pt"))
+# A codec that lies beside its talker's safetensors, and keeps its name: Fish Audio's.
+_CODEC: Final = "codec.pth"
 _COPIED: Final = ("*.json", "*.txt")
 # Of Chatterbox: beginnings of talkers' names, and the files that each of them needs.
 _TALKER: Final = "t3_"
@@ -116,9 +118,12 @@ def _pickles(folder: Path, file: str) -> list[tuple[Path, str]]:
                 return _shards(index)
             if (whole := folder / f"{stem}{suffix}").exists():
                 return [(whole, f"model{TENSORS}")]
-    if all((folder / name).exists() for name in _PARTS):
-        return [(folder / name, f"{Path(name).stem}{TENSORS}") for name in _PARTS]
+    for parts in _PARTS:
+        if all((folder / name).exists() for name in parts):
+            return [(folder / name, f"{Path(name).stem}{TENSORS}") for name in parts]
     found = sorted(path for path in folder.glob("*") if path.suffix in PICKLES)
+    if [path.name for path in found] == [_CODEC]:
+        return [(found[0], f"{found[0].stem}{TENSORS}")]
     if len(found) == 1:
         return [(found[0], f"model{TENSORS}")]
     if not found:

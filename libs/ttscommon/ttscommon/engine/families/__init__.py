@@ -13,6 +13,7 @@ from ttscommon.engine.families import (
     chatterbox,
     cosyvoice,
     csm,
+    fish_s2,
     higgs_audio,
     kokoro,
     kyutai_tts,
@@ -21,6 +22,7 @@ from ttscommon.engine.families import (
     pocket_tts,
     qwen3_omni,
     qwen3_tts,
+    tacotron2,
     vesper,
     zonos,
 )
@@ -41,6 +43,8 @@ FAMILIES: Final = Registry(
         cosyvoice.FAMILY,
         chatterbox.FAMILY,
         kyutai_tts.FAMILY,
+        tacotron2.FAMILY,
+        fish_s2.FAMILY,
         qwen3_omni.FAMILY,
     )
 )

@@ -24,6 +24,8 @@ FAMILY = FamilyFacts(
         code="MIT",
         weights="MIT",
         inside=".",
+        prefixes=("flow.", "mel2wav.", "gen."),
+        config="chunk_tokens",
     ),
     accepts=(
         *("ref_audio", "language", "temperature", "top_k", "top_p", "repetition_penalty"),

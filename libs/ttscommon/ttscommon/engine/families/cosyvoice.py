@@ -6,6 +6,14 @@ from typing import Final
 
 from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
 
+# What names of the codec's tensors begin with. HiFT may be published as trained, within a pair.
+FLOW: Final = (
+    *("input_embedding.", "spk_embed_affine_layer.", "encoder.", "encoder_proj."),
+    *("pre_lookahead_layer.", "decoder."),
+)
+HIFT: Final = (
+    *("f0_predictor.", "m_source.", "conv_p", "ups.", "source_", "resblocks.", "generator."),
+)
 # Other families say who they are.
 _NAMED: Final = ("model_type", "family")
 
@@ -35,6 +43,7 @@ FAMILY = FamilyFacts(
         code="Apache-2.0",
         weights="Apache-2.0",
         inside=".",
+        prefixes=(*FLOW, *HIFT),
     ),
     accepts=(
         *("instructions", "non_streaming_mode", "ref_audio", "ref_text", "x_vector_only_mode"),

@@ -34,7 +34,7 @@ FAMILY = FamilyFacts(
         code="MIT",
         weights="CC-BY-4.0",
         inside=".",
-        prefix="codec_model.",
+        prefixes=("codec_model.",),
         config="codec_config",
         published="kyutai/mimi",
     ),

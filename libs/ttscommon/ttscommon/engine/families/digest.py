@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -21,29 +21,31 @@ def digest_of(codec: CodecFacts, folder: Path) -> str:
 
     Of a talker's files only what belongs to the codec is read. Raises CheckpointError.
     """
-    if not codec.prefix or codec.config not in read_json(folder / "config.json", dict[str, Any]):
+    files = {path: read_header(path) for path in tensor_files(folder)} if codec.prefixes else {}
+    if not any(name.startswith(codec.prefixes) for header in files.values() for name in header):
         return codec_digest(folder)
-    hashed = hashlib.sha256(_config(folder, codec.config))
-    for path in tensor_files(folder):
+    hashed = hashlib.sha256(_config(folder / "config.json", codec.config))
+    for path, header in files.items():
         try:
             with path.open("rb") as file:
-                for part in _parts(file, path, codec.prefix):
+                for part in _parts(file, path, header, codec.prefixes):
                     hashed.update(part)
         except OSError as error:
             raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     return hashed.hexdigest()
 
 
-def _config(folder: Path, key: str) -> bytes:
-    content = read_json(folder / "config.json", dict[str, Any])[key]
-    return json.dumps(content, sort_keys=True).encode()
+def _config(path: Path, key: str) -> bytes:
+    said = read_json(path, dict[str, Any]) if key and path.exists() else {}
+    return json.dumps(said.get(key), sort_keys=True).encode()
 
 
-def _parts(file: BinaryIO, path: Path, prefix: str) -> Iterator[bytes]:
+def _parts(
+    file: BinaryIO, path: Path, header: Mapping[str, Any], prefixes: tuple[str, ...]
+) -> Iterator[bytes]:
     """Name, type and shape, and then the numbers, of each tensor whose name begins so."""
-    header = read_header(path)
     begin = _LENGTH + int.from_bytes(file.read(_LENGTH), "little")
-    for name in sorted(name for name in header if name.startswith(prefix)):
+    for name in sorted(name for name in header if name.startswith(prefixes)):
         said = header[name]
         try:
             first, last = (int(each) for each in said["data_offsets"])

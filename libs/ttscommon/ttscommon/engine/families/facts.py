@@ -25,8 +25,8 @@ class CodecFacts:
 
     fits: whether a folder is such a codec. inside: the folder of a talker's checkpoint where it is
     published, empty where it is published by itself; published: its name on the hub then.
-    prefix, config: what its tensors' names begin with, and the key of its config, where its
-    talker's files hold both. code, weights: licences.
+    prefixes, config: what its tensors' names begin with, and the key of its config, if it has one,
+    where its talker's files hold both. code, weights: licences.
     """
 
     name: str
@@ -38,7 +38,7 @@ class CodecFacts:
     weights: str
     inside: str = ""
     published: str = ""
-    prefix: str = ""
+    prefixes: tuple[str, ...] = ()
     config: str = ""
 
 

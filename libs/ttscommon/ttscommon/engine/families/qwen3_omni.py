@@ -36,7 +36,7 @@ FAMILY: Final = FamilyFacts(
         code="Apache-2.0",
         weights="Apache-2.0",
         inside=".",
-        prefix="code2wav.",
+        prefixes=("code2wav.",),
         config="code2wav_config",
     ),
     accepts=(

@@ -6,6 +6,9 @@ half of its kernels all the same.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -13,13 +16,53 @@ from torch.nn import functional
 from ttscommon.engine.kernels.choice import use_triton
 
 
-def add_norm(x: Tensor, added: Tensor | None, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """x + added, and its root mean square norm in float32: [..., size] -> both [..., size]."""
+@dataclass(frozen=True)
+class HeadRotation:
+    """What a layer does to its queries and keys before they meet.
+
+    shares: heads of queries, keys and values, as they stand in one product. cosines, sines:
+    [n, head_dim / 2] float32, of rows i, i + n, i + 2n ... q_weight, k_weight: [head_dim] each, of
+    a norm before the rotation; None for none.
+    """
+
+    shares: Sequence[int]
+    cosines: Tensor
+    sines: Tensor
+    q_weight: Tensor | None = None
+    k_weight: Tensor | None = None
+    eps: float = 1e-6
+
+    def parts(self, heads: Tensor) -> tuple[Tensor, ...]:
+        """[..., all heads, head_dim] -> those of queries, of keys and of values."""
+        return torch.split(heads, list(self.shares), -2)
+
+    def queries(self, heads: Tensor) -> Tensor:
+        """[..., heads, head_dim] -> the same, contiguous."""
+        return self._turned(heads, self.q_weight)
+
+    def keys(self, heads: Tensor) -> Tensor:
+        """As `queries`."""
+        return self._turned(heads, self.k_weight)
+
+    def _turned(self, x: Tensor, weight: Tensor | None) -> Tensor:
+        rows = x.flatten(0, -3)
+        return rotate(rows, self.cosines, self.sines, weight, self.eps).view(x.shape)
+
+
+def add_norm(
+    x: Tensor, added: Tensor | None, weight: Tensor, eps: float, scale: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """x + added, and its root mean square norm in float32: [..., size] -> both [..., size].
+
+    scale: [size], a factor of what is added.
+    """
     if use_triton(x):
         from ttscommon.engine.kernels import blocks_triton
 
         more = None if added is None else added.contiguous()
-        return blocks_triton.add_norm(x.contiguous(), more, weight, eps)
+        return blocks_triton.add_norm(x.contiguous(), more, weight, eps, scale)
+    if added is not None and scale is not None:
+        added = added * scale
     summed = x if added is None else x + added
     exact = torch.promote_types(x.dtype, torch.float32)
     normed = functional.rms_norm(summed.to(exact), weight.shape, weight.to(exact), eps)
@@ -45,19 +88,18 @@ def rotate(
 ) -> Tensor:
     """Heads [rows, heads, head_dim], normed by `weight` if there is one, and rotated by halves.
 
-    cosines, sines: [rows, head_dim / 2] float32. All in float32; the result is contiguous and has
-    x's type.
+    cosines, sines: [n, head_dim / 2] float32, of rows i, i + n, i + 2n ... All in float32; the
+    result is contiguous and has x's type.
     """
     if use_triton(x):
         from ttscommon.engine.kernels import blocks_triton
 
         whole = x.stride(2) == 1 and x.stride(1) == x.shape[2]
-        return blocks_triton.rotate(
-            x if whole else x.contiguous(), cosines.contiguous(), sines.contiguous(), weight, eps
-        )
+        return blocks_triton.rotate(x if whole else x.contiguous(), cosines, sines, weight, eps)
     exact = x.to(torch.promote_types(x.dtype, torch.float32))
     if weight is not None:
         exact = functional.rms_norm(exact, weight.shape, weight.to(exact.dtype), eps)
-    low, high = exact.chunk(2, -1)
+    low, high = exact.view(-1, len(cosines), *x.shape[1:]).chunk(2, -1)
     cosines, sines = cosines.unsqueeze(-2), sines.unsqueeze(-2)
-    return torch.cat((low * cosines - high * sines, low * sines + high * cosines), -1).to(x.dtype)
+    turned = torch.cat((low * cosines - high * sines, low * sines + high * cosines), -1)
+    return turned.flatten(0, 1).to(x.dtype)

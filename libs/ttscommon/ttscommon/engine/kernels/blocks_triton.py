@@ -11,6 +11,7 @@ from torch import Tensor, empty_like
 def add_norm_rows(
     x,
     added,
+    factors,
     weight,
     summed_out,
     normed_out,
@@ -18,13 +19,17 @@ def add_norm_rows(
     SIZE: tl.constexpr,
     BLOCK: tl.constexpr,
     HAS_ADDED: tl.constexpr,
+    HAS_FACTORS: tl.constexpr,
 ):
     at = tl.arange(0, BLOCK)
     inside = at < SIZE
     here = tl.program_id(0).to(tl.int64) * SIZE + at
     value = tl.load(x + here, mask=inside, other=0.0).to(tl.float32)
     if HAS_ADDED:
-        value += tl.load(added + here, mask=inside, other=0.0).to(tl.float32)
+        more = tl.load(added + here, mask=inside, other=0.0).to(tl.float32)
+        if HAS_FACTORS:
+            more *= tl.load(factors + at, mask=inside, other=0.0).to(tl.float32)
+        value += more
         rounded = value.to(summed_out.dtype.element_ty)
         tl.store(summed_out + here, rounded, mask=inside)
         value = rounded.to(tl.float32)
@@ -51,6 +56,8 @@ def rotate_heads(
     sines,
     out,
     row_stride,
+    angle_rows,
+    angle_stride,
     eps,
     HEADS: tl.constexpr,
     HALF: tl.constexpr,
@@ -68,23 +75,28 @@ def rotate_heads(
         scale = tl.rsqrt(squares / (2 * HALF) + eps)
         low *= scale * tl.load(weight + at, mask=inside, other=0.0).to(tl.float32)
         high *= scale * tl.load(weight + HALF + at, mask=inside, other=0.0).to(tl.float32)
-    cosine = tl.load(cosines + row * HALF + at, mask=inside, other=0.0)
-    sine = tl.load(sines + row * HALF + at, mask=inside, other=0.0)
+    angle = row % angle_rows * angle_stride + at
+    cosine = tl.load(cosines + angle, mask=inside, other=0.0)
+    sine = tl.load(sines + angle, mask=inside, other=0.0)
     there = out + (row * HEADS + head) * 2 * HALF + at
     tl.store(there, low * cosine - high * sine, mask=inside)
     tl.store(there + HALF, low * sine + high * cosine, mask=inside)
 
 
-def add_norm(x: Tensor, added: Tensor | None, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+def add_norm(
+    x: Tensor, added: Tensor | None, weight: Tensor, eps: float, scale: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """See ttscommon.engine.kernels.blocks.add_norm; contiguous rows."""
     size = x.shape[-1]
     summed = x if added is None else empty_like(x)
     normed = empty_like(x)
     add_norm_rows[(x.numel() // size,)](
-        *(x, x if added is None else added, weight, summed, normed, eps),
+        *(x, x if added is None else added, weight if scale is None else scale),
+        *(weight, summed, normed, eps),
         SIZE=size,
         BLOCK=triton.next_power_of_2(size),
         HAS_ADDED=added is not None,
+        HAS_FACTORS=scale is not None,
     )
     return summed, normed
 
@@ -101,11 +113,15 @@ def swiglu(gate_up: Tensor) -> Tensor:
 
 
 def rotate(x: Tensor, cosines: Tensor, sines: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """See ttscommon.engine.kernels.blocks.rotate; [rows, heads, head_dim], heads contiguous."""
+    """See ttscommon.engine.kernels.blocks.rotate; [rows, heads, head_dim], heads contiguous.
+
+    cosines and sines are strided alike, numbers of a row contiguous.
+    """
     rows, heads, dim = x.shape
     out = x.new_empty(x.shape)
     rotate_heads[(rows, heads)](
-        *(x, cosines if weight is None else weight, cosines, sines, out, x.stride(0), eps),
+        *(x, cosines if weight is None else weight, cosines, sines, out, x.stride(0)),
+        *(len(cosines), cosines.stride(0), eps),
         HEADS=heads,
         HALF=dim // 2,
         BLOCK=triton.next_power_of_2(dim // 2),

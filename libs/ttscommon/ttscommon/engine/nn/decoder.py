@@ -10,28 +10,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.kernels.blocks import add_norm, rotate, swiglu
+from ttscommon.engine.kernels.blocks import HeadRotation, add_norm, swiglu
 from ttscommon.engine.kernels.choice import use_triton
 from ttscommon.engine.nn.norm import RMSNorm
 from ttscommon.engine.nn.rope import Rope, RopeConfig
+from ttscommon.engine.nn.wide import WideLinear
 
 # (layer, q, k, v) -> attended. q and the result are [..., heads, head_dim], k and v
 # [..., kv_heads, head_dim]; the function also stores k and v.
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 AttendLayer = Callable[[Tensor, Tensor, Tensor], Tensor]
+# (layer, product, rotation) -> attended, of the joint product to queries, keys and values.
+AttendProduct = Callable[[int, Tensor, HeadRotation], Tensor]
+
+# What a block leaves to be added to the residual stream, and a factor of each of its channels.
+Waiting = tuple[Tensor | None, Tensor | None]
+
+
+@runtime_checkable
+class AttendsProducts(Protocol):
+    """An `Attend` that norms and rotates by itself, where a device has a kernel for all of it."""
+
+    def of_product(self, layer: int, heads: Tensor, rotation: HeadRotation) -> Tensor:
+        """[..., all heads, head_dim] as `rotation.shares` says -> [..., query heads, head_dim]."""
 
 
 @dataclass(frozen=True)
 class DecoderConfig:
     """Sizes and switches of a stack of blocks.
 
-    fp32_qkv: the products to q, k and v run in float32 under narrower weights, and q, k, v stay
-    float32: short sequences that are fed back many times need it.
+    fp32_qkv: the products to q, k and v are summed in float32 under narrower weights, and q, k, v
+    stay float32: short sequences that are fed back many times need it.
     """
 
     dim: int
@@ -66,15 +80,17 @@ class Attention(nn.Module):
         self.head_dim, self.fp32 = c.head_dim, c.fp32_qkv
         self.shares = (c.heads, c.kv_heads, c.kv_heads)
         self.rope = rope
-        self.qkv = nn.Linear(c.dim, sum(self.shares) * c.head_dim, bias=c.qkv_bias)
+        linear = WideLinear if c.fp32_qkv else nn.Linear
+        self.qkv = linear(c.dim, sum(self.shares) * c.head_dim, bias=c.qkv_bias)
         self.out = nn.Linear(c.heads * c.head_dim, c.dim, bias=c.out_bias)
         self.q_norm = RMSNorm(c.head_dim, c.eps) if c.qk_norm else nn.Identity()
         self.k_norm = RMSNorm(c.head_dim, c.eps) if c.qk_norm else nn.Identity()
 
-    def keep_float32(self) -> None:
-        """After the model was cast: put back what `fp32_qkv` asks for."""
+    def keep_float32(self, where: torch.device | str) -> None:
+        """After the model was cast: put back what `fp32_qkv` asks for on this device."""
         if self.fp32:
-            for module in (self.qkv, self.q_norm, self.k_norm):
+            norms = self.q_norm, self.k_norm
+            for module in norms if WideLinear.multiplies_narrow(where) else (self.qkv, *norms):
                 module.float()
 
     def queries(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -83,20 +99,20 @@ class Attention(nn.Module):
         q, k = self.q_norm(q), self.k_norm(k)
         return self.rope.rotate(q, angles), self.rope.rotate(k, angles), v
 
-    def fused_queries(
-        self, x: Tensor, angles: tuple[Tensor, Tensor]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """As `queries`, by fused kernels; angles: [tokens, head_dim / 2] of all rows of x."""
-        q, k, v = self._projected(x)
-        return (
-            _normed_and_rotated(q, self.q_norm, angles),
-            _normed_and_rotated(k, self.k_norm, angles),
-            v,
-        )
+    def product(self, x: Tensor) -> Tensor:
+        """[..., dim] -> queries, keys and values [..., all heads, head_dim], as they come."""
+        heads: Tensor = self.qkv(_fed(x, self.qkv)).unflatten(-1, (-1, self.head_dim))
+        return heads
+
+    def rotation(self, angles: tuple[Tensor, Tensor]) -> HeadRotation:
+        """What fused kernels do to a product; angles: [n, head_dim / 2] each."""
+        q, k = self.q_norm, self.k_norm
+        if isinstance(q, RMSNorm) and isinstance(k, RMSNorm):
+            return HeadRotation(self.shares, *angles, q.weight, k.weight, q.eps)
+        return HeadRotation(self.shares, *angles)
 
     def _projected(self, x: Tensor) -> tuple[Tensor, ...]:
-        heads = self.qkv(_fed(x, self.qkv)).unflatten(-1, (-1, self.head_dim))
-        return heads.split(self.shares, -2)
+        return self.product(x).split(self.shares, -2)
 
     def finish(self, attended: Tensor) -> Tensor:
         """[..., heads, head_dim] -> [..., dim]."""
@@ -106,12 +122,6 @@ class Attention(nn.Module):
 def _fed(x: Tensor, layer: nn.Module) -> Tensor:
     """In the type of the layer's weights; a HalfLinear is fed float32."""
     return x.to(layer.weight.dtype) if isinstance(layer, nn.Linear) else x
-
-
-def _normed_and_rotated(x: Tensor, norm: nn.Module, angles: tuple[Tensor, Tensor]) -> Tensor:
-    """[..., heads, head_dim] -> the same; without weights the norm is none."""
-    weight, eps = (norm.weight, norm.eps) if isinstance(norm, RMSNorm) else (None, 0.0)
-    return rotate(x.flatten(0, -3), *angles, weight, eps).view(x.shape)
 
 
 class SwiGLU(nn.Module):
@@ -187,19 +197,29 @@ class DecoderBlock(nn.Module):
         return x + self.mlp_scale(self.mlp(self.mlp_norm(x)))
 
     def fused(
-        self, x: Tensor, added: Tensor | None, angles: tuple[Tensor, Tensor], attend: AttendLayer
-    ) -> tuple[Tensor, Tensor]:
+        self,
+        x: Tensor,
+        waiting: Waiting,
+        angles: tuple[Tensor, Tensor],
+        attend: Callable[[Tensor, HeadRotation], Tensor],
+    ) -> tuple[Tensor, Waiting]:
         """The residual stream and what is still to be added to it, before and behind the block."""
         assert isinstance(self.mlp, SwiGLU)
-        x, normed = _added_and_normed(x, added, self.attention_norm)
-        attended = attend(*self.attention.fused_queries(normed, angles))
-        x, normed = _added_and_normed(x, self.attention.finish(attended), self.mlp_norm)
-        return x, self.mlp.fused(normed)
+        x, normed = _added_and_normed(x, waiting, self.attention_norm)
+        attended = attend(self.attention.product(normed), self.attention.rotation(angles))
+        waiting = self.attention.finish(attended), _factors(self.attention_scale)
+        x, normed = _added_and_normed(x, waiting, self.mlp_norm)
+        return x, (self.mlp.fused(normed), _factors(self.mlp_scale))
 
 
-def _added_and_normed(x: Tensor, added: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
+def _factors(scale: nn.Module) -> Tensor | None:
+    return scale.weight if isinstance(scale, Scale) else None
+
+
+def _added_and_normed(x: Tensor, waiting: Waiting, norm: nn.Module) -> tuple[Tensor, Tensor]:
     assert isinstance(norm, RMSNorm)
-    return add_norm(x, added, norm.weight, norm.eps)
+    added, factors = waiting
+    return add_norm(x, added, norm.weight, norm.eps, factors)
 
 
 class Decoder(nn.Module):
@@ -216,18 +236,21 @@ class Decoder(nn.Module):
             DecoderBlock(c, self.rope, mlp(layer) if mlp else None) for layer in range(c.layers)
         )
         self.norm = _norm(c) if c.final_norm else nn.Identity()
-        plain = mlp is None and c.final_norm and not (c.layer_scale or c.rope.interleaved)
+        plain = mlp is None and c.final_norm and not c.rope.interleaved
         self._fusable = plain and c.norm == "rms" and c.mlp == "swiglu"
 
-    def keep_float32(self) -> None:
-        """After the model was cast: put back what the config wants in float32."""
+    def keep_float32(self, where: torch.device | str = "cpu") -> None:
+        """After the model was cast: put back what the config wants in float32 on this device."""
         for block in self.blocks:
             assert isinstance(block, DecoderBlock)
-            block.attention.keep_float32()
+            block.attention.keep_float32(where)
 
     def forward(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """[..., dim] at integer positions [...] -> hidden states [..., dim]."""
-        angles = self.rope.angles(positions)
+        return self.turned(x, self.rope.angles(positions), attend)
+
+    def turned(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
+        """As `forward`, with the angles of the positions at hand: see Rope.angles."""
         if self._fusable and use_triton(x) and not torch.is_grad_enabled():
             return self._fused(x, angles, attend)
         for layer, block in enumerate(self.blocks):
@@ -236,12 +259,25 @@ class Decoder(nn.Module):
 
     def _fused(self, x: Tensor, angles: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """A residual is added where the next norm reads it, in the same kernel."""
-        cosines, sines = (a.expand(*x.shape[:-1], -1).flatten(0, -2) for a in angles)
-        added = None
+        cosines, sines = (a.flatten(0, -2) for a in angles)
+        waiting: Waiting = (None, None)
+        of_product = _of_product(attend)
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, DecoderBlock)
-            x, added = block.fused(x, added, (cosines, sines), partial(attend, layer))
-        return _added_and_normed(x, added, self.norm)[1]
+            x, waiting = block.fused(x, waiting, (cosines, sines), partial(of_product, layer))
+        return _added_and_normed(x, waiting, self.norm)[1]
+
+
+def _of_product(attend: Attend) -> AttendProduct:
+    fused: object = attend
+    if isinstance(fused, AttendsProducts):
+        return fused.of_product
+
+    def apart(layer: int, heads: Tensor, rotation: HeadRotation) -> Tensor:
+        q, k, v = rotation.parts(heads)
+        return attend(layer, rotation.queries(q), rotation.keys(k), v)
+
+    return apart
 
 
 def dense_attention(q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None) -> Tensor:

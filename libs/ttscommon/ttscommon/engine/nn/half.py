@@ -16,6 +16,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from ttscommon.engine.nn.wide import WideLinear
+
+_LINEARS: Final = (nn.Linear, WideLinear)
 # Of its only overload: choosing one takes as long as a small product.
 _LINEAR: Final = torch.ops.quantized.linear_dynamic_fp16.default
 _BLOCK: Final = 120
@@ -76,6 +79,8 @@ def halve(module: nn.Module, *, lossless: bool = False) -> bool:
         return False
     for parent in list(module.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) is nn.Linear and not (lossless and loses(child.weight)):
+            if not isinstance(child, nn.Linear) or type(child) not in _LINEARS:
+                continue
+            if not (lossless and loses(child.weight)):
                 setattr(parent, name, HalfLinear(child))
     return True

@@ -20,9 +20,11 @@ from ttscommon.cluster.adapters.peft import Lora, Pair
 from ttscommon.engine.kernels.lora import add_lora
 from ttscommon.engine.nn.rows import pad_rows
 from ttscommon.engine.nn.weights import Sources
+from ttscommon.engine.nn.wide import WideLinear
 from ttscommon.wire.errors import InvalidAdapter, UnknownAdapter
 
 _WEIGHT: Final = ".weight"
+_LINEARS: Final = (nn.Linear, WideLinear)
 _NAMED: Final = 3
 _RANK_TILE: Final = 8
 
@@ -92,7 +94,9 @@ class AdapterBank:
         self._rows: _Rows | None = None
         self._parts: dict[str, Part] = {}
         for name, module in net.named_modules():
-            if type(module) is nn.Linear and (source := sources.get(name + _WEIGHT)) is not None:
+            source = sources.get(name + _WEIGHT)
+            if source is not None and type(module) in _LINEARS:
+                assert isinstance(module, nn.Linear)
                 self._add_site(module, source.names, source.rows or (module.out_features,))
 
     def _add_site(self, linear: nn.Linear, names: Sequence[str], rows: Sequence[int]) -> None:
@@ -198,6 +202,11 @@ class AdapterBank:
     def _forget(self, slot: int) -> None:
         for digest in [known for known, at in self._digests.items() if at == slot]:
             del self._digests[digest]
+
+
+def adapted(net: nn.Module) -> bool:
+    """Whether a bank adds to the products of this network."""
+    return any(type(m) in _LINEARS and m._forward_hooks for m in net.modules())
 
 
 def _whole(rank: int) -> int:

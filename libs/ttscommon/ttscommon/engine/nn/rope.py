@@ -29,13 +29,15 @@ class RopeConfig:
     """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2.
 
     sections: pairs of channels that turn by time, height and width, of a model whose positions have
-    these three; every third pair is the height's or the width's as long as theirs last.
+    these three; every third pair is the height's or the width's as long as theirs last. rounded:
+    cosines and sines are bfloat16 numbers, whatever the weights are: so they were in training.
     """
 
     theta: float = 10_000.0
     interleaved: bool = False
     scaling: Llama3Scaling | None = None
     sections: tuple[int, int, int] | None = None
+    rounded: bool = False
 
 
 def rope_table(length: int, head_dim: int, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
@@ -122,7 +124,10 @@ class Rope(nn.Module):
             angle = positions.float().unsqueeze(-1) * self.frequencies
         else:
             angle = positions.float().index_select(-1, self.axes) * self.frequencies
-        return angle.cos(), angle.sin()
+        table = angle.cos(), angle.sin()
+        if self.config.rounded:
+            return table[0].bfloat16().float(), table[1].bfloat16().float()
+        return table
 
     def rotate(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
         """[..., heads, head_dim] -> the same shape and type."""

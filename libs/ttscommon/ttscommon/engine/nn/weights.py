@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -32,7 +32,8 @@ class Source:
     stacked: each contributes one entry of a new first dimension instead. folded: they are the
     length and the direction of a weight-normed convolution's rows, or of what is alike along its
     dimension `by`. swapped: the second half of its rows is published in front of the first. turned:
-    a matrix, stored with its inputs first.
+    a matrix, stored with its inputs first. paired: (rows, size): so many first rows are heads of
+    `size` channels, of which neighbours are rotated together; the parameter's are i, i + size / 2.
     """
 
     names: tuple[str, ...]
@@ -42,6 +43,7 @@ class Source:
     swapped: bool = False
     turned: bool = False
     by: int = 0
+    paired: tuple[int, int] = (0, 0)
 
     def shapes(self, whole: Sequence[int]) -> dict[str, tuple[int, ...]]:
         """The shape of every published tensor, given the parameter's."""
@@ -68,7 +70,15 @@ class Source:
             return torch.cat(parts[0].chunk(2)[::-1])
         if self.turned:
             return parts[0].T
+        if self.paired[0]:
+            return _halved(parts[0], *self.paired)
         return torch.stack(list(parts)) if self.stacked else torch.cat(list(parts))
+
+
+def _halved(x: Tensor, rows: int, size: int) -> Tensor:
+    """Heads whose channels are rotated as neighbours, in the order that rotates halves."""
+    heads = x[:rows].unflatten(0, (-1, size // 2, 2))
+    return torch.cat((heads.transpose(1, 2).flatten(0, 2), x[rows:]))
 
 
 Sources = Mapping[str, Source]
@@ -94,6 +104,7 @@ class Shards:
     def __init__(self, files: Iterable[Path]) -> None:
         """Raises CheckpointError for a file that is truncated or no safetensors file."""
         self._files: dict[str, Path] = {}
+        self._opened: dict[Path, Any] = {}
         self._shapes: dict[str, tuple[int, ...]] = {}
         for path in files:
             for name, shape in _listed(path):
@@ -110,8 +121,7 @@ class Shards:
 
     def read(self, name: str) -> Tensor:
         """One tensor, as stored."""
-        with safe_open(self._files[name], "pt") as file:
-            tensor: Tensor = file.get_tensor(name)
+        tensor: Tensor = self._file(name).get_tensor(name)
         if tensor.dtype not in _PLAIN:
             raise CheckpointError(
                 f"{self._files[name]}: {name} is {tensor.dtype}: quantised checkpoints are not"
@@ -135,8 +145,14 @@ class Shards:
 
     def ids(self, name: str) -> Tensor:
         """A tensor of whole numbers, flat, int64."""
-        with safe_open(self._files[name], "pt") as file:
-            return torch.as_tensor(file.get_tensor(name)).reshape(-1).long()
+        return torch.as_tensor(self._file(name).get_tensor(name)).reshape(-1).long()
+
+    def _file(self, name: str) -> Any:
+        """The mapped file that holds a tensor, opened once: its head names all tensors."""
+        path = self._files[name]
+        if path not in self._opened:
+            self._opened[path] = safe_open(path, "pt")
+        return self._opened[path]
 
     def where(self, name: str) -> Path:
         """The file that holds a tensor, or any file of the checkpoint."""

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from gateway.audio import wav
 from gateway.audio.encoders.aac import AdtsAac, require_av
 from gateway.audio.encoders.flac import Flac
+from gateway.audio.encoders.libopus import library
 from gateway.audio.encoders.mp3 import Mp3
 from gateway.audio.encoders.opus import OggOpus
 from gateway.audio.encoders.raw import ALAW, MULAW, Companded, FloatPcm, RawPcm
@@ -72,6 +73,8 @@ def ready(wanted: AudioFormat) -> None:
     """Raises Unsupported for a format that is not installed here."""
     if wanted.codec == "aac":
         require_av()
+    if wanted.codec == "opus":
+        library()
 
 
 def cost_ms(wanted: AudioFormat) -> float:

@@ -6,9 +6,8 @@ import secrets
 from typing import Final
 
 import numpy as np
-import opuslib_next
-from opuslib_next.api import ctl, encoder
 
+from gateway.audio.encoders.libopus import OpusEncoder
 from gateway.audio.encoders.ogg import OggStream, opus_head, opus_tags
 from gateway.audio.resample import Pcm
 
@@ -24,12 +23,10 @@ class OggOpus:
     """Mono; `sample_rate` is one of Opus' own five."""
 
     def __init__(self, sample_rate: int, bit_rate: int | None) -> None:
-        self._encoder = opuslib_next.Encoder(sample_rate, 1, opuslib_next.APPLICATION_AUDIO)
-        self._encoder.bitrate = bit_rate or _DEFAULT_BIT_RATE
-        self._encoder.complexity = _COMPLEXITY
+        self._encoder = OpusEncoder(sample_rate, bit_rate or _DEFAULT_BIT_RATE, _COMPLEXITY)
         self._rate = sample_rate
         self._frame = int(sample_rate * _FRAME_S)
-        self._lookahead = int(encoder.encoder_ctl(self._encoder.encoder_state, ctl.get_lookahead))
+        self._lookahead = self._encoder.lookahead
         self._ogg = OggStream(secrets.randbits(32))
         self._held: Pcm = np.zeros(0, np.int16)
         self._fed = 0
@@ -65,8 +62,7 @@ class OggOpus:
         return head + self._ogg.page([opus_tags()], 0)
 
     def _packets(self, pcm: Pcm) -> list[bytes]:
-        frames = pcm.astype("<i2", copy=False).reshape(-1, self._frame)
-        return [bytes(self._encoder.encode(one.tobytes(), self._frame)) for one in frames]
+        return [self._encoder.encode(one) for one in pcm.reshape(-1, self._frame)]
 
     def _pages(self, packets: list[bytes]) -> bytes:
         pages = b""

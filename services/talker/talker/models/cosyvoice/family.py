@@ -11,6 +11,7 @@ from torch import Tensor
 
 from talker.family.base import CacheSpec, ModelSpec, Prepared
 from talker.family.passages import REPLAY
+from talker.family.signs import Signs
 from talker.family.streams import TalkerStream
 from talker.models.cosyvoice.config import TOKENS
 from talker.models.cosyvoice.net import CosyNet
@@ -41,6 +42,7 @@ class CosyVoice(TalkerModel):
     """A loaded checkpoint."""
 
     fixed_prompts = True
+    signs = Signs(code="token")
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from talker.models.csm.request import Drawing as Asked
 from talker.models.csm.stream import CsmStream
 from talker.models.shared.depth import Picks
 from talker.models.shared.recordings import resampled
+from talker.models.shared.stepped import frames_read, prompts_read, write_moved
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.models.shared.turns import turns_of
 from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
@@ -124,17 +125,12 @@ class Csm(TalkerModel):
     def prompt_hidden(
         self, rows: Prompts, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
-        x = self._net.embed(rows.inputs["text"], rows.inputs["codes"])
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        return {"hidden": hidden[rows.last], "samples": rows.samples}
+        return prompts_read(self._net, rows, attend["backbone"])
 
     def step_hidden(
         self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]
     ) -> dict[str, Tensor]:
-        x = self._net.embed_frames(state["codes"][rows.slots])
-        hidden = self._net.hidden(x, rows.positions, attend["backbone"])
-        samples = torch.ones(len(rows.slots), dtype=torch.bool, device=hidden.device)
-        return {"hidden": hidden, "samples": samples}
+        return frames_read(self._net, rows, state, attend["backbone"])
 
     def make_frames(
         self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
@@ -153,12 +149,10 @@ class Csm(TalkerModel):
             "frame": old["frame"] + gained,
             "over": old["over"] + ended,
         }
-        kept = slice(real)
-        for name, value in moved.items():
-            state[name].index_copy_(0, slots[kept], value[kept])
-        bad = (hidden["samples"] & ~finite)[kept]
-        frames = {"codes": codes[kept, None].to(torch.int16)}
-        return Out(frames, gained.long()[kept], ended[kept], bad)
+        write_moved(state, slots, real, moved)
+        bad = (hidden["samples"] & ~finite)[:real]
+        frames = {"codes": codes[:real, None].to(torch.int16)}
+        return Out(frames, gained.long()[:real], ended[:real], bad)
 
     def _picks(self, old: Mapping[str, Tensor]) -> Picks:
         talker, depth = (

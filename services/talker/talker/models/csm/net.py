@@ -98,7 +98,7 @@ def load_net(checkpoint: Path, device: str, dtype: str) -> CsmNet:
     shards = Shards.of(checkpoint)
     with torch.device("meta"):
         net = CsmNet(load_config(checkpoint)).to(getattr(torch, dtype))
-    net.depth.decoder.keep_float32()
+    net.depth.decoder.keep_float32(device)
     table = next((name for name in _TABLES if name in shards.shapes), _TABLES[0])
     stated, others = sources(net, table), (CODEC, *_TABLES)
     check(net, stated, shards, others=others)  # before its memory is asked for

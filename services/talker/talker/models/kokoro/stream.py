@@ -15,7 +15,7 @@ class KokoroStream(SegmentStream):
 
     def __init__(self, frame: Mapping[str, Field], rate_hz: float, passes: int) -> None:
         super().__init__(rate_hz, passes)
-        self.frame = frame  # type: ignore[misc]
+        self.frame = frame
 
     def stage(self, write: SlotWriter) -> None:
         if self._staged or self._at >= len(self._passages):

@@ -113,7 +113,7 @@ class DepthBlock(nn.Module):
         """[rows, dim] of one codebook -> the same, with its set of weights."""
         qkv = nn.functional.linear(self.attention_norm(x), self.qkv.chunk(self.sets)[which])
         q, k, v = qkv.view(-1, *self.shape).unbind(2)
-        attended = scratch.attend(layer, q, k, v).flatten(1)
+        attended = scratch(layer, q, k, v).flatten(1)
         x = x + nn.functional.linear(attended, self.out.chunk(self.sets)[which])
         found: Tensor = x + self.mlps[which](self.mlp_norm(x))
         return found

@@ -74,6 +74,7 @@ class KyutaiStream(TalkerStream):
         self._starved = -1  # so many entries were known to the step that waits
         self._tried: deque[int] = deque()  # and to launches in flight
         self._told = (0, 0)  # entries and pieces that are in the slot
+        self._numbers = dict[str, int]()  # and what else of them is
 
     @property
     def frames(self) -> int:
@@ -200,7 +201,7 @@ class KyutaiStream(TalkerStream):
         self._starved = -1
         if not self._staged:
             self._stage_all(write)
-            self._staged, self._told = True, (0, 0)
+            self._staged, self._told, self._numbers = True, (0, 0), {}
         entries, pieces = self._told
         if new := self._spans[entries:]:
             for name, column in zip(Span._fields, zip(*new, strict=True), strict=True):
@@ -208,9 +209,11 @@ class KyutaiStream(TalkerStream):
         if self._pieces[pieces:]:
             write("pieces", np.array(self._pieces[pieces:], np.int32), pieces)
         self._told = len(self._spans), len(self._pieces)
-        write("known", len(self._spans))
-        write("complete", int(self._final))
-        write("base", self._base)
+        numbers = {"known": len(self._spans), "complete": int(self._final), "base": self._base}
+        for name, value in numbers.items():
+            if self._numbers.get(name) != value:
+                write(name, value)
+        self._numbers = numbers
 
     def _stage_all(self, write: SlotWriter) -> None:
         counters, texts, made = self._replayed()

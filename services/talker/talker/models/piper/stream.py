@@ -35,7 +35,7 @@ class PiperStream(SegmentStream):
         reach: int,
     ) -> None:
         super().__init__(rate_hz, passes, grid)
-        self.frame = MappingProxyType(frame_of(latent))  # type: ignore[misc]
+        self.frame = MappingProxyType(frame_of(latent))
         self._prepared, self._reach = prepared, reach
 
     def work(self, frames: int) -> int:

@@ -63,9 +63,9 @@ class FrameNet(nn.Module):
         self.codec_head = nn.Linear(c.hidden_size, c.vocab_size, bias=False)
         self.predictor = CodePredictor(c)
 
-    def keep_float32(self) -> None:
-        """After the model was cast to a narrower type: put back what must stay exact."""
-        self.predictor.decoder.keep_float32()
+    def keep_float32(self, where: torch.device | str = "cpu") -> None:
+        """After the model was cast to a narrower type: put back what must stay exact there."""
+        self.predictor.decoder.keep_float32(where)
 
     def embed_frame(self, codes: Tensor) -> Tensor:
         """Frames [..., codebooks] int64 -> the sum of their codes' embeddings [..., dim]."""

@@ -5,9 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from talker.kernels.predictor import predict
+from talker.kernels.stacked import Stacked, fits
 from talker.models.qwen3_tts.config import BackboneConfig
-from talker.models.shared.depth import DepthTransformer
+from talker.models.shared.depth import CodeDraw, DepthTransformer, Picks
+from ttscommon.engine.kernels.choice import use_triton
 from ttscommon.engine.nn import DecoderConfig, RopeConfig
+from ttscommon.engine.nn.lora import adapted
 
 
 def predictor_config(c: BackboneConfig) -> DecoderConfig:
@@ -43,6 +47,8 @@ class CodePredictor(DepthTransformer):
         same = c.hidden_size == p.hidden_size
         self.project = nn.Identity() if same else nn.Linear(c.hidden_size, p.hidden_size)
         self.heads = nn.Parameter(torch.empty(self.residuals, p.vocab_size, p.hidden_size))
+        self._fits = fits(self.decoder.config, c.hidden_size, p.vocab_size, self.residuals)
+        self._stacked: Stacked | None = None
 
     def embed(self, codes: Tensor, codebook: int) -> Tensor:
         """Codes [rows] of one residual codebook (1 is the first) -> [rows, talker dim]."""
@@ -55,3 +61,14 @@ class CodePredictor(DepthTransformer):
 
     def head(self, codebook: int) -> Tensor:
         return self.heads[codebook - 1]
+
+    def forward(self, hidden: Tensor, first: Tensor, pick: CodeDraw) -> Tensor:
+        """See DepthTransformer; on a device in one launch, unless adapters stand between."""
+        if not (self._fits and isinstance(pick, Picks) and use_triton(hidden)):
+            return super().forward(hidden, first, pick)
+        if adapted(self.decoder):
+            return super().forward(hidden, first, pick)
+        if self._stacked is None:
+            parts = self.codes.weight, self.heads
+            self._stacked = Stacked.of(self.decoder, self.project, *parts)
+        return predict(self._stacked, torch.stack((hidden, first)), pick.noise, pick.depth)

@@ -72,6 +72,7 @@ class Qwen3Stream(TalkerStream):
         self._taken = 0
         self._ended = self._cached = False
         self._staged = -1  # of `_steps`; -1 when the slot holds nothing of this stream
+        self._told_complete = False  # what the slot holds of `_complete`
 
     @property
     def frames(self) -> int:
@@ -185,11 +186,16 @@ class Qwen3Stream(TalkerStream):
         return spoken_frames(codes, texts), np.array(uses, np.int64)
 
     def stage(self, write: SlotWriter) -> None:
-        if self._staged < 0:
+        begins = self._staged < 0
+        if begins:
             self._stage_all(write)
+        staged = self._staged
         self._stage_steps(write)
-        write("known", self._staged)
-        write("complete", int(self._complete))
+        if begins or self._staged > staged:
+            write("known", self._staged)
+        if begins or self._complete is not self._told_complete:
+            write("complete", int(self._complete))
+            self._told_complete = self._complete
 
     def _stage_steps(self, write: SlotWriter) -> None:
         """Write the tokens of steps that the slot does not hold yet."""

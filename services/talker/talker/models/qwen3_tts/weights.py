@@ -95,12 +95,12 @@ def load_talker(checkpoint: Path, *, device: str = "cpu", dtype: str = "float32"
     """The talker of a checkpoint folder; raises CheckpointError."""
     if dtype not in _DTYPES:
         raise CheckpointError(f"dtype {dtype!r} is none of {', '.join(_DTYPES)}")
-    config = load_config(checkpoint)
+    config, where = load_config(checkpoint), check_device(device)
     with torch.device("meta"):
         net = TalkerNet(config).to(_DTYPES[dtype])
-    net.keep_float32()
+    net.keep_float32(where)
     others = (_SPEAKER,) if config.tts_model_type == "base" else ()
-    return _filled(net, talker_sources(net), Shards.of(checkpoint), others, check_device(device))
+    return _filled(net, talker_sources(net), Shards.of(checkpoint), others, where)
 
 
 def load_encoders(checkpoint: Path, *, device: str = "cpu") -> tuple[SpeakerEncoder, CodecEncoder]:

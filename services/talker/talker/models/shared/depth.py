@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from talker.kernels.frame import attend_frame
 from talker.sampling import Noise, Rules, Settings, draw_alone
+from ttscommon.engine.kernels.blocks import HeadRotation
 from ttscommon.engine.nn import Decoder, DecoderConfig
 
 
@@ -29,11 +30,11 @@ class Picks:
     """Draws codebook after codebook of one frame, the first by the talker's settings."""
 
     def __init__(self, talker: Settings, depth: Settings, noise: Noise) -> None:
-        self._talker, self._depth, self._noise = talker, depth, noise
+        self._talker, self.depth, self.noise = talker, depth, noise
 
     def __call__(self, logits: Tensor, codebook: int, rules: Rules | None = None) -> Tensor:
-        settings = self._depth if codebook else self._talker
-        return draw_alone(logits, self._noise, codebook, settings, rules)
+        settings = self.depth if codebook else self._talker
+        return draw_alone(logits, self.noise, codebook, settings, rules)
 
 
 class Scratch:
@@ -44,11 +45,17 @@ class Scratch:
         exact = torch.promote_types(like.dtype, torch.float32)
         self.keys = like.new_empty(shape, dtype=exact)
         self.values = like.new_empty(shape, dtype=exact)
-        self.filled = 0
+        self.filled, self._dtype = 0, like.dtype
 
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """q, k, v: [rows, new, heads, head_dim], at the positions behind `filled`."""
         return attend_frame(q, k, v, self.keys[layer], self.values[layer], self.filled)
+
+    def of_product(self, layer: int, heads: Tensor, rotation: HeadRotation) -> Tensor:
+        """See AttendsProducts."""
+        q, k, v = rotation.parts(heads)
+        known = self.keys[layer], self.values[layer], self.filled
+        return attend_frame(q, k, v, *known, rotation, self._dtype)
 
 
 class DepthTransformer(nn.Module):
@@ -80,16 +87,20 @@ class DepthTransformer(nn.Module):
         Returns [rows, residuals] int64.
         """
         scratch = Scratch(self.decoder.config, len(hidden), self.residuals + 1, hidden)
+        positions = torch.arange(self.residuals + 1, device=hidden.device)
+        angles = self.decoder.rope.angles(positions)
         inputs, codes = torch.stack((hidden, first), 1), []
         for codebook in range(1, self.residuals + 1):
-            codes.append(pick(self._logits(inputs, codebook, scratch), codebook))
+            codes.append(pick(self._logits(inputs, codebook, scratch, angles), codebook))
             if codebook < self.residuals:
                 inputs = self.embed(codes[-1], codebook)[:, None]
         return torch.stack(codes, 1)
 
-    def _logits(self, inputs: Tensor, codebook: int, scratch: Scratch) -> Tensor:
-        count = inputs.shape[1]
-        positions = torch.arange(scratch.filled, scratch.filled + count, device=inputs.device)
-        x = self.decoder(self.project(inputs), positions, scratch.attend)
-        scratch.filled += count
+    def _logits(
+        self, inputs: Tensor, codebook: int, scratch: Scratch, angles: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        first, last = scratch.filled, scratch.filled + inputs.shape[1]
+        cosines, sines = (every[first:last] for every in angles)
+        x = self.decoder.turned(self.project(inputs), (cosines, sines), scratch)
+        scratch.filled = last
         return nn.functional.linear(x[:, -1], self.head(codebook)).float()

@@ -26,7 +26,7 @@ _VOICE: Final = {
 def load(name: str, folder: Path, how: CodecOptions) -> S3Flow:
     """A checkpoint's folder as model `name`; raises CheckpointError."""
     nets = load_networks(folder, how.where, _chunk(folder))
-    return S3Flow(name, "chatterbox", nets, how.memory_bytes, _voice(folder))
+    return S3Flow(name, "chatterbox", nets, how, _voice(folder))
 
 
 def _chunk(folder: Path) -> int:

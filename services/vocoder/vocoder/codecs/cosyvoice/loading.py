@@ -12,4 +12,4 @@ from vocoder.codecs.s3_flow.weights import load_networks
 def load(name: str, folder: Path, how: CodecOptions) -> S3Flow:
     """A checkpoint's folder as model `name`; raises CheckpointError. Windows are its own."""
     nets = load_networks(folder, how.where)
-    return S3Flow(name, "cosyvoice", nets, how.memory_bytes)
+    return S3Flow(name, "cosyvoice", nets, how)

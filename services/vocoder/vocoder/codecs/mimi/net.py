@@ -93,6 +93,11 @@ class VectorDecoder(nn.Module):
         window, like = self.sizes.sliding_window, self.out.weight
         return blank(self.transformer.config, window, self.convolutions(), batch, like)
 
+    def beginning(self, begin: Tensor) -> VectorDecoder:
+        """See Carrier."""
+        del begin
+        return self
+
     @abstractmethod
     def vectors(self, frames: Tensor) -> Tensor:
         """[batch, frames, ...] -> [batch, hidden_size, frames]."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
-from vocoder.codecs.qwen3_tts.config import tail_frames
+from vocoder.codecs.reach import tail_frames
 
 SAMPLE_RATE: Final = 24_000
 
@@ -59,7 +59,8 @@ class WaveformSizes:
     @property
     def context_frames(self) -> int:
         """See DecoderSizes: so many frames back the decoder looks."""
-        return self.num_hidden_layers * (self.sliding_window - 1) + 1 + tail_frames(self)
+        tails = tail_frames(self.upsampling_ratios, self.upsample_rates)
+        return self.num_hidden_layers * (self.sliding_window - 1) + 1 + tails
 
 
 @dataclass(frozen=True)

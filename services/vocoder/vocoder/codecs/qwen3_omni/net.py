@@ -6,17 +6,17 @@ a step's outputs only when it knows the next one, so that the first input of a s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig, RopeConfig
+from ttscommon.engine.nn import Decoder, DecoderConfig, RopeConfig
 from ttscommon.engine.nn.weights import Shards, Source, check, decoder_sources, fill, same
 from vocoder.codecs.carried import CarriedState, SlidingWindow, Tails, blank
+from vocoder.codecs.causal_dac import CausalWave, UpsampleBlock
 from vocoder.codecs.qwen3_omni.config import WaveformSizes, load_config
-from vocoder.codecs.qwen3_tts.net import CausalWave, UpsampleBlock
+from vocoder.codecs.qwen3_tts.net import SnakeBeta
 from vocoder.codecs.qwen3_tts.weights import wave_sources
 
 OTHERS = ("thinker.", "talker.")
@@ -43,18 +43,16 @@ class LaggingDecoder(CausalWave):
     """Codes to sound, `lag_samples` late."""
 
     def __init__(self, config: WaveformSizes) -> None:
-        super().__init__()
-        c = self.config = config
+        c = config
+        rates = c.upsampling_ratios, c.upsample_rates
+        super().__init__(c.hidden_size, c.decoder_dim, *rates, SnakeBeta)
+        self.config = config
         self.codes = nn.Embedding(c.codebook_size * c.num_quantizers, c.hidden_size)
         self.transformer = Decoder(transformer_config(c))
-        self.add_wave(c, c.hidden_size)
 
     @property
     def frame_samples(self) -> int:
         return self.config.frame_samples
-
-    def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
-        return self.wave_convolutions()
 
     def new_state(self, batch: int = 1) -> CarriedState:
         """Streams of which nothing was decoded yet."""
@@ -72,7 +70,7 @@ class LaggingDecoder(CausalWave):
         positions = state.position[:, None] + torch.arange(x.shape[1], device=x.device)
         x = self.transformer(x, positions, window.attend).transpose(1, 2)
         x = self._raised(self.widened(x, tails), state.position == 0, tails)
-        samples = self.sounded(x, tails)
+        samples = self.sounded(x, tails).clamp(-1, 1)
         return samples, CarriedState(state.position + lengths, *window.done(), tails.done())
 
     def _raised(self, x: Tensor, fresh: Tensor, tails: Tails) -> Tensor:
@@ -95,7 +93,7 @@ def sources(c: WaveformSizes) -> dict[str, Source]:
     """Every parameter's published tensors."""
     found = {"codes.weight": same("code2wav.code_embedding.weight")}
     found |= decoder_sources(transformer_config(c), "transformer.", "code2wav.pre_transformer.")
-    return found | wave_sources(c, "code2wav.")
+    return found | wave_sources(len(c.upsampling_ratios), len(c.upsample_rates), "code2wav.")
 
 
 def load_decoder(folder: Path, device: str = "cpu") -> LaggingDecoder:

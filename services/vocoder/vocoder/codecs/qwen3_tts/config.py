@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Protocol
 
 from ttscommon.engine.checkpoint import CheckpointError, read_json
 from ttscommon.engine.checkpoint_values import head_problems, size_problems
+from vocoder.codecs.reach import tail_frames
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ class DecoderSizes:
         Each layer looks one window back, the first convolution two frames; those behind the
         transformer reach back less than one window's frame each.
         """
-        return self.num_hidden_layers * (self.sliding_window - 1) + 2 + tail_frames(self)
+        tails = tail_frames(self.upsampling_ratios, self.upsample_rates)
+        return self.num_hidden_layers * (self.sliding_window - 1) + 2 + tails
 
 
 @dataclass(frozen=True)
@@ -80,32 +81,3 @@ def _halving(sizes: DecoderSizes) -> list[str]:
     if sizes.decoder_dim % (1 << len(sizes.upsample_rates)):
         found.append(f"decoder_dim {sizes.decoder_dim} cannot be halved at every rate")
     return found
-
-
-class Rates(Protocol):
-    """Of convolutions that widen time."""
-
-    @property
-    def upsample_rates(self) -> tuple[int, ...]: ...
-    @property
-    def upsampling_ratios(self) -> tuple[int, ...]: ...
-    @property
-    def frame_samples(self) -> int: ...
-
-
-def tail_frames(sizes: Rates) -> int:
-    """Frames that the convolutions behind the transformer reach back, rounded up.
-
-    In samples: six steps for each ConvNeXt at its rate, six for the first convolution, one for
-    each transposed one, six times 1 + 3 + 9 for its residual units, six for the last.
-    """
-    rate, reach = sizes.frame_samples, 0
-    for ratio in sizes.upsampling_ratios:
-        rate //= ratio
-        reach += 6 * rate
-    reach += 6 * rate
-    for ratio in sizes.upsample_rates:
-        reach += rate
-        rate //= ratio
-        reach += 6 * 13 * rate
-    return -(-(reach + 6) // sizes.frame_samples)

@@ -16,8 +16,10 @@ from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Work
 from vocoder.codecs.carried import CarriedState
 from vocoder.codecs.device_codec import DeviceCodec, Slice
+from vocoder.codecs.kernels.rows import StateRows
 from vocoder.codecs.qwen3_tts.codec import continued, spec_of
 from vocoder.codecs.qwen3_tts.config import load_config
+from vocoder.codecs.qwen3_tts.fused import FusedDecoder
 from vocoder.codecs.qwen3_tts.net import CodecDecoder
 from vocoder.codecs.qwen3_tts.stream import Windows
 from vocoder.codecs.qwen3_tts.weights import load_decoder
@@ -46,7 +48,7 @@ class Qwen3DeviceCodec(DeviceCodec):
         room: DeviceLimits,
         windows: Windows | None = None,
     ) -> None:
-        self._net, self._windows = net, windows
+        self._net, self._windows, self._fused = net, windows, FusedDecoder(net)
         blank = {name: tensor[0] for name, tensor in net.new_state().named().items()}
         spec = spec_of(name, net, sample_rate, windows)
         super().__init__(spec, device, room, blank, extra=windows.context if windows else 0)
@@ -106,6 +108,12 @@ class Qwen3DeviceCodec(DeviceCodec):
         before = CarriedState.of(list(state.values()))
         samples, after = self._net.step(inputs["codes"].long(), inputs["lengths"], before)
         return {"samples": samples}, after.named()
+
+    def step_in_place(
+        self, inputs: Mapping[str, Tensor], rows: StateRows, state: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        codes = inputs["codes"].long()
+        return {"samples": self._fused.step(codes, rows, list(state.values()))}
 
     def _whole(self, work: Work) -> Array:
         """The frames that a window may begin with, and the new ones."""

@@ -8,13 +8,13 @@ graphs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn import CausalConv1d, CausalUpsample1d, Decoder, DecoderConfig, RopeConfig
 from vocoder.codecs.carried import CarriedState, Quantizer, SlidingWindow, Tails, blank
+from vocoder.codecs.causal_dac import CausalWave
 from vocoder.codecs.qwen3_tts.config import DecoderSizes
 
 
@@ -49,121 +49,20 @@ class SnakeBeta(nn.Module):
         return x + (x * alpha).sin().square() / (beta + 1e-9)
 
 
-class ConvNeXtBlock(nn.Module):
-    """Depthwise convolution, norm and a two-layer MLP around a scaled residual."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.depthwise = CausalConv1d(size, size, 7, groups=size)
-        self.norm = nn.LayerNorm(size, 1e-6)
-        self.rise = nn.Linear(size, 4 * size)
-        self.fall = nn.Linear(4 * size, size)
-        self.scale = nn.Parameter(torch.empty(size))
-
-    def forward(self, x: Tensor, tails: Tails) -> Tensor:
-        """[batch, size, steps] -> the same."""
-        mixed = tails.through(self.depthwise, x).transpose(1, 2)
-        hidden = nn.functional.gelu(self.rise(self.norm(mixed)))
-        return x + (self.scale * self.fall(hidden)).transpose(1, 2)
-
-
-class ResidualUnit(nn.Module):
-    """A dilated convolution and a pointwise one around a residual."""
-
-    def __init__(self, size: int, dilation: int) -> None:
-        super().__init__()
-        self.snake1, self.snake2 = SnakeBeta(size), SnakeBeta(size)
-        self.wide = CausalConv1d(size, size, 7, dilation=dilation)
-        self.point = nn.Conv1d(size, size, 1)
-
-    def forward(self, x: Tensor, tails: Tails) -> Tensor:
-        """[batch, size, steps] -> the same."""
-        return x + self.point(self.snake2(tails.through(self.wide, self.snake1(x))))
-
-
-class UpsampleBlock(nn.Module):
-    """A transposed convolution that multiplies the rate, and three residual units."""
-
-    def __init__(self, inputs: int, outputs: int, rate: int) -> None:
-        super().__init__()
-        self.snake = SnakeBeta(inputs)
-        self.up = CausalUpsample1d(inputs, outputs, 2 * rate, rate)
-        self.units = nn.ModuleList(ResidualUnit(outputs, dilation) for dilation in (1, 3, 9))
-
-    def forward(self, x: Tensor, tails: Tails) -> Tensor:
-        """[batch, inputs, steps] -> [batch, outputs, steps * rate]."""
-        x = tails.through(self.up, self.snake(x))
-        for unit in self.units:
-            x = unit(x, tails)
-        return x
-
-
-class WaveSizes(Protocol):
-    """Of the part behind the transformer."""
-
-    @property
-    def upsampling_ratios(self) -> tuple[int, ...]: ...
-    @property
-    def upsample_rates(self) -> tuple[int, ...]: ...
-    @property
-    def decoder_dim(self) -> int: ...
-
-
-class CausalWave(nn.Module):
-    """The part behind the transformer: convolutions up to samples."""
-
-    def add_wave(self, c: WaveSizes, latent: int) -> None:
-        """Behind the parts in front of it, whose parameters come first."""
-        self.stretch = nn.ModuleList(
-            CausalUpsample1d(latent, latent, ratio, ratio) for ratio in c.upsampling_ratios
-        )
-        self.refine = nn.ModuleList(ConvNeXtBlock(latent) for _ in c.upsampling_ratios)
-        widths = [c.decoder_dim >> i for i in range(len(c.upsample_rates) + 1)]
-        self.widen = CausalConv1d(latent, widths[0], 7)
-        self.ups = nn.ModuleList(
-            UpsampleBlock(widths[i], widths[i + 1], rate) for i, rate in enumerate(c.upsample_rates)
-        )
-        self.snake = SnakeBeta(widths[-1])
-        self.out = CausalConv1d(widths[-1], 1, 7)
-
-    def wave_convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
-        """In the order in which sound passes them; pointwise ones carry nothing."""
-        for stretch, refine in zip(self.stretch, self.refine, strict=True):
-            assert isinstance(stretch, CausalUpsample1d)
-            assert isinstance(refine, ConvNeXtBlock)
-            yield from (stretch, refine.depthwise)
-        yield self.widen
-        for block in self.ups:
-            assert isinstance(block, UpsampleBlock)
-            yield block.up
-            yield from (unit.wide for unit in block.units if isinstance(unit, ResidualUnit))
-        yield self.out
-
-    def widened(self, x: Tensor, tails: Tails) -> Tensor:
-        """[batch, latent, frames] -> [batch, decoder_dim, frames * the stretches' ratios]."""
-        for stretch, refine in zip(self.stretch, self.refine, strict=True):
-            assert isinstance(stretch, CausalUpsample1d)
-            x = refine(tails.through(stretch, x), tails)
-        return tails.through(self.widen, x)
-
-    def sounded(self, x: Tensor, tails: Tails) -> Tensor:
-        """[batch, width, samples] -> [batch, samples] in -1..1."""
-        return tails.through(self.out, self.snake(x))[:, 0].clamp(-1, 1)
-
-
 class CodecDecoder(CausalWave):
     """Codes to sound. Call `quantizer.freeze` after loading."""
 
     def __init__(self, config: DecoderSizes) -> None:
-        super().__init__()
-        c = self.config = config
+        c = config
+        rates = c.upsampling_ratios, c.upsample_rates
+        super().__init__(c.latent_dim, c.decoder_dim, *rates, SnakeBeta)
+        self.config = config
         inner = c.codebook_dim // 2
         self.quantizer = Quantizer(c.num_quantizers, c.codebook_size, inner, c.codebook_dim)
         self.before = CausalConv1d(c.codebook_dim, c.latent_dim, 3)
         self.project_in = nn.Linear(c.latent_dim, c.hidden_size)
         self.transformer = Decoder(transformer_config(c))
         self.project_out = nn.Linear(c.hidden_size, c.latent_dim)
-        self.add_wave(c, c.latent_dim)
 
     @property
     def frame_samples(self) -> int:
@@ -172,7 +71,7 @@ class CodecDecoder(CausalWave):
     def convolutions(self) -> Iterator[CausalConv1d | CausalUpsample1d]:
         """In the order in which sound passes them; pointwise ones carry nothing."""
         yield self.before
-        yield from self.wave_convolutions()
+        yield from super().convolutions()
 
     def new_state(self, batch: int = 1) -> CarriedState:
         """Streams of which nothing was decoded yet."""
@@ -197,10 +96,7 @@ class CodecDecoder(CausalWave):
         window = SlidingWindow(state, lengths, codes.shape[1])
         x = tails.through(self.before, self.quantizer(codes))
         x = self._transformed(x.transpose(1, 2), state.position, window).transpose(1, 2)
-        x = self.widened(x, tails)
-        for block in self.ups:
-            x = block(x, tails)
-        samples = self.sounded(x, tails)
+        samples = self.sound(x, tails).clamp(-1, 1)
         return samples, CarriedState(state.position + lengths, *window.done(), tails.done())
 
     def _transformed(self, x: Tensor, position: Tensor, window: SlidingWindow) -> Tensor:

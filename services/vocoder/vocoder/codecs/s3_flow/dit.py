@@ -5,6 +5,7 @@ Names of modules are those of published checkpoints.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, cast
 
 import torch
@@ -135,10 +136,12 @@ def _normed(x: Tensor) -> Tensor:
 
 def _turns(run: Pass, x: Tensor) -> tuple[Tensor, Tensor]:
     """Cosines and sines of every row's positions, [rows, steps, 1, head_dim / 2]."""
-    steps = torch.arange(x.shape[2], device=x.device)
-    rows = len(x) // len(run.stretches)
-    before = torch.tensor([s.past.steps for s in run.stretches], device=x.device)
-    at = (before[:, None] + steps).repeat_interleave(rows, 0)
-    frequencies = rope_frequencies(HEAD_DIM, RopeConfig()).to(x.device)
-    angle = at[..., None, None].float() * frequencies
+    at = run.begins(x.device)[:, None] + torch.arange(x.shape[2], device=x.device)
+    angle = at[..., None, None].float() * _frequencies(x.device)
     return angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+
+
+@cache
+def _frequencies(device: torch.device) -> Tensor:
+    """Copied to a device once, and not while a graph is recorded."""
+    return rope_frequencies(HEAD_DIM, RopeConfig()).to(device)

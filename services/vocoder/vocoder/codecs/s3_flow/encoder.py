@@ -15,7 +15,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from vocoder.codecs.s3_flow.past import NOTHING, Pass, Past, Stretch
+from vocoder.codecs.s3_flow.past import NOTHING, GrowingPass, Pass, Past, Stretch
 from vocoder.codecs.s3_flow.sizes import LOOKAHEAD, MEL_FRAMES, EncoderSizes
 
 _BACK: Final = 2
@@ -158,13 +158,13 @@ class UpsampleEncoder(nn.Module):
         return found
 
 
-def passes(works: Sequence[Ahead], chunk: int) -> tuple[Pass, Pass]:
+def passes(works: Sequence[Ahead], chunk: int) -> tuple[GrowingPass, GrowingPass]:
     """Of tokens and of frames; chunk: of tokens."""
     slow = [Stretch(work.past.tokens, work.count, chunk) for work in works]
     fast = [
         Stretch(work.past.frames, work.count * MEL_FRAMES, chunk * MEL_FRAMES) for work in works
     ]
-    return Pass(slow), Pass(fast)
+    return GrowingPass(slow), GrowingPass(fast)
 
 
 def padded(works: Sequence[Ahead]) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ from vocoder.codecs.s3_flow.encoder import (
     padded,
     passes,
 )
-from vocoder.codecs.s3_flow.past import Pass, Past, Stretch
+from vocoder.codecs.s3_flow.past import GrowingPass, Pass, Past, Stretch
 from vocoder.codecs.s3_flow.sizes import CHUNK, LOOKAHEAD, MEL_FRAMES, FlowSizes, UNetSizes
 from vocoder.codecs.s3_flow.unet import UNet
 
@@ -36,6 +36,7 @@ _GUIDANCE: Final = 0.7
 class Solving:
     """A stretch on its way from noise to mel. done: steps so far. x, mu, cond: [mels, frames].
     speaker: [mels]. pasts: of each step, before the stretch; news: behind it, of the steps done.
+    pages, fresh: of what is carried before the stretch and behind it, where it lies in `Pages`.
     """
 
     x: Tensor
@@ -44,6 +45,8 @@ class Solving:
     speaker: Tensor
     pasts: tuple[Past, ...]
     news: tuple[Past, ...] = ()
+    pages: tuple[int, ...] = ()
+    fresh: tuple[int, ...] = ()
 
     @property
     def done(self) -> int:
@@ -102,32 +105,38 @@ class FlowNet(nn.Module):
     def step(self, works: Sequence[Solving]) -> list[Solving]:
         """One step of each."""
         steps = max(work.x.shape[1] for work in works)
-        run = Pass([self._stretch(work) for work in works], self.rows)
+        run = GrowingPass([self._stretch(work) for work in works], self.rows)
         x, mu, cond = (
-            self._rows([nn.functional.pad(part, (0, steps - part.shape[1])) for part in parts])
+            torch.stack([nn.functional.pad(part, (0, steps - part.shape[1])) for part in parts])
             for parts in zip(*((work.x, work.mu, work.cond) for work in works), strict=True)
         )
-        if self.rows > 1:
-            x = x[:: self.rows].repeat_interleave(self.rows, 0)
         spans = [self.times[work.done : work.done + 2] for work in works]
         span = torch.tensor(spans, dtype=x.dtype, device=x.device)
-        speaker = self._rows([work.speaker for work in works])
-        estimator = cast("UNet | DiT", self.decoder["estimator"])
-        way = estimator(x, mu, speaker, cond, span.repeat_interleave(self.rows, 0), run)
-        if self.rows > 1:
-            way = (1 + _GUIDANCE) * way[::2] - _GUIDANCE * way[1::2]
-        x = x[:: self.rows] + (span[:, 1] - span[:, 0])[:, None, None] * way
+        x = self.moved(x, mu, torch.stack([work.speaker for work in works]), cond, span, run)
         return [
             replace(work, x=row[:, : work.x.shape[1]], news=(*work.news, past))
             for work, row, past in zip(works, x, run.done(), strict=True)
         ]
 
+    def moved(
+        self, x: Tensor, mu: Tensor, speaker: Tensor, cond: Tensor, span: Tensor, run: Pass
+    ) -> Tensor:
+        """[streams, mels, steps] each, but the speaker's [streams, mels], from when to when a step
+        goes, [streams, 2] -> where x is then.
+        """
+        here, when = (part.repeat_interleave(self.rows, 0) for part in (x, span))
+        told = (self._told(part) for part in (mu, speaker, cond))
+        way = cast("UNet | DiT", self.decoder["estimator"])(here, *told, when, run)
+        if self.rows > 1:
+            way = (1 + _GUIDANCE) * way[::2] - _GUIDANCE * way[1::2]
+        found: Tensor = x + (span[:, 1] - span[:, 0])[:, None, None] * way
+        return found
+
     def _stretch(self, work: Solving) -> Stretch:
         return Stretch(work.pasts[work.done], work.x.shape[1], self.chunk * MEL_FRAMES)
 
-    def _rows(self, parts: Sequence[Tensor]) -> Tensor:
-        """A row for each part, followed by a row of zeros where there is guidance."""
-        known = torch.stack(list(parts))
+    def _told(self, known: Tensor) -> Tensor:
+        """Each stream's row, followed by a row of zeros where there is guidance."""
         if self.rows == 1:
             return known
         return torch.stack((known, torch.zeros_like(known)), 1).flatten(0, 1)

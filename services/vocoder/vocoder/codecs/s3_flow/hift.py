@@ -113,12 +113,12 @@ class Pitch(nn.Module):
         self.classifier = nn.Linear(c.pitch_width, 1)
 
     def forward(self, mel: Tensor) -> Tensor:
-        """[mels, frames] -> [frames]."""
-        x = mel[None]
+        """[streams, mels, frames] -> [streams, frames]."""
+        x = mel
         for conv in self.condnet.values():
             x = nn.functional.elu(conv(x))
-        found: Tensor = self.classifier(x[0].mT)
-        return found[:, 0].abs()
+        found: Tensor = self.classifier(x.mT)
+        return found[..., 0].abs()
 
 
 class Hift(nn.Module):
@@ -161,9 +161,9 @@ class Hift(nn.Module):
         return torch.tanh(linear(harmonics.mT))[:, 0]
 
     def decode(self, mel: Tensor, source: Tensor) -> Tensor:
-        """[mels, frames] and [samples] of them -> [samples]."""
+        """[streams, mels, frames] and [streams, samples] of them -> [streams, samples]."""
         spectrum = self._spectrum(source)
-        x, count = self.conv_pre(mel[None]), len(self.sizes.blocks)
+        x, count = self.conv_pre(mel), len(self.sizes.blocks)
         for i, (up, down, block) in enumerate(
             zip(self.ups, self.source_downs, self.source_resblocks, strict=True)
         ):
@@ -174,20 +174,22 @@ class Hift(nn.Module):
             parts = [other(x) for other in self.resblocks[i * count : (i + 1) * count]]
             x = torch.stack(parts).sum(0) / count
         x = self.conv_post(nn.functional.leaky_relu(x, _LAST_SLOPE))
-        return self._sound(x[0]).clamp(-_LIMIT, _LIMIT)
+        return self._sound(x).clamp(-_LIMIT, _LIMIT)
 
     def _window(self, like: Tensor) -> Tensor:
         return torch.hann_window(self.sizes.n_fft, dtype=like.dtype, device=like.device)
 
     def _spectrum(self, samples: Tensor) -> Tensor:
-        """[samples] -> [1, 2 * bins, samples / HOP + 1]: real parts, then imaginary ones."""
+        """[streams, samples] -> [streams, 2 * bins, samples / HOP + 1]: real parts, then imaginary
+        ones.
+        """
         window = self._window(samples)
         found = torch.stft(samples, len(window), HOP, window=window, return_complex=True)
-        return torch.cat((found.real, found.imag))[None]
+        return torch.cat((found.real, found.imag), 1)
 
     def _sound(self, x: Tensor) -> Tensor:
         """The inverse, of log magnitudes and of what sines are the phases."""
-        magnitude, phase = x.chunk(2)
+        magnitude, phase = x.chunk(2, 1)
         found = torch.polar(magnitude.exp().clamp(max=_MOST), torch.sin(phase))
         window = self._window(x)
         sound: Tensor = torch.istft(found, len(window), HOP, window=window)

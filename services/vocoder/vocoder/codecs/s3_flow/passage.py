@@ -6,8 +6,9 @@ done. A launch that fails has changed none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,11 +35,15 @@ class FlowPrompt:
 
 @dataclass(frozen=True)
 class Carried:
-    """What the flow goes on from, behind `tokens` tokens of prompt and passage."""
+    """What the flow goes on from, behind `tokens` tokens of prompt and passage.
+
+    pages: see Solving.
+    """
 
     tokens: int = 0
     encoded: Encoded = field(default_factory=Encoded)
     pasts: tuple[Past, ...] = ()
+    pages: tuple[int, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -93,6 +98,15 @@ class Passage:
         return replace(self, kept=Carried(pasts=(NOTHING,) * net.steps))
 
 
+class Begun(NamedTuple):
+    """A passage and what is to be solved of it, up to the token `end`. fresh: see Solving."""
+
+    passage: Passage
+    due: Due
+    end: int
+    fresh: tuple[int, ...]
+
+
 def blank(net: FlowNet, first: int, prompt: FlowPrompt, window: MelWindow) -> Passage:
     """A passage of which nothing is known but the recording."""
     kept = Carried(pasts=(NOTHING,) * net.steps)
@@ -113,41 +127,48 @@ def grown(net: FlowNet, passage: Passage, tokens: Tensor, due: Due) -> tuple[Pas
 
 def begun(
     net: FlowNet,
-    passages: Sequence[tuple[Passage, Due, int]],
+    passages: Sequence[Begun],
     prompts: Sequence[FlowPrompt],
     draws: Sequence[Draws],
 ) -> list[Passage]:
-    """Passages with a stretch to solve, up to the token that is named."""
+    """Passages with a stretch to solve."""
     works = [
         Ahead(p.tokens[p.kept.tokens : end + LOOKAHEAD], end - p.kept.tokens, p.kept.encoded)
-        for p, _, end in passages
+        for p, _, end, _ in passages
     ]
     told, encoded = net.encode(works)
     found = []
-    for i, (passage, due, end) in enumerate(passages):
+    for i, (passage, due, end, fresh) in enumerate(passages):
         mu, first = told[i], passage.kept.tokens * MEL_FRAMES
         x = draws[i].frames(first, mu.shape[1], mu.device).to(mu.dtype)
         cond, speaker = _cond(prompts[i], first, mu), prompts[i].speaker
-        solving = Solving(x, mu, cond, speaker, passage.kept.pasts)
+        kept = passage.kept
+        solving = Solving(x, mu, cond, speaker, kept.pasts, pages=kept.pages, fresh=fresh)
         found.append(replace(passage, work=Solved(due, end, encoded[i], solving)))
     return found
 
 
-def stepped(net: FlowNet, passages: Sequence[Passage]) -> list[Passage]:
-    """A step of each passage's stretch; behind the last, its mel frames wait for HiFT."""
+def stepped(
+    step: Callable[[Sequence[Solving]], list[Solving]], steps: int, passages: Sequence[Passage]
+) -> list[Passage]:
+    """A step of each passage's stretch, out of `steps`; behind the last, its mel frames wait for
+    HiFT.
+    """
     works = [passage.work for passage in passages]
-    news = net.step([work.solving for work in works if work is not None])
+    news = step([work.solving for work in works if work is not None])
     found = []
     for passage, work, solving in zip(passages, works, news, strict=True):
         assert work is not None
-        if solving.done < net.steps:
+        if solving.done < steps:
             found.append(replace(passage, work=replace(work, solving=solving)))
             continue
         mel = solving.x[:, (passage.solved - passage.kept.tokens) * MEL_FRAMES :]
         found.append(
             replace(
                 passage,
-                kept=Carried(work.end, work.encoded, solving.news),
+                kept=Carried(
+                    work.end, work.encoded, solving.news, (*solving.pages, *solving.fresh)
+                ),
                 mel=torch.cat((passage.mel, mel), 1),
                 solved=work.end,
                 work=None,

@@ -2,12 +2,13 @@
 
 A stream has one `Past` for its encoder and one for each step of its solver: the inputs that
 convolutions reach back to, and the keys and values of each attention. A pass hands them out in the
-order in which the network asks, and has the new ones when it is done: a pass that fails has changed
-nothing.
+order in which the network asks. A growing one has the new ones when it is done: if it fails, it has
+changed nothing. What a graph records is a fixed one, see `fixed`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -64,12 +65,34 @@ class Stretch:
 Bias: TypeAlias = Callable[[int, Stretch], Tensor]
 
 
-class Pass:
-    """Streams of `rows` rows each, one behind the other, through a network.
+class Pass(ABC):
+    """Streams of some rows each, one behind the other, through a network.
 
     Inputs are right padded to the longest stretch; what lies behind a stretch's end is nothing that
     any real step sees.
     """
+
+    @abstractmethod
+    def begins(self, device: torch.device) -> Tensor:
+        """[rows] int64: how many steps there were before each row's first."""
+
+    @abstractmethod
+    def behind(self, x: Tensor, reach: int) -> Tensor:
+        """[rows, channels, steps] behind the `reach` steps before it: zeros where there were none.
+
+        reach: of the convolution that comes next.
+        """
+
+    @abstractmethod
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Bias | None = None) -> Tensor:
+        """[rows, steps, heads, head_dim] each -> [rows, steps, heads * head_dim].
+
+        bias: what is added to the scores, scaled.
+        """
+
+
+class GrowingPass(Pass):
+    """What each stream keeps are tensors of its own, as long as they are."""
 
     def __init__(self, stretches: Sequence[Stretch], rows: int = 1) -> None:
         self.stretches, self._rows = stretches, rows
@@ -79,11 +102,11 @@ class Pass:
         self._new_pairs: list[list[Pair]] = [[] for _ in stretches]
         self._seen: dict[int, Tensor | None] = {}
 
-    def behind(self, x: Tensor, reach: int) -> Tensor:
-        """[rows, channels, steps] behind the `reach` steps before it: zeros where there were none.
+    def begins(self, device: torch.device) -> Tensor:
+        before = torch.tensor([s.past.steps for s in self.stretches], device=device)
+        return before.repeat_interleave(self._rows)
 
-        reach: of the convolution that comes next.
-        """
+    def behind(self, x: Tensor, reach: int) -> Tensor:
         tails = torch.cat([self._tail(i, x, reach) for i in range(len(self.stretches))])
         whole = torch.cat((tails, x), 2)
         for i, stretch in enumerate(self.stretches):
@@ -92,10 +115,6 @@ class Pass:
         return whole
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Bias | None = None) -> Tensor:
-        """[rows, steps, heads, head_dim] each -> [rows, steps, heads * head_dim].
-
-        bias: what is added to the scores, scaled.
-        """
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         found = torch.zeros_like(q)
         for i, stretch in enumerate(self.stretches):

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from vocoder.codecs.s3_flow.asked import Asked, Asking
 from vocoder.codecs.s3_flow.hift import Hift, reach_of
 from vocoder.codecs.s3_flow.sizes import FRAME_SAMPLES
 from vocoder.codecs.s3_flow.source import Phase, turns, waves
@@ -60,19 +61,20 @@ class Sound:
 
     def advance(
         self, window: MelWindow, mel: Tensor, noise: Drawn, *, upto: int, complete: bool
-    ) -> tuple[MelWindow, Tensor]:
+    ) -> Asking[tuple[MelWindow, Tensor]]:
         """New frames [mels, frames] -> samples of those before `upto`, and what to go on with.
 
         complete: no frame follows.
         """
         w = replace(window, mel=torch.cat((window.mel, mel), 1))
-        w = replace(w, pitch=self._pitch(w, final=complete))
+        pitch = yield from self._pitch(w, final=complete)
+        w = replace(w, pitch=pitch)
         end = min(upto, w.known if complete else w.known - self.lag)
         if end <= w.sent:
             return w, w.mel.new_zeros(0)
         source = self._source(w, noise)
         final = source if complete else source[:-FRAME_SAMPLES]
-        samples = self.net.decode(w.mel[:, : len(w.pitch)], source)
+        samples = yield Asked(self.net.decode, (w.mel[:, : len(w.pitch)], source))
         w = replace(w, source=final)
         start = (w.sent - w.first) * FRAME_SAMPLES
         return self._moved(w, end), samples[start : (end - w.first) * FRAME_SAMPLES]
@@ -90,14 +92,14 @@ class Sound:
         found = self.net.source(harmonics.to(w.mel.dtype))
         return torch.cat((w.source, found[(known - start) * FRAME_SAMPLES :]))
 
-    def _pitch(self, w: MelWindow, *, final: bool) -> Tensor:
+    def _pitch(self, w: MelWindow, *, final: bool) -> Asking[Tensor]:
         """Those that were known, and those that now are: of frames with all that they depend on."""
         end = w.mel.shape[1] - (0 if final else self._reach.pitch_ahead)
         known = len(w.pitch)
         if end <= known:
             return w.pitch
         start = max(0, known - self._reach.pitch_back)
-        found: Tensor = self.net.f0_predictor(w.mel[:, start:].double())
+        found = yield Asked(self.net.f0_predictor, (w.mel[:, start:].double(),))
         return torch.cat((w.pitch, found[known - start : end - start]))
 
     def _moved(self, w: MelWindow, sent: int) -> MelWindow:

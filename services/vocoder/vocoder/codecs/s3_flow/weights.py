@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ttscommon.engine.checkpoint import TENSORS, CheckpointError
+from ttscommon.engine.families.cosyvoice import FLOW, HIFT
 from ttscommon.engine.nn.adain import published
 from ttscommon.engine.nn.weights import Shards, Source, fill, same
 from vocoder.codecs.s3_flow.flow import FlowNet
@@ -21,12 +22,6 @@ _PAIRS: Final = (
     ("parametrizations.weight.original0", "parametrizations.weight.original1"),
     ("weight_g", "weight_v"),
 )
-# Beginnings of names; of CosyVoice's, whose files meet in one index, they are no prefix.
-_FLOW: Final = (
-    *("input_embedding.", "spk_embed_affine_layer.", "encoder.", "encoder_proj."),
-    *("pre_lookahead_layer.", "decoder."),
-)
-_HIFT: Final = ("f0_predictor.", "m_source.", "conv_p", "ups.", "source_", "resblocks.")
 _BUFFERS: Final = ("decoder.estimator.rotary_embed.",)
 _S3GEN: Final = "s3gen"
 _OWN: Final = "flow.input_embedding.weight"
@@ -86,7 +81,7 @@ def _folded(place: str, shapes: Shapes) -> Source:
 
 def _filled(net: nn.Module, prefix: str, shards: Shards, device: str) -> None:
     net.to_empty(device=device)
-    usual = _FLOW if isinstance(net, FlowNet) else _HIFT
+    usual = FLOW if isinstance(net, FlowNet) else HIFT
     mine = Within(shards, (prefix,) if prefix else usual)
     fill(net, sources(net, prefix, shards.shapes), mine, others=tuple(prefix + b for b in _BUFFERS))
     net.eval().requires_grad_(False)

@@ -12,9 +12,13 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from antiphon_bench.synthetic.cosyvoice import write_checkpoint
+from talker.family.guardedstream import GuardedStream
+from talker.family.guarding import Weighed
+from talker.family.signs import Watch
 from talker.family.streams import Plan
 from talker.models import load
 from talker.models.cosyvoice.config import BACKBONE, END_OF_PROMPT, V2
+from talker.models.cosyvoice.family import TOKEN_RATE_HZ, CosyVoice
 from talker.models.cosyvoice.request import MoreText, opening
 from talker.models.cosyvoice.streams import NONE, WINDOW, TurnsStream
 from tests.unit.talker.models.cosyvoice.tiny import HEARD, SOUND, tiny
@@ -94,6 +98,22 @@ def test_a_drawn_fill_token_is_followed_by_text_behind_what_is_cached() -> None:
     assert slot["recent"].tolist() == [NONE] * (WINDOW - 3) + [7, 8, V2.fill]
     assert (slot["draw"], slot["over"]) == (3, 0)
     assert slot["early"] > 1 << 30
+
+
+def test_what_asks_for_more_text_goes_on_with_the_same_utterance() -> None:
+    def opened() -> TurnsStream:
+        return TurnsStream(tiny().prepare(request()), SPEECH, V2.fill)
+
+    signs = CosyVoice.signs
+    assert signs is not None
+    stream = GuardedStream(opened, Watch(signs, TOKEN_RATE_HZ), code=signs.code)
+    stream.feed([Weighed(MoreText(tuple(range(12))), 40.0)], final=True)
+    for drawn in ([7], [8], [], [9], [10]):
+        plan = stream.plan(0)
+        assert plan is not None
+        stream.accept(plan.end, {"token": np.array(drawn, np.int64)}, not drawn)
+    assert stream.frames == 4
+    assert (stream.caught, stream.cut_short) == ([], None)
 
 
 def test_a_forced_fill_token_costs_no_step() -> None:

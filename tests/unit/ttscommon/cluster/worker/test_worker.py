@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import msgspec
+import pytest
 
 from tests.unit.ttscommon.cluster.worker.scene import (
     Connect,
@@ -21,6 +22,7 @@ from tests.unit.ttscommon.cluster.worker.scene import (
     wait,
     working,
 )
+from tests.waits import PATIENCE_S
 from ttscommon.cluster.worker import Job, WorkerTuning
 from ttscommon.cluster.worker.tuning import AbsenceTuning
 from ttscommon.wire import subjects
@@ -89,10 +91,41 @@ async def test_a_cancel_reaches_the_job_and_a_tombstone_whoever_claims_it_later(
         await client.submit(VOCODER, request("early"))
         job = await seen.next()
         await client.cancel("early", "gone")
-        await asyncio.wait_for(job.cancelled.wait(), 5)
+        await asyncio.wait_for(job.cancelled.wait(), PATIENCE_S)
         await client.cancel("late", "gone")
         await client.submit(VOCODER, request("late"))
-        await asyncio.wait_for((await seen.next()).cancelled.wait(), 5)
+        await asyncio.wait_for((await seen.next()).cancelled.wait(), PATIENCE_S)
+
+
+async def test_a_cancel_that_is_said_while_a_worker_takes_the_job_reaches_it(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its word comes before the worker subscribes, and its tombstone after the worker looked."""
+    bus, client = await connect(), await connect()
+    said, looked = asyncio.Event(), asyncio.Event()
+    put, is_cancelled = client.kv.put, bus.is_cancelled
+
+    async def put_late(bucket: str, key: str, value: bytes) -> int:
+        await client.link.client.flush()
+        said.set()
+        await looked.wait()
+        return await put(bucket, key, value)
+
+    async def look(request_id: str) -> bool:
+        found = await is_cancelled(request_id)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(client.kv, "put", put_late)
+    monkeypatch.setattr(bus, "is_cancelled", look)
+    seen = Seen(lambda job: wait(job.cancelled))
+    async with working(bus, seen):
+        cancelling = asyncio.create_task(client.cancel("r", "gone"))
+        await said.wait()
+        await client.submit(VOCODER, request("r"))
+        job = await seen.next()
+        await asyncio.wait_for(job.cancelled.wait(), PATIENCE_S)
+        await cancelling
 
 
 async def test_junk_in_the_queue_is_thrown_away_and_the_worker_lives(connect: Connect) -> None:
@@ -173,5 +206,5 @@ async def test_a_worker_that_was_paused_first_hears_what_gateways_said_meanwhile
             await asyncio.sleep(0.05)
             assert not job.cancelled.is_set()
         await client.send(subjects.listening("r"), Listening("r", "gateway"))
-        await asyncio.wait_for(job.cancelled.wait(), 10)  # nothing was said any more
+        await asyncio.wait_for(job.cancelled.wait(), PATIENCE_S)  # nothing was said any more
         seen.finish.set()

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.waits import PATIENCE_S
 from ttscommon.engine.device import device as devices
 from ttscommon.engine.device.device import Cuda, Device, Host, Recorded
 from ttscommon.engine.device.launches import Computed, Launches
@@ -65,7 +66,7 @@ def test_two_engines_that_start_at_once_never_record_at_once() -> None:
 
     def start() -> None:
         of = launches(Capturing())
-        begin.wait(5)
+        begin.wait(PATIENCE_S)
         try:
             for shape in (8, 4, 2, 1):
                 of.recorded(shape)

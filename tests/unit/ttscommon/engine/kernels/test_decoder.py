@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ttscommon.engine.kernels.choice import only
 from ttscommon.engine.nn import Decoder, DecoderConfig, RMSNorm, RopeConfig, dense_attention
+from ttscommon.engine.nn.decoder import Scale
 
 pytest.importorskip("triton")
 
@@ -26,7 +27,7 @@ def drawn(config: DecoderConfig, dtype: torch.dtype) -> Decoder:
     torch.set_num_threads(1)
     net = Decoder(config)
     for module in net.modules():
-        if isinstance(module, RMSNorm):
+        if isinstance(module, (RMSNorm, Scale)):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
     net = net.to(dtype)
     net.keep_float32()
@@ -44,7 +45,13 @@ def run(net: Decoder, x: Tensor) -> Tensor:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("shape", [(5, 32), (3, 2, 32)])
 @pytest.mark.parametrize(
-    "config", [QWEN, PREDICTOR, replace(QWEN, qk_norm=False, qkv_bias=True, out_bias=True)]
+    "config",
+    [
+        QWEN,
+        PREDICTOR,
+        replace(QWEN, qk_norm=False, qkv_bias=True, out_bias=True),
+        replace(QWEN, layer_scale=True),
+    ],
 )
 def test_fused_blocks_are_the_blocks(
     config: DecoderConfig, shape: tuple[int, ...], dtype: torch.dtype
@@ -64,7 +71,6 @@ def test_fused_blocks_are_the_blocks(
 @pytest.mark.parametrize(
     "config",
     [
-        replace(QWEN, layer_scale=True),
         replace(QWEN, norm="layer"),
         replace(QWEN, mlp="gelu"),
         replace(QWEN, final_norm=False),

@@ -34,11 +34,11 @@ SIZES = DecoderSizes(
 )
 
 
-def drawn(dtype: torch.dtype) -> CodecDecoder:
+def drawn(dtype: torch.dtype, sizes: DecoderSizes = SIZES) -> CodecDecoder:
     """A decoder whose every part matters, from a fixed seed."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    net = CodecDecoder(SIZES)
+    net = CodecDecoder(sizes)
     for name, parameter in net.named_parameters():
         if name.endswith(("scale.weight", "scale")):
             torch.nn.init.uniform_(parameter, 0.3, 0.6)

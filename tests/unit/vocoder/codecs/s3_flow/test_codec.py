@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
 
 import numpy as np
 import pytest
@@ -15,11 +17,16 @@ from tests.unit.vocoder.codecs.s3_flow.tiny import (
     recording,
     tiny,
 )
+from ttscommon.cluster.admission.forecast import realtime_streams
+from ttscommon.engine.contention import Contention
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
-from vocoder.codecs.base import Decoded, Due, Work
+from ttscommon.wire.replicas import Replica
+from vocoder.codecs.base import Due, Work
+from vocoder.codecs.loading import CodecOptions
+from vocoder.codecs.s3_flow.carrying import S3Ticket
 from vocoder.codecs.s3_flow.codec import S3Flow
 from vocoder.codecs.s3_flow.sizes import CHUNK, LOOKAHEAD, TOKEN_SAMPLES
 from vocoder.engine.engine import Engine
@@ -38,10 +45,10 @@ class Watched(Tiny):
         self.steps: list[dict[int, bool]] = []
         self._states: list[object] = []  # kept, so that no other gets the id of one
 
-    def launch(self, batch: Sequence[Work]) -> list[Decoded]:
+    def launch(self, batch: Sequence[Work]) -> S3Ticket:
         self._states += [work.state for work in batch]
         found = super().launch(batch)
-        solving = zip(batch, found, strict=True)
+        solving = zip(batch, found.decoded, strict=True)
         self.steps.append({id(w.state): d.prepared for w, d in solving if w.segment is not None})
         return found
 
@@ -55,9 +62,10 @@ def tokens(count: int, passage: int = 0) -> dict[str, Array]:
 class Run:
     """An engine stepped by hand."""
 
-    def __init__(self, codec: Tiny) -> None:
+    def __init__(self, codec: Tiny, clock: Callable[[], float] = time.monotonic) -> None:
         self.heard: dict[str, list[Event]] = {}
-        self.engine = Engine(codec, slots=8, metrics=Metrics())
+        contention = Contention(read=lambda: None)
+        self.engine = Engine(codec, slots=8, metrics=Metrics(), clock=clock, contention=contention)
         self.engine.listen(lambda events: [self.heard[key].append(e) for key, e in events])
 
     def open(self, key: str, count: int, *, final: bool = False) -> None:
@@ -152,6 +160,53 @@ def test_without_memory_a_stretch_is_computed_from_the_beginning() -> None:
     assert run.engine.kv_positions == (0, 0)
 
 
+def test_metrics_say_what_streams_carry_and_what_was_computed_again() -> None:
+    codec = tiny(TURBO, CHUNK)
+    run = Run(codec)
+    value = run.engine.metrics.registry.get_sample_value
+    assert value("tts_codec_state_bytes", {"state": "limit"}) == AMPLE
+    assert value("tts_codec_state_bytes", {"state": "used"}) == 0
+    run.open("a", FIRST + CHUNK)
+    run.step(10)
+    assert value("tts_codec_state_bytes", {"state": "used"}) == codec.state_use.held_bytes > 0
+    assert value("tts_codec_recomputations_total") == 0
+    run.engine.cancel("a")
+    run.step()
+    assert value("tts_codec_state_bytes", {"state": "used"}) == 0
+    poor = Run(tiny(TURBO, CHUNK, memory=1))
+    poor.open("a", FIRST + 2 * CHUNK, final=True)
+    poor.step(20)
+    assert isinstance(poor.heard["a"][-1], Finished)
+    # All but the first: another on the grid, and the end.
+    assert poor.engine.metrics.registry.get_sample_value("tts_codec_recomputations_total") == 2
+
+
+def test_what_stretches_cost_reaches_admission() -> None:
+    """A millisecond passes whenever the engine looks at its clock."""
+    milliseconds = count()
+    run = Run(tiny(TURBO, CHUNK), lambda: next(milliseconds) / 1000)
+    assert (run.engine.step_seconds, run.engine.frame_seconds) == ({}, 0.0)
+    run.open("a", FIRST + CHUNK, final=True)
+    run.step(20)
+    engine = run.engine
+    assert engine.step_seconds.keys() == {1}
+    free, every = engine.kv_positions
+    told = Replica(
+        "v",
+        "vocoder",
+        models=(),
+        slots=1000,
+        free=1000,
+        step_s=engine.step_seconds,
+        frame_s=engine.frame_seconds,
+        kv_free=free,
+        kv_positions=every,
+    )
+    rate = engine.spec.frame_rate_hz
+    assert realtime_streams(told, rate, 0.5) == int(0.5 / rate / engine.frame_seconds)
+    assert 1 < realtime_streams(told, rate, 0.5) < 1000
+
+
 def test_a_hop_ends_on_the_grid_that_begins_with_the_recording() -> None:
     codec = tiny("cosyvoice2", CHUNK)
     state = codec.open(SpeechRequest("r", "m", "", "text"))
@@ -164,7 +219,7 @@ def test_a_hop_ends_on_the_grid_that_begins_with_the_recording() -> None:
 
 
 def test_a_recording_whose_mel_and_tokens_differ_in_length_is_refused() -> None:
-    codec = S3Flow("m", TURBO, networks(TURBO, CHUNK), AMPLE)
+    codec = S3Flow("m", TURBO, networks(TURBO, CHUNK), CodecOptions())
     damaged = recording() | {"mel": recording()["mel"][:-1]}
     with pytest.raises(MalformedMessage, match="two a token"):
         codec.conditions(SpeechRequest("r", "m", "", "text"), damaged)

@@ -10,8 +10,11 @@ import numpy as np
 import torch
 
 from antiphon_bench.synthetic.s3_flow import write_codec
+from ttscommon.engine.device.device import Device
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.loading import CodecOptions
+from vocoder.codecs.room import DeviceLimits
 from vocoder.codecs.s3_flow.codec import S3Flow
 from vocoder.codecs.s3_flow.sizes import MEL_FRAMES
 from vocoder.codecs.s3_flow.weights import Networks, load_networks
@@ -19,6 +22,8 @@ from vocoder.codecs.s3_flow.weights import Networks, load_networks
 # Of the prompt: the first hop is eight tokens.
 PROMPT = 17
 AMPLE = 1 << 30
+# On a device all of it is taken at once.
+PAGED = 1 << 28
 
 
 def recording(tokens: int = PROMPT, seed: int = 1) -> dict[str, Array]:
@@ -49,4 +54,12 @@ def networks(kind: str, chunk: int | None = None) -> Networks:
 
 def tiny(kind: str, chunk: int | None = None, memory: int = AMPLE) -> Tiny:
     """In the engine, on the CPU."""
-    return Tiny("m", kind, networks(kind, chunk), memory)
+    return Tiny("m", kind, networks(kind, chunk), CodecOptions(memory_bytes=memory))
+
+
+def tiny_on(
+    device: Device, room: DeviceLimits, kind: str, chunk: int | None = None, memory: int = PAGED
+) -> Tiny:
+    """On a device; weights are shared with `tiny`, whose device is the same CPU."""
+    how = CodecOptions(device=device, room=room, memory_bytes=memory)
+    return Tiny("m", kind, networks(kind, chunk), how)

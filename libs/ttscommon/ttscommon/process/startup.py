@@ -1,0 +1,74 @@
+"""The start of a process, accounted for part by part until it takes work."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+OTHER: Final = "other"
+_STARTTIME: Final = 19  # of the fields behind the program's name
+_IMPORTED_S: Final = time.monotonic()
+
+log_ = structlog.get_logger(__name__)
+
+
+def process_began_s(stat: Path = Path("/proc/self/stat")) -> float:
+    """When this process began, on time.monotonic's clock.
+
+    Where the system does not tell, when this module was imported.
+    """
+    try:
+        ticks = int(stat.read_text().rpartition(")")[2].split()[_STARTTIME])
+        age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return _IMPORTED_S
+    return time.monotonic() - age_s
+
+
+class Startup:
+    """Seconds of each part; a part may come in several stretches.
+
+    `tell` hears of each part, and of what no part accounts for, when the process takes work.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[str, str, float], None] = lambda stage, part, seconds: None,
+        clock: Callable[[], float] = time.monotonic,
+        began_s: float | None = None,
+    ) -> None:
+        """tell: called with the stage, the part and its seconds."""
+        self.parts: dict[str, float] = {}
+        self._tell, self._clock = tell, clock
+        self._began_s = process_began_s() if began_s is None else began_s
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """What is done inside is this part."""
+        began_s = self._clock()
+        try:
+            yield
+        finally:
+            self._add(name, self._clock() - began_s)
+
+    def imported(self) -> None:
+        """All until now was the interpreter and its modules."""
+        self._add("import", self._clock() - self._began_s)
+
+    def finish(self, stage: str) -> None:
+        """The stage takes work: log its parts and have them exported."""
+        total_s = self._clock() - self._began_s
+        self._add(OTHER, max(0.0, total_s - sum(self.parts.values())))
+        for name, seconds in self.parts.items():
+            self._tell(stage, name, seconds)
+        parts = {f"{name}_s": round(seconds, 3) for name, seconds in self.parts.items()}
+        log_.info("startup", stage=stage, total_s=round(total_s, 3), **parts)
+
+    def _add(self, name: str, seconds: float) -> None:
+        self.parts[name] = self.parts.get(name, 0.0) + seconds

@@ -1,0 +1,1 @@
+"""Tacotron 2's postnet and HiFi-GAN: mel frames to sound."""

@@ -1,0 +1,73 @@
+"""Fish Audio S2 beside a loop on transformers' Qwen3 and Llama; see reference/fish_s2.py."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.fish_s2 import PUBLISHED, SMALL, add_voice, write_checkpoint
+from talker.models.fish_s2.family import FishS2
+from tests.parity.fish_s2_cases import CASES, CHECKPOINTS, CODES, VOICES, Case
+from tests.parity.material import GOLDENS
+from tests.parity.subject import Subject, golden_noise
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Sampling, SpeechRequest
+
+
+@cache
+def goldens() -> dict[str, Any]:
+    """Prompts of all batches, and frames with the batches that they are of, by case."""
+    found: dict[str, Any] = json.loads((GOLDENS / "fish_s2.json").read_text("utf-8"))
+    return found
+
+
+class FishSubject(Subject[Case]):
+    """See Subject."""
+
+    cases = CASES
+    environment = "fish_s2"
+    published_heads: ClassVar = {"slow": PUBLISHED}
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        seed, codebooks, published, ending = CHECKPOINTS[checkpoint]
+        heads = PUBLISHED if published else SMALL
+        write_checkpoint(folder, seed=seed, codebooks=codebooks, heads=heads, ending=ending)
+        for voice, heard in VOICES.items():
+            for i, one in enumerate(heard):
+                name = voice if len(heard) == 1 else f"{voice}/{i}"
+                add_voice(folder, name, one.codes(codebooks), one.text)
+
+    def load(self, folder: Path) -> FishS2:
+        model = FishS2.load("m", folder, device="cpu", dtype="float32")
+        model.noise = golden_noise(CODES + 1)
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        return SpeechRequest(
+            "r",
+            "m",
+            case.voice,
+            case.text,
+            seed=case.seed,
+            sampling=Sampling(
+                temperature=case.temperature,
+                top_k=case.top_k,
+                top_p=case.top_p,
+                max_new_tokens=case.frames,
+            ),
+            extra_params={"ras_win_len": case.window, "chunk_length": case.chunk_length},
+        )
+
+    def wanted(self, case: Case) -> Arrays:
+        said = goldens()[case.name]
+        return {
+            "codes": np.array(said["codes"], np.int16),
+            "passage": np.array(said["passage"], np.int32),
+        }
+
+
+FAMILY: Final = FishSubject()

@@ -1,0 +1,96 @@
+"""Tacotron 2 beside torchaudio's, which is told what its prenet drops."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from antiphon_bench.synthetic.tacotron2 import PUBLISHED as WIDTHS
+from antiphon_bench.synthetic.tacotron2 import TINY, write_checkpoint
+from talker.models.loading import LEXICON
+from talker.models.tacotron2.family import Tacotron2
+from talker.models.tacotron2.letters import Letters
+from talker.models.tacotron2.net import load_net
+from talker.sampling import Noise
+from talker.text.frontend import EnglishFrontend
+from tests.parity.conftest import goldens
+from tests.parity.subject import Subject
+from tests.parity.tacotron2_cases import CASES, PUBLISHED, SEED, WIDE, Case, drawn, told_of
+from ttscommon.wire.fields import Array, Arrays
+from ttscommon.wire.messages import Sampling, SpeechRequest
+
+
+class GoldenNoise(Noise):
+    """Of the goldens: keyed by seed, frame and layer."""
+
+    def uniform(self, draw: int, count: int) -> Tensor:
+        rows = zip(self.seed.tolist(), self.frame.tolist(), strict=True)
+        return torch.from_numpy(np.stack([drawn(*row, draw, count) for row in rows]))
+
+
+@cache
+def letters() -> Letters:
+    """What reads texts, loaded once."""
+    return Letters(EnglishFrontend.load(LEXICON))
+
+
+@cache
+def arrays() -> dict[str, Array]:
+    """All that the reference said."""
+    return goldens("tacotron2")
+
+
+def write_tacotron(folder: Path, name: str = "tacotron2") -> None:
+    """One of the checkpoints of the cases, codec included."""
+    write_checkpoint(folder, seed=SEED, sizes=WIDTHS if name == PUBLISHED else TINY)
+
+
+class TacotronSubject(Subject[Case]):
+    """See Subject. Frames are fed back as floats, so that rounding grows with each."""
+
+    cases = CASES
+    environment = "tacotron2"
+    atol = 1e-3
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        write_tacotron(folder, checkpoint)
+
+    def write_all(self, folder: Path) -> None:
+        super().write_all(folder)
+        self.write(folder / WIDE.checkpoint, WIDE.checkpoint)
+
+    def load(self, folder: Path) -> Tacotron2:
+        model = Tacotron2("m", *load_net(folder, "cpu"), letters())
+        model.noise = GoldenNoise
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        temperature = None if case.dropout else 0.0  # which this family has no use for
+        return SpeechRequest(
+            "r",
+            "m",
+            "slt",
+            case.text,
+            seed=case.seed,
+            sampling=Sampling(temperature=temperature, max_new_tokens=case.limit),
+            extra_params=told_of(case),
+        )
+
+    def wanted(self, case: Case) -> Arrays:
+        found = {name: arrays()[f"{case.name}/{name}"] for name in ("mel", "place", "of", "ends")}
+        of = found["of"].astype(np.int32)
+        return {
+            "mel": found["mel"].astype(np.float32),
+            "begins": np.diff(of, prepend=-1).astype(np.uint8),
+            "place": found["place"].astype(np.int32),
+            "ends": found["ends"],
+            "passage": of,
+        }
+
+
+FAMILY: Final = TacotronSubject()

@@ -1,0 +1,102 @@
+"""What is Tacotron 2's own: every frame in float64, letters, and the ways of its codec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from talker.models.tacotron2.net import TacotronNet, Text, load_net
+from talker.models.tacotron2.request import TacotronPrepared
+from tests.parity.codec_runner import in_pieces, taken_over
+from tests.parity.codecs.tacotron2 import CODEC
+from tests.parity.families.tacotron2 import FAMILY, GoldenNoise, arrays, letters, write_tacotron
+from tests.parity.tacotron2_cases import CASES, WIDE, Case, ids
+from ttscommon.wire.fields import Array
+from ttscommon.wire.pieces import Text as Piece
+from vocoder.pcm import FULL_SCALE, to_pcm
+
+Load = Callable[[str], TacotronNet]
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
+    """A network in float64 by its checkpoint's name."""
+
+    @cache
+    def loaded(name: str) -> TacotronNet:
+        folder: Path = tmp_path_factory.mktemp(name)
+        write_tacotron(folder, name)
+        return load_net(folder, "cpu", torch.float64)[0]
+
+    return loaded
+
+
+def sentence(net: TacotronNet, case: Case, told: str, begun: int) -> Tensor:
+    """Frames of one of a case's sentences, [frames, mels] float64."""
+    memory, keys = net.read(torch.tensor([ids(told)]), [len(told)])
+    text = Text(memory, keys, torch.tensor([len(told)]))
+    at = {name: torch.zeros(1, *size).double() for name, size in net.blank(len(told)).items()}
+    mels, gate = [torch.zeros(1, net.sizes.mels).double()], torch.tensor([-torch.inf])
+    least = np.log(case.threshold / (1 - case.threshold))
+    while gate <= least and len(mels) <= (case.limit or 2000):
+        noise = GoldenNoise(torch.tensor([case.seed]), torch.tensor([begun + len(mels) - 1]))
+        drawn = [noise.uniform(layer, width) for layer, width in enumerate(net.sizes.prenet)]
+        share = torch.tensor(case.dropout)
+        kept = [(one >= share).double() / (1 - case.dropout) for one in drawn]
+        at = net.step(mels[-1], kept, text, at)
+        mel, gate = net.frame(at)
+        mels.append(mel)
+    return torch.cat(mels[1:])
+
+
+@torch.inference_mode()
+def frames(net: TacotronNet, case: Case) -> Tensor:
+    """Of all sentences."""
+    found = torch.zeros(0, net.sizes.mels).double()
+    for told in case.told:
+        found = torch.cat((found, sentence(net, case, told, len(found))))
+    return found
+
+
+def same_frames(net: TacotronNet, case: Case) -> None:
+    wanted = arrays()[f"{case.name}/mel"]
+    np.testing.assert_allclose(frames(net, case).numpy(), wanted, 0, 1e-10)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_in_float64_every_frame_is_the_references(case: Case, load: Load) -> None:
+    same_frames(load(case.checkpoint), case)
+
+
+@pytest.mark.slow
+def test_at_published_widths_every_frame_is_the_references(load: Load) -> None:
+    same_frames(load(WIDE.checkpoint), WIDE)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_texts_are_told_in_the_letters_that_the_reference_was_told(case: Case) -> None:
+    prepared = TacotronPrepared(FAMILY.request(case), letters(), 100)
+    read = prepared.read([Piece(case.text)], final=True)
+    assert [list(one.ids) for one in read] == [ids(told) for told in case.told]
+
+
+def steps(sound: Array, at: int, order: int) -> float:
+    """The largest difference of this order among the samples around one."""
+    return float(np.abs(np.diff(sound[at - 8 : at + 8], order)).max())
+
+
+def test_at_the_joint_of_a_takeover_neither_the_wave_nor_its_slope_steps(tmp_path: Path) -> None:
+    """Samples are within a step of int16; what is made of two, or three, is within two, or four."""
+    CODEC.write(tmp_path)
+    codec = CODEC.load(tmp_path)
+    whole = to_pcm(in_pieces(codec, CODEC, ())).astype(np.float64)
+    for first, rest in taken_over(codec, CODEC):
+        joined = np.concatenate([whole[:first], rest * FULL_SCALE])
+        for order in (1, 2):
+            assert abs(steps(joined, first, order) - steps(whole, first, order)) <= 2**order

@@ -1,0 +1,59 @@
+"""A start is accounted for, part by part."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from ttscommon.process.metrics import Metrics
+from ttscommon.process.startup import Startup, process_began_s
+
+
+class Clock:
+    now_s = 10.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_parts_and_what_none_accounts_for_make_up_the_whole() -> None:
+    clock, told = Clock(), dict[tuple[str, str], float]()
+    startup = Startup(lambda stage, part, s: told.update({(stage, part): s}), clock, began_s=8.0)
+    startup.imported()
+    for seconds in (1.0, 2.0):
+        with startup.part("load"):
+            clock.now_s += seconds
+    clock.now_s += 0.5
+    startup.finish("talker")
+    assert told == {
+        ("talker", "import"): 2.0,
+        ("talker", "load"): 3.0,
+        ("talker", "other"): 0.5,
+    }
+
+
+def test_a_part_that_fails_counts() -> None:
+    clock = Clock()
+    startup = Startup(clock=clock, began_s=clock.now_s)
+    try:
+        with startup.part("load"):
+            clock.now_s += 4.0
+            raise OSError
+    except OSError:
+        pass
+    assert startup.parts == {"load": 4.0}
+
+
+def test_the_time_before_the_first_import_counts() -> None:
+    assert process_began_s() <= time.monotonic()
+    assert process_began_s(Path("/nowhere")) <= time.monotonic()
+
+
+def test_parts_are_exported_by_stage() -> None:
+    metrics = Metrics("vesper")
+    metrics.startup.imported()
+    metrics.startup.finish("talker")
+    labels = {"stage": "talker", "part": "import", "model": "vesper"}
+    seconds = metrics.registry.get_sample_value("tts_startup_seconds", labels)
+    assert seconds is not None
+    assert seconds > 0
