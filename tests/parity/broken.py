@@ -30,6 +30,7 @@ from antiphon_bench.synthetic.kyutai_tts import write_checkpoint as write_kyutai
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.orpheus import write_checkpoint as write_orpheus
 from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
+from antiphon_bench.synthetic.qwen3_omni import write_checkpoint as write_omni
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
 from antiphon_bench.synthetic.snac import write_codec
 from antiphon_bench.synthetic.tacotron2 import write_checkpoint as write_tacotron2
@@ -59,6 +60,10 @@ class Maker:
 
 def _qwen3(folder: Path) -> None:
     write_qwen3(folder, "tiny", kind="base")
+
+
+def _omni(folder: Path) -> None:
+    write_omni(folder, codebooks=3)
 
 
 def _csm(folder: Path) -> None:
@@ -91,6 +96,10 @@ def _cosyvoice(folder: Path) -> None:
 
 MAKERS: Final[Mapping[str, Maker]] = {
     "Qwen3-TTS": Maker(_qwen3, load_talker, "talker.codec_head.weight", "tts_bos_token_id"),
+    "Qwen3-Omni": Maker(_omni, load_talker, "talker.codec_head.weight", "tts_bos_token_id"),
+    "Qwen3-Omni's codec": Maker(
+        _omni, load_codec, "code2wav.code_embedding.weight", "code2wav_config"
+    ),
     "Orpheus": Maker(write_orpheus, load_talker, "model.norm.weight", "hidden_size"),
     "Kokoro": Maker(
         write_kokoro,

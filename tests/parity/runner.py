@@ -21,7 +21,8 @@ from ttscommon.cluster.references import Derived
 from ttscommon.engine.runtime import Failed
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
-from ttscommon.wire.pieces import Text
+from ttscommon.wire.pieces import Piece, Text
+from ttscommon.wire.rows import FloatRows
 
 SLOTS: Final = 16
 # Of late text, in characters a step.
@@ -59,7 +60,7 @@ class Run(Generic[C]):
         self.engine.listen(self._listen)
         self._chunks: dict[str, list[Arrays]] = {}
         self._running: set[str] = set()
-        self._late: dict[str, tuple[Prepared, str]] = {}
+        self._late: dict[str, tuple[Prepared, Sequence[Piece]]] = {}
 
     def _listen(self, events: Sequence[tuple[str, Event]]) -> None:
         for key, event in events:
@@ -79,16 +80,16 @@ class Run(Generic[C]):
             self.step()
         name = name or case.name
         request = msgspec.structs.replace(self._loaded.subject.request(case), request_id=name)
-        text = request.text
+        pieces = self._loaded.subject.pieces(case)
         if late:
             request = msgspec.structs.replace(request, text="", text_final=False)
         prepared = self._loaded.model.prepare(request, *self._loaded.derived(case))
-        units = list(prepared.read([Text(request.text)], final=not late))
+        units = list(prepared.read([] if late else pieces, final=not late))
         self._chunks[name] = [] if restored is None else [restored]
         self._running.add(name)
         self.engine.open(prepared, restored, units, final=not late)
         if late:
-            self._late[name] = (prepared, text)
+            self._late[name] = (prepared, _divided(pieces))
 
     def step(self, *, evict: bool = False) -> None:
         for name in list(self._late):
@@ -97,11 +98,11 @@ class Run(Generic[C]):
         for stream in list(self.engine._slots) if evict else ():
             stream.evict()
 
-    def _feed(self, name: str, prepared: Prepared, text: str) -> None:
+    def _feed(self, name: str, prepared: Prepared, pieces: Sequence[Piece]) -> None:
         if name not in self._running:
             return
-        first, rest = text[:_LATE], text[_LATE:]
-        units = list(prepared.read([Text(first)], final=not rest))
+        first, rest = pieces[:1], pieces[1:]
+        units = list(prepared.read(first, final=not rest))
         self.engine.feed(name, units, final=not rest)
         if rest:
             self._late[name] = (prepared, rest)
@@ -113,6 +114,17 @@ class Run(Generic[C]):
                 return {name: concatenate(chunks) for name, chunks in self._chunks.items()}
             self.step(evict=evict_every > 0 and step % evict_every == evict_every - 2)
         raise AssertionError(f"{', '.join(self._running)} did not end")
+
+
+def _divided(pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """A few characters at a time, or a row."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, FloatRows):
+            found += [piece.part(at, at + 1) for at in range(len(piece))]
+        elif isinstance(piece, Text):
+            found += [Text(piece.text[at : at + _LATE]) for at in range(0, len(piece.text), _LATE)]
+    return found
 
 
 Said = dict[str, tuple[Any, Arrays]]

@@ -21,6 +21,7 @@ from tests.parity.material import Floats, gumbel
 from ttscommon.cluster.references import Derived
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Piece, Text
 from vocoder.codecs.base import Codec
 
 Heads = tuple[int, int, int]
@@ -81,6 +82,10 @@ class Subject(ABC, Generic[C]):
     @abstractmethod
     def request(self, case: C) -> SpeechRequest:
         """A case in our API's terms, under any request id."""
+
+    def pieces(self, case: C) -> Sequence[Piece]:
+        """What it says, where that is more than the request's text."""
+        return [Text(self.request(case).text)]
 
     def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
         """What `reference/NAME.py` speaks where its speed is compared, in our API's terms.

@@ -31,6 +31,7 @@ from antiphon_bench.synthetic import (
     orpheus,
     piper,
     pocket_tts,
+    qwen3_omni,
     tacotron2,
     voxcpm2,
     zonos,
@@ -156,6 +157,12 @@ def write_cosyvoice(folder: Path) -> str:
     return str(folder)
 
 
+def write_omni(folder: Path) -> str:
+    """Four codebooks; it ends its speech by itself."""
+    qwen3_omni.write_checkpoint(folder, seed=3, codebooks=4, ending=3.0)
+    return str(folder)
+
+
 def write_higgs(folder: Path) -> str:
     """A talker that ends by itself, and a codec from elsewhere."""
     higgs_audio.write_checkpoint(folder / "talker", seed=8, ending=2.2)
@@ -191,6 +198,7 @@ MORE: Final[tuple[Served, ...]] = (
     Served("chatterbox", write_chatterbox, "default", SENTENCES, samples=12_000, stride=960),
     Served("higgs", write_higgs, "default", samples=20_000, stride=960, peak=1000),
     Served("kyutai", write_kyutai_tts, "slt", stride=1920),
+    Served("omni", write_omni, "ethan", stride=1920),
     Served("tacotron", write_tacotron, "slt", SENTENCES, 12_000, 256, peak=300, rate=22_050),
     Served("fish", write_fish, "default", samples=20_000, stride=2048, peak=300, rate=44_100),
     Served("voxcpm", write_voxcpm2, "default", stride=7680, peak=300, rate=48_000),

@@ -14,6 +14,7 @@ from ttscommon.wire.errors import (
     AntiphonError,
     BadRequest,
     BusUnavailable,
+    InputLost,
     InvalidAdapter,
     LogGone,
     NothingToSay,
@@ -138,6 +139,18 @@ class HeardElsewhere(AntiphonError):
     code = "heard_elsewhere"
 
 
+class ProducedElsewhere(AntiphonError):
+    """The request's rows come over another connection."""
+
+    code = "produced_elsewhere"
+
+
+class InputTooFast(AntiphonError):
+    """More rows came than may wait to be stored."""
+
+    code = "input_too_fast"
+
+
 class Unavailable(AntiphonError):
     """No live worker can do this now."""
 
@@ -246,6 +259,7 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "foreign_host": Edge(421, _INVALID),
         "too_many_connections": Edge(429, "rate_limit_error", 1013),
         "heard_elsewhere": Edge(409, _INVALID),
+        "produced_elsewhere": Edge(409, _INVALID),
         "nothing_to_say": Edge(400, _INVALID),
         "text_too_long": Edge(400, _INVALID),
         "unknown_voice": Edge(400, _INVALID),
@@ -270,6 +284,8 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "timeout": Edge(504, _SERVER),
         "input_timeout": Edge(400, _INVALID),
         "input_too_slow": Edge(400, _INVALID),
+        "input_too_fast": Edge(429, "rate_limit_error"),
+        "input_lost": Edge(400, _INVALID),
         "idle_timeout": Edge(400, _INVALID, 1008),
         "client_too_slow": Edge(400, _INVALID, 1008),
         "log_gone": Edge(404, _INVALID),
@@ -285,7 +301,7 @@ _REPORTED_BY_STAGES: Final[Mapping[str, type[AntiphonError]]] = MappingProxyType
         for kind in (
             BadRequest, NothingToSay, UnknownVoice, UnknownModel, TextTooLong, BusUnavailable,
             UnknownAdapter, InvalidAdapter, Unavailable, SynthesisTimeout, LogGone, Poison,
-            StoreFull, StoreLost, Runaway,
+            StoreFull, StoreLost, Runaway, InputLost,
         )
     }
 )  # fmt: skip

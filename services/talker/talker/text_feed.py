@@ -18,7 +18,8 @@ from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.stage_job import FREE_TIMEOUT_S
 from ttscommon.wire import subjects
-from ttscommon.wire.messages import TextPiece
+from ttscommon.wire.errors import InputLost
+from ttscommon.wire.messages import End, LogRecord, RowsPiece, TextPiece
 from ttscommon.wire.pieces import Piece, unmarked
 
 log_ = structlog.get_logger(__name__)
@@ -86,19 +87,20 @@ class TextFeed:
 
     async def _feed_late(self, prepared: Prepared) -> None:
         """Pass text on as it arrives. A text log that ends badly ends the text all the same, and
-        so does one whose writer fell silent.
+        so does one whose writer fell silent. Not so rows: what follows them cannot be guessed, and
+        the request fails with InputLost.
         """
         async with self._bus.reader(subjects.TEXT, self._key) as reader:
-            while (record := await self._later(reader)) is not None:
-                await self._feed_all(
-                    prepared.read(unmarked(record.text, record.marks, record.spans), final=False)
-                )
+            while isinstance(record := await self._later(reader), TextPiece | RowsPiece):
+                await self._feed_all(prepared.read(_pieces(record), final=False))
+        if self._job.request.rows:
+            _require_ok(record, self._timing.timeout_s)
         nothing: Sequence[Piece] = ()
         await self._feed_all(prepared.read(nothing, final=True))
 
-    async def _later(self, reader: LogReader) -> TextPiece | None:
-        """The next text; None at its end. Without any for a while the stream waits without a slot,
-        once it has spoken what there is.
+    async def _later(self, reader: LogReader) -> LogRecord | None:
+        """The next record; None if none came for too long. Without any for a while the stream waits
+        without a slot, once it has spoken what there is.
         """
         until_s = time.monotonic() + self._timing.timeout_s
         while (left_s := until_s - time.monotonic()) > 0.0:
@@ -138,11 +140,25 @@ def next_unit(units: Iterator[Any]) -> Sequence[Any]:
     return tuple(islice(units, 1))
 
 
-async def _text(reader: LogReader, timeout_s: float) -> TextPiece | None:
-    """None where the text ends, well or not; raises TimeoutError."""
+async def _text(reader: LogReader, timeout_s: float) -> LogRecord | None:
+    """None where the log ends without an End; raises TimeoutError."""
     async with asyncio.timeout(timeout_s):
-        record = await anext(reader, None)
-    return record if isinstance(record, TextPiece) else None
+        return await anext(reader, None)
+
+
+def _pieces(record: TextPiece | RowsPiece) -> Sequence[Piece]:
+    if isinstance(record, RowsPiece):
+        return [record.rows]
+    return unmarked(record.text, record.marks, record.spans)
+
+
+def _require_ok(last: LogRecord | None, timeout_s: float) -> None:
+    """Raises InputLost unless what produces the rows said that they are complete."""
+    if last is None:
+        raise InputLost(f"no rows came for {timeout_s:g} s, and they were not complete")
+    if not isinstance(last, End) or last.outcome != "ok":
+        said = last.message if isinstance(last, End) else ""
+        raise InputLost(f"what produces the rows gave up: {said or 'it did not say why'}")
 
 
 def _tell(parked: asyncio.Future[bool], was: bool) -> None:

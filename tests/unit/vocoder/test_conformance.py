@@ -24,6 +24,8 @@ from tests.unit.vocoder.codecs.mimi.tiny import tiny_on as mimi_on
 from tests.unit.vocoder.codecs.piper.tiny import tiny as piper
 from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.vocoder.codecs.pocket_tts.tiny import tiny_on as pocket_tts_on
+from tests.unit.vocoder.codecs.qwen3_omni.tiny import tiny as qwen3_omni
+from tests.unit.vocoder.codecs.qwen3_omni.tiny import tiny_on as qwen3_omni_on
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as qwen3
 from tests.unit.vocoder.codecs.s3_flow.tiny import tiny as s3_flow
 from tests.unit.vocoder.codecs.s3_flow.tiny import tiny_on as s3_flow_on
@@ -78,6 +80,11 @@ def qwen3_on_a_device() -> Codec:
 
 
 @cache
+def qwen3_omni_on_a_device() -> Codec:
+    return qwen3_omni_on(Late(), DeviceLimits())
+
+
+@cache
 def mimi_on_a_device() -> Codec:
     return mimi_on(Late(), DeviceLimits())
 
@@ -106,6 +113,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "vesper": vesper,
     "vesper on a device": vesper_on_a_device,
     "Qwen3-TTS in windows on a device": qwen3_on_a_device,
+    "Qwen3-Omni": qwen3_omni,
     "SNAC": snac,
     "DAC, whose codes are staggered": dac,
     "Piper": piper,
@@ -140,6 +148,7 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
 }
 # Solvers take ten steps where Turbo takes two.
 SLOW: dict[str, Callable[[], Codec]] = {
+    "Qwen3-Omni on a device": qwen3_omni_on_a_device,
     "CosyVoice 2": partial(s3_flow, "cosyvoice2"),
     "Fun-CosyVoice 3": partial(s3_flow, "cosyvoice3"),
     "CosyVoice 2 without memory": partial(s3_flow, "cosyvoice2", memory=0),

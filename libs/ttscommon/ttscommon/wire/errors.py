@@ -76,6 +76,12 @@ class ShareUsed(Overloaded):
     """The caller has its share of the streams, and there is no other to be had."""
 
 
+class InputLost(AntiphonError):
+    """A request's rows were never finished: what produces them said so, or fell silent."""
+
+    code = "input_lost"
+
+
 class Runaway(AntiphonError):
     """The model lost its text, and what was left of an utterance was not said.
 

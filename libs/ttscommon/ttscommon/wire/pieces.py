@@ -7,6 +7,8 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from ttscommon.wire.rows import FloatRows
+
 Alphabet: TypeAlias = Literal["model", "ipa"]
 """What phones are written in: the model's own, separated by spaces, or the IPA."""
 
@@ -71,7 +73,8 @@ class Pause(msgspec.Struct, frozen=True, tag="pause"):
     seconds: Annotated[float, msgspec.Meta(gt=0.0, le=10.0)]
 
 
-Piece: TypeAlias = Text | Boundary | Phones | Pause
+Piece: TypeAlias = Text | Boundary | Phones | Pause | FloatRows
+"""A boundary, phones and a pause are marks in a text; rows travel by themselves."""
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -112,6 +115,8 @@ def marked(pieces: Iterable[Piece]) -> Marked:
     """Pieces as they travel. Every one takes at least a character, so positions count them."""
     text, marks, spans = "", [], [Span(0)]
     for piece in pieces:
+        if isinstance(piece, FloatRows):
+            raise ValueError("rows are no part of a text")
         if isinstance(piece, Text | Phones):
             _extend(spans, len(text), piece)
         if isinstance(piece, Text):

@@ -8,6 +8,7 @@ import msgspec
 
 from ttscommon.wire.pieces import Mark, tail_of
 from ttscommon.wire.requests import Marks, Spans, SpeechRequest
+from ttscommon.wire.rows import FloatRows
 from ttscommon.wire.tensors import Tensor
 from ttscommon.wire.values import MAX_MARK_BYTES, VERSION, Count, Identifier, Text
 
@@ -63,6 +64,24 @@ class TextPiece(msgspec.Struct, frozen=True, tag="text_piece", tag_field="t"):
         spans = tail_of(self.spans, cut)
         text = self.text[cut:]
         return msgspec.structs.replace(self, start=start, text=text, marks=marks, spans=spans)
+
+
+class RowsPiece(msgspec.Struct, frozen=True, tag="rows_piece", tag_field="t"):
+    """Rows start .. start + len(rows) of a request whose text is rows."""
+
+    request_id: Identifier
+    start: Count
+    rows: FloatRows
+    epoch: Count = 1
+    v: int = VERSION
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.rows)
+
+    def tail(self, start: int) -> RowsPiece:
+        rows = self.rows.part(start - self.start, len(self.rows))
+        return msgspec.structs.replace(self, start=start, rows=rows)
 
 
 class CodecChunk(msgspec.Struct, frozen=True, tag="codec_chunk", tag_field="t"):
@@ -205,5 +224,5 @@ class End(msgspec.Struct, frozen=True, tag="end", tag_field="t"):
         return self.start
 
 
-Chunk: TypeAlias = CodecChunk | AudioChunk | TextPiece
+Chunk: TypeAlias = CodecChunk | AudioChunk | TextPiece | RowsPiece
 LogRecord: TypeAlias = Chunk | Position | Takeover | End

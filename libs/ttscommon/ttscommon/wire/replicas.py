@@ -69,7 +69,8 @@ class Model(msgspec.Struct, frozen=True):
     accepts: fields of a request, by their names in the API, that it obeys besides text and voice.
     languages: what `language` may be; anything where there are none. speeds: slowest and fastest
     that it speaks by itself. parameters: what it takes in `extra_params`. adapters: those that it
-    brings along. blends: whether its voices can be mixed, see ttscommon.wire.blends.
+    brings along. blends: whether its voices can be mixed, see ttscommon.wire.blends. row_width: of
+    rows that it takes in place of text, see ttscommon.wire.rows; 0 where it takes none.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Model(msgspec.Struct, frozen=True):
     parameters: tuple[Parameter, ...] = ()
     adapters: tuple[Adapter, ...] = ()
     blends: bool = False
+    row_width: int = 0
 
 
 class Replica(msgspec.Struct, frozen=True):

@@ -115,11 +115,15 @@ class Session(ABC, Generic[M, F]):
         audio: AudioFormat = _PCM,
         name: str | None = None,
         rest: Rest | None = None,
+        *,
+        rows: bool = False,
     ) -> Utterance[F]:
-        """An utterance, which still has to be started. With `rest` its text was sent elsewhere."""
+        """An utterance, which still has to be started. With `rest` its text was sent elsewhere, and
+        with `rows` it is none.
+        """
         text = self.context.text()
         if rest is None:
-            speech = self.context.speak(spec, text)
+            speech = self.context.speak(spec, text, rows=rows)
         else:
             text.finish()
             speech = self.context.attach(spec, rest.request_id, rest.from_sample, rest.token)

@@ -6,6 +6,7 @@ from gateway.requests.context import GatewayContext, new_request_id
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.listeners import Listeners
 from gateway.requests.retention import Retention
+from gateway.requests.rows import Production
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import SpeechSpec
 from gateway.requests.speech import Speech
@@ -22,6 +23,7 @@ __all__ = [
     "IncrementalText",
     "Listeners",
     "NewVoice",
+    "Production",
     "RequestServices",
     "ResumeTokens",
     "Retention",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, TypeAlias
@@ -15,6 +16,7 @@ from gateway.requests.aliases import DEFAULT, Aliases
 from gateway.requests.catalogue import Catalogue, presets_of
 from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicons import LexiconStore
+from gateway.requests.rows import Production
 from gateway.requests.services import RequestServices
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import Speech
@@ -23,7 +25,7 @@ from gateway.requests.voices import VoiceStore
 from gateway.requests.wishes import Wishes, recording
 from gateway.settings import GatewaySettings
 from ttscommon.wire.adapters import ADAPTER, AdapterRef
-from ttscommon.wire.errors import BadRequest
+from ttscommon.wire.errors import AntiphonError, BadRequest
 from ttscommon.wire.messages import Reference, Turn
 from ttscommon.wire.replicas import Model, Voice
 
@@ -213,13 +215,41 @@ class GatewayContext:
         return IncrementalText.whole(text, self.settings.max_text_chars)
 
     def speak(
-        self, spec: SpeechSpec, text: str | IncrementalText, request_id: str | None = None
+        self,
+        spec: SpeechSpec,
+        text: str | IncrementalText,
+        request_id: str | None = None,
+        *,
+        rows: bool = False,
     ) -> Speech:
-        """A new request. A string must be cleaned already; see gateway.requests.text."""
+        """A new request. A string must be cleaned already; see gateway.requests.text. rows: its
+        text is rows, see `produce`; raises Unsupported for a model that takes none.
+        """
+        if rows and not spec.model.row_width:
+            raise Unsupported(f"'{spec.model.name}' takes no rows: send text", param="rows")
         services = self.services
         request_id = request_id or new_request_id()
         listener_timeout_s = services.tuning.listener_timeout_s
-        return Speech(services, Submit(services.bus, spec, text, request_id, listener_timeout_s))
+        return Speech(
+            services, Submit(services.bus, spec, text, request_id, listener_timeout_s, rows=rows)
+        )
+
+    def produce(
+        self,
+        tenant: str,
+        request_id: str,
+        width: int,
+        *,
+        accepted: Callable[[int], None],
+        failed: Callable[[AntiphonError], None],
+    ) -> Production:
+        """What writes a request's rows; see Production. It still has to be started."""
+        bus = self.services.bus
+        return Production(bus, request_id, tenant, width, accepted=accepted, failed=failed)
+
+    def require_token(self, token: str, request_id: str, tenant: str) -> None:
+        """Raises NotFound unless the token is this request's and this tenant's."""
+        self.services.tokens.require(token, request_id, tenant)
 
     def attach(
         self, spec: SpeechSpec, request_id: str, from_sample: int, token: str | None

@@ -26,10 +26,15 @@ class Patience:
     text: IncrementalText | None
     last_s: float
     first: bool
+    rows: bool = False
 
     def left_s(self, now_s: float) -> float:
-        """How much longer to wait."""
+        """How much longer to wait. Rows may come over another connection: all that is known here
+        of their pauses is that no sound comes.
+        """
         settings, text = self.settings, self.text
+        if self.rows:
+            return self.last_s + self._rows_s - now_s
         if text is not None and not text.complete:
             return min(self._text_ends_s(text)) - now_s
         limit = settings.first_audio_timeout_s if self.first else settings.stall_timeout_s
@@ -46,8 +51,16 @@ class Patience:
             text.began_s + self.limits.ends_s(text.characters),
         )
 
+    @property
+    def _rows_s(self) -> float:
+        settings = self.settings
+        limit = settings.first_audio_timeout_s if self.first else settings.stall_timeout_s
+        return self.limits.pause_s + limit
+
     def exhausted(self) -> AntiphonError:
         settings, text = self.settings, self.text
+        if self.rows:
+            return InputTimeout(f"no rows came that could be spoken for {self._rows_s:g} s")
         if text is not None and not text.complete:
             return self._text_failed(text)
         if self.first:

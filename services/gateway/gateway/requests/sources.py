@@ -79,6 +79,7 @@ class Source(Protocol):
     `fresh`: nothing was ever written for this request. `start`: the first sample of the audio log
     that is wanted. `skip`: samples at the client's rate that are not sent. `heard_s`: how far into
     the request the client is when it begins. `text`: what is still being written, if anything is.
+    `rows`: its text is rows, which come over any connection.
     """
 
     request_id: str
@@ -89,6 +90,7 @@ class Source(Protocol):
     heard_s: float
     seed: int | None
     text: IncrementalText | None
+    rows: bool
 
     async def prepare(self, coalesce_s: float) -> Applicant:
         """Wait until there is something to ask for; raises NothingToSay, TextTooLong."""
@@ -117,9 +119,14 @@ class Submit:
         text: str | IncrementalText,
         request_id: str,
         listener_timeout_s: float = 0.0,
+        *,
+        rows: bool = False,
     ) -> None:
-        """`listener_timeout_s`: how long the stages go on without one that cannot resume."""
+        """`listener_timeout_s`: how long the stages go on without one that cannot resume. rows: its
+        text is rows; see Production.
+        """
         self.request_id = request_id
+        self.rows = rows
         self.spec = spec
         given = spec.seed
         self.seed: int | None = secrets.randbelow(_SEEDS) if given is None else given
@@ -134,7 +141,9 @@ class Submit:
             text.look_up(Lookup(spec.lexicons))
 
     async def prepare(self, coalesce_s: float) -> Applicant:
-        if isinstance(self._given, IncrementalText):
+        if self.rows:
+            pass  # nothing of it is in the job
+        elif isinstance(self._given, IncrementalText):
             head = await self._given.head(coalesce_s)
             self._job_text, self._job_marks = head.text, head.marks
             self._job_spans = head.spans
@@ -165,7 +174,7 @@ class Submit:
             model=spec.model.name,
             voice=spec.voice.id,
             text=self._job_text,
-            text_final=self.text is None,
+            text_final=self.text is None and not self.rows,
             marks=self._job_marks,
             spans=self._job_spans,
             language=spec.language or spec.voice.language,
@@ -185,6 +194,7 @@ class Submit:
             listener_timeout_s=self._listener_timeout_s,
             adapter=spec.adapter,
             runaway_guard=spec.wishes.runaway_guard is not False,
+            rows=self.rows,
         )
 
     def _whole_text(self) -> bool | None:
@@ -215,6 +225,7 @@ class Attach:
 
     fresh = False
     text: IncrementalText | None = None
+    rows = False
 
     def __init__(
         self,
@@ -277,8 +288,14 @@ class Attach:
         return self._end_text()
 
     async def _end_text(self) -> None:
-        """The lost connection's text ends where the connection did."""
+        """The lost connection's text ends where the connection did. Rows do not: what produces them
+        may come back, and the talker says so if it does not.
+        """
         try:
+            job = await self._bus.queue.find(TALKER, self.request_id)
+            if job is not None and job.request.rows:
+                self.rows = True
+                return
             writer = await self._bus.writer(
                 TEXT, self.request_id, _AFTER_A_LOSS, restore=False, tenant=self.spec.tenant
             )

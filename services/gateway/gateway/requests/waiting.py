@@ -48,7 +48,9 @@ class Waiting:
     async def _left_s(self) -> float:
         services, spec, text = self._services, self._source.spec, self._source.text
         limits = services.admission.text_limits(spec.tenant)
-        patience = Patience(services.settings, limits, text, self.last_s, self._first)
+        patience = Patience(
+            *(services.settings, limits, text, self.last_s, self._first, self._source.rows)
+        )
         left_s = patience.left_s(time.monotonic())
         if left_s <= 0:
             raise await exhausted(patience, services, spec.model.name, self._source.request_id)

@@ -72,7 +72,7 @@ class ModelSpec:
     delay_frames: so many more are logged of each sequence than sound, whose codes are staggered.
     lag_frames: so many of those logged last give no sound before more come: these, and what the
     codec looks ahead.
-    accepts, languages, speeds, parameters, adapters, blends: see replicas.Model.
+    accepts, languages, speeds, parameters, adapters, blends, row_width: see replicas.Model.
     """
 
     name: str
@@ -99,6 +99,7 @@ class ModelSpec:
     parameters: tuple[Parameter, ...] = ()
     adapters: tuple[Adapter, ...] = ()
     blends: bool = False
+    row_width: int = 0
 
     def listed(self, name: str) -> Model:
         """See StageSpec."""
@@ -114,6 +115,7 @@ class ModelSpec:
             self.parameters,
             self.adapters,
             self.blends,
+            self.row_width,
         )
 
     @property

@@ -17,4 +17,6 @@ def check(spec: ModelSpec, request: SpeechRequest) -> None:
         raise BadRequest("this model, as it is served here, takes no adapters", param=ADAPTER)
     if request.speaker and "speaker" not in spec.accepts:
         raise BadRequest("this model has one speaker at a time", param="speaker")
+    if request.rows and not spec.row_width:
+        raise BadRequest("this model takes no rows: send text", param="rows")
     parameters.checked(spec.parameters, request.extra_params)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from talker.family.base import Family, ModelSpec, Prepared
 from talker.family.guardedstream import FLAG, REDRAW, GuardedStream
@@ -13,6 +13,10 @@ from talker.family.wrapped import WrappedFamily
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Phones, Piece, Text
+from ttscommon.wire.rows import FloatRows
+
+# A token is most often a word or a part of one.
+_LETTERS_A_ROW: Final = 6.0
 
 
 class Weighed(NamedTuple):
@@ -77,6 +81,8 @@ def _code(spec: ModelSpec, signs: Signs) -> str:
 
 
 def _letters(piece: Piece) -> float:
+    if isinstance(piece, FloatRows):
+        return _LETTERS_A_ROW * len(piece) if piece.kind == "said" else 0.0
     if isinstance(piece, Text):
         return letters(piece.text)
     return letters(piece.read or piece.phones) if isinstance(piece, Phones) else 0.0

@@ -18,6 +18,7 @@ from talker.family.wrapped import WrappedFamily
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Pause, Phones, Piece, Text
+from ttscommon.wire.rows import FloatRows
 from ttscommon.wire.silence import FLAG, SILENT
 
 Unit: TypeAlias = Said | Silence
@@ -136,7 +137,9 @@ class PausingPrepared(Prepared):
 
 
 def _speakable(pieces: Sequence[Piece]) -> bool:
-    return any(c.isalnum() for piece in pieces for c in _text(piece))
+    return any(
+        isinstance(piece, FloatRows) or any(c.isalnum() for c in _text(piece)) for piece in pieces
+    )
 
 
 def _text(piece: Piece) -> str:

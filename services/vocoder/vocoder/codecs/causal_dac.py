@@ -113,10 +113,18 @@ class CausalWave(nn.Module):
 
     def sound(self, x: Tensor, tails: Tails) -> Tensor:
         """[batch, latent, frames] -> [batch, samples], not yet bounded."""
+        x = self.widened(x, tails)
+        for block in self.ups:
+            x = block(x, tails)
+        return self.sounded(x, tails)
+
+    def widened(self, x: Tensor, tails: Tails) -> Tensor:
+        """[batch, latent, frames] -> [batch, width, frames * the ratios]."""
         for stretch, refine in zip(self.stretch, self.refine, strict=True):
             assert isinstance(stretch, CausalUpsample1d)
             x = refine(tails.through(stretch, x), tails)
-        x = tails.through(self.widen, x)
-        for block in self.ups:
-            x = block(x, tails)
+        return tails.through(self.widen, x)
+
+    def sounded(self, x: Tensor, tails: Tails) -> Tensor:
+        """[batch, width behind the blocks, samples] -> [batch, samples]."""
         return tails.through(self.out, self.snake(x))[:, 0]

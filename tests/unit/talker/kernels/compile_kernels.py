@@ -20,7 +20,7 @@ from triton.compiler import ASTSource
 
 from talker.kernels import attention_triton, cache_triton, frame_triton, predictor_triton
 from talker.sampling import draw_triton
-from ttscommon.engine.kernels import blocks_triton, lora_triton
+from ttscommon.engine.kernels import blocks_triton, experts_triton, lora_triton
 from vocoder.codecs.kernels import behind_triton, ring_triton
 
 TARGETS: Final = (80, 90)
@@ -122,6 +122,15 @@ _RING: Final = {
 }
 _DOWN: Final = {"ids": "*i64", "low_out": "*fp32", "rows": "i32"}
 _UP: Final = {"low": "*fp32", "ids": "*i64", "rows": "i32"}
+_TILES: Final = dict.fromkeys(("tile_expert", "tile_first", "tile_stop"), "*i32")
+_RISE: Final = {
+    **dict.fromkeys(("x", "gate", "up", "inner"), "*bf16"),
+    "order": "*i64",
+    **_TILES,
+}
+_FALL: Final = {**dict.fromkeys(("inner", "down", "out"), "*bf16"), "order": "*i64", **_TILES}
+# Of Qwen3-Omni's talker.
+_OMNI: Final = {"SIZE": 1024, "HIDDEN": 384, "TILE": 16, "INPUTS": 64, "OUTPUTS": 64}
 _LORA: Final = {"RANK": 192, "TILE": 16, "RANKS": 16}
 _PREDICTOR: Final = {"KV_HEADS": 8, "GROUP": 2, "HALF": 64, "BLOCK": 64, "POSITIONS": 16}
 _TURNED: Final = {"HAS_NORM": True, "HAS_ROTATION": True}
@@ -214,6 +223,8 @@ CASES: Final = (
         *("norm, rotate", blocks_triton.rotate_heads, _ROTATE),
         {"HEADS": 16, "HALF": 64, "BLOCK": 64, "HAS_NORM": True},
     ),
+    ("experts' rise", experts_triton.expert_rise, _RISE, {**_OMNI, "FEW": 6}),
+    ("experts' fall", experts_triton.expert_fall, _FALL, _OMNI),
     (
         *("norm, rotate, store", cache_triton.rotate_store_heads, _ROTATE_STORE),
         {"HEADS": 16, "KV_HEADS": 8, "HALF": 64, "BLOCK": 64, "HAS_NORM": True},

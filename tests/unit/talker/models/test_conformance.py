@@ -42,6 +42,7 @@ from tests.unit.talker.models.kyutai_tts.tiny import tiny as kyutai_tts
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.piper.tiny import tiny as piper
 from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
+from tests.unit.talker.models.qwen3_omni.tiny import tiny as qwen3_omni
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.runaways import Forgetful, guarded
 from tests.unit.talker.models.tacotron2.tiny import tiny as tacotron2
@@ -86,6 +87,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "fake without preset voices": partial(fake, voices=False),
     "fake that loses its text": partial(guarded, Forgetful),
     "qwen3-tts": tiny,
+    "qwen3-omni": qwen3_omni,
     "orpheus": orpheus,
     "csm": partial(csm, 6),
     "kokoro": kokoro,
@@ -105,6 +107,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "tacotron2": tacotron2,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
+    "qwen3-omni on a device": partial(on_a_device, qwen3_omni),
     "orpheus on a device": partial(on_a_device, orpheus),
     "csm on a device": partial(on_a_device, partial(csm, 6)),
     "piper on a device": partial(on_a_device, piper),
@@ -224,7 +227,7 @@ LIKE_OTHERS = (
     *("voxcpm2", "zonos"),
 )
 # What they would show is shown by others, and by their own tests.
-AT_LENGTH = {"fish-s2 on a device"}
+AT_LENGTH = {"fish-s2 on a device", "qwen3-omni on a device"}
 at_length = pytest.mark.parametrize(
     "family",
     [

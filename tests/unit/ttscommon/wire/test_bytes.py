@@ -22,6 +22,7 @@ from ttscommon.wire.messages import (
     Playback,
     Position,
     Reference,
+    RowsPiece,
     Sampling,
     SpeechRequest,
     Spent,
@@ -34,6 +35,7 @@ from ttscommon.wire.messages import (
 )
 from ttscommon.wire.pieces import Boundary, Mark, Pause, Phones
 from ttscommon.wire.replicas import Model, Replica, Voice
+from ttscommon.wire.rows import FloatRows
 
 MARKS: Final = (Mark(2, Pause(0.5)), Mark(4, Boundary()), Mark(5, Phones("ab", "a b", "ipa", True)))
 REQUEST: Final = SpeechRequest(
@@ -64,6 +66,9 @@ MESSAGES: Final[dict[str, Message]] = {
     "shortest request": SpeechRequest("r", "m", "v", ""),
     "request to remake": REQUEST.for_remaking(),
     "text piece": TextPiece("r", 5, " there", MARKS[:1], 3),
+    "rows piece": RowsPiece(
+        "r", 3, FloatRows.of("media", np.array([[1.0, -2.5]], np.float32), "bf16", [[1, 2, 3]]), 2
+    ),
     "codec chunk": CodecChunk(
         "r", 7, {"codes": Tensor.of(np.arange(6, dtype=np.int16).reshape(3, 2))}, WORDS, SPENT, 2
     ),
@@ -140,6 +145,11 @@ BYTES: Final = {
         "87a174aa746578745f7069656365aa726571756573745f6964a172a5737461727405a474657874a6207468"
         "657265a56d61726b7391920282a474797065a57061757365a77365636f6e6473cb3fe0000000000000a565"
         "706f636803a17601"
+    ),
+    "rows piece": (
+        "86a174aa726f77735f7069656365aa726571756573745f6964a172a5737461727403a4726f777387a47479"
+        "7065a4726f7773a46b696e64a56d65646961a56474797065a462663136a57368617065920102a464617461"
+        "c404803f20c0a56372633332ceedca2d98a6706c6163657393010203a565706f636802a17601"
     ),
     "codec chunk": (
         "88a174ab636f6465635f6368756e6baa726571756573745f6964a172a5737461727407a774656e736f7273"

@@ -75,6 +75,12 @@ class RecordWriter:
         self._link.on_reconnect(self._live.resend)
         self._commits.start()
 
+    async def settle(self) -> None:
+        """Wait until everything so far is committed; raises Fenced, LogUnwritable."""
+        await self._commits.window.until(lambda: self._commits.up_to_date)
+        if self._commits.window.failure is not None:
+            raise self._commits.window.failure
+
     async def close(self, timeout_s: float | None = None) -> None:
         """Wait until everything is committed, then let go.
 

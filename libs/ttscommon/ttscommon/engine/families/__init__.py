@@ -20,6 +20,7 @@ from ttscommon.engine.families import (
     orpheus,
     piper,
     pocket_tts,
+    qwen3_omni,
     qwen3_tts,
     tacotron2,
     vesper,
@@ -46,6 +47,7 @@ FAMILIES: Final = Registry(
         voxcpm2.FAMILY,
         tacotron2.FAMILY,
         fish_s2.FAMILY,
+        qwen3_omni.FAMILY,
     )
 )
 

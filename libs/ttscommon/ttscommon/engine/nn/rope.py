@@ -37,13 +37,17 @@ class LongScaling:
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2. rounded:
+    """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2.
+
+    sections: pairs of channels that turn by time, height and width, of a model whose positions have
+    these three; every third pair is the height's or the width's as long as theirs last. rounded:
     cosines and sines are bfloat16 numbers, whatever the weights are: so they were in training.
     """
 
     theta: float = 10_000.0
     interleaved: bool = False
     scaling: Llama3Scaling | LongScaling | None = None
+    sections: tuple[int, int, int] | None = None
     rounded: bool = False
 
 
@@ -71,6 +75,14 @@ def _shares(config: RopeConfig) -> Tensor:
     long = config.scaling
     factors = long.factors if isinstance(long, LongScaling) else ()
     return 1.0 / torch.tensor(factors, dtype=torch.float32)
+
+
+def section_axes(pairs: int, sections: tuple[int, int, int]) -> Tensor:
+    """Which of a position's three numbers turns each pair of channels, [pairs] int64."""
+    axes = torch.zeros(pairs, dtype=torch.int64)
+    for axis in (1, 2):
+        axes[axis : 3 * sections[axis] : 3] = axis
+    return axes
 
 
 def _stretched(frequency: Tensor, scaling: Llama3Scaling) -> Tensor:
@@ -103,6 +115,7 @@ class Rope(nn.Module):
 
     frequencies: Tensor
     shares: Tensor
+    axes: Tensor
 
     def __init__(self, head_dim: int, config: RopeConfig) -> None:
         super().__init__()
@@ -110,6 +123,9 @@ class Rope(nn.Module):
         frequencies = rope_frequencies(head_dim, config)
         self.register_buffer("frequencies", frequencies, persistent=False)
         self.register_buffer("shares", _shares(config), persistent=False)
+        if config.sections is not None:
+            axes = section_axes(head_dim // 2, config.sections)
+            self.register_buffer("axes", axes, persistent=False)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         # A model cast to bfloat16, or filled after a stay on the meta device, would lose them.
@@ -117,15 +133,22 @@ class Rope(nn.Module):
         device = self.frequencies.device
         self.frequencies = rope_frequencies(self.head_dim, self.config).to(device)
         self.shares = _shares(self.config).to(device)
+        if self.config.sections is not None:
+            self.axes = section_axes(self.head_dim // 2, self.config.sections).to(device)
         return module
 
     def angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines [..., head_dim / 2] float32 of integer positions [...]."""
+        """Cosines and sines [..., head_dim / 2] float32 of integer positions [...].
+
+        With sections positions are [..., 3].
+        """
         at, long = positions.float().unsqueeze(-1), self.config.scaling
         if isinstance(long, LongScaling):
             # Divided before it is multiplied, as the models were trained.
             angle = at * self.shares * self.frequencies
             return angle.cos() * long.gain, angle.sin() * long.gain
+        if self.config.sections is not None:
+            at = positions.float().index_select(-1, self.axes)
         angle = at * self.frequencies
         table = angle.cos(), angle.sin()
         if self.config.rounded:

@@ -134,6 +134,15 @@ class Shards:
             )
         return tensor
 
+    def rows(self, name: str, indices: Sequence[int]) -> Tensor:
+        """Some rows of a tensor, without reading the others; raises CheckpointError."""
+        with safe_open(self._files[name], "pt") as file:
+            part = file.get_slice(name)
+            found = torch.cat([part[index : index + 1] for index in indices])
+        if found.dtype not in _PLAIN or not torch.isfinite(found).all():
+            raise CheckpointError(f"{self._files[name]}: rows of {name} are no finite numbers")
+        return found
+
     def ids(self, name: str) -> Tensor:
         """A tensor of whole numbers, flat, int64."""
         return torch.as_tensor(self._file(name).get_tensor(name)).reshape(-1).long()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -25,8 +26,9 @@ from gateway.protocols.fields import (
 from gateway.protocols.shared.sifter import Json, sifted
 from gateway.requests import DEFAULT, IncrementalText
 from gateway.settings import GatewaySettings
-from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.errors import AntiphonError, BadRequest
 from ttscommon.wire.pieces import Alphabet, Phones
+from ttscommon.wire.rows import FloatRows, RowDtype, RowKind
 
 
 class SessionConfig(StrictMessage, WishFields):
@@ -83,10 +85,41 @@ class InputPause(OfContext):
     seconds: Annotated[float, Field(gt=0.0, le=10.0, strict=False)]
 
 
+class Rows(StrictMessage):
+    """See FloatRows; `data` in base64."""
+
+    kind: RowKind
+    dtype: RowDtype
+    shape: tuple[Position, Position]
+    data: str
+    crc32: Annotated[int, Field(ge=0, lt=1 << 32)]
+    places: tuple[Position, ...] = ()
+
+
+class InputRows(StrictMessage):
+    """Rows `start` and following of a request, in place of text. Without any, the request is opened
+    and its rows come over another connection.
+    """
+
+    type: Literal["input.rows"]
+    request_id: RequestId | None = None
+    start: Position = 0
+    rows: Rows | None = None
+
+
+class InputAttach(StrictMessage):
+    """The rows of this request come over this connection from now on."""
+
+    type: Literal["input.attach"]
+    request_id: RequestId
+    token: Token
+
+
 class InputDone(OfContext):
-    """The current request's text is complete."""
+    """The current request's text is complete, or the rows of the one that is named."""
 
     type: Literal["input.done"]
+    request_id: RequestId | None = None
 
 
 class CancelSpeech(OfContext):
@@ -119,6 +152,8 @@ ClientMessage: TypeAlias = (
     | InputFlush
     | InputPhones
     | InputPause
+    | InputRows
+    | InputAttach
     | InputDone
     | CancelSpeech
     | SessionClose
@@ -142,6 +177,16 @@ def error_message(error: AntiphonError, request_id: str | None = None, **about: 
     if wait_s is not None:
         told["retry_after_s"] = wait_s
     return control("error", **about, request_id=request_id, error=told)
+
+
+def rows_of(given: Rows) -> FloatRows:
+    """Raises BadRequest for rows that are not what they say."""
+    try:
+        data = base64.b64decode(given.data, validate=True)
+        shape = (given.shape[0], given.shape[1])
+        return FloatRows(given.kind, given.dtype, shape, data, given.crc32, given.places)
+    except ValueError as error:
+        raise BadRequest(f"rows: {error}", param="rows") from error
 
 
 def write(text: IncrementalText, message: InputMessage) -> None:

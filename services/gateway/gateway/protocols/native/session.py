@@ -22,11 +22,13 @@ from gateway.protocols.native.framing import (
 from gateway.protocols.native.messages import (
     CancelSpeech,
     ClientMessage,
+    InputAttach,
     InputDone,
     InputFlush,
     InputMessage,
     InputPause,
     InputPhones,
+    InputRows,
     InputText,
     OfContext,
     SessionClose,
@@ -38,6 +40,7 @@ from gateway.protocols.native.messages import (
     parse_message,
     write,
 )
+from gateway.protocols.native.producers import Producers
 from gateway.protocols.session import Phase
 from gateway.protocols.shared.credentials import subprotocol_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape, openai_shape
@@ -72,6 +75,13 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         self._requests = 0
         self._samples = 0
         self._duration_s = 0.0
+        self._producers = Producers(context, self._tenant, self._say, self._blame)
+
+    async def serve(self) -> None:
+        try:
+            await super().serve()
+        finally:
+            await self._producers.close()
 
     async def accept(self) -> None:
         await self.socket.accept(subprotocol_of(self.socket))
@@ -94,6 +104,12 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
                 self._resume(Rest(message.request_id, message.from_sample, message.token))
             case InputText() | InputFlush() | InputPhones() | InputPause():
                 await self._take_text(message)
+            case InputRows():
+                self._take_rows(message)
+            case InputAttach(request_id=request_id, token=token):
+                self._producers.attach(request_id, self._row_width(), token)
+            case InputDone(request_id=str() as request_id):
+                self._producers.finish(request_id)
             case InputDone():
                 self._end_text()
             case CancelSpeech():
@@ -156,6 +172,8 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             self._typed = self._enqueue(self._spec)
             self._ignoring = False
         typed = self._typed
+        if typed.request_id in self._producers:
+            raise WrongOrder("a request is text or rows, not both")
         try:
             write(typed.text, message)
         except TextTooLong as error:
@@ -164,11 +182,39 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             if self._own.spoken is typed and await self.stop(typed):
                 self.over(typed, error)
 
+    def _row_width(self) -> int:
+        if self._spec is None:
+            raise WrongOrder("rows must follow session.config")
+        return self._spec.model.row_width
+
+    def _take_rows(self, message: InputRows) -> None:
+        """Of a request that is named, or of the session's own, which they open."""
+        width = self._row_width()
+        if message.request_id is not None:
+            self._producers.add(message.request_id, message)
+            return
+        if self._ignoring:
+            return
+        if self._typed is None:
+            assert self._spec is not None
+            opened = self._enqueue(self._spec, rows=True)
+            token = opened.speech.resume_token
+            if message.rows is None:
+                self._producers.elsewhere(opened.request_id, token)
+                return
+            self._typed = opened
+            self._producers.open(opened.request_id, width, token)
+        if self._typed.request_id not in self._producers:
+            raise WrongOrder("a request is text or rows, not both")
+        self._producers.add(self._typed.request_id, message)
+
     def _end_text(self) -> None:
         if self._typed is None and not self._ignoring:
             raise WrongOrder("input.done must follow input.text")
         if self._typed is not None:
             self._typed.text.finish()
+            if self._typed.request_id in self._producers:
+                self._producers.finish(self._typed.request_id)
         self._typed, self._ignoring = None, False
 
     def _close(self) -> None:
@@ -202,12 +248,12 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
 
     # What becomes of requests
 
-    def _enqueue(self, spec: SpeechSpec, rest: Rest | None = None) -> Spoken:
+    def _enqueue(self, spec: SpeechSpec, rest: Rest | None = None, *, rows: bool = False) -> Spoken:
         """A request of the session's own, which is spoken when those before have ended."""
         if len(self._own) > self.settings.max_queued_requests:
             raise WrongOrder("too many requests wait already; this one is ignored")
         framing = OwnFraming(self.outbox.put, rest)
-        utterance = self.begin(spec, framing, rest=rest)
+        utterance = self.begin(spec, framing, rest=rest, rows=rows)
         framing.text = None if rest else utterance.text
         self._requests += 1
         if self._own.add(utterance):
@@ -263,6 +309,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         if utterance.name is None:
             self._samples += utterance.speech.delivery.samples
             self._duration_s += utterance.speech.delivery.duration_s
+        self._producers.drop(utterance.request_id)
         super().finished(utterance)
         if (following := self._own.over(utterance)) is not None:
             self._turn(following)
@@ -295,6 +342,9 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
 
     def handed_over(self) -> None:
         self.fail(Draining("this gateway is shutting down; connect again and resume"))
+
+    def _blame(self, error: AntiphonError, request_id: str) -> None:
+        self.put(error_message(error, request_id))
 
     def _say(self, kind: str, **fields: Any) -> None:
         self.put(control(kind, **fields))

@@ -36,6 +36,7 @@ def model_card(model: Model) -> dict[str, Any]:
         "accepts": list(model.accepts),
         "languages": list(model.languages),
         "extra_params": msgspec.to_builtins(model.parameters),
+        **({"row_width": model.row_width} if model.row_width else {}),
         **_adapters(model),
     }
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from talker.models.kyutai_tts.config import FRAME_RATE_HZ, MAIN
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece
+from ttscommon.wire.rows import FloatRows
 
 # What the model was not trained with.
 _READ: Final = {"\u2019": "'", ":": " ", "(": "", ")": ""}
@@ -48,7 +49,7 @@ class Script:
 
     def feed(self, piece: Piece) -> Iterator[Entry]:
         """Entries that are complete with this piece."""
-        if isinstance(piece, Boundary | Pause):
+        if isinstance(piece, Boundary | Pause | FloatRows):
             yield from self.finish()
             if isinstance(piece, Pause):
                 yield Entry((), padding=round(piece.seconds * FRAME_RATE_HZ))

@@ -18,23 +18,20 @@ from torch import Tensor
 from talker.family.base import CacheSpec, ModelSpec, Prepared
 from talker.models.qwen3_tts.cloning import Cloning
 from talker.models.qwen3_tts.config import (
-    CODEBOOK0_SIZE,
     GenerationConfig,
     TalkerConfig,
 )
 from talker.models.qwen3_tts.config_files import load_config, load_generation_config
-from talker.models.qwen3_tts.frame import History, embed_positions, make_frame
+from talker.models.qwen3_tts.frame import embed_positions
+from talker.models.qwen3_tts.framed import FramedTalker, framed
 from talker.models.qwen3_tts.languages import voice_of
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.models.qwen3_tts.request import Qwen3Prepared, Reader
-from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.qwen3_tts.stream import PADDED, TOLD, Qwen3Stream
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.qwen3_tts.weights import load_encoders, load_talker, talker_sources
 from talker.models.shared.adapting import AdaptedParts, AdaptingModel
-from talker.models.shared.depth import CodeDraw, Picks
-from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors, TwoPartComputation
-from talker.sampling import Noise, Settings
+from talker.runners.computation import Attend, Prompts, Rows, SlotTensors
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Arrays, Field
@@ -47,18 +44,15 @@ MOST_TOKENS: Final = 8192
 # Whether training had the whole model, its talker, or that one's backbone in hand.
 _ROOTS: Final = ("", "talker.", "talker.model.")
 _NUMBER: Final = Field((), "i8")
-_REAL: Final = Field((), "f4")
 _EXAMPLES: Final = ("This sentence warms the engine up.", "So does this.")
 
 
-class Qwen3Tts(AdaptingModel, TwoPartComputation):
+class Qwen3Tts(AdaptingModel, FramedTalker):
     """A loaded checkpoint.
 
     cloning: of a Base checkpoint. pads: late text is padded instead of waited for. streaming: see
     Reader.
     """
-
-    fixed_prompts = True
 
     def __init__(
         self,
@@ -71,17 +65,10 @@ class Qwen3Tts(AdaptingModel, TwoPartComputation):
         pads: bool = False,
         streaming: bool | None = None,
     ) -> None:
+        self.make_frames_of(net)
         self._cloning = cloning
         self.spec = spec_of(name, net.config, defaults)
-        self.noise = Noise
         self._net, self._pads = net, pads
-        self._never = Prohibitions.of(net.config.talker_config, net.codec.weight.device)
-        self.cache_dtype = net.codec.weight.dtype
-        self.hidden = {
-            "hidden": ((net.config.talker_config.hidden_size,), net.codec.weight.dtype),
-            "use": ((), torch.int64),
-            "samples": ((), torch.bool),
-        }
         self._defaults, self._tokenizer, self._streaming = defaults, tokenizer, streaming
         self._reader = self._reading(defaults)
 
@@ -190,58 +177,6 @@ class Qwen3Tts(AdaptingModel, TwoPartComputation):
             hidden = self._net.hidden(x, rows.positions, attend["backbone"])
         return {"hidden": hidden, "use": use, "samples": torch.ones_like(here)}
 
-    def make_frames(
-        self, slots: Tensor, real: int, state: SlotTensors, hidden: Mapping[str, Tensor]
-    ) -> Out:
-        """Make each row's frame, and move the rows' state on.
-
-        Products take the padding along, for the sake of exactness; state leaves it out.
-        """
-        use, samples = hidden["use"], hidden["samples"]
-        old = {name: state[name].index_select(0, slots) for name in _MOVING}
-        history = History(old["codes"], old["seen"].bool(), old["frame"])
-        with self.rows(lambda: state[ADAPTER].index_select(0, slots)):
-            frame = make_frame(
-                self._net, self._never, hidden["hidden"], history, old["penalty"], self._picks(old)
-            )
-        active = samples & (old["over"] == 0)
-        gained = active & ~frame.ended
-        new = {
-            "codes": frame.history.codes,
-            "seen": frame.history.seen.to(torch.uint8),
-            "frame": frame.history.made,
-        }
-        kept = slice(real)
-        for name, value in new.items():
-            moved = torch.where(gained.view(-1, *[1] * (value.ndim - 1)), value, old[name])
-            state[name].index_copy_(0, slots[kept], moved[kept])
-        told = old["told"] + (active & (use == TOLD))
-        state["told"].index_copy_(0, slots[kept], told[kept])
-        over = (old["over"] > 0) | (active & frame.ended)
-        state["over"].index_copy_(0, slots[kept], over.long()[kept])
-        frames = {
-            "codes": frame.history.codes[kept, None].to(torch.int16),
-            "padded": (use == PADDED)[kept, None].to(torch.uint8),
-        }
-        ended = active & frame.ended
-        return Out(frames, gained.long()[kept], ended[kept], (samples & frame.bad)[kept])
-
-    def _picks(self, old: Mapping[str, Tensor]) -> CodeDraw:
-        talker = Settings(old["temperature"], old["top_k"], old["top_p"])
-        predictor = Settings(
-            old["subtalker_temperature"], old["subtalker_top_k"], old["subtalker_top_p"]
-        )
-        return Picks(talker, predictor, self.noise(old["seed"], old["frame"]))
-
-
-_SETTINGS: Final = {
-    **dict.fromkeys(("temperature", "top_p", "penalty"), _REAL),
-    **dict.fromkeys(("subtalker_temperature", "subtalker_top_p"), _REAL),
-    **dict.fromkeys(("top_k", "subtalker_top_k"), _NUMBER),
-}
-_COUNTS: Final = dict.fromkeys(("seed", "frame", "told", "over"), _NUMBER)
-_MOVING: Final = ("codes", "seen", *_COUNTS, *_SETTINGS)
-
 
 def _most_tokens(defaults: GenerationConfig) -> int:
     """A token needs a frame at the least, where text is told one a step."""
@@ -266,16 +201,13 @@ def spec_of(name: str, config: TalkerConfig, defaults: GenerationConfig) -> Mode
     if config.tts_model_type == "base":
         inputs["speaker"] = Field((c.hidden_size,), "f4")
     text = {"text": Field((MOST_TOKENS,), "i4"), "known": _NUMBER, "complete": _NUMBER}
-    seen = Field((c.vocab_size,), "u1")
     return ModelSpec(
         name=name,
         family="qwen3_tts",
         sample_rate=SAMPLE_RATE,
         frame_rate_hz=FRAME_RATE_HZ,
         voices=tuple(voice_of(id, config.languages) for id in c.spk_id),
-        frame={"codes": Field((c.codebooks,), "i2", CODEBOOK0_SIZE)},
-        replay={"padded": Field((), "u1", 2)},
-        state={"codes": codes, "seen": seen, **text, **_COUNTS, **_SETTINGS},
+        **framed(c, text),
         inputs=inputs,
         caches={
             "backbone": CacheSpec(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from talker.models.qwen3_tts.net import TalkerNet
+from talker.models.qwen3_tts.net import FrameNet, TalkerNet
 from talker.models.qwen3_tts.prompt import NO_TEXT, Heard
 from talker.models.qwen3_tts.sampling import Prohibitions
 from talker.models.shared.depth import CodeDraw
@@ -75,15 +75,13 @@ def embed_positions(
     """
     said = net.embed_text(text.clamp(min=0))
     said = torch.where((text != NO_TEXT)[:, None], said, 0)
-    kind = heard[:, None]
-    frame = torch.where(kind == Heard.FRAME, codes, 0)
-    sound = torch.where(kind == Heard.FRAME, net.embed_frame(frame), net.codec(codes[:, 0]))
+    kind, sound = heard[:, None], net.embed_sound(heard, codes)
     sound = torch.where(kind == Heard.SPEAKER, speaker.to(sound.dtype), sound)
     return said + torch.where(kind == Heard.NOTHING, 0, sound)
 
 
 def make_frame(
-    net: TalkerNet,
+    net: FrameNet,
     never: Prohibitions,
     hidden: Tensor,
     history: History,

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from talker.models.qwen3_tts.config import BackboneConfig, TalkerConfig
 from talker.models.qwen3_tts.predictor import CodePredictor
+from talker.models.qwen3_tts.prompt import Heard
 from talker.models.shared.depth import CodeDraw
 from ttscommon.engine.nn import Attend, Decoder, DecoderConfig, RopeConfig
 
@@ -36,27 +37,29 @@ def backbone_config(c: BackboneConfig) -> DecoderConfig:
 class TextProjection(nn.Module):
     """Two layers from the text embedding's width to the talker's."""
 
-    def __init__(self, text_dim: int, dim: int) -> None:
+    def __init__(self, text_dim: int, dim: int, inner: int | None = None) -> None:
         super().__init__()
-        self.first = nn.Linear(text_dim, text_dim)
-        self.second = nn.Linear(text_dim, dim)
+        inner = text_dim if inner is None else inner
+        self.first = nn.Linear(text_dim, inner)
+        self.second = nn.Linear(inner, dim)
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., text_dim] -> [..., dim]."""
         return self.second(nn.functional.silu(self.first(x)))
 
 
-class TalkerNet(nn.Module):
-    """All parts of the talker. Methods work on any leading dimensions unless said otherwise."""
+class FrameNet(nn.Module):
+    """What makes frames, whatever says the text: codec ids, backbone, code predictor.
 
-    def __init__(self, config: TalkerConfig) -> None:
-        super().__init__()
+    Methods work on any leading dimensions unless said otherwise.
+    """
+
+    def add_frame_parts(self, config: TalkerConfig, backbone: Decoder) -> None:
+        """Behind the parts of the text, whose parameters come first."""
         c = config.talker_config
         self.config = config
-        self.text = nn.Embedding(c.text_vocab_size, c.text_hidden_size)
-        self.text_projection = TextProjection(c.text_hidden_size, c.hidden_size)
         self.codec = nn.Embedding(c.vocab_size, c.hidden_size)
-        self.backbone = Decoder(backbone_config(c))
+        self.backbone = backbone
         self.codec_head = nn.Linear(c.hidden_size, c.vocab_size, bias=False)
         self.predictor = CodePredictor(c)
 
@@ -64,13 +67,42 @@ class TalkerNet(nn.Module):
         """After the model was cast to a narrower type: put back what must stay exact there."""
         self.predictor.decoder.keep_float32(where)
 
-    def embed_text(self, ids: Tensor) -> Tensor:
-        """Text ids [...] -> [..., dim]."""
-        return self.text_projection(self.text(ids))
-
     def embed_frame(self, codes: Tensor) -> Tensor:
         """Frames [..., codebooks] int64 -> the sum of their codes' embeddings [..., dim]."""
         return self.codec(codes[..., 0]) + self.predictor.embed_all(codes[..., 1:])
+
+    def embed_sound(self, heard: Tensor, codes: Tensor) -> Tensor:
+        """The codec side of positions that have no speaker's embedding.
+
+        heard: [tokens] int64, see prompt.Heard; codes: [tokens, codebooks] int64. Returns
+        [tokens, dim], of NOTHING whatever the first code is.
+        """
+        kind = heard[:, None]
+        frame = torch.where(kind == Heard.FRAME, codes, 0)
+        return torch.where(kind == Heard.FRAME, self.embed_frame(frame), self.codec(codes[:, 0]))
+
+    def code0_logits(self, hidden: Tensor) -> Tensor:
+        """[..., dim] -> [..., codec vocabulary] float32, unconstrained."""
+        return self.codec_head(hidden).float()
+
+    def residuals(self, hidden: Tensor, code0: Tensor, pick: CodeDraw) -> Tensor:
+        """Codebooks 1.. of frames: [rows, dim], [rows] -> [rows, codebooks - 1] int64."""
+        return self.predictor(hidden, self.codec(code0), pick)
+
+
+class TalkerNet(FrameNet):
+    """All parts of the talker, of which the text is ids."""
+
+    def __init__(self, config: TalkerConfig) -> None:
+        super().__init__()
+        c = config.talker_config
+        self.text = nn.Embedding(c.text_vocab_size, c.text_hidden_size)
+        self.text_projection = TextProjection(c.text_hidden_size, c.hidden_size)
+        self.add_frame_parts(config, Decoder(backbone_config(c)))
+
+    def embed_text(self, ids: Tensor) -> Tensor:
+        """Text ids [...] -> [..., dim]."""
+        return self.text_projection(self.text(ids))
 
     def step_input(self, codes: Tensor, text: Tensor) -> Tensor:
         """What the backbone hears at a decode step.
@@ -83,11 +115,3 @@ class TalkerNet(nn.Module):
     def hidden(self, x: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Backbone states [tokens, dim] of inputs [tokens, dim] at positions [tokens]."""
         return self.backbone(x, positions, attend)
-
-    def code0_logits(self, hidden: Tensor) -> Tensor:
-        """[..., dim] -> [..., codec vocabulary] float32, unconstrained."""
-        return self.codec_head(hidden).float()
-
-    def residuals(self, hidden: Tensor, code0: Tensor, pick: CodeDraw) -> Tensor:
-        """Codebooks 1.. of frames: [rows, dim], [rows] -> [rows, codebooks - 1] int64."""
-        return self.predictor(hidden, self.codec(code0), pick)

@@ -9,7 +9,7 @@ same.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -19,16 +19,17 @@ from talker.models.qwen3_tts.config import TalkerConfig
 from talker.models.qwen3_tts.prompt import Heard as Kind
 from talker.models.qwen3_tts.prompt import (
     Positions,
+    PromptRequest,
     common_positions,
     join,
     layout,
     prompt,
     spoken_frames,
 )
-from talker.models.qwen3_tts.request import Qwen3Prepared, Tokens, with_text
+from talker.models.qwen3_tts.request import Drawing, Tokens, with_text
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays
-from ttscommon.wire.messages import WordTime
+from ttscommon.wire.messages import SpeechRequest, WordTime
 
 # What a position does with the text of the steps.
 NO_STEP, TOLD, PADDED = range(3)
@@ -39,10 +40,25 @@ _DRAWING: Final = (
 )
 
 
+class PreparedPrompt(Protocol):
+    """What a stream needs of a prepared request; see Qwen3Prepared."""
+
+    @property
+    def request(self) -> SpeechRequest: ...
+    @property
+    def asked(self) -> PromptRequest: ...
+    @property
+    def drawing(self) -> Drawing: ...
+    @property
+    def speaker(self) -> Array | None: ...
+    @property
+    def adapter(self) -> int | None: ...
+
+
 class Qwen3Stream(TalkerStream):
     """See TalkerStream. pads: late text is padded instead of waited for."""
 
-    def __init__(self, prepared: Qwen3Prepared, config: TalkerConfig, *, pads: bool) -> None:
+    def __init__(self, prepared: PreparedPrompt, config: TalkerConfig, *, pads: bool) -> None:
         self._prepared, self._config, self._pads = prepared, config, pads
         self._pad = config.tts_pad_token_id
         self._role: tuple[int, ...] = ()
@@ -83,7 +99,7 @@ class Qwen3Stream(TalkerStream):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        asked = with_text(self._prepared.asked, self._role, self._text, self._complete)
+        asked = self._asked()
         parts = layout(self._config, asked)
         if parts is None:
             return
@@ -91,6 +107,10 @@ class Qwen3Stream(TalkerStream):
             self._prompt = prompt(self._config, asked, parts)
             self._prefix = self._keys(common_positions(asked, parts, len(self._prompt)))
         self._steps = parts.spoken[parts.in_prompt :]
+
+    def _asked(self) -> PromptRequest:
+        """The prompt's request, with the text so far."""
+        return with_text(self._prepared.asked, self._role, self._text, self._complete)
 
     def _keys(self, positions: int) -> tuple[bytes, ...]:
         told = self._prompt
@@ -166,17 +186,22 @@ class Qwen3Stream(TalkerStream):
         return spoken_frames(codes, texts), np.array(uses, np.int64)
 
     def stage(self, write: SlotWriter) -> None:
-        begins, known = self._staged < 0, len(self._steps)
+        begins = self._staged < 0
         if begins:
             self._stage_all(write)
-        if known > self._staged:
-            write("text", np.array(self._steps[self._staged :], np.int32), self._staged)
-        if begins or known > self._staged:
-            write("known", known)
-            self._staged = known
+        staged = self._staged
+        self._stage_steps(write)
+        if begins or self._staged > staged:
+            write("known", self._staged)
         if begins or self._complete is not self._told_complete:
             write("complete", int(self._complete))
             self._told_complete = self._complete
+
+    def _stage_steps(self, write: SlotWriter) -> None:
+        """Write the tokens of steps that the slot does not hold yet."""
+        if len(self._steps) > self._staged:
+            write("text", np.array(self._steps[self._staged :], np.int32), self._staged)
+            self._staged = len(self._steps)
 
     def _stage_all(self, write: SlotWriter) -> None:
         c = self._config.talker_config

@@ -17,6 +17,7 @@ from talker.models.qwen3_tts.codec_encoder import (
 from talker.models.qwen3_tts.config import TalkerConfig
 from talker.models.qwen3_tts.config_files import load_config
 from talker.models.qwen3_tts.net import TalkerNet
+from talker.models.qwen3_tts.predictor import CodePredictor
 from talker.models.qwen3_tts.speaker import SpeakerEncoder, log_mel
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.engine.nn.mimi import encoder_sources
@@ -30,22 +31,29 @@ Net = TypeVar("Net", bound=nn.Module)
 
 def talker_sources(net: TalkerNet) -> dict[str, Source]:
     """Every parameter's published tensors."""
-    predictor, part = net.predictor, "talker.code_predictor."
-    rows = (predictor.size,) * predictor.residuals
-    books = tuple(f"{part}model.codec_embedding.{i}.weight" for i in range(predictor.residuals))
-    heads = tuple(f"{part}lm_head.{i}.weight" for i in range(predictor.residuals))
     found = {
         "text.weight": same("talker.model.text_embedding.weight"),
         "codec.weight": same("talker.model.codec_embedding.weight"),
         "codec_head.weight": same("talker.codec_head.weight"),
-        "predictor.codes.weight": Source(books, rows),
-        "predictor.heads": Source(heads, stacked=True),
     }
     found |= _pair("text_projection.first", "talker.text_projection.linear_fc1")
     found |= _pair("text_projection.second", "talker.text_projection.linear_fc2")
+    found |= decoder_sources(net.backbone.config, "backbone.", "talker.model.")
+    return found | predictor_sources(net.predictor)
+
+
+def predictor_sources(predictor: CodePredictor) -> dict[str, Source]:
+    """The code predictor's."""
+    part = "talker.code_predictor."
+    rows = (predictor.size,) * predictor.residuals
+    books = tuple(f"{part}model.codec_embedding.{i}.weight" for i in range(predictor.residuals))
+    heads = tuple(f"{part}lm_head.{i}.weight" for i in range(predictor.residuals))
+    found = {
+        "predictor.codes.weight": Source(books, rows),
+        "predictor.heads": Source(heads, stacked=True),
+    }
     if isinstance(predictor.project, nn.Linear):
         found |= _pair("predictor.project", f"{part}small_to_mtp_projection")
-    found |= decoder_sources(net.backbone.config, "backbone.", "talker.model.")
     return found | decoder_sources(predictor.decoder.config, "predictor.decoder.", f"{part}model.")
 
 

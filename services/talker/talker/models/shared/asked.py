@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ttscommon.wire.pieces import Boundary, Pause, Phones, Piece
+from ttscommon.wire.rows import FloatRows
 
 N = TypeVar("N", int, float)
 
@@ -16,6 +17,6 @@ def chosen(asked: N | None, default: N) -> N:
 
 def plain_text(piece: Piece) -> str:
     """A piece as a model is shown it that reads letters alone."""
-    if isinstance(piece, Boundary | Pause):
+    if isinstance(piece, Boundary | Pause | FloatRows):
         return " "
     return piece.read if isinstance(piece, Phones) else piece.text

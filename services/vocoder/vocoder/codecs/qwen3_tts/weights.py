@@ -33,15 +33,20 @@ def sources(net: CodecDecoder) -> dict[str, Source]:
     stack = "decoder.pre_transformer."
     found |= _pair("project_in", f"{stack}input_proj") | _pair("project_out", f"{stack}output_proj")
     found |= decoder_sources(net.transformer.config, "transformer.", stack)
-    for i in range(len(c.upsampling_ratios)):
-        found |= _pair(f"stretch.{i}", f"decoder.upsample.{i}.0.conv")
-        found |= _conv_next(f"refine.{i}.", f"decoder.upsample.{i}.1.")
-    found |= _pair("widen", "decoder.decoder.0.conv")
-    for i in range(len(c.upsample_rates)):
-        found |= _upsample(f"ups.{i}.", f"decoder.decoder.{i + 1}.block.")
-    last = len(c.upsample_rates) + 1
-    found |= _snake("snake", f"decoder.decoder.{last}")
-    return found | _pair("out", f"decoder.decoder.{last + 1}.conv")
+    return found | wave_sources(len(c.upsampling_ratios), len(c.upsample_rates), "decoder.")
+
+
+def wave_sources(ratios: int, rates: int, theirs: str) -> dict[str, Source]:
+    """Of a `CausalWave` with so many of either; theirs: what the names begin with."""
+    found: dict[str, Source] = {}
+    for i in range(ratios):
+        found |= _pair(f"stretch.{i}", f"{theirs}upsample.{i}.0.conv")
+        found |= _conv_next(f"refine.{i}.", f"{theirs}upsample.{i}.1.")
+    found |= _pair("widen", f"{theirs}decoder.0.conv")
+    for i in range(rates):
+        found |= _upsample(f"ups.{i}.", f"{theirs}decoder.{i + 1}.block.")
+    found |= _snake("snake", f"{theirs}decoder.{rates + 1}")
+    return found | _pair("out", f"{theirs}decoder.{rates + 2}.conv")
 
 
 def _pair(ours: str, theirs: str) -> dict[str, Source]:

@@ -1,0 +1,43 @@
+"""Qwen3-Omni's code2wav beside transformers' own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.qwen3_omni import write_checkpoint
+from tests.parity.material import GOLDENS, Floats
+from tests.parity.qwen3_omni_cases import CASES, CHECKPOINTS, codes
+from tests.parity.subject import CodecSubject
+from ttscommon.wire.fields import Arrays
+from vocoder.codecs import load
+from vocoder.codecs.base import Codec
+
+
+class Code2WavSubject(CodecSubject):
+    """See CodecSubject. The reference never makes the last samples, which are silence here."""
+
+    frames = 24
+    stride = 3
+
+    def write(self, folder: Path) -> None:
+        write_checkpoint(folder, **CHECKPOINTS[CASES[0].checkpoint])  # type: ignore[arg-type]
+
+    def load(self, folder: Path) -> Codec:
+        return load("m", folder)
+
+    def material(self) -> Arrays:
+        return {"codes": codes()}
+
+    def wanted(self) -> Floats:
+        with np.load(GOLDENS / "code2wav.npz") as file:
+            made, count = file["samples"], int(file["count"])
+        whole = np.zeros(self.frames * 1920, np.float32)[:: self.stride]
+        assert count == self.frames * 1920 - 555
+        whole[: len(made)] = made
+        return whole
+
+
+CODEC: Final = Code2WavSubject()

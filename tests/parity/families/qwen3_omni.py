@@ -1,0 +1,96 @@
+"""Qwen3-Omni's talker beside transformers' own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.qwen3_omni import PUBLISHED, write_checkpoint
+from talker.models.qwen3_omni.family import Qwen3Omni
+from tests.parity.material import GOLDENS
+from tests.parity.qwen3_omni_cases import CASES, CHECKPOINTS, Case, drawn_rows
+from tests.parity.subject import Subject, golden_noise
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.pieces import Piece
+from ttscommon.wire.rows import FloatRows
+
+_IDS: Final = 3072
+
+
+@cache
+def goldens() -> dict[str, Any]:
+    """Frames, and places of context, by case."""
+    found: dict[str, Any] = json.loads((GOLDENS / "qwen3_omni.json").read_text("utf-8"))
+    return found
+
+
+class OmniSubject(Subject[Case]):
+    """See Subject."""
+
+    cases = CASES
+    environment = "qwen3_omni"
+    published_heads: ClassVar = {"backbone": PUBLISHED[:3]}
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        write_checkpoint(folder, **CHECKPOINTS[checkpoint])  # type: ignore[arg-type]
+
+    def load(self, folder: Path) -> Qwen3Omni:
+        model = Qwen3Omni.load("m", folder)
+        model.noise = golden_noise(_IDS)
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        (hot, subtalker), (k, subtalker_k) = case.temperature, case.top_k
+        p, subtalker_p = case.top_p
+        sampling = Sampling(
+            temperature=hot,
+            top_k=k,
+            top_p=p,
+            repetition_penalty=case.penalty,
+            subtalker_temperature=subtalker,
+            subtalker_top_k=subtalker_k,
+            subtalker_top_p=subtalker_p,
+            max_new_tokens=case.frames + 1,
+        )
+        return SpeechRequest(
+            "r",
+            "m",
+            case.speaker,
+            "" if case.rows else case.text,
+            seed=case.seed,
+            sampling=sampling,
+            instructions=case.instruction,
+            rows=case.rows > 0,
+        )
+
+    def pieces(self, case: Case) -> Sequence[Piece]:
+        if not case.rows:
+            return super().pieces(case)
+        return [*_context(case), FloatRows.of("said", drawn_rows(case, case.rows, 0), "bf16")]
+
+    def wanted(self, case: Case) -> Arrays:
+        codes = np.array(goldens()[case.name]["codes"], np.int16)
+        return {"codes": codes, "padded": np.zeros(len(codes), np.uint8)}
+
+
+def _context(case: Case) -> list[Piece]:
+    """Text, a picture and text."""
+    prompted = case.context
+    if prompted is None:
+        return []
+    rows, places = drawn_rows(case, prompted.rows, 1), goldens()[case.name]["places"]
+    first, last = prompted.before, prompted.before + prompted.pictures
+    cuts = (("context", 0, first), ("media", first, last), ("context", last, prompted.rows))
+    return [
+        FloatRows.of(kind, rows[start:stop], "f4", places[start:stop])  # type: ignore[arg-type]
+        for kind, start, stop in cuts
+    ]
+
+
+FAMILY: Final = OmniSubject()

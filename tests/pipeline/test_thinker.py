@@ -1,0 +1,264 @@
+"""Qwen3-Omni's talker and codec in a stack, and a thinker elsewhere that produces their rows."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import numpy as np
+import pytest
+import pytest_asyncio
+from websockets.asyncio.client import ClientConnection, connect
+
+from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.checkpoints import Checkpoint
+from antiphon_bench.synthetic.qwen3_omni import WIDTH, write_checkpoint
+from tests.pipeline.test_checkpoints import models
+from ttscommon.wire.rows import FloatRows
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+EXAMPLE: Final = Path(__file__).resolve().parents[2] / "examples" / "think.py"
+WORKERS: Final = ("talker-omni-1", "vocoder-omni-1")
+CONTEXT: Final = 3
+ROWS: Final = 24
+FRAMES: Final = 40
+LIMIT_S: Final = 240
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalStack]:
+    """One talker and one vocoder, beside the default voice."""
+    folder = tmp_path_factory.mktemp("omni")
+    write_checkpoint(folder, seed=3, codebooks=4, ending=0.0)
+    patient = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
+    patient |= {"ANTIPHON_ADMISSION": "off", "ANTIPHON_KEEP_LOGS_S": "600"}
+    small = {"ANTIPHON_BATCH_STREAMS": "4", "ANTIPHON_BATCH_FRAMES": "32"}
+    config = StackConfig(
+        port=0,
+        store=tmp_path_factory.mktemp("store"),
+        models=(Checkpoint.parse(f"omni={folder}"),),
+        environ={"gateway": patient, "vocoder": small, "talker": {"ANTIPHON_TEXT_TIMEOUT_S": "30"}},
+        start_timeout_s=300.0,
+    )
+    lines: list[str] = []
+    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+        async with asyncio.timeout(60), httpx.AsyncClient(base_url=running.url) as client:
+            while await models(client) != {"vesper", "omni"}:
+                await asyncio.sleep(0.05)  # gateways look once a second
+        yield running
+    print("\n".join(lines))
+
+
+def pieces() -> list[FloatRows]:
+    """A prompt, and a row a token."""
+    values = np.random.default_rng(4).standard_normal((CONTEXT + ROWS, WIDTH)).astype(np.float32)
+    said = [FloatRows.of("said", values[i : i + 1], "bf16") for i in range(CONTEXT, CONTEXT + ROWS)]
+    return [FloatRows.of("context", values[:CONTEXT], "bf16"), *said]
+
+
+class Connection:
+    """A client of the native socket: what it sent and heard."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self.pcm = b""
+        self.told: list[dict[str, Any]] = []
+
+    async def send(self, kind: str, **fields: Any) -> None:
+        await self._socket.send(json.dumps({"type": kind, **fields}))
+
+    async def configure(self) -> None:
+        await self.send(
+            "session.config",
+            model="omni",
+            seed=7,
+            temperature=0.0,
+            subtalker_temperature=0.0,
+            max_new_tokens=FRAMES + 1,
+            resumable=True,
+        )
+
+    async def rows(self, first: int, last: int, request_id: str | None = None) -> None:
+        """Messages first .. last of `pieces`."""
+        for number, one in list(enumerate(pieces()))[first:last]:
+            start = 0 if number == 0 else CONTEXT + number - 1
+            told: dict[str, Any] = {"kind": one.kind, "dtype": one.dtype, "shape": list(one.shape)}
+            told |= {"data": base64.b64encode(one.data).decode(), "crc32": one.crc32}
+            named = {} if request_id is None else {"request_id": request_id}
+            await self.send("input.rows", start=start, rows=told, **named)
+
+    async def until(self, kind: str, **wanted: Any) -> dict[str, Any]:
+        """The next message of this type with these fields; what comes before it is kept."""
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                message = await self._socket.recv()
+                if isinstance(message, bytes):
+                    self.pcm += message
+                    if kind == "audio":
+                        return {}
+                    continue
+                self.told.append(json.loads(message))
+                last = self.told[-1]
+                if last["type"] == kind and wanted.items() <= last.items():
+                    return last
+                assert last["type"] != "error" or kind == "error", last
+
+    async def close(self) -> None:
+        """As a network does it: without a goodbye."""
+        self._socket.transport.abort()
+
+
+async def opened(stack: LocalStack) -> Connection:
+    url = stack.url.replace("http", "ws") + "/v1/audio/speech/stream"
+    found = Connection(await connect(url, max_size=None))
+    await found.configure()
+    await found.until("session.created")
+    return found
+
+
+async def whole(stack: LocalStack) -> Any:
+    """What is heard of all rows, sent at once."""
+    one = await opened(stack)
+    await one.rows(0, 1 + ROWS)
+    await one.send("input.done")
+    done = await one.until("audio.done")
+    assert done["outcome"] == "ok"
+    assert done["samples"] == FRAMES * 1920
+    await one.close()
+    return np.frombuffer(one.pcm, "<i2")
+
+
+def near(one: bytes, other: Any) -> bool:
+    """The same to two int16 steps, as code2wav promises."""
+    found = np.frombuffer(one, "<i2").astype(int)
+    return len(found) == len(other) and int(np.abs(found - other).max()) <= 2
+
+
+async def test_it_speaks_before_its_thinker_has_ended(served: LocalStack) -> None:
+    wanted = await whole(served)
+    one = await opened(served)
+    await one.rows(0, 6)
+    await one.until("audio")  # and only then does the thinker think on
+    await one.rows(6, 1 + ROWS)
+    await one.send("input.done")
+    await one.until("audio.done", outcome="ok")
+    assert near(one.pcm, wanted)
+    await one.close()
+
+
+async def test_talker_and_vocoder_die_while_the_thinker_thinks(served: LocalStack) -> None:
+    wanted = await whole(served)
+    one = await opened(served)
+    for number, victim in enumerate(WORKERS):
+        await one.rows(0 if number == 0 else 6, 6 if number == 0 else 12)
+        await one.until("audio")
+        served.children[victim].kill()
+    await one.rows(12, 1 + ROWS)
+    await one.send("input.done")
+    await one.until("audio.done", outcome="ok")
+    assert near(one.pcm, wanted)
+    await one.close()
+
+
+async def test_a_thinker_that_dies_comes_back_over_another_connection(served: LocalStack) -> None:
+    wanted = await whole(served)
+    lost = await opened(served)
+    await lost.rows(0, 8)
+    told = await lost.until("input.accepted", rows=CONTEXT + 7)
+    request_id, token = told["request_id"], told["resume_token"]
+    await lost.until("audio")
+    await lost.close()
+    back = await opened(served)
+    heard = len(lost.pcm) // 2
+    await back.send("session.resume", request_id=request_id, token=token, from_sample=heard)
+    await back.send("input.attach", request_id=request_id, token=token)
+    accepted = await back.until("input.accepted")
+    assert accepted["rows"] == CONTEXT + 7
+    await back.rows(6, 1 + ROWS, request_id)  # two of them are stored already
+    await back.send("input.done", request_id=request_id)
+    await back.until("audio.done", outcome="ok")
+    assert near(lost.pcm + back.pcm, wanted)
+    await back.close()
+
+
+async def test_a_thinker_elsewhere_speaks_to_a_listener_here(served: LocalStack) -> None:
+    wanted = await whole(served)
+    listener, thinker, other = [await opened(served) for _ in range(3)]
+    await listener.send("input.rows")
+    told = await listener.until("input.accepted", rows=0)
+    request_id, token = told["request_id"], told["resume_token"]
+    await thinker.send("input.attach", request_id=request_id, token=token)
+    await thinker.until("input.accepted", rows=0)
+    await thinker.rows(0, 9, request_id)
+    await listener.until("audio")
+    await other.send("input.attach", request_id=request_id, token=token)
+    stored = await other.until("input.accepted")
+    await thinker.rows(9, 10, request_id)
+    await thinker.until("error", request_id=request_id)
+    assert thinker.told[-1]["error"]["code"] == "produced_elsewhere"
+    await other.rows(stored["rows"] - CONTEXT + 1, 1 + ROWS, request_id)
+    await other.send("input.done", request_id=request_id)
+    await listener.until("audio.done", outcome="ok")
+    assert near(listener.pcm, wanted)
+    for one in (listener, thinker, other):
+        await one.close()
+
+
+async def test_a_thinker_that_never_comes_back_is_an_error_to_the_listener(
+    served: LocalStack,
+) -> None:
+    listener, thinker = [await opened(served) for _ in range(2)]
+    await listener.send("input.rows")
+    told = await listener.until("input.accepted", rows=0)
+    request_id, token = told["request_id"], told["resume_token"]
+    await thinker.send("input.attach", request_id=request_id, token=token)
+    await thinker.until("input.accepted", rows=0)
+    await thinker.rows(0, 4, request_id)
+    await listener.until("audio")
+    await thinker.close()
+    failed = await listener.until("error", request_id=request_id)
+    assert failed["error"]["code"] == "input_lost"
+    await listener.close()
+
+
+async def test_rows_and_text_are_not_mixed_and_other_models_take_none(served: LocalStack) -> None:
+    one = await opened(served)
+    await one.rows(0, 2)
+    await one.until("input.accepted", rows=CONTEXT + 1)
+    await one.send("input.text", text="and this")
+    assert (await one.until("error"))["error"]["code"] == "wrong_order"
+    await one.send("cancel")
+    await one.until("audio.done", outcome="cancelled")
+    await one.send("input.done")
+    await one.send("session.config", model="vesper")
+    await one.until("session.updated")
+    await one.rows(0, 1)
+    assert (await one.until("error"))["error"]["code"] == "unsupported"
+    await one.close()
+
+
+async def test_the_example_is_heard_to_its_end(served: LocalStack) -> None:
+    environment = {"ANTIPHON_URL": served.url.replace("http", "ws"), "WIDTH": str(WIDTH)}
+    environment |= {"TOKENS": "12", "THINKS_S": "0"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(EXAMPLE),
+        env={**os.environ, **environment},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    async with asyncio.timeout(LIMIT_S):
+        heard = await process.stdout.readexactly(20 * 1920)  # it never ends by itself
+    process.kill()
+    await process.wait()
+    assert np.frombuffer(heard, "<i2").any()

@@ -1,0 +1,82 @@
+"""Experts by a grouped kernel, against the plain version, and the groups themselves."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from ttscommon.engine.kernels.choice import only
+from ttscommon.engine.kernels.expert_groups import grouped
+from ttscommon.engine.kernels.experts import each_expert, mix_experts
+
+pytest.importorskip("triton")
+
+# rows, few, experts, dim, hidden: none a multiple of a tile, and some below one
+SHAPES = [(19, 3, 9, 70, 33), (5, 2, 40, 24, 100), (40, 6, 7, 130, 20)]
+
+
+def drawn(rows: int, few: int, experts: int, dim: int, hidden: int) -> tuple[Tensor, ...]:
+    g = torch.Generator().manual_seed(dim)
+    x = torch.randn(rows, dim, generator=g)
+    chosen = torch.stack([torch.randperm(experts, generator=g)[:few] for _ in range(rows)])
+    weights = torch.rand(rows, few, generator=g)
+    gate, up = (torch.randn(experts, hidden, dim, generator=g) / dim**0.5 for _ in range(2))
+    return x, chosen, weights, gate, up, torch.randn(experts, dim, hidden, generator=g)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_grouped_kernel_is_the_plain_version(shape: tuple[int, ...]) -> None:
+    told = drawn(*shape)
+    with only("torch"):
+        wanted = mix_experts(*told)
+    with only("triton"):
+        found = mix_experts(*told)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-4)
+
+
+def test_all_rows_may_choose_the_same_experts() -> None:
+    x, chosen, weights, *experts = drawn(*SHAPES[0])
+    chosen = torch.tensor([[4, 0, 8]]).expand_as(chosen).contiguous()
+    with only("torch"):
+        wanted = mix_experts(x, chosen, weights, *experts)
+    with only("triton"):
+        found = mix_experts(x, chosen, weights, *experts)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-4)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("version", ["torch", "triton"])
+def test_a_row_that_is_not_finite_harms_itself_alone(version: str) -> None:
+    x, chosen, weights, *experts = drawn(*SHAPES[0])
+    with only(version):  # type: ignore[arg-type]
+        before = mix_experts(x, chosen, weights, *experts)
+        x[4] = torch.nan
+        after = mix_experts(x, chosen, weights, *experts)
+    others = torch.arange(len(x)) != 4
+    assert torch.equal(after[others], before[others])
+    assert not after[4].isfinite().any()
+
+
+@pytest.mark.parametrize("tile", [4, 16])
+@pytest.mark.parametrize("experts", [3, 9, 128])
+def test_groups_hold_every_pair_once_and_tiles_one_expert_each(tile: int, experts: int) -> None:
+    g = torch.Generator().manual_seed(experts)
+    chosen = torch.randint(0, experts, (21, 2), generator=g)
+    groups = grouped(chosen, experts, tile)
+    seen: list[int] = []
+    for expert, first, stop in zip(groups.expert, groups.first, groups.stop, strict=True):
+        places = range(int(first), min(int(first) + tile, int(stop)))
+        pairs = groups.order[list(places)]
+        assert (chosen.flatten()[pairs] == expert).all()
+        seen += pairs.tolist()
+    assert sorted(seen) == list(range(chosen.numel()))
+
+
+def test_the_plain_version_computes_rows_of_the_experts_that_are_chosen() -> None:
+    x, chosen, _, gate, up, down = drawn(*SHAPES[1])
+    found = each_expert(x, chosen, gate, up, down)
+    row, place = 3, 1
+    expert = int(chosen[row, place])
+    inner = torch.nn.functional.silu(gate[expert] @ x[row]) * (up[expert] @ x[row])
+    torch.testing.assert_close(found[row, place], down[expert] @ inner, rtol=0, atol=1e-4)
