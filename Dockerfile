@@ -50,13 +50,14 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
     esac; \
     echo libs/ttscommon ${packages} | sed 's/\[[a-z,]*\]//g; s/[^ ][^ ]*/.\/&/g' > packages.txt; \
     /build/bin/python tools/needs.py libs/ttscommon ${packages} > needs.txt; \
-    /build/bin/python tools/locked.py needs.txt > locked.txt; \
-    pip="/build/bin/python -m pip --python /opt/antiphon/bin/python install --quiet"; \
-    ${pip} --no-deps --require-hashes -r locked.txt; \
+    index=""; \
     if grep -q '^torch' needs.txt; then \
       index=$(/build/bin/python tools/torch_index.py --accelerator ${ACCELERATOR} --index "${TORCH_INDEX}"); \
-      ${pip} ${index} -r requirements-torch.txt; \
-    fi
+    fi; \
+    /build/bin/python tools/locked.py needs.txt ${index} > locked.txt; \
+    pip="/build/bin/python -m pip --python /opt/antiphon/bin/python install --quiet"; \
+    ${pip} --no-deps --require-hashes -r locked.txt; \
+    if grep -q '^torch' needs.txt; then ${pip} ${index} -r requirements-torch.txt; fi
 COPY libs libs
 COPY services services
 COPY cli cli

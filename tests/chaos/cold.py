@@ -1,7 +1,7 @@
 """`python -m tests.chaos cold`: from nothing to first sound, by part.
 
 Starts a stack of one gateway, one talker and one vocoder, asks for a sentence as soon as it takes
-work, and prints medians. Each process tells its own parts in its log (`startup`).
+work, and prints medians. Each process tells its own parts in its log (`service.started`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from antiphon.stack import LocalStack, StackConfig
 from antiphon.stack.local import DEFAULT_VOICE_DIR
 
 _TEXT: Final = "The tide is coming in."
-_STARTED: Final = "startup"
+_STARTED: Final = "service.started"
 _TOTAL: Final = "total_s"
 _ORDER: Final = ("import_s", "load_s", "record_s", "warm_up_s", "bus_s", "other_s", _TOTAL)
 

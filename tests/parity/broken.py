@@ -34,6 +34,7 @@ from antiphon_bench.synthetic.qwen3_omni import write_checkpoint as write_omni
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
 from antiphon_bench.synthetic.snac import write_codec
 from antiphon_bench.synthetic.tacotron2 import write_checkpoint as write_tacotron2
+from antiphon_bench.synthetic.voxcpm2 import write_checkpoint as write_voxcpm
 from antiphon_bench.synthetic.zonos import write_checkpoint as write_zonos
 from talker.models import load as load_talker
 from talker.models.cosyvoice.config import BACKBONE as COSY_BACKBONE
@@ -143,6 +144,7 @@ MAKERS: Final[Mapping[str, Maker]] = {
         "upsample_initial_channel",
     ),
     "Tacotron 2, its codec": Maker(write_tacotron2, load_codec, "conv_pre.bias", "hop_size"),
+    "VoxCPM2": Maker(write_voxcpm, load_talker, "stop_head.weight", "feat_dim"),
     "Zonos": Maker(write_zonos, load_talker, "heads.0.weight", "eos_token_id"),
     "DAC": Maker(write_dac, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"),
 }
@@ -243,7 +245,7 @@ def lying(field: bytes, behind: int, value: int) -> bytes:
 
 
 # Families of MAKERS that make voices of recordings, of any rate: CosyVoice refuses 8 kHz.
-CLONING: Final = ("Qwen3-TTS", "CSM", "Pocket TTS", "Zonos")
+CLONING: Final = ("Qwen3-TTS", "CSM", "Pocket TTS", "Zonos", "VoxCPM2")
 
 # What is said of each; nothing where it can be used.
 RECORDINGS: Final[Mapping[str, tuple[Callable[[], bytes], str]]] = {

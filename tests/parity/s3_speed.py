@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -39,14 +40,22 @@ SECONDS: Final = TOKENS * 0.04
 ROUNDS: Final = 2
 
 
-def spoken_s(nets: Networks, streams: int, memory: int) -> float:
-    """Seconds of so many streams at once, all of whose tokens are there."""
+def spoken_s(nets: Networks, streams: int, memory: int) -> tuple[float, float]:
+    """Seconds of so many streams at once, all of whose tokens are there, and those until the last
+    of their first sounds.
+    """
     ended: list[Event] = []
+    firsts: dict[str, float] = {}
     codec = S3Flow("m", "cosyvoice", nets, CodecOptions(memory_bytes=memory))
     engine = Engine(codec, slots=streams, metrics=Metrics())
-    engine.listen(
-        lambda events: ended.extend(e for _, e in events if isinstance(e, Finished | Failed))
-    )
+
+    def listen(events: Sequence[tuple[str, Event]]) -> None:
+        for key, event in events:
+            firsts.setdefault(key, time.process_time())
+            if isinstance(event, Finished | Failed):
+                ended.append(event)
+
+    engine.listen(listen)
     tokens = (np.arange(TOKENS) * 61 % 6561).astype(np.int16)
     started = time.process_time()
     for number in range(streams):
@@ -57,14 +66,15 @@ def spoken_s(nets: Networks, streams: int, memory: int) -> float:
     while len(ended) < streams:
         engine.step()
     assert not any(isinstance(event, Failed) for event in ended)
-    return time.process_time() - started
+    return time.process_time() - started, max(firsts.values()) - started
 
 
-def reference_s(python: Path, folder: Path) -> float:
-    """Seconds of one stream of the reference's."""
+def reference_s(python: Path, folder: Path) -> tuple[float, float]:
+    """The same of one stream of the reference's."""
     command = [str(python), "-m", "tests.parity.reference.s3_speed", str(folder), str(TOKENS), "1"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return float(json.loads(done.stdout.splitlines()[-1])[0])
+    took, first = json.loads(done.stdout.splitlines()[-1])[0]
+    return float(took), float(first)
 
 
 def main() -> None:
@@ -79,16 +89,20 @@ def main() -> None:
         nets = load_networks(folder)
         ways = {"carried": 8 << 30, "computed again": 0}
         spoken_s(nets, 1, 8 << 30)
-        found: dict[str, list[float]] = {}
+        found: dict[str, list[tuple[float, float]]] = {}
         for _ in range(rounds):
             found.setdefault("reference", []).append(reference_s(python, folder))
             for streams in STREAMS:
                 for way, memory in ways.items():
-                    took = spoken_s(nets, streams, memory) / streams
-                    found.setdefault(f"{way}, {streams}", []).append(took)
-    for name, times in found.items():
+                    took, first = spoken_s(nets, streams, memory)
+                    found.setdefault(f"{way}, {streams}", []).append((took / streams, first))
+    for name, rounds_of in found.items():
+        times, firsts = zip(*rounds_of, strict=True)
         each = ", ".join(f"{1000 * t / SECONDS:.0f}" for t in times)
-        print(f"{name}: {1000 * median(times) / SECONDS:.0f} ms a second of sound ({each})")
+        print(
+            f"{name}: {1000 * median(times) / SECONDS:.0f} ms a second of sound ({each}),", end=" "
+        )
+        print(f"first sound after {1000 * median(firsts):.0f} ms")
 
 
 if __name__ == "__main__":

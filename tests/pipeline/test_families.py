@@ -33,6 +33,7 @@ from antiphon_bench.synthetic import (
     pocket_tts,
     qwen3_omni,
     tacotron2,
+    voxcpm2,
     zonos,
 )
 from antiphon_bench.synthetic.mimi import add_decoder
@@ -169,6 +170,12 @@ def write_higgs(folder: Path) -> str:
     return f"{folder / 'talker'},codec={folder / 'codec'}"
 
 
+def write_voxcpm2(folder: Path) -> str:
+    """It ends its speech by itself."""
+    voxcpm2.write_checkpoint(folder, seed=4)
+    return str(folder)
+
+
 def write_fish(folder: Path) -> str:
     """It ends its speech by itself."""
     fish_s2.write_checkpoint(folder, seed=8, codebooks=4, ending=3.0)
@@ -194,10 +201,12 @@ MORE: Final[tuple[Served, ...]] = (
     Served("omni", write_omni, "ethan", stride=1920),
     Served("tacotron", write_tacotron, "slt", SENTENCES, 12_000, 256, peak=300, rate=22_050),
     Served("fish", write_fish, "default", samples=20_000, stride=2048, peak=300, rate=44_100),
+    Served("voxcpm", write_voxcpm2, "default", stride=7680, peak=300, rate=48_000),
 )
 _NAMED: Final = {family.name: family for family in MORE}
 POCKET, PIPER, ZONOS = (_NAMED[name] for name in ("pocket", "piper", "zonos"))
 CHATTERBOX, KYUTAI, TACOTRON = (_NAMED[name] for name in ("chatterbox", "kyutai", "tacotron"))
+VOXCPM = _NAMED["voxcpm"]
 # Likewise, but without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 EVERY: Final = [
@@ -482,6 +491,32 @@ async def test_it_speaks_with_a_recording_when_talker_and_vocoder_die(
     whole = await heard(client, family)
     assert not near(whole, turns)
     assert not near(await heard(client, family, instructions="Sing it."), whole)
+
+
+@slow(VOXCPM)
+async def test_voxcpm_joints_are_what_they_would_have_been_with_a_recordings_voice_too(
+    family: Served, served: LocalStack, client: httpx.AsyncClient
+) -> None:
+    """The largest steps of samples and of their slopes, in int16, of all that was heard."""
+    sample = {"audio_sample": ("bea.wav", wav(1.5), "audio/wav")}
+    told = {"name": "bea", "consent": "Yes.", "ref_text": "Who sings there?"}
+    made = await client.post("/v1/audio/voices", files=sample, data=told)
+    assert made.status_code == 200, made.text
+    for voice in (family.voice, "bea"):
+        said = {"model": family.name, "voice": voice, "text": TEXT}
+        whole = await spoken(served, **said)
+        killed = await spoken(served, *workers(family), **said)
+        assert near(killed, whole)
+        one, other = (
+            [np.abs(np.diff(x.astype(int), n)).max() for n in (1, 2)] for x in (killed, whole)
+        )
+        print(f"{voice}: largest step and slope {one}, undisturbed {other}")
+        assert np.abs(np.subtract(one, other)).max() <= 4
+        designed = await heard(client, family, voice=voice, instructions="Sing it.")
+        assert not near(designed, whole)
+    sound = base64.b64encode(wav(1.5)).decode()
+    alone = await heard(client, family, ref_audio=sound, x_vector_only_mode=True)
+    assert not near(alone, await heard(client, family, voice="bea"))
 
 
 @slow(KYUTAI)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Final
 
 import pytest
@@ -78,12 +79,20 @@ def test_base_images_are_named_by_digest() -> None:
 
 def test_an_image_takes_its_part_of_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = {"a-b": "a_b==1 \\\n    --hash=sha256:0", "c": "c==2 \\\n    --hash=sha256:1"}
-    asked: list[tuple[list[str], list[str]]] = []
+    torch = {"torch": "torch==3"}
+    found: list[str] = []
 
-    def resolve(needs: list[str], constraints: list[str]) -> list[str]:
-        asked.append((needs, constraints))
-        return ["A.b"]
+    def resolve(needs: list[str], constraints: list[str], options: list[str]) -> list[str]:
+        assert constraints == ["a_b==1", "c==2", "torch==3"]
+        assert options == ["--find-links", "wheels"]
+        return found
 
     monkeypatch.setattr("tools.locked.resolve", resolve)
-    assert select(["a_b>=1,<2", "torch>=2"], entries) == [entries["a-b"]]
-    assert asked == [(["a_b>=1,<2"], ["a_b==1", "c==2"])]
+    chosen = partial(select, entries=entries, torch=torch, options=["--find-links", "wheels"])
+    found += ["A.b"]
+    assert chosen(["a_b>=1,<2"]) == [entries["a-b"]]
+    found += ["nvidia-cublas", "torch"]
+    assert chosen(["a_b>=1,<2", "torch>=2"]) == [entries["a-b"]]
+    found.remove("torch")
+    with pytest.raises(KeyError):
+        chosen(["a_b>=1,<2"])

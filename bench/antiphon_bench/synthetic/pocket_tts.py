@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from antiphon_bench.synthetic.families import Family
+from antiphon_bench.synthetic.tensors import write_pieces
 from talker.models.pocket_tts.net import PocketNet, sources
 from talker.models.pocket_tts.voices import FOLDER
 from ttscommon.engine.checkpoint import dump_json
@@ -179,15 +179,9 @@ def pieces() -> list[str]:
 
 def _write_tokenizer(folder: Path, ids: int, words: Sequence[str]) -> None:
     """tokenizer.json of so many pieces, which words that no text has fill up."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
     known = list(dict.fromkeys([*pieces(), *(f"{_SPACE}{word}" for word in words)]))
     known += [f"{_SPACE}qx{i}" for i in range(ids - len(known))]
-    scored = [(piece, -1.0 - 8.0 * (len(piece) == 1)) for piece in known]
-    tokenizer = Tokenizer(models.Unigram(scored, 0, byte_fallback=False))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
-    dump_json(folder / "tokenizer.json", json.loads(tokenizer.to_str()))
+    write_pieces(folder, known)
 
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:

@@ -6,8 +6,9 @@ changes it.
 
 from __future__ import annotations
 
+import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,3 +91,14 @@ def save(folder: Path, tensors: Iterator[tuple[str, Tensor]], shard_bytes: int) 
 
 def _bytes(shard: Mapping[str, Tensor]) -> int:
     return sum(tensor.nbytes for tensor in shard.values())
+
+
+def write_pieces(folder: Path, known: Sequence[str]) -> None:
+    """tokenizer.json of these pieces, of which the first is for what it does not know."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    scored = [(piece, -1.0 - 8.0 * (len(piece) == 1)) for piece in known]
+    tokenizer = Tokenizer(models.Unigram(scored, 0, byte_fallback=False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    dump_json(folder / "tokenizer.json", json.loads(tokenizer.to_str()))

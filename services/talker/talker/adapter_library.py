@@ -13,7 +13,7 @@ from msgspec import structs
 
 from talker.family.adapters import Adaptable
 from talker.family.base import ModelSpec
-from ttscommon.cluster.adapters.peft import CONFIG, Files, Lora
+from ttscommon.cluster.adapters.peft import Files, Lora, held
 from ttscommon.engine.checkpoint import CheckpointError
 from ttscommon.wire.adapters import Adapter
 from ttscommon.wire.errors import InvalidAdapter
@@ -61,7 +61,7 @@ class AdapterLibrary:
 def _folders(folder: Path) -> Iterator[Path]:
     try:
         for path in sorted(folder.iterdir()):
-            if (path / CONFIG).is_file():
+            if held(path):
                 yield path
     except OSError as error:
         raise CheckpointError(f"{folder} cannot be read: {error.strerror}") from error

@@ -26,7 +26,7 @@ from talker.synthesis import Spoken, synthesise
 from tests.unit.talker.models.test_conformance import same
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut
-from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.messages import Sampling, SpeechRequest
 
 EVERY: Final = families(Path("voices/vesper"))
 # Its text is told a word at a time, and lasts no longer than its words may.
@@ -73,7 +73,8 @@ def speak(one: Starved, family: Family, restored: Arrays | None = None) -> Spoke
         metrics=Metrics(),
         clock=partial(next, count(step=1e-6)),
     )
-    request = SpeechRequest("r", "m", voice_of(one, family), TEXT, seed=1)
+    voice, sampling = voice_of(one, family), Sampling(top_k=one.top_k)
+    request = SpeechRequest("r", "m", voice, TEXT, seed=1, sampling=sampling)
     known = {} if restored is None else {"r": restored}
     (spoken,) = synthesise(engine, [request], known, reference_of(family))
     return spoken

@@ -32,6 +32,8 @@ from tests.unit.vocoder.codecs.s3_flow.tiny import tiny_on as s3_flow_on
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
 from tests.unit.vocoder.codecs.tacotron2.tiny import overlapping
 from tests.unit.vocoder.codecs.tacotron2.tiny import tiny as tacotron2
+from tests.unit.vocoder.codecs.voxcpm2.tiny import tiny as voxcpm2
+from tests.unit.vocoder.codecs.voxcpm2.tiny import tiny_on as voxcpm2_on
 from tests.unit.vocoder.tiny_vesper import tiny, tiny_on
 from ttscommon.engine.stagger import Stagger
 from ttscommon.process.metrics import Metrics
@@ -97,6 +99,12 @@ def pocket_tts_on_a_device() -> Codec:
     return pocket_tts_on(Late(), DeviceLimits())
 
 
+@cache
+def voxcpm2_on_a_device() -> Codec:
+    return voxcpm2_on(Late(), DeviceLimits())
+
+
+@cache
 def s3_flow_on_a_device(memory: int) -> Codec:
     return s3_flow_on(Late(), DeviceLimits(), "chatterbox_turbo", 25, memory)
 
@@ -117,6 +125,8 @@ FAMILIES: dict[str, Callable[[], Codec]] = {
     "Pocket TTS": pocket_tts,
     "Pocket TTS on a device": pocket_tts_on_a_device,
     "Higgs Audio": higgs_audio,
+    "VoxCPM2": voxcpm2,
+    "VoxCPM2 on a device": voxcpm2_on_a_device,
     "Fish Audio S2": fish_s2,
     "fake": fake,
     "fake with float frames": partial(fake, float_frames=True),

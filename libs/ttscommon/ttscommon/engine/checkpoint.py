@@ -21,6 +21,8 @@ T = TypeVar("T")
 VOICES: Final = f"voices{TENSORS}"
 """Voices of a checkpoint, gathered when they are converted."""
 ONNX = ".onnx"
+VAE: Final = f"audiovae{TENSORS}"
+"""The codec of VoxCPM2, beside its talker."""
 CODEC_FILE: Final = "mimi_name"
 """In a config.json of Kyutai's: the file of the codec."""
 _CODEC: Final = "codec"  # where it lies beside its talker
@@ -149,6 +151,8 @@ def _codec_files(folder: Path) -> list[Path]:
         config = folder / "config.json"
         if config.exists() and CODEC_FILE in read_json(config, dict[str, object]):
             return [config, folder / named_file(config, CODEC_FILE)]
+        if (folder / VAE).exists():
+            return [config, folder / VAE]
         if (apart := folder / f"{_CODEC}{TENSORS}").exists():
             return [config, apart]
         return [*([config] if config.exists() else ()), *tensor_files(folder)]
@@ -165,6 +169,7 @@ __all__ = [
     "CODEC_FILE",
     "PICKLES",
     "TENSORS",
+    "VAE",
     "VOICES",
     "CheckpointError",
     "codec_digest",

@@ -68,7 +68,7 @@ class Startup:
         for name, seconds in self.parts.items():
             self._tell(stage, name, seconds)
         parts = {f"{name}_s": round(seconds, 3) for name, seconds in self.parts.items()}
-        log_.info("startup", stage=stage, total_s=round(total_s, 3), **parts)
+        log_.info("service.started", stage=stage, total_s=round(total_s, 3), **parts)
 
     def _add(self, name: str, seconds: float) -> None:
         self.parts[name] = self.parts.get(name, 0.0) + seconds

@@ -41,6 +41,7 @@ _PUBLISHED: Final = (
     ("rhasspy/piper*", "piper"),
     ("kyutai/pocket-tts*", "pocket_tts"),
     ("kyutai/tts-1.6b*", "kyutai_tts"),
+    ("openbmb/voxcpm2*", "voxcpm2"),
 )
 
 

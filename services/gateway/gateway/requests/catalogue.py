@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -47,6 +48,8 @@ class CatalogueTuning:
     """
     hold_s: float = 0.0
     """How long a request waits for a worker that can speak it, where there is none."""
+    known_s: float = 600.0
+    """How long a model is known whose last talker is gone: it restarts, or is scaled to nothing."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,7 @@ class Catalogue:
         self.snapshot = Snapshot()
         self.own: Counter[str] = Counter()
         self._others: dict[str, deque[int]] = {}
+        self._served_s: dict[str, float] = {}
         # Called after each refresh.
         self.refreshed: Callable[[], None] = lambda: None
 
@@ -281,12 +285,21 @@ class Catalogue:
     def _resolve(self, model: str, voice: str, naming: Naming | None) -> tuple[Model, Voice]:
         if naming is not None:
             model, voice = naming(model, voice)
-        found = self.snapshot.model(model, self._default_model)
+        found = self._served(model)
         if self.snapshot.live("vocoder", found.name):
             return found, voice_of(found, voice)
         if found.name in self.snapshot.loading("vocoder"):
             raise ModelLoading(f"a vocoder is loading '{found.name}': try again in a moment")
         raise Unavailable(f"no live vocoder serves '{found.name}'", param="model")
+
+    def _served(self, name: str) -> Model:
+        """The model called `name`; Unavailable in place of UnknownModel if it was served lately."""
+        try:
+            return self.snapshot.model(name, self._default_model)
+        except UnknownModel:
+            if time.monotonic() - self._served_s.get(name, -math.inf) > self._tuning.known_s:
+                raise
+        raise Unavailable(f"no live talker serves '{name}'", param="model")
 
     async def refresh(self) -> None:
         """Read the replicas' reports now."""
@@ -300,6 +313,7 @@ class Catalogue:
             self._refreshed_s = started_s
         self.snapshot = Snapshot(tuple(self._living(entries)))
         for model in self.snapshot.models():
+            self._served_s[model] = started_s
             reports = self._others.setdefault(model, deque(maxlen=self._tuning.reports))
             known = self.own[model] + self._peers.streams(model)
             reports.append(max(0, self.snapshot.busy(model) - known))

@@ -28,7 +28,7 @@ from talker.sampling.draw_triton import _choose, _uniforms
 
 _LAYER_PHASES: Final = 5
 _LEAST_ROWS: Final = 16  # of a product on tensor cores
-_MOST_ROWS: Final = 64
+_MOST_ROWS: Final = 32  # more of them at once, and registers are spilled
 
 
 @triton.jit

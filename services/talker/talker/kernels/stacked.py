@@ -15,7 +15,7 @@ from ttscommon.engine.nn import Decoder, DecoderConfig, RMSNorm
 # Columns of a product that one program makes at a time, where a product has few.
 NARROW: Final = 16
 _WIDE: Final = 32
-_STEPS: Final = (128, 64, 32, 16)
+_STEPS: Final = (64, 32, 16)  # more at once, and registers are spilled
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ For Mimi and its like: quantized vectors, a transformer with a window, causal co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -64,10 +64,18 @@ def blank(
 ) -> CarriedState:
     """Streams of which nothing was decoded yet, beside the weights `like`."""
     shape = (batch, c.layers, window - 1, c.kv_heads, c.head_dim)
+    found = convolved_state(convolutions, batch, like)
+    return replace(found, keys=like.new_zeros(shape), values=like.new_zeros(shape))
+
+
+def convolved_state(
+    convolutions: Iterable[CausalConv1d | CausalUpsample1d], batch: int, like: Tensor
+) -> CarriedState:
+    """The same of a network without attention."""
     return CarriedState(
         torch.zeros(batch, dtype=torch.int64, device=like.device),
-        like.new_zeros(shape),
-        like.new_zeros(shape),
+        like.new_zeros(batch, 0),
+        like.new_zeros(batch, 0),
         tuple(like.new_zeros(batch, conv.in_channels, conv.tail_size) for conv in convolutions),
     )
 

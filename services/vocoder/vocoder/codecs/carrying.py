@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ttscommon.engine.device.device import Device
+from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.carried import CarriedState, Steps, decode_together
@@ -46,7 +47,7 @@ class CarriedStream:
 
 
 class CarryingCodec(Codec):
-    """A loaded decoder of codes. They say who speaks; the voice is not looked at."""
+    """A loaded decoder of frames of one field. They say who speaks; the voice is not looked at."""
 
     def __init__(self, net: Carrier, spec: CodecSpec) -> None:
         self._net, self.spec = net, spec
@@ -60,7 +61,8 @@ class CarryingCodec(Codec):
         found = {id(work): torch.zeros(0) for work in batch}
         works = [work for work in batch if len(work)]
         if works:
-            codes = [torch.from_numpy(work.frames["codes"].astype("int64")) for work in works]
+            (field,) = self.spec.frame
+            codes = [_fed(work.frames[field]) for work in works]
             net = self._net.beginning(torch.tensor([work.state.begin for work in works]))
             sounds, after = decode_together(net, [w.state.state for w in works], codes)
             for work, sound, state in zip(works, sounds, after, strict=True):
@@ -107,5 +109,14 @@ class CarryingOnDevice(DeviceCodec):
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         before = CarriedState.of(list(state.values()))
         net = self._net.beginning(inputs[BEGIN])
-        samples, after = net.step(inputs["codes"].long(), inputs["lengths"], before)
+        (field,) = self.spec.frame
+        frames = inputs[field]
+        frames = frames if frames.is_floating_point() else frames.long()
+        samples, after = net.step(frames, inputs["lengths"], before)
         return {"samples": samples}, after.named()
+
+
+def _fed(frames: Array) -> Tensor:
+    """Codes as int64, and floats as they are."""
+    codes = frames.dtype.kind in "iu"
+    return torch.from_numpy(frames.astype("int64") if codes else frames.copy())

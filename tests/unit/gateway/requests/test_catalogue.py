@@ -278,3 +278,27 @@ async def test_a_request_is_held_for_a_set_time_only(broker: Any) -> None:
     with pytest.raises(Unavailable):
         await asyncio.wait_for(catalogue.resolve("a", "awb"), 20)
     await bus.close()
+
+
+async def test_a_model_whose_last_talker_is_gone_is_waited_for_though_others_are_served(
+    broker: Any,
+) -> None:
+    bus = await Bus.connect(broker.bus, "test")
+    await bus.ensure()
+    catalogue = Catalogue(bus, "b", CatalogueTuning(again_s=0.01, poll_s=0.02, hold_s=30))
+    talker = msgspec.structs.replace(replica("talker", "a"), worker_id="its-only-talker")
+    for found in (replica("talker", "b"), replica("vocoder", "a", "b")):
+        await reported(bus, found)
+    key = await reported(bus, talker)
+    await catalogue.resolve("a", "awb")
+    await bus.kv.delete(subjects.REPLICAS, key)
+    await catalogue.refresh()
+    asking = asyncio.create_task(catalogue.resolve("a", "awb"))
+    done, _ = await asyncio.wait((asking,), timeout=0.2)
+    assert not done
+    await reported(bus, talker)
+    model, _ = await asyncio.wait_for(asking, 20)
+    assert model.name == "a"
+    with pytest.raises(UnknownModel):
+        await catalogue.resolve("c", "awb")
+    await bus.close()

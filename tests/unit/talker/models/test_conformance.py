@@ -50,6 +50,7 @@ from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from tests.unit.talker.models.toy_guided import Guided
 from tests.unit.talker.models.toy_segments import Toy, at_once
+from tests.unit.talker.models.voxcpm2.tiny import tiny as voxcpm2
 from tests.unit.talker.models.zonos.tiny import tiny as zonos
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.process.metrics import Metrics
@@ -102,6 +103,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "zonos": partial(zonos, 4),
     "cosyvoice": cosyvoice,
     "kyutai-tts": kyutai_tts,
+    "voxcpm2": partial(voxcpm2, 7),
     "tacotron2": tacotron2,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
@@ -117,6 +119,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "zonos on a device": partial(on_a_device, partial(zonos, 4)),
     "cosyvoice on a device": partial(on_a_device, cosyvoice),
     "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
+    "voxcpm2 on a device": partial(on_a_device, partial(voxcpm2, 7)),
     "tacotron2 on a device": partial(on_a_device, tacotron2),
 }
 TEXT = "One small step, she said. And then one more! The end."
@@ -220,7 +223,8 @@ def request(name: str = "r", text: str = TEXT, **changes: object) -> SpeechReque
 
 # What they add to the families before them is in the tests that every family takes.
 LIKE_OTHERS = (
-    *("chatterbox", "cosyvoice", "csm", "fish-s2", "higgs-audio", "kyutai-tts", "orpheus", "zonos"),
+    *("chatterbox", "cosyvoice", "csm", "fish-s2", "higgs-audio", "kyutai-tts", "orpheus"),
+    *("voxcpm2", "zonos"),
 )
 # What they would show is shown by others, and by their own tests.
 AT_LENGTH = {"fish-s2 on a device", "qwen3-omni on a device"}

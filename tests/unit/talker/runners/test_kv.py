@@ -20,7 +20,7 @@ from talker.runners.kv import PagedCache
 Tensors = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 LENGTH = 400
 # Heads, KV heads and their size, as published: Qwen3-TTS, Llama 3.2 3B and 3.1 8B; and two between.
-PUBLISHED = [(16, 8, 128), (24, 8, 128), (32, 8, 128), (14, 2, 64), (12, 12, 64)]
+PUBLISHED = [(16, 8, 128), (16, 2, 128), (24, 8, 128), (32, 8, 128), (14, 2, 64), (12, 12, 64)]
 # What other processors offer, by the variables of torch's own kernels, of MKL and of oneDNN.
 CAPPED = {
     "avx2": ("avx2", "AVX2", "AVX2"),

@@ -44,6 +44,15 @@ def test_books_around_the_weights_are_left_out_and_shared_memory_is_parted(tmp_p
     assert same(target, weights)
 
 
+def test_a_codec_beside_its_talker_keeps_its_name(tmp_path: Path) -> None:
+    save_file(network(1), tmp_path / "model.safetensors")
+    torch.save({"state_dict": network()}, tmp_path / "audiovae.pth")
+    for file in ("", "audiovae.pth"):
+        assert convert(tmp_path, file=file) == [tmp_path / "audiovae.safetensors"]
+    assert same(tmp_path / "audiovae.safetensors", network())
+    assert same(tmp_path / "model.safetensors", network(1))
+
+
 def test_shards_stay_shards_with_an_index(tmp_path: Path) -> None:
     names = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
     torch.save({"a": torch.ones(2)}, tmp_path / names[0])

@@ -1,21 +1,28 @@
-"""adapter_config.json as PEFT writes it: what of it counts, and what is refused by name."""
+"""adapter_config.json as PEFT writes it: what of it counts, and what is refused by name.
+
+Package `voxcpm` has a file of its own, which says less.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
 
+from ttscommon.cluster.adapters import voxcpm
 from ttscommon.cluster.adapters.tensors import shown
 from ttscommon.wire.errors import InvalidAdapter
 
 MOST_BYTES: Final = 256 << 10
 _MOST_RANK: Final = 1 << 16
 _MOST_PATTERNS: Final = 4096
+_PEFTS: Final = re.compile(
+    r"base_model\.model\.([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)\.(lora_[AB])\.weight"
+)
 _LITERAL: Final = re.compile(r"\^?[A-Za-z0-9_.]{1,300}")
 _ALL_LINEAR: Final = "all-linear"
 # What says how training went, where the files came from, or repeats what the tensors' names say.
@@ -40,7 +47,8 @@ _HARMLESS: Final = (None, True, False, "gaussian", "eva", "orthogonal")
 class LoraConfig:
     """Ranks and scales. targets: ends of modules' names; empty where the file does not list them.
 
-    A pattern names modules by their whole name or an end of it behind a dot.
+    A pattern names modules by their whole name or an end of it behind a dot. names: of tensors,
+    which have the module and the half of it that each is.
     """
 
     rank: int
@@ -49,11 +57,18 @@ class LoraConfig:
     ranks: Mapping[str, int]
     alphas: Mapping[str, float]
     targets: tuple[str, ...]
+    names: re.Pattern[str] = _PEFTS
 
     @classmethod
     def parse(cls, data: bytes) -> LoraConfig:
         """Raises InvalidAdapter, which names what is not served."""
         told = _object(data)
+        if voxcpm.KEY in told:
+            return replace(cls._parsed(voxcpm.settings(told)), names=voxcpm.NAME)
+        return cls._parsed(told)
+
+    @classmethod
+    def _parsed(cls, told: Mapping[str, Any]) -> LoraConfig:
         _refuse(told)
         return cls(
             _rank("r", told.get("r", 8)),

@@ -1,18 +1,18 @@
 """LoRA adapters in PEFT's published format (Hu et al., 2021; huggingface/peft 0.21).
 
-adapter_config.json and adapter_model.safetensors. Nothing is executed: JSON is parsed into checked
-values, and tensors are bytes with a shape.
+adapter_config.json and adapter_model.safetensors, or what package `voxcpm` saves instead. Nothing
+is executed: JSON is parsed into checked values, and tensors are bytes with a shape.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from ttscommon.cluster.adapters import voxcpm
 from ttscommon.cluster.adapters.config import LoraConfig
 from ttscommon.cluster.adapters.tensors import Stored, read_tensors, shown
 from ttscommon.wire.errors import InvalidAdapter
@@ -22,9 +22,8 @@ CONFIG: Final = "adapter_config.json"
 WEIGHTS: Final = "adapter_model.safetensors"
 _LENGTH_BYTES: Final = 8
 _PICKLE: Final = "adapter_model.bin"
-_NAME: Final = re.compile(
-    r"base_model\.model\.([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*)\.(lora_[AB])\.weight"
-)
+# Files that hold an adapter, by who saved it.
+_PAIRS: Final = ((CONFIG, WEIGHTS), (voxcpm.CONFIG, voxcpm.WEIGHTS))
 
 
 @dataclass(frozen=True)
@@ -45,10 +44,11 @@ class Files:
     @classmethod
     def read(cls, folder: Path, most_bytes: int) -> Self:
         """Of a folder; raises InvalidAdapter."""
+        config, weights = next((pair for pair in _PAIRS if (folder / pair[0]).exists()), _PAIRS[0])
         try:
-            if (folder / WEIGHTS).stat().st_size > most_bytes:
+            if (folder / weights).stat().st_size > most_bytes:
                 raise InvalidAdapter(f"{folder.name} has over {most_bytes} bytes")
-            return cls.of((folder / CONFIG).read_bytes(), (folder / WEIGHTS).read_bytes())
+            return cls.of((folder / config).read_bytes(), (folder / weights).read_bytes())
         except OSError as error:
             hint = f"; {_PICKLE} is a pickle, which is not read" * (folder / _PICKLE).exists()
             reason = f"{Path(str(error.filename)).name}: {error.strerror}{hint}"
@@ -97,7 +97,7 @@ class Lora:
         config = LoraConfig.parse(files.config)
         halves: dict[str, dict[str, Stored]] = {}
         for name, stored in read_tensors(files.weights).items():
-            module, half = _named(name)
+            module, half = _named(name, config)
             halves.setdefault(module, {})[half] = stored
         return cls(files.digest, {m: _pair(m, h, config, most_rank) for m, h in halves.items()})
 
@@ -112,9 +112,14 @@ class Lora:
             pair.arrays()
 
 
-def _named(name: str) -> tuple[str, str]:
+def held(folder: Path) -> bool:
+    """Whether there is an adapter in a folder, of either kind."""
+    return any((folder / config).is_file() for config, _ in _PAIRS)
+
+
+def _named(name: str, config: LoraConfig) -> tuple[str, str]:
     """The module and the half of it that a tensor is."""
-    if (found := _NAME.fullmatch(name)) is None:
+    if (found := config.names.fullmatch(name)) is None:
         raise InvalidAdapter(
             f"the tensor {shown(name)} is not served: only lora_A.weight and lora_B.weight of"
             " linear modules are"

@@ -21,6 +21,7 @@ from typing import Final
 from ttscommon.engine.checkpoint import (
     PICKLES,
     TENSORS,
+    VAE,
     VOICES,
     CheckpointError,
     dump_json,
@@ -110,7 +111,8 @@ def _voices(folder: Path) -> list[Path]:
 def _pickles(folder: Path, file: str) -> list[tuple[Path, str]]:
     """The pickles to convert, and what each is to be called; raises CheckpointError."""
     if file:
-        return [(_inside(folder, file), f"model{TENSORS}")]
+        path = _inside(folder, file)
+        return [(path, _called(path))]
     for stem in _STEMS:
         for suffix in PICKLES:
             index = folder / f"{stem}{suffix}{_INDEX}"
@@ -125,11 +127,16 @@ def _pickles(folder: Path, file: str) -> list[tuple[Path, str]]:
     if [path.name for path in found] == [_CODEC]:
         return [(found[0], f"{found[0].stem}{TENSORS}")]
     if len(found) == 1:
-        return [(found[0], f"model{TENSORS}")]
+        return [(found[0], _called(found[0]))]
     if not found:
         raise CheckpointError(f"{folder} has no pickle: there is nothing to convert")
     names = ", ".join(path.name for path in found)
     raise CheckpointError(f"{folder} has several pickles: choose one with --file ({names})")
+
+
+def _called(path: Path) -> str:
+    """A codec beside its talker keeps its name."""
+    return VAE if path.stem == Path(VAE).stem else f"model{TENSORS}"
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -24,6 +24,7 @@ from ttscommon.engine.families import (
     qwen3_tts,
     tacotron2,
     vesper,
+    voxcpm2,
     zonos,
 )
 from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
@@ -43,6 +44,7 @@ FAMILIES: Final = Registry(
         cosyvoice.FAMILY,
         chatterbox.FAMILY,
         kyutai_tts.FAMILY,
+        voxcpm2.FAMILY,
         tacotron2.FAMILY,
         fish_s2.FAMILY,
         qwen3_omni.FAMILY,

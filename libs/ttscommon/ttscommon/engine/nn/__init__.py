@@ -12,7 +12,14 @@ from ttscommon.engine.nn.decoder import (
 from ttscommon.engine.nn.exact import keep_one_order
 from ttscommon.engine.nn.half import HalfLinear, halve
 from ttscommon.engine.nn.norm import RMSNorm
-from ttscommon.engine.nn.rope import Llama3Scaling, Rope, RopeConfig, apply_rope, rope_table
+from ttscommon.engine.nn.rope import (
+    Llama3Scaling,
+    LongScaling,
+    Rope,
+    RopeConfig,
+    apply_rope,
+    rope_table,
+)
 from ttscommon.engine.nn.rows import ROW_TILE, pad_rows, padded_rows
 from ttscommon.engine.nn.transformer import TransformerBlock, causal_attention
 
@@ -30,6 +37,7 @@ __all__ = [
     "DecoderConfig",
     "HalfLinear",
     "Llama3Scaling",
+    "LongScaling",
     "RMSNorm",
     "Rope",
     "RopeConfig",

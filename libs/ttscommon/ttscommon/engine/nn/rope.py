@@ -25,6 +25,17 @@ class Llama3Scaling:
 
 
 @dataclass(frozen=True)
+class LongScaling:
+    """Wavelengths stretched by a factor of each pair's own (LongRoPE: Ding et al., 2024).
+
+    gain: of cosines and sines.
+    """
+
+    factors: tuple[float, ...]
+    gain: float = 1.0
+
+
+@dataclass(frozen=True)
 class RopeConfig:
     """interleaved: rotate channels 2i, 2i + 1; otherwise channels i, i + head_dim / 2.
 
@@ -35,7 +46,7 @@ class RopeConfig:
 
     theta: float = 10_000.0
     interleaved: bool = False
-    scaling: Llama3Scaling | None = None
+    scaling: Llama3Scaling | LongScaling | None = None
     sections: tuple[int, int, int] | None = None
     rounded: bool = False
 
@@ -55,7 +66,15 @@ def rope_frequencies(head_dim: int, config: RopeConfig) -> Tensor:
     """
     exponent = torch.arange(0, head_dim, 2, dtype=torch.int64).float() / head_dim
     frequency = 1.0 / config.theta**exponent
-    return frequency if config.scaling is None else _stretched(frequency, config.scaling)
+    scaling = config.scaling
+    return _stretched(frequency, scaling) if isinstance(scaling, Llama3Scaling) else frequency
+
+
+def _shares(config: RopeConfig) -> Tensor:
+    """Of each position, what a pair of channels is turned by; of other kinds nothing."""
+    long = config.scaling
+    factors = long.factors if isinstance(long, LongScaling) else ()
+    return 1.0 / torch.tensor(factors, dtype=torch.float32)
 
 
 def section_axes(pairs: int, sections: tuple[int, int, int]) -> Tensor:
@@ -96,6 +115,7 @@ class Rope(nn.Module):
 
     frequencies: Tensor
     axes: Tensor
+    shares: Tensor
 
     def __init__(self, head_dim: int, config: RopeConfig) -> None:
         super().__init__()
@@ -105,12 +125,14 @@ class Rope(nn.Module):
         if config.sections is not None:
             axes = section_axes(head_dim // 2, config.sections)
             self.register_buffer("axes", axes, persistent=False)
+        self.register_buffer("shares", _shares(config), persistent=False)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
         # A model cast to bfloat16, or filled after a stay on the meta device, would lose them.
         module = super()._apply(fn, recurse)
         device = self.frequencies.device
         self.frequencies = rope_frequencies(self.head_dim, self.config).to(device)
+        self.shares = _shares(self.config).to(device)
         if self.config.sections is not None:
             self.axes = section_axes(self.head_dim // 2, self.config.sections).to(device)
         return module
@@ -120,10 +142,14 @@ class Rope(nn.Module):
 
         With sections positions are [..., 3].
         """
-        if self.config.sections is None:
-            angle = positions.float().unsqueeze(-1) * self.frequencies
-        else:
-            angle = positions.float().index_select(-1, self.axes) * self.frequencies
+        at, long = positions.float().unsqueeze(-1), self.config.scaling
+        if isinstance(long, LongScaling):
+            # Divided before it is multiplied, as the models were trained.
+            angle = at * self.shares * self.frequencies
+            return angle.cos() * long.gain, angle.sin() * long.gain
+        if self.config.sections is not None:
+            at = positions.float().index_select(-1, self.axes)
+        angle = at * self.frequencies
         table = angle.cos(), angle.sin()
         if self.config.rounded:
             return table[0].bfloat16().float(), table[1].bfloat16().float()

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from ttscommon.engine.nn import Llama3Scaling, Rope, RopeConfig, apply_rope, rope_table
+from ttscommon.engine.nn import (
+    Llama3Scaling,
+    LongScaling,
+    Rope,
+    RopeConfig,
+    apply_rope,
+    rope_table,
+)
 
 
 def test_interleaved_rotation_is_the_half_split_one_of_permuted_channels() -> None:
@@ -50,3 +57,16 @@ def test_long_wavelengths_are_stretched_and_short_ones_are_not() -> None:
     assert torch.isclose(scaled[-1], plain[-1] / 32)
     assert bool((scaled <= plain).all())
     assert bool((scaled[:-1] > scaled[1:]).all())
+
+
+def test_pairs_stretched_by_their_own_factors_turn_so_much_less() -> None:
+    plain = Rope(8, RopeConfig())
+    long = Rope(8, RopeConfig(scaling=LongScaling((1.0, 2.0, 4.0, 8.0), 1.5)))
+    long.to(torch.bfloat16)
+    at = torch.tensor([0, 8, 16])
+    cosines, sines = long.angles(at)
+    assert cosines.dtype == torch.float32
+    for pair, factor in enumerate((1, 2, 4, 8)):
+        wanted = plain.angles(at // factor)
+        assert torch.allclose(cosines[:, pair], 1.5 * wanted[0][:, pair], atol=1e-6)
+        assert torch.allclose(sines[:, pair], 1.5 * wanted[1][:, pair], atol=1e-6)

@@ -1,0 +1,142 @@
+"""VoxCPM2 beside OpenBMB's own package, `voxcpm`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.numpy import save_file
+from torch import Tensor
+
+from antiphon_bench.synthetic import voxcpm2
+from talker.models.voxcpm2.family import Voxcpm2
+from talker.runners.model import TalkerModel
+from talker.sampling import Noise
+from tests.parity.conftest import goldens
+from tests.parity.csm_cases import wav
+from tests.parity.subject import Subject
+from tests.parity.voxcpm_cases import (
+    ADAPTED,
+    ALPHA,
+    CASES,
+    CHECKPOINTS,
+    LATENTS,
+    RANK,
+    RATE,
+    SEED,
+    SPEED_FRAMES,
+    TEXT,
+    VALUES,
+    Case,
+    halves,
+    noise,
+    recording,
+)
+from ttscommon.cluster.references import Derived
+from ttscommon.engine.checkpoint import dump_json
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest
+
+SOUND: Final = "0" * 16 + "-" + "0" * 64
+
+
+class GoldenNoise(Noise):
+    """Of the goldens: keyed by seed and frame."""
+
+    def normal(self, draw: int, count: int) -> Tensor:
+        assert (draw, count) == (0, LATENTS * VALUES)
+        rows = zip(self.seed.tolist(), self.frame.tolist(), strict=True)
+        found = np.stack([noise(seed, frame).reshape(-1) for seed, frame in rows])
+        return torch.from_numpy(found)
+
+
+@cache
+def arrays() -> Mapping[str, Any]:
+    """Patches and samples, by name."""
+    return goldens("voxcpm2")
+
+
+def write_voxcpm(folder: Path, name: str = "voxcpm") -> None:
+    """One of voxcpm_cases.CHECKPOINTS, codec included."""
+    asked = dict(CHECKPOINTS[name])
+    going, long = asked.pop("going", 1.5), asked.pop("long", True)
+    told = voxcpm2.config(**asked)
+    if not long:
+        told["lm_config"]["max_position_embeddings"] = told["max_length"]
+    voxcpm2.write_checkpoint(folder, told, seed=SEED, going=going)
+
+
+def write_adapter(folder: Path, checkpoint: Path) -> None:
+    """An adapter of a checkpoint, as the package's training writes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pairs = {}
+    with safe_open(checkpoint / "model.safetensors", "np") as file:
+        for name in ADAPTED:
+            rows, columns = file.get_slice(f"{name}.weight").get_shape()
+            pairs[f"{name}.lora_A"] = halves(f"{name}.lora_A", (RANK, columns))
+            pairs[f"{name}.lora_B"] = halves(f"{name}.lora_B", (rows, RANK))
+    save_file(pairs, folder / "lora_weights.safetensors")
+    told = {"enable_lm": True, "enable_dit": True, "enable_proj": True, "r": RANK, "alpha": ALPHA}
+    dump_json(folder / "lora_config.json", {"base_model": "voxcpm", "lora_config": told})
+
+
+class VoxcpmSubject(Subject[Case]):
+    """See Subject. The reference computes in float64; patches are fed back as floats, so that
+    rounding grows with each frame.
+    """
+
+    cases = CASES
+    environment = "voxcpm2"
+    published_heads: ClassVar = {"base": (16, 2, 128), "residual": (16, 2, 128)}
+    atol = 1e-3
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        write_voxcpm(folder, checkpoint)
+
+    def write_all(self, folder: Path) -> None:
+        for checkpoint in CHECKPOINTS:
+            self.write(folder / checkpoint, checkpoint)
+        write_adapter(folder / "voxcpm-adapter", folder / "voxcpm")
+
+    def load(self, folder: Path) -> Voxcpm2:
+        model = Voxcpm2.load("m", folder)
+        model.noise = GoldenNoise
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        return SpeechRequest(
+            "r",
+            "m",
+            "",
+            case.text,
+            seed=case.seed,
+            instructions=case.designed,
+            reference=Reference(SOUND, case.said) if case.seconds else None,
+            sampling=Sampling(temperature=case.noise, max_new_tokens=case.frames),
+            extra_params={"cfg_value": case.guidance},
+        )
+
+    def spoken_for_speed(self, batch: int) -> Sequence[SpeechRequest]:
+        sampling = Sampling(max_new_tokens=SPEED_FRAMES)
+        return [
+            SpeechRequest(f"r{i}", "m", "", TEXT, seed=i, sampling=sampling) for i in range(batch)
+        ]
+
+    def derived(self, model: TalkerModel, case: Case) -> Derived:
+        return Derived(model.derive(wav(recording(case), RATE)) if case.seconds else None)
+
+    def wanted(self, case: Case) -> Arrays:
+        patches = arrays()[f"{case.name}/patches"].astype(np.float32)
+        return {
+            "patch": patches,
+            "last": arrays()[f"{case.name}/stops"],
+            "passage": np.zeros(len(patches), np.int32),
+        }
+
+
+FAMILY: Final = VoxcpmSubject()
