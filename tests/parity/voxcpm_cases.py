@@ -59,7 +59,7 @@ CASES: Final = (
     Case("a turning residual model", "voxcpm-turning", seconds=1.1, seed=10, frames=6),
     Case("a voice of a recording", seconds=1.2, seed=5),
     Case("the usual settings"),
-    Case("without noise", noise=0.0, frames=5),
+    Case("without noise", noise=0.0, frames=2),
     Case("a designed voice", designed="one old singer", seed=3),
     Case("gone on from a recording", seconds=1.4, said="to say", seed=6),
     Case("Chinese words", text="\u4f60\u597d, \u597d\u4f60\u597d \u4f60!", seed=7),
