@@ -20,7 +20,7 @@ class ModelOptions:
     """pads: late text is padded instead of waited for, by families that can. device: None is the
     CPU. leniency: with models that draft frames. lexicon: the folder of the English lexicon, for
     voices that bring none. codec: the folder of the codec, where that is published by itself, for
-    families whose talker encodes recordings with it.
+    families whose talker encodes recordings with it. frame_in_one_launch: see CodePredictor.whole.
     """
 
     pads: bool = False
@@ -28,6 +28,7 @@ class ModelOptions:
     leniency: Leniency = field(default_factory=Leniency)
     lexicon: Path = LEXICON
     codec: Path | None = None
+    frame_in_one_launch: bool = False
 
     @property
     def place(self) -> str:

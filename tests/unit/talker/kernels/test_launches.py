@@ -18,7 +18,7 @@ from tests.unit.talker.models.qwen3_tts.tiny import tiny
 
 pytest.importorskip("triton")
 
-# Of a whole step, with the residual codes in one launch; and pass after pass, as with adapters.
+# Of a whole step, with the residual codes in one launch; and pass after pass, as by default.
 MOST = 450
 MOST_IN_PASSES = 1300
 
@@ -38,7 +38,7 @@ def published() -> Qwen3Tts:
 def step(rows: int, *, in_passes: bool = False) -> Launches:
     """A step of so many streams at position 300, as a graph records it."""
     family = published()
-    family._net.predictor._fits &= not in_passes
+    family.draw_whole_frames(not in_passes)
     cache = DeviceCache(family.spec.caches["backbone"], 8, torch.bfloat16, META)
     slots, positions, tables = zeros(rows), zeros(rows), zeros(rows, 32, dtype=torch.int32)
     state = fields(family.spec.state, rows + 1)

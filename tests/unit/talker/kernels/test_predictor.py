@@ -38,6 +38,7 @@ def drawn(outer: int = OUTER) -> CodePredictor:
         if isinstance(module, RMSNorm):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
     torch.nn.init.normal_(net.heads, std=0.5)
+    net.whole = True
     return net.eval().requires_grad_(False)
 
 

@@ -37,7 +37,10 @@ class CodePredictor(DepthTransformer):
     """Decoder, one embedding table and one head for each residual codebook.
 
     codes: [residual codebooks * vocabulary, talker dim]; heads: [residuals, vocabulary, dim].
+    whole: on a device, the codes of a frame come from one launch (docs/decisions/0160).
     """
+
+    whole = False
 
     def __init__(self, c: BackboneConfig) -> None:
         super().__init__(predictor_config(c), c.codebooks - 1)
@@ -63,8 +66,8 @@ class CodePredictor(DepthTransformer):
         return self.heads[codebook - 1]
 
     def forward(self, hidden: Tensor, first: Tensor, pick: CodeDraw) -> Tensor:
-        """See DepthTransformer; on a device in one launch, unless adapters stand between."""
-        if not (self._fits and isinstance(pick, Picks) and use_triton(hidden)):
+        """See DepthTransformer, and `whole`; adapters stand between the parts of a launch."""
+        if not (self.whole and self._fits and isinstance(pick, Picks) and use_triton(hidden)):
             return super().forward(hidden, first, pick)
         if adapted(self.decoder):
             return super().forward(hidden, first, pick)
