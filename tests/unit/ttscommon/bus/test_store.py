@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from antiphon.stack import LocalStack, StackConfig
+from tests.waits import PATIENCE_S
 from ttscommon.bus import Bus, BusUnprepared
 from ttscommon.bus.__main__ import main
 from ttscommon.bus.setup import Setup, SetupTuning
@@ -60,6 +62,9 @@ async def test_setup_refuses_a_cluster_that_is_about_to_delete_what_a_broker_hol
     (tmp_path / "broker").rename(tmp_path / "broker-1")
     async with brokers(3, tmp_path) as cluster:
         bus = await Bus.connect(cluster.bus, "setup")
+        async with asyncio.timeout(PATIENCE_S):  # the cluster counts what its members hold
+            while not (await bus.link.jetstream.account_info()).storage:
+                await asyncio.sleep(0.05)
         setup = Setup(bus.link, SetupTuning(orphans_s=0.5))
         with pytest.raises(BusUnprepared, match="streams that its cluster does not know"):
             await setup.create()

@@ -7,23 +7,23 @@ from functools import partial
 from typing import Any
 
 from gateway.errors import WrongOrder
-from gateway.protocols.native.messages import InputRows, rows_of
+from gateway.protocols.native.messages import InputRows, control, error_message, rows_of
 from gateway.requests import GatewayContext, Production
 from ttscommon.wire.errors import AntiphonError
 
 
 class Producers:
-    """By request id. say: tells the client; blame: tells it an error about a request."""
+    """By request id. put: sends a message to the client. It is the outbox's, as what refers to the
+    session would keep it until the collector comes.
+    """
 
     def __init__(
         self,
         context: GatewayContext,
         tenant: str,
-        say: Callable[..., None],
-        blame: Callable[[AntiphonError, str], None],
+        put: Callable[[str], object],
     ) -> None:
-        self._context, self._tenant = context, tenant
-        self._say, self._blame = say, blame
+        self._context, self._tenant, self._put = context, tenant, put
         self._known: dict[str, Production] = {}
 
     def __contains__(self, request_id: str) -> bool:
@@ -79,8 +79,8 @@ class Producers:
             await production.close()
 
     def _accepted(self, request_id: str, more: dict[str, Any], rows: int) -> None:
-        self._say("input.accepted", request_id=request_id, rows=rows, **more)
+        self._put(control("input.accepted", request_id=request_id, rows=rows, **more))
 
     def _failed(self, request_id: str, error: AntiphonError) -> None:
         self._known.pop(request_id, None)
-        self._blame(error, request_id)
+        self._put(error_message(error, request_id))

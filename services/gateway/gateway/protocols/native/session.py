@@ -75,7 +75,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         self._requests = 0
         self._samples = 0
         self._duration_s = 0.0
-        self._producers = Producers(context, self._tenant, self._say, self._blame)
+        self._producers = Producers(context, self._tenant, self.outbox.put)
 
     async def serve(self) -> None:
         try:
@@ -342,9 +342,6 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
 
     def handed_over(self) -> None:
         self.fail(Draining("this gateway is shutting down; connect again and resume"))
-
-    def _blame(self, error: AntiphonError, request_id: str) -> None:
-        self.put(error_message(error, request_id))
 
     def _say(self, kind: str, **fields: Any) -> None:
         self.put(control(kind, **fields))

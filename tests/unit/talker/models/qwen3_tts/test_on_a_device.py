@@ -72,7 +72,7 @@ def without_values() -> Any:
     with torch.device("meta"):
         family._net = type(net)(net.config)
     family._net.eval().requires_grad_(False)
-    family._never = type(family._never).of(net.config.talker_config, META)
+    family.make_frames_of(family._net)
     return family, cache
 
 
