@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from weakref import WeakMethod
 
 from gateway.errors import WrongOrder
 from gateway.protocols.native.messages import InputRows, control, error_message, rows_of
@@ -13,15 +14,15 @@ from ttscommon.wire.errors import AntiphonError
 
 
 class Producers:
-    """By request id. put: sends a message to the client. It is the outbox's, as what refers to the
-    session would keep it until the collector comes.
+    """By request id. put: the session's, which sends a message to the client; a session that its
+    producers referred to would be kept until the collector comes.
     """
 
     def __init__(
         self,
         context: GatewayContext,
         tenant: str,
-        put: Callable[[str], object],
+        put: WeakMethod[Callable[[str], object]],
     ) -> None:
         self._context, self._tenant, self._put = context, tenant, put
         self._known: dict[str, Production] = {}
@@ -78,9 +79,13 @@ class Producers:
         for production in left.values():
             await production.close()
 
+    def _say(self, message: str) -> None:
+        if (put := self._put()) is not None:
+            put(message)
+
     def _accepted(self, request_id: str, more: dict[str, Any], rows: int) -> None:
-        self._put(control("input.accepted", request_id=request_id, rows=rows, **more))
+        self._say(control("input.accepted", request_id=request_id, rows=rows, **more))
 
     def _failed(self, request_id: str, error: AntiphonError) -> None:
         self._known.pop(request_id, None)
-        self._put(error_message(error, request_id))
+        self._say(error_message(error, request_id))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
+from weakref import WeakMethod
 
 from starlette.websockets import WebSocket
 
@@ -75,7 +76,7 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
         self._requests = 0
         self._samples = 0
         self._duration_s = 0.0
-        self._producers = Producers(context, self._tenant, self.outbox.put)
+        self._producers = Producers(context, self._tenant, WeakMethod(self.put))
 
     async def serve(self) -> None:
         try:
