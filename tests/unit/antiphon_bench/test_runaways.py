@@ -22,6 +22,7 @@ from antiphon_bench.runaways import (
 from talker.engine.engine import Engine
 from talker.family.base import Family
 from talker.family.guardedstream import LEFT, REDRAW
+from talker.family.streams import CutShort
 from talker.synthesis import Spoken, synthesise
 from tests.unit.talker.models.test_conformance import same
 from ttscommon.process.metrics import Metrics
@@ -61,7 +62,9 @@ def test_a_talker_that_takes_over_in_the_middle_of_a_redraw_says_the_same(one: S
             before = cut(whole.arrays, 0, at)
             heir = speak(one, family, before)
             same(concatenate([before, heir.arrays]), whole.arrays)
-            assert heir.cut_short == whole.cut_short is not None
+            # Of an utterance that was left before, the log does not have the word.
+            assert heir.cut_short in (whole.cut_short, CutShort())
+            assert whole.cut_short is not None
 
 
 def speak(one: Starved, family: Family, restored: Arrays | None = None) -> Spoken:

@@ -57,9 +57,9 @@ CHUNKS: Final = ChunkSeconds(initial_s=0.2, busy_growth=10.0)
 """The decoder holds 150 ms back: this is the least that gives sound at once, 50 ms of it. With
 company the second chunk may take longer than that, though steps need little of the engine's time.
 """
-SIGNS: Final = Signs(Stall(seconds=4.0, tokens=4), repeat_s=0.0)
+SIGNS: Final = Signs(Stall(seconds=6.0, tokens=6), repeat_s=0.0)
 """The pointer tells more than codes do: a long breath has the same ones, again and again. Greedily
-it holds a token for as long as it may now and then, or two: see docs/decisions/0143.
+it holds a token for as long as it may now and then, or three: see docs/decisions/0143.
 """
 _ENERGY_DRAW: Final = 1
 _REMEMBERED_UTTERANCES: Final = 4096
