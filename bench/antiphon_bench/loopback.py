@@ -10,6 +10,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 
 import numpy as np
 import uvloop
@@ -193,12 +194,13 @@ class Loopback:
         )
 
 
-def serve_forever(port: int, pace: Pace, slots: int) -> None:
-    """Serves until killed; the entry point of the self-test's child process."""
+def serve_forever(told: Connection, pace: Pace, slots: int) -> None:
+    """Serves until killed; the entry point of the self-test's child process. told: its address."""
 
     async def main() -> None:
         server = Loopback(plan=pace.steps, sample_rate=pace.sample_rate, slots=slots)
-        async with server.serve(port):
+        async with server.serve() as url:
+            told.send(url)
             await asyncio.Event().wait()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

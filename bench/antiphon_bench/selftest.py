@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,7 +11,7 @@ from antiphon_bench.loopback import Pace, serve_forever
 from antiphon_bench.results import Summary
 from antiphon_bench.run import run
 
-_START_S = 10.0
+_START_S = 60.0
 
 
 def self_test(options: RunConfig, streams: int, protocol: Protocol) -> Summary:
@@ -32,28 +30,14 @@ def self_test(options: RunConfig, streams: int, protocol: Protocol) -> Summary:
 @contextmanager
 def loopback_process(pace: Pace, slots: int = 0) -> Iterator[str]:
     """A loopback server in a process of its own while the context lasts; its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
     context = multiprocessing.get_context("spawn")
-    process = context.Process(target=serve_forever, args=(port, pace, slots), daemon=True)
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=serve_forever, args=(theirs, pace, slots), daemon=True)
     process.start()
     try:
-        _wait_until_open(port)
-        yield f"http://127.0.0.1:{port}"
+        if not ours.poll(_START_S):
+            raise TimeoutError("the loopback server does not start")
+        yield str(ours.recv())
     finally:
         process.terminate()
         process.join()
-
-
-def _wait_until_open(port: int) -> None:
-    deadline = time.monotonic() + _START_S
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1.0).close()
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-        else:
-            return
