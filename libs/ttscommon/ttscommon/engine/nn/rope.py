@@ -142,13 +142,12 @@ class Rope(nn.Module):
 
         With sections positions are [..., 3].
         """
-        at, long = positions.float().unsqueeze(-1), self.config.scaling
+        at, long = positions.float(), self.config.scaling
+        at = at.unsqueeze(-1) if self.config.sections is None else at.index_select(-1, self.axes)
         if isinstance(long, LongScaling):
             # Divided before it is multiplied, as the models were trained.
             angle = at * self.shares * self.frequencies
             return angle.cos() * long.gain, angle.sin() * long.gain
-        if self.config.sections is not None:
-            at = positions.float().index_select(-1, self.axes)
         angle = at * self.frequencies
         table = angle.cos(), angle.sin()
         if self.config.rounded:

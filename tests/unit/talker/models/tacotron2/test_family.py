@@ -32,7 +32,7 @@ def opened(text: str) -> TacotronStream:
 
 def test_other_voices_and_settings_are_refused() -> None:
     with pytest.raises(UnknownVoice):
-        tiny().prepare(request(voice="nobody"))
+        tiny().prepare(request(voice="stranger"))
     with pytest.raises(BadRequest):
         tiny().prepare(request(extra_params={"prenet_dropout": 1.0}))
 

@@ -75,4 +75,4 @@ def test_more_overlap_is_nearer_and_the_papers_weights_are_further_away() -> Non
 def test_other_voices_are_refused() -> None:
     for codec in (tiny(), overlapping()):
         with pytest.raises(UnknownVoice):
-            codec.open(SpeechRequest("r", "m", "nobody", "text"))
+            codec.open(SpeechRequest("r", "m", "stranger", "text"))
