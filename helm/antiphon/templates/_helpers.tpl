@@ -393,8 +393,8 @@ annotations:
 {{- if .Values.nats.enabled -}}
 {{- $log := include "antiphon.bytes" .Values.nats.maxLogBytes | int64 -}}
 {{- $disk := include "antiphon.bytes" .Values.nats.storage.size | int64 -}}
-{{- /* Three logs and one and a half times as much for recordings. */ -}}
-{{- if gt (div (mul $log 9) 2) $disk -}}{{- fail (printf "nats.storage.size is %s: three logs of nats.maxLogBytes (%s) and recordings need four and a half times as much as one" .Values.nats.storage.size .Values.nats.maxLogBytes) -}}{{- end -}}
+{{- /* Three logs, one and a half times as much for recordings, and once as much for jobs. */ -}}
+{{- if gt (div (mul $log 11) 2) $disk -}}{{- fail (printf "nats.storage.size is %s: three logs of nats.maxLogBytes (%s), recordings and jobs need five and a half times as much as one" .Values.nats.storage.size .Values.nats.maxLogBytes) -}}{{- end -}}
 {{- end -}}
 {{- $memory := get (default dict .Values.gateway.resources.limits) "memory" -}}
 {{- if $memory -}}
