@@ -51,6 +51,7 @@ def is_done(card: dict[str, Any]) -> bool:
 
 
 @STACK
+@pytest.mark.slow
 async def test_a_book_outlives_its_gateway_and_sounds_the_same(stack: Any) -> None:
     gateways = [name for name in stack.children if name.startswith("gateway")]
     urls = {n: f"http://127.0.0.1:{stack.children[n].ports['http']}" for n in gateways}
