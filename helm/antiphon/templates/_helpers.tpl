@@ -399,9 +399,10 @@ annotations:
 {{- $memory := get (default dict .Values.gateway.resources.limits) "memory" -}}
 {{- if $memory -}}
 {{- $streams := default 1000 .Values.gateway.settings.max_streams | int64 -}}
-{{- /* 2.5 MiB a stream whose listener is slow, and the process. */ -}}
-{{- $needed := add 268435456 (mul $streams 2621440) -}}
-{{- if lt (include "antiphon.bytes" $memory | int64) $needed -}}{{- fail (printf "gateway.resources.limits.memory is %s: %d streams to slow listeners need %d Mi; raise it, or lower gateway.settings.max_streams" $memory $streams (div $needed 1048576)) -}}{{- end -}}
+{{- $jobs := default 64 .Values.gateway.settings.max_job_streams | int64 -}}
+{{- /* 2.5 MiB a stream whose listener is slow, 4.5 MiB one of a job, and the process. */ -}}
+{{- $needed := add 268435456 (mul $streams 2621440) (mul $jobs 4718592) -}}
+{{- if lt (include "antiphon.bytes" $memory | int64) $needed -}}{{- fail (printf "gateway.resources.limits.memory is %s: %d streams to slow listeners and %d of jobs need %d Mi; raise it, or lower gateway.settings.max_streams or max_job_streams" $memory $streams $jobs (div $needed 1048576)) -}}{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -45,6 +45,8 @@ class GatewaySettings(ServiceSettings):
     """Largest body that brings one."""
     keep_jobs_s: float = Field(default=86_400.0, ge=60, le=14 * 86_400)
     """How long a job can be fetched that has ended."""
+    max_job_streams: int = Field(default=64, ge=1)
+    """Streams of jobs that one gateway has in work at once; each takes up to 4.5 MiB at 24 kHz."""
     job_spare_slots: int = Field(default=1, ge=0)
     """Slots of each model that jobs leave free for the next listeners."""
     jobs_folder: Path | None = None

@@ -217,6 +217,8 @@ class BookDesk:
             return
         speaking = self._speaking(model)
         room = self._offline.room(model) + self._offline.held.get(model, 0) - len(speaking)
+        working = sum(len(run.working) for run in self._runs.values())
+        room = min(room, self._context.settings.max_job_streams - working)
         held = Counter(run.tenant for run, _ in speaking)
         while room > 0:
             startable = [r for r in self._runs.values() if r.model == model and r.startable]

@@ -36,6 +36,7 @@ from ttscommon.wire.errors import (
 
 T = TypeVar("T")
 
+_SAMPLE_BYTES: Final = 2
 _SEED_BYTES: Final = 4
 _SEEDS: Final = 1 << 31
 # How often a portion is drawn anew that lost its text, and asked for again that failed otherwise.
@@ -111,25 +112,23 @@ async def spoken(
         speed=order.speed,
         wishes=order.wishes,
     )
-    silence = np.zeros(round(portion.pause_s * order.sample_rate), np.int16)
+    silence = bytes(_SAMPLE_BYTES * round(portion.pause_s * order.sample_rate))
     try:
         text = context.whole(portion.text)
+        speech = context.speak(replace(spec, offline=True), text, request_id)
+        data = await _heard(speech)
     except NothingToSay:
-        return PortionSound(silence)
-    speech = context.speak(replace(spec, offline=True), text, request_id)
-    try:
-        pcm = await _pcm(speech)
-    except NothingToSay:
-        return PortionSound(silence)
-    return PortionSound(np.concatenate([pcm, silence]), speech.runaway is not None)
+        return PortionSound(np.frombuffer(silence, "<i2"))
+    data += silence
+    return PortionSound(np.frombuffer(data, "<i2"), speech.runaway is not None)
 
 
-async def _pcm(speech: Speech) -> Pcm:
+async def _heard(speech: Speech) -> bytearray:
     data = bytearray()
     async with speech:
         async for piece in pieces(speech):
             data += piece.data
-    return np.frombuffer(bytes(data), "<i2")
+    return data
 
 
 async def store(parts: Parts, name: str, pcm: Pcm, sample_rate: int) -> None:
