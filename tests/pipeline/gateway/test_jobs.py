@@ -129,3 +129,33 @@ async def test_a_long_text_comes_as_json_or_as_a_file(stand: Any) -> None:
         made = await stand.http.post(PATH, **sent)
         assert made.status_code == 202, made.text
         assert made.json()["progress"]["characters"] == 4000 * len('He said "so". \\')
+
+
+@pytest.mark.parametrize("settings", [{"job_spare_slots": 62}], indirect=True)
+async def test_a_job_gives_a_slot_to_a_listener_and_sounds_the_same(
+    working: Any, talk: Any
+) -> None:
+    """Of 64 slots it takes two."""
+    released = asyncio.Event()
+
+    async def portions_wait(performance: Any) -> None:
+        if performance.job.request.priority == 0:
+            await released.wait()
+        await talk.recite(performance)
+
+    working.stage.script = portions_wait
+    job = (await working.http.post(PATH, json=JOB)).json()
+    async with asyncio.timeout(PATIENCE_S):
+        while len(working.stage.jobs) < 2:
+            await asyncio.sleep(0.02)
+        first, second = (one.request_id for one in working.stage.jobs)
+        speech = {"model": "tts-1", "input": "Hello.", "response_format": "pcm"}
+        assert (await working.http.post("/v1/audio/speech", json=speech)).status_code == 200
+        await working.stage.cancelled_event(second).wait()
+    assert not working.stage.cancelled_event(first).is_set()
+    released.set()
+    card = await ended(working, job["id"])
+    assert (await working.http.get(card["audio_url"])).content[44:] == expected(talk)
+    assert working.metric("tts_book_portions_total", outcome="gave_way") == 1
+    assert working.metric("tts_book_portions_total", outcome="made") == len(SAID)
+    assert working.metric("tts_streams_total") == 1
