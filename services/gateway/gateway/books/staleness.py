@@ -49,9 +49,11 @@ class Staleness:
             return True
         if record.owner == self._bus.worker_id:
             return True  # of a hold that ended here with an error
-        watched = self._watched.setdefault(record.book_id, _Watched(found.revision, now))
-        if watched.revision != found.revision:
-            watched.revision, watched.since_s = found.revision, now
+        watched = self._watched.get(record.book_id)
+        if watched is None or watched.revision != found.revision:
+            absent_s = None if watched is None else watched.absent_s
+            watched = _Watched(found.revision, now, absent_s)
+            self._watched[record.book_id] = watched
         elif now - watched.since_s >= _SILENT_S:
             return True
         return await self._is_gone(record.owner, watched, now)
