@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from antiphon import bus, convert, doctor, keys, listen
+from antiphon import bus, convert, detect, doctor, keys, listen
 from antiphon import plan as plan_command
 from antiphon import up as up_command
 from antiphon.environment import UnknownSetting, settings_in
@@ -61,6 +61,7 @@ app.add_typer(keys.app, name="keys")
 app.command()(listen.say)
 app.command()(listen.voices)
 app.command()(listen.models)
+app.command()(detect.detect)
 app.command()(doctor.doctor)
 app.command("plan")(plan_command.plan)
 app.command("convert")(convert.command)

@@ -220,7 +220,13 @@ class _Talk:
         if self._started:
             return None
         self._started = Started(
-            message["request_id"], message["sample_rate"], message["voice"], message["seed"]
+            message["request_id"],
+            message["sample_rate"],
+            message["voice"],
+            message["seed"],
+            message["model"],
+            "digital_source_type" in message,
+            message.get("generated_by", ""),
         )
         return self._started
 

@@ -7,12 +7,13 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.audio.tags import vorbis_block
+
 _CONTINUED: Final = 1
 _BEGIN: Final = 2
 _END: Final = 4
 _SEGMENT: Final = 255
 _MOST_SEGMENTS: Final = 255
-_VENDOR: Final = b"antiphon"
 _MIRROR: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
@@ -67,6 +68,6 @@ def opus_head(sample_rate: int, pre_skip: int) -> bytes:
     return struct.pack("<8sBBHIhB", b"OpusHead", 1, 1, pre_skip, sample_rate, 0, 0)
 
 
-def opus_tags() -> bytes:
-    """The comment header."""
-    return b"OpusTags" + struct.pack("<I", len(_VENDOR)) + _VENDOR + struct.pack("<I", 0)
+def opus_tags(comments: Sequence[str] = ()) -> bytes:
+    """The comment header, with lines of `NAME=value`."""
+    return b"OpusTags" + vorbis_block(comments)
