@@ -16,7 +16,7 @@ from rich.console import Console
 from antiphon.client import SpeechOptions
 from antiphon.reading.folder import WorkFolder
 from antiphon.reading.order import Labels, Order
-from antiphon.reading.run import make_file, speak_book
+from antiphon.reading.run import make_file, run, speak_book
 from antiphon.stack import LocalStack
 from tests.books import epub, png
 from ttscommon.books import Cast, Pauses
@@ -73,9 +73,11 @@ async def test_a_book_is_whole_and_the_same_after_an_interruption(
         assert 0 < len(before) < len(spoken(whole))
         kept = {name: (broken.folder / name).stat().st_mtime_ns for name in before}
         await read(broken, console)
+        assert {name: (broken.folder / name).stat().st_mtime_ns for name in before} == kept
+        assert spoken(broken) == spoken(whole)
+        await asyncio.to_thread(run, broken, console)
+    assert not broken.folder.exists()
     assert "3 chapters" in said.getvalue()
-    assert {name: (broken.folder / name).stat().st_mtime_ns for name in before} == kept
-    assert spoken(broken) == spoken(whole)
     assert broken.output.read_bytes() == whole.output.read_bytes()
     check_file(whole.output)
     shown = times((tmp_path / "whole" / "book.vtt").read_text("utf-8"))

@@ -46,9 +46,9 @@ def run(order: Order, console: Console) -> None:
     with WorkFolder(order.folder) as folder:
         reading = asyncio.run(speak_book(order, folder, console))
         layout = make_file(order, reading, console)
+        _conclude(order, reading, layout, console)
         if not order.keep:
             folder.remove()
-    _conclude(order, reading, layout, console)
 
 
 async def speak_book(order: Order, folder: WorkFolder, console: Console) -> Reading:
