@@ -35,6 +35,7 @@ _EXPOSED: Final = (
     "x-sample-rate",
     "x-model",
     "x-voice",
+    "x-provenance",
     "server-timing",
 )
 

@@ -15,6 +15,7 @@ from gateway.protocols.openai.job_body import read_job
 from gateway.protocols.shared.context import Context, Desk, Shelf
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.ranges import RangedSound
+from gateway.protocols.shared.response import PROVENANCE_HEADER
 
 router = APIRouter()
 
@@ -66,6 +67,8 @@ async def sound(request: Request, context: Context, shelf: Shelf, job_id: str) -
     if record.order.audio.raw:
         kind += f";rate={record.order.sample_rate};channels=1"
     headers = {"content-type": kind, "etag": f'"{record.book_id}"'}
+    if (origin := record.order.provenance) is not None:
+        headers[PROVENANCE_HEADER] = origin.header
     return RangedSound(shelf.parts, result, headers, request)
 
 
