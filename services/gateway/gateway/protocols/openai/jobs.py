@@ -56,7 +56,8 @@ async def cancel(request: Request, context: Context, desk: Desk, job_id: str) ->
     return {"success": True}
 
 
-@router.api_route(_PATH + "/{job_id}/audio", methods=["GET", "HEAD"], response_class=Response)
+@router.head(_PATH + "/{job_id}/audio", response_class=Response)
+@router.get(_PATH + "/{job_id}/audio", response_class=Response)
 async def sound(request: Request, context: Context, shelf: Shelf, job_id: str) -> Response:
     """A finished job's sound, or a range of it."""
     record = (await shelf.get(tenant_of(context, request), job_id)).record
