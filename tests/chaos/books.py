@@ -31,6 +31,7 @@ _RATE: Final = 16_000
 _FAST_CURVE: Final = {"base_s": 0.0005, "stream_s": 0.00001, "prefill_s": 0.0002}
 _SWIFT_VOCODER: Final = {"base_s": 0.0005, "stream_s": 0.00001, "frame_s": 0.00001}
 _LOOK_S: Final = 1.0
+_BACK_S: Final = 600.0
 _SAYS: Final = (
     "the old house by river was quiet when morning came and no bird sang over its long garden "
     "wall she opened a window looked at gray water then wrote three letters to her brother who "
@@ -138,8 +139,15 @@ async def _kill(stack: ChaosStack, stage: str, dice: random.Random) -> str:
     starts = stack.children[name].starts
     stack.children[name].kill()
     print(f"{name} was killed", flush=True)
-    await stack.reborn(name, starts)
+    await _back(stack, name, starts)
     return name
+
+
+async def _back(stack: ChaosStack, name: str, starts: int) -> None:
+    """A process that loads weights on a busy machine takes its time, and the book goes on."""
+    async with asyncio.timeout(_BACK_S):
+        while stack.children[name].starts <= starts or not stack.children[name].ready.is_set():
+            await asyncio.sleep(_LOOK_S)
 
 
 async def _speaking(stack: ChaosStack) -> str | None:
