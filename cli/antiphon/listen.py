@@ -22,7 +22,7 @@ KEY: Final = typer.Option(
     "--key", envvar="ANTIPHON_API_KEY", show_envvar=True, help="API key, where one is needed."
 )
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
-_FAILURES: Final = (
+FAILURES: Final = (
     client.GatewayError,
     sinks.NoPlayer,
     sinks.PlayerFailed,
@@ -80,8 +80,8 @@ def say(
         source = _source(text, file, console)
         heard = asyncio.run(say_command.run(url, source, options, chosen, console, key))
         _write_subtitles(heard, srt, vtt, console)
-    except _FAILURES as error:
-        _fail("say", error)
+    except FAILURES as error:
+        fail("say", error)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -116,8 +116,8 @@ def voices(
     """List the voices that can speak now."""
     try:
         found = asyncio.run(client.voices(url, key, language=language, gender=gender))
-    except _FAILURES as error:
-        _fail("voices", error)
+    except FAILURES as error:
+        fail("voices", error)
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 3, 0, 0))
     for column in ("voice", "name", "languages", "gender"):
         table.add_column(column, style="bold cyan" if column == "voice" else "")
@@ -140,12 +140,12 @@ def models(
         return
     try:
         found = asyncio.run(client.models(url, key))
-    except _FAILURES as error:
-        _fail("models", error)
+    except FAILURES as error:
+        fail("models", error)
     console.print(models_command.table(models_command.SERVED, models_command.served(found)))
 
 
-def _fail(command: str, error: Exception) -> NoReturn:
+def fail(command: str, error: Exception) -> NoReturn:
     """One line that a person can act on."""
     hint = ""
     if isinstance(error, client.GatewayError) and error.code == "invalid_api_key":

@@ -34,6 +34,7 @@ _EXPOSED: Final = (
     "x-sample-rate",
     "x-model",
     "x-voice",
+    "x-provenance",
     "server-timing",
 )
 

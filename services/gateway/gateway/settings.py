@@ -87,6 +87,12 @@ class GatewaySettings(ServiceSettings):
     """The name in the keys file that Wyoming's clients, which bring no keys, speak as; needed where
     keys are.
     """
+    provenance: bool = True
+    """Whether the sound says that it is synthetic, by which model and by whom: in the tags of every
+    format that has any, and beside raw samples in a header or a message.
+    """
+    provenance_by: str = Field(default="", max_length=100, pattern=r"^[^\x00-\x1f\x7f;\[\]]*$")
+    """Who gives the sound out: the operator's name, for the same places; not said by default."""
     max_contexts: int = Field(default=16, ge=1, le=1000)
     """Contexts that may be open at once on one socket."""
     resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)
