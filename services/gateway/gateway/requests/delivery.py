@@ -77,6 +77,8 @@ class ListenerDelivery:
 
     def settle(self, outcome: str, characters: int, ended_s: float | None) -> None:
         """Count the request; `ended_s`: when its End came, if it came."""
+        if self._source.spec.offline:
+            return
         metrics, listener = self._services.metrics, self._listener
         metrics.streams.labels(outcome, str(self.viable).lower(), *listener).inc()
         metrics.characters.labels(*listener).inc(characters)

@@ -28,6 +28,8 @@ from vocoder.pcm import to_pcm
 # process on its way the same whatever its length. Longer than a starved stream waits for its turn.
 _AMPLE_S: Final = 3.0
 _LONG_S: Final = 2.0
+# Until the listener of an offline request could run dry: beyond every other deadline.
+_OFFLINE_S: Final = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +162,8 @@ class Stream:
     @property
     def deadline_s(self) -> float:
         """When the listener runs dry, if playback began with the first sample or as told since."""
+        if self.request.offline:
+            return self.opened_s + _OFFLINE_S
         if self._playback_start_s is None:
             return self.opened_s
         sent = max(self._position, self.resume.skip) - self._samples_gathered
@@ -192,14 +196,16 @@ class Stream:
         """What the scheduler has to know of it."""
         if self.ready_since_s is None:
             self.ready_since_s = now
+        offline = self.request.offline
         return Ready(
             key=self.key,
             frames=self._takeable,
-            startup=not self.sent and self._playback_start_s is None,
+            startup=not (self.sent or offline) and self._playback_start_s is None,
             deadline_s=self.deadline_s,
             arrived_s=self.opened_s,
-            waited_s=now - self.ready_since_s,
+            waited_s=0.0 if offline else now - self.ready_since_s,
             priority=self.request.priority,
+            offline=offline,
             prepares=self.spec.solver_steps > 0 and self._unprepared,
         )
 
