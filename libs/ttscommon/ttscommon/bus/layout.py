@@ -44,7 +44,10 @@ BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.LEXICONS: None,
     subjects.ADAPTERS: None,
     subjects.PASSING_DERIVED: 3600.0,
+    subjects.SESSIONS: 7200.0,
 }
+# How much a bucket may take that grows with what clients say, as a share of a log's bytes.
+BUCKET_SHARES: Final[dict[str, float]] = {subjects.SESSIONS: 1 / 32}
 # How long an object lives, and how much all of them may take, as a share of a log's bytes.
 OBJECTS: Final[dict[str, tuple[float | None, float]]] = {
     subjects.RECORDINGS: (None, 1.0),
@@ -163,7 +166,7 @@ class Layout:
 
     def _bucket(self, bucket: str) -> StreamConfig:
         """As every client of NATS would make a key-value bucket, with one revision a key."""
-        age_s = BUCKET_AGE_S[bucket]
+        age_s, share = BUCKET_AGE_S[bucket], BUCKET_SHARES.get(bucket)
         if age_s is not None and self.replicas > 1:
             age_s += _ELECTION_S
         name = self._name(bucket)
@@ -175,6 +178,7 @@ class Layout:
             num_replicas=self.replicas,
             max_age=age_s or 0.0,
             max_msgs_per_subject=1,
+            max_bytes=None if share is None else round(share * self.max_log_bytes),
             discard=DiscardPolicy.NEW,
             allow_direct=True,
             allow_rollup_hdrs=True,

@@ -54,6 +54,8 @@ DERIVED: Final = "derived"
 ADAPTERS: Final = "adapters"
 # How clients want words to be read.
 LEXICONS: Final = "lexicons"
+# Realtime sessions: what was said in them, and secrets that open one.
+SESSIONS: Final = "sessions"
 PASSING_DERIVED: Final = "derived_passing"
 RECORDINGS: Final = "recordings"
 PASSING_RECORDINGS: Final = "recordings_passing"
