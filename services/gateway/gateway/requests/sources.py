@@ -241,8 +241,12 @@ class Attach:
         request_id: str,
         from_sample: int,
         check: Callable[[], None],
+        *,
+        timed: bool = False,
     ) -> None:
-        """`check` raises NotFound where the client may not hear this request."""
+        """`check` raises NotFound where the client may not hear this request. timed: all words are
+        wanted, those as well whose audio is not.
+        """
         self._check = check
         self.request_id = request_id
         self.spec = spec
@@ -250,7 +254,7 @@ class Attach:
         self._bus = bus
         rate = spec.sample_rate
         # Other rates are made from the request's beginning: resampling and stretching remember.
-        native = rate == spec.model.sample_rate and spec.stretch == 1.0
+        native = rate == spec.model.sample_rate and spec.stretch == 1.0 and not timed
         self.start, self.skip = (from_sample, 0) if native else (0, from_sample)
         self.heard_s = spec.stretch * from_sample / rate
 
