@@ -37,7 +37,8 @@ def judge_onsets(folder: Path, report_path: Path, limit: int) -> None:
     """Judge the easy set with the silence in front and without. limit: sentences."""
     texts = held_out("easy")[:limit]
     judges, decoder = Judges(report_path.with_suffix(".jsonl")), Voice.load(folder).decoder
-    whole, heard, silent_s = Scores(), Scores(), []
+    whole, heard = Scores(), Scores()
+    silent_s: list[float] = []
     progress = Progress("onsets", len(texts))
     for text, codes in zip(texts, _spoken(folder, texts), strict=True):
         pcm = sound(decoder, codes)
