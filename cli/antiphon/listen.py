@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Final, NoReturn, TypeAlias
 
 import httpx
 import typer
@@ -21,6 +21,14 @@ URL: Final = typer.Option("--url", envvar="ANTIPHON_URL", help="Where the gatewa
 KEY: Final = typer.Option(
     "--key", envvar="ANTIPHON_API_KEY", show_envvar=True, help="API key, where one is needed."
 )
+Speed: TypeAlias = Annotated[float | None, typer.Option(min=0.25, max=4.0, help="The pitch stays.")]
+Language: TypeAlias = Annotated[str | None, typer.Option(help="A name or code of the model's.")]
+Instructions: TypeAlias = Annotated[
+    str | None, typer.Option(help="How to speak, for models that take it.")
+]
+Adapter: TypeAlias = Annotated[
+    str | None, typer.Option(help="A low-rank adapter, for models that take them.")
+]
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 FAILURES: Final = (
     client.GatewayError,
@@ -50,14 +58,10 @@ def say(
     ] = None,
     voice: Annotated[str | None, typer.Option(help="See `antiphon voices`.")] = None,
     model: Annotated[str, typer.Option(help="A model's name.")] = "default",
-    speed: Annotated[float | None, typer.Option(min=0.25, max=4.0, help="The pitch stays.")] = None,
-    language: Annotated[str | None, typer.Option(help="A name or code of the model's.")] = None,
-    instructions: Annotated[
-        str | None, typer.Option(help="How to speak, for models that take it.")
-    ] = None,
-    adapter: Annotated[
-        str | None, typer.Option(help="A low-rank adapter, for models that take them.")
-    ] = None,
+    speed: Speed = None,
+    language: Language = None,
+    instructions: Instructions = None,
+    adapter: Adapter = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The same seed, the same sound.")] = None,
     sample_rate: Annotated[
         int | None, typer.Option(help="Hz; the voice's own if not given.")

@@ -59,14 +59,10 @@ def read(
         typer.Option(exists=True, dir_okay=False, help="Lines of `Name = voice` for speakers."),
     ] = None,
     model: Annotated[str, typer.Option(help="A served model's name.")] = "default",
-    speed: Annotated[float | None, typer.Option(min=0.25, max=4.0, help="The pitch stays.")] = None,
-    language: Annotated[str | None, typer.Option(help="A name or code of the model's.")] = None,
-    instructions: Annotated[
-        str | None, typer.Option(help="How to speak, for models that take it.")
-    ] = None,
-    adapter: Annotated[
-        str | None, typer.Option(help="A low-rank adapter, for models that take them.")
-    ] = None,
+    speed: listen.Speed = None,
+    language: listen.Language = None,
+    instructions: listen.Instructions = None,
+    adapter: listen.Adapter = None,
     seed: Annotated[int | None, typer.Option(min=0, help="0 if not given.")] = None,
     paragraph_pause: Annotated[
         float, typer.Option(min=0, max=60, help="Seconds of silence behind a paragraph.")

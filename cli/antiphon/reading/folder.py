@@ -11,10 +11,10 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Final, Self
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -72,31 +72,23 @@ class SpokenPortion:
         return [Word(*word) for word in _told(self.folder, self.key)["words"]]
 
 
+@contextmanager
+def work_folder(path: Path) -> Iterator[WorkFolder]:
+    """Inside, no other run uses the folder; raises FolderInUse, OSError."""
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / _LOCK).open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise FolderInUse(f"another run speaks into {path}") from error
+        yield WorkFolder(path)
+
+
 class WorkFolder:
-    """A context manager: inside, no other run uses the folder. Raises FolderInUse, OSError."""
+    """Portions by their requests."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: BinaryIO | None = None
-
-    def __enter__(self) -> Self:
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.path / _LOCK).open("wb")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._lock.close()
-            raise FolderInUse(f"another run speaks into {self.path}") from error
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        assert self._lock is not None
-        self._lock.close()
 
     def find(self, wanted: Wanted) -> SpokenPortion | None:
         """What an earlier run has finished."""
@@ -112,8 +104,15 @@ class WorkFolder:
             return None
         return found if size == found.samples * _BYTES_PER_SAMPLE else None
 
-    def begin(self, wanted: Wanted) -> PortionWriter:
-        return PortionWriter(self.path, wanted.key)
+    @contextmanager
+    def begin(self, wanted: Wanted) -> Iterator[PortionWriter]:
+        """Samples as they come: they count from `finish` on, and not if it never comes."""
+        passing = self.path / f"{wanted.key}.passing"
+        try:
+            with passing.open("wb") as file:
+                yield PortionWriter(self.path, wanted.key, passing, file)
+        finally:
+            passing.unlink(missing_ok=True)
 
     def remove(self) -> None:
         """All of it: the file is made."""
@@ -121,26 +120,11 @@ class WorkFolder:
 
 
 class PortionWriter:
-    """Samples of one portion, as they come: they count from `finish` on, and not if it never
-    comes.
-    """
+    """Writes one portion; see WorkFolder.begin."""
 
-    def __init__(self, folder: Path, key: str) -> None:
+    def __init__(self, folder: Path, key: str, passing: Path, file: BinaryIO) -> None:
         self._folder, self._key = folder, key
-        self._passing = folder / f"{key}.passing"
-        self._file = self._passing.open("wb")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._file.close()
-        self._passing.unlink(missing_ok=True)
+        self._passing, self._file = passing, file
 
     def write(self, pcm: bytes) -> None:
         self._file.write(pcm)

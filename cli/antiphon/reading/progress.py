@@ -20,7 +20,7 @@ from rich.text import Text
 
 from antiphon.reading.casting import Plan
 from antiphon.reading.folder import SpokenPortion, Wanted
-from ttscommon.books import Portion
+from ttscommon.books import Book, Portion
 
 _SHOWN: Final = 5
 
@@ -77,9 +77,15 @@ def introduction(plan: Plan) -> Text:
     book = plan.book
     voices = dict.fromkeys(wanted.options.voice or "" for _, wanted in plan.portions)
     named = ", ".join(filter(None, voices))
-    size = f"{len(book.chapters)} chapters, {book.characters:,} characters"
+    size = f"{size_of(book)}, {book.characters:,} characters"
     by = f" by {book.author}" if book.author else ""
     return Text.assemble((book.title, "bold"), by, (f"  {size}; {plan.model}: {named}", "dim"))
+
+
+def size_of(book: Book) -> str:
+    """How many chapters, in words."""
+    count = len(book.chapters)
+    return "1 chapter" if count == 1 else f"{count} chapters"
 
 
 def complaints(spoken: Sequence[tuple[Portion, SpokenPortion]]) -> Iterator[str]:

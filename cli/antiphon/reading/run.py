@@ -14,9 +14,9 @@ from rich.console import Console
 
 from antiphon import subtitles
 from antiphon.reading.casting import Plan, plan
-from antiphon.reading.folder import SpokenPortion, Wanted, WorkFolder
+from antiphon.reading.folder import SpokenPortion, Wanted, WorkFolder, work_folder
 from antiphon.reading.order import Order
-from antiphon.reading.progress import SpeakingBar, bars, clock, complaints, introduction
+from antiphon.reading.progress import SpeakingBar, bars, clock, complaints, introduction, size_of
 from antiphon.reading.speaking import Server, Speaking
 from antiphon.reading.tracks import Layout, lay_out
 from antiphon.stack import LocalStack
@@ -43,7 +43,7 @@ def run(order: Order, console: Console) -> None:
     order.book()  # a book that cannot be read is refused before anything is started
     if order.restart:
         shutil.rmtree(order.folder, ignore_errors=True)
-    with WorkFolder(order.folder) as folder:
+    with work_folder(order.folder) as folder:
         reading = asyncio.run(speak_book(order, folder, console))
         layout = make_file(order, reading, console)
         _conclude(order, reading, layout, console)
@@ -150,7 +150,7 @@ def _encode(order: Order, book: Book, layout: Layout, path: Path, console: Conso
 
 def _conclude(order: Order, reading: Reading, layout: Layout, console: Console) -> None:
     size = order.output.stat().st_size / 1e6
-    made = f"{clock(layout.duration_s)}, {len(reading.plan.book.chapters)} chapters, {size:.1f} MB"
+    made = f"{clock(layout.duration_s)}, {size_of(reading.plan.book)}, {size:.1f} MB"
     now = f"{clock(reading.made_s)} of it spoken now"
     console.print(f"[bold]{order.output}[/]  {made}; {now}", highlight=False, soft_wrap=True)
     if (order.srt or order.vtt) and not any(layout.words()):

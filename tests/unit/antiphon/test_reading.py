@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from antiphon.app import app
 from antiphon.client import (
     Audio,
     Event,
@@ -21,7 +24,7 @@ from antiphon.client import (
     Words,
 )
 from antiphon.reading import speaking
-from antiphon.reading.folder import FolderInUse, SpokenPortion, Wanted, WorkFolder
+from antiphon.reading.folder import FolderInUse, SpokenPortion, Wanted, WorkFolder, work_folder
 from antiphon.reading.speaking import InFlight, Server, Speaking
 from antiphon.reading.tracks import MixedRates, lay_out
 from ttscommon.books import Book, Chapter, Passage, Portion
@@ -65,7 +68,7 @@ def whole_answer(text: str) -> list[Event | GatewayError]:
 
 
 def test_a_portion_is_found_by_what_it_was_asked_for_with(tmp_path: Path) -> None:
-    with WorkFolder(tmp_path / "work") as folder:
+    with work_folder(tmp_path / "work") as folder:
         made = spoken(folder, HELLO, 100)
         assert folder.find(HELLO) == made
         assert folder.find(Wanted("Hello.", replace(OPTIONS, voice="rms"))) is None
@@ -76,7 +79,7 @@ def test_a_portion_is_found_by_what_it_was_asked_for_with(tmp_path: Path) -> Non
 
 
 def test_a_portion_that_was_broken_off_or_damaged_is_spoken_again(tmp_path: Path) -> None:
-    with WorkFolder(tmp_path) as folder:
+    with work_folder(tmp_path) as folder:
         with folder.begin(HELLO) as writer:
             writer.write(b"\1\0")
         assert folder.find(HELLO) is None
@@ -87,9 +90,9 @@ def test_a_portion_that_was_broken_off_or_damaged_is_spoken_again(tmp_path: Path
 
 
 def test_two_runs_do_not_speak_into_one_folder(tmp_path: Path) -> None:
-    with WorkFolder(tmp_path), pytest.raises(FolderInUse), WorkFolder(tmp_path):
+    with work_folder(tmp_path), pytest.raises(FolderInUse), work_folder(tmp_path):
         pass
-    with WorkFolder(tmp_path):
+    with work_folder(tmp_path):
         pass
 
 
@@ -105,7 +108,7 @@ async def test_every_request_is_spoken_once_and_kept(
     answering(monkeypatch, answer)
     wanted = [Wanted(f"Sentence {n}.", OPTIONS) for n in range(30)]
     there: list[str] = []
-    with WorkFolder(tmp_path) as folder:
+    with work_folder(tmp_path) as folder:
         run = Speaking(Server("http://a"), folder, lambda one, _: there.append(one.text))
         await run.run(wanted)
         assert [folder.find(one) is not None for one in wanted] == [True] * 30
@@ -123,7 +126,7 @@ async def test_a_refusal_halves_what_is_under_way_and_is_asked_again(
 
     answering(monkeypatch, answer)
     wanted = [Wanted(f"Sentence {n}.", OPTIONS) for n in range(8)]
-    with WorkFolder(tmp_path) as folder:
+    with work_folder(tmp_path) as folder:
         run = Speaking(Server("http://a"), folder, told)
         await run.run(wanted)
         assert all(folder.find(one) for one in wanted)
@@ -150,7 +153,7 @@ async def test_what_time_does_not_mend_ends_the_run(
     error: GatewayError, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering(monkeypatch, lambda text: [START, Audio(b"\1\0"), error])
-    with WorkFolder(tmp_path) as folder:
+    with work_folder(tmp_path) as folder:
         run = Speaking(Server("http://a", patience_s=-1), folder, told)
         with pytest.raises(GatewayError, match=says):
             await run.run([HELLO])
@@ -161,7 +164,7 @@ async def test_a_portion_without_anything_to_say_is_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering(monkeypatch, lambda text: [GatewayError("nothing", "nothing_to_say")])
-    with WorkFolder(tmp_path) as folder:
+    with work_folder(tmp_path) as folder:
         await Speaking(Server("http://a"), folder, told).run([HELLO])
         found = folder.find(HELLO)
     assert found is not None
@@ -174,7 +177,7 @@ async def test_a_request_that_was_cancelled_is_not_taken_for_spoken(
     ends = iter(["cancelled", "ok"])
     monkeypatch.setattr(speaking, "_BACKOFF_S", 0.001)
     answering(monkeypatch, lambda text: [START, Audio(b"\1\0"), Finished(next(ends), {})])
-    with WorkFolder(tmp_path) as folder:
+    with work_folder(tmp_path) as folder:
         await Speaking(Server("http://a"), folder, told).run([HELLO])
         found = folder.find(HELLO)
     assert found is not None
@@ -186,7 +189,7 @@ def test_pauses_are_zeros_and_chapters_begin_behind_them(tmp_path: Path) -> None
         *("T", "", "", None),
         (Chapter("A", (Passage("1"), Passage("2"))), Chapter("B", (Passage("3"),))),
     )
-    with WorkFolder(tmp_path) as folder:
+    with work_folder(tmp_path) as folder:
         sounds = [spoken(folder, Wanted(name, OPTIONS), 1600) for name in "123"]
     silent = replace(sounds[0], samples=0, sample_rate=0, outcome="silent")
     portions = [
@@ -205,9 +208,37 @@ def test_pauses_are_zeros_and_chapters_begin_behind_them(tmp_path: Path) -> None
 
 
 def test_portions_of_two_rates_are_no_book(tmp_path: Path) -> None:
-    with WorkFolder(tmp_path) as folder:
+    with work_folder(tmp_path) as folder:
         one = spoken(folder, HELLO, 10)
         other = spoken(folder, Wanted("Two.", OPTIONS), 10, 24_000)
     portion = Portion(0, "", None, 0.0)
     with pytest.raises(MixedRates, match=r"16000 Hz, 24000 Hz.*--restart"):
         lay_out([(portion, one), (portion, other)])
+
+
+@pytest.mark.parametrize(
+    ("book", "output", "says"),
+    [
+        ("good.txt", "a.wav", ".opus, .mp3, .m4b"),
+        ("good.pdf", "a.mp3", "no book that is read here"),
+        ("bad.epub", "a.mp3", "no EPUB"),
+        ("latin.txt", "a.mp3", "not UTF-8 at byte 2"),
+    ],
+)
+def test_what_cannot_be_read_or_written_is_refused_before_a_server_starts(
+    book: str, output: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: object) -> None:
+        pytest.fail("a server was started")
+
+    # The environment of the test run is not the one that is tested.
+    for name in [name for name in os.environ if name.startswith("ANTIPHON_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("antiphon.reading.run.LocalStack", started)
+    content = {"latin.txt": b"na\xefve", "bad.epub": b"no archive"}.get(book, b"Good.")
+    (tmp_path / book).write_bytes(content)
+    arguments = ["read", str(tmp_path / book), "-o", str(tmp_path / output)]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    assert result.exit_code != 0
+    assert says in result.output
+    assert [path.name for path in tmp_path.iterdir()] == [book]
