@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from gateway.audio import AudioFormat, Encoder, Pcm, encoder_for, wav
+from gateway.audio import AudioFormat, Encoder, Pcm, encoder_for, tags, wav
 from gateway.books.parts import Parts
 from gateway.books.portions import patiently
 from gateway.books.records import BookRecord, Result, ResultPart
@@ -20,7 +20,7 @@ _BLOCK_S: Final = 1
 _PART_BYTES: Final = 2 << 20
 _SAMPLE_BYTES: Final = 2
 # The sizes in a WAV's head have 32 bits.
-_LONGEST_WAV: Final = (1 << 32) - 64
+_LONGEST_WAV: Final = (1 << 32) - (1 << 16)
 
 Sound = Callable[[int], Awaitable[Pcm]]
 
@@ -38,9 +38,11 @@ def raw_result(record: BookRecord) -> Result:
         for index, one in made
     )
     head = b""
-    if record.order.audio.container == "wav":
+    order = record.order
+    if order.audio.container == "wav":
         fits = record.samples * _SAMPLE_BYTES < _LONGEST_WAV
-        head = wav.header(record.order.sample_rate, record.samples if fits else None)
+        info = tags.riff_info(order.provenance)
+        head = wav.header(order.sample_rate, record.samples if fits else None, info=info)
     return Result(parts, packed=True, head=head)
 
 
@@ -57,7 +59,8 @@ class BookEncoder:
         self._record = record
         self._sound = sound
         self._stored = stored
-        self._encoder: Encoder = encoder_for(record.order.audio, record.order.sample_rate)
+        order = record.order
+        self._encoder: Encoder = encoder_for(order.audio, order.sample_rate, order.provenance)
         self._waiting = bytearray()
         self._parts: list[ResultPart] = []
 

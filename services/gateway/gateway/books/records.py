@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from gateway.audio import AudioFormat
+from gateway.audio import AudioFormat, Provenance
 from gateway.requests import Wishes
 from ttscommon.wire.subjects import token
 
@@ -17,7 +17,8 @@ OVER: Final = ("done", "failed", "removing")
 class BookOrder(msgspec.Struct, frozen=True):
     """How a book is to be spoken. called: the audio format, by the client's name for it.
 
-    seed: what those of the portions are made of.
+    seed: what those of the portions are made of. provenance: what the sound says of its origin,
+    whichever gateway encodes it.
     """
 
     model: str
@@ -28,6 +29,7 @@ class BookOrder(msgspec.Struct, frozen=True):
     speed: float = 1.0
     wishes: Wishes = msgspec.field(default_factory=Wishes)
     title: str = ""
+    provenance: Provenance | None = None
 
 
 class PortionText(msgspec.Struct, frozen=True, array_like=True):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from gateway.audio import AudioFormat
+from gateway.audio import AudioFormat, Provenance
 from gateway.audio.lossless import packed, unpacked
 from gateway.books.encoding import BookEncoder, raw_result
 from gateway.books.portions import is_final, passes, pause_s, seed_of
@@ -79,6 +79,14 @@ def test_a_wav_is_the_portions_behind_a_head_that_knows_their_length() -> None:
     assert [part.name for part in result.parts] == [one.portion_name(*each) for each in owners]
     assert result.size == 44 + 120
     assert int.from_bytes(result.head[40:44], "little") == 120
+
+
+def test_a_sound_says_that_it_is_synthetic_whichever_gateway_made_it() -> None:
+    one = record()
+    told = replace(one, order=replace(one.order, provenance=Provenance("vesper", "Acme")))
+    assert BookRecord.decode(told.encode()) == told
+    assert b"trainedAlgorithmicMedia" in raw_result(told).head
+    assert b"Acme" in raw_result(told).head
 
 
 async def test_an_encoded_book_is_the_same_bytes_whoever_encodes_it() -> None:

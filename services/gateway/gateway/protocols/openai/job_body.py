@@ -85,6 +85,7 @@ async def read_job(
         body.speed,
         default.wishes,
         body.title or book.title,
+        context.services.provenance(default.model.name),
     )
     return order, text
 

@@ -15,6 +15,7 @@ from gateway.protocols.openai.job_body import read_job
 from gateway.protocols.shared.context import Context, Desk, Shelf
 from gateway.protocols.shared.credentials import tenant_of
 from gateway.protocols.shared.ranges import RangedSound
+from gateway.protocols.shared.response import PROVENANCE_HEADER
 
 router = APIRouter()
 
@@ -55,7 +56,8 @@ async def cancel(request: Request, context: Context, desk: Desk, job_id: str) ->
     return {"success": True}
 
 
-@router.api_route(_PATH + "/{job_id}/audio", methods=["GET", "HEAD"], response_class=Response)
+@router.head(_PATH + "/{job_id}/audio", response_class=Response)
+@router.get(_PATH + "/{job_id}/audio", response_class=Response)
 async def sound(request: Request, context: Context, shelf: Shelf, job_id: str) -> Response:
     """A finished job's sound, or a range of it."""
     record = (await shelf.get(tenant_of(context, request), job_id)).record
@@ -66,6 +68,8 @@ async def sound(request: Request, context: Context, shelf: Shelf, job_id: str) -
     if record.order.audio.raw:
         kind += f";rate={record.order.sample_rate};channels=1"
     headers = {"content-type": kind, "etag": f'"{record.book_id}"'}
+    if (origin := record.order.provenance) is not None:
+        headers[PROVENANCE_HEADER] = origin.header
     return RangedSound(shelf.parts, result, headers, request)
 
 
