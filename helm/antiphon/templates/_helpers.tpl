@@ -291,7 +291,7 @@ a vocoder, or a pair of both in one process. */}}
 {{- $workers := ternary $scaling.maxReplicas $engine.config.replicas (ne $scaling.kind "") -}}
 {{- $settings := $engine.config.settings -}}
 {{- range $stage := include "antiphon.stages" $engine.stage | splitList " " -}}
-{{- $common := default (ternary 32 64 (eq $stage "talker")) $settings.slots -}}
+{{- $common := default 64 $settings.slots -}}
 {{- $own := mul $workers (default $common (get $settings (printf "%s__slots" $stage))) -}}
 {{- $_ := set $slots $stage (add (get $slots $stage) $own) -}}
 {{- end -}}

@@ -13,7 +13,7 @@ from gateway.admission import Admission, Exchange, KeyRing, KeysWatch, Peers
 from gateway.books import BookDesk, BookShelf, FolderParts, StoredParts
 from gateway.connections import Doors
 from gateway.edge import RequestIds, handle_failures, refuse
-from gateway.protocols import cartesia, deepgram, elevenlabs, openai, playground
+from gateway.protocols import cartesia, deepgram, elevenlabs, openai, playground, realtime
 from gateway.requests import (
     Aliases,
     Catalogue,
@@ -114,7 +114,7 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     app.state.shelf, app.state.desk = shelf, desk
     gateway = Gateway(app, context, Exchange(bus, admission, retention), sockets, desk)
     app.include_router(playground.router)
-    for protocol in (openai, elevenlabs, cartesia, deepgram):
+    for protocol in (openai, realtime, elevenlabs, cartesia, deepgram):
         app.include_router(protocol.router)
     app.add_middleware(Doors, settings=settings, refuse=refuse)
     app.add_middleware(RequestIds)

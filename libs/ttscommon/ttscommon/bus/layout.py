@@ -47,9 +47,11 @@ BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.ADAPTERS: None,
     subjects.PASSING_DERIVED: 3600.0,
     subjects.BOOKS: _BOOKS_AGE_S,
+    subjects.SESSIONS: 7200.0,
 }
-# What a bucket's records may take together, where that is bounded.
+# What a bucket's records may take together, where that is bounded: bytes, or a share of a log's.
 BUCKET_BYTES: Final[dict[str, int]] = {subjects.BOOKS: 64 << 20}
+BUCKET_SHARES: Final[dict[str, float]] = {subjects.SESSIONS: 1 / 32}
 # How long an object lives, and how much all of them may take, as a share of a log's bytes.
 OBJECTS: Final[dict[str, tuple[float | None, float]]] = {
     subjects.RECORDINGS: (None, 1.0),
@@ -149,6 +151,10 @@ class Layout:
             metadata={SCHEMA_KEY: SCHEMA, _SLOTS_KEY: str(self.slots)},
         )
 
+    def _most_bytes(self, bucket: str) -> int | None:
+        share = BUCKET_SHARES.get(bucket)
+        return BUCKET_BYTES.get(bucket) if share is None else round(share * self.max_log_bytes)
+
     def _log(self, log: Log) -> StreamConfig:
         return StreamConfig(
             name=self._name(log.stream),
@@ -180,7 +186,7 @@ class Layout:
             storage=StorageType.FILE,
             num_replicas=self.replicas,
             max_age=age_s or 0.0,
-            max_bytes=BUCKET_BYTES.get(bucket),
+            max_bytes=self._most_bytes(bucket),
             max_msgs_per_subject=1,
             discard=DiscardPolicy.NEW,
             allow_direct=True,
