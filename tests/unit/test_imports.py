@@ -47,7 +47,7 @@ FLOORS: Final = {
     "ttscommon": ["wire", "sound", "books", "process", "bus", "cluster", "engine"],
     "talker": ["family", "sampling", "kernels", "engine", "text", "runners", "models"],
     "vocoder": ["codecs", "engine"],
-    "gateway": ["connections", "audio", "admission", "requests", "protocols"],
+    "gateway": ["connections", "audio", "admission", "requests", "books", "protocols"],
 }
 
 

@@ -36,6 +36,8 @@ class SpeechTuning:
     """A request whose text pauses for so long counts for nothing from then on: the stages have
     parked it.
     """
+    offline_s: float = 600.0
+    """How much longer a request may be silent that no listener hears as it is made."""
 
 
 @dataclass(frozen=True)
