@@ -20,6 +20,7 @@ from antiphon.stack import StackConfig, StackFailed
 from antiphon.stack.broker import BrokerMissing
 from antiphon.stack.checkpoints import Checkpoint
 from gateway.audio.chaptered import BOOK_FORMATS, BookFormat, require
+from gateway.audio.encoders.aac import REQUIREMENT
 from gateway.errors import Unsupported
 from ttscommon.books import Cast, InvalidBook, Pauses, parse_cast
 from ttscommon.engine.checkpoint import CheckpointError
@@ -148,7 +149,9 @@ def _format(output: Path) -> BookFormat:
     try:
         require(found)
     except Unsupported as error:
-        raise typer.BadParameter(f"{output.suffix}: {error.message}", param_hint="-o") from error
+        lacks = f"{output.suffix} needs PyAV: pip install '{REQUIREMENT}'"
+        message = lacks if found == "m4b" else error.message
+        raise typer.BadParameter(message, param_hint="--output") from error
     return found
 
 

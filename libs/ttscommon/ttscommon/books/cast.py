@@ -12,7 +12,8 @@ from ttscommon.books.book import InvalidBook, Passage
 
 # The name in a cast for all that no named speaker says.
 NARRATOR: Final = "narrator"
-MOST_SPEAKERS: Final = 200
+# The voices of a model are speakers too, by id and by name: one of Piper's has 904.
+MOST_SPEAKERS: Final = 10_000
 _LONGEST_NAME: Final = 64
 
 _SAYS: Final = re.compile(r"\s*([^:\n]{1,64}?)\s*:(?:\s+|$)")
