@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from gateway.admission import Admission, Exchange, KeyRing, KeysWatch, Peers
+from gateway.audio.watermark import Perth
 from gateway.connections import Doors
 from gateway.edge import RequestIds, handle_failures, refuse
 from gateway.protocols import cartesia, deepgram, elevenlabs, openai, playground
@@ -86,7 +87,7 @@ class Gateway:
 def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics) -> Gateway:
     """Build a gateway on a connected bus; reads no environment and starts nothing.
 
-    Raises KeysError, AliasesError.
+    Raises KeysError, AliasesError, NoWatermark.
     """
     peers = Peers()
     tuning = CatalogueTuning(hold_s=settings.hold_s)
@@ -98,7 +99,10 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     admission = Admission(settings, catalogue, metrics, keys, peers=peers)
     retention = Retention(bus, settings.keep_logs_s)
     tokens, listeners = ResumeTokens.of(settings), Listeners(bus, heard=retention.forget)
-    services = RequestServices(settings, bus, admission, metrics, tokens, listeners, retention)
+    watermark = None if settings.watermark is None else Perth.load(settings.watermark)
+    services = RequestServices(
+        settings, bus, admission, metrics, tokens, listeners, retention, watermark
+    )
     aliases = Aliases.load(settings.aliases_file)
     context = GatewayContext(settings, catalogue, keys, services, aliases)
     app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)

@@ -260,7 +260,8 @@ class GatewayContext:
         """
         services = self.services
         check = partial(services.tokens.require, token, request_id, spec.tenant)
-        return Speech(services, Attach(services.bus, spec, request_id, from_sample, check))
+        lead = services.lead(spec.model.sample_rate)
+        return Speech(services, Attach(services.bus, spec, request_id, from_sample, check, lead))
 
 
 def new_request_id() -> str:

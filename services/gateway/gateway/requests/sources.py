@@ -234,8 +234,11 @@ class Attach:
         request_id: str,
         from_sample: int,
         check: Callable[[], None],
+        lead: int = 0,
     ) -> None:
-        """`check` raises NotFound where the client may not hear this request."""
+        """`check` raises NotFound where the client may not hear this request. `lead`: so many
+        samples before `from_sample` are needed to make it.
+        """
         self._check = check
         self.request_id = request_id
         self.spec = spec
@@ -244,7 +247,8 @@ class Attach:
         rate = spec.sample_rate
         # Other rates are made from the request's beginning: resampling and stretching remember.
         native = rate == spec.model.sample_rate and spec.stretch == 1.0
-        self.start, self.skip = (from_sample, 0) if native else (0, from_sample)
+        self.start = max(0, from_sample - lead) if native else 0
+        self.skip = from_sample - self.start
         self.heard_s = spec.stretch * from_sample / rate
 
     async def prepare(self, coalesce_s: float) -> Applicant:
