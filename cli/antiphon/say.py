@@ -145,14 +145,14 @@ def _drain(outbox: queue.SimpleQueue[Event | None], sinks: Sequence[Sink]) -> No
         while (event := outbox.get()) is not None:
             for sink in sinks:
                 if isinstance(event, Started):
-                    sink.open(event.sample_rate, _origin(event))
+                    sink.open(event.sample_rate, origin_of(event))
                 elif isinstance(event, Audio):
                     sink.write(event.pcm)
     finally:
         close_all(sinks)
 
 
-def _origin(started: Started) -> Provenance | None:
+def origin_of(started: Started) -> Provenance | None:
     """What files say of it: what the gateway says, if it does."""
     return Provenance(started.model, started.generated_by) if started.synthetic else None
 

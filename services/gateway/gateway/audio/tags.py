@@ -31,15 +31,19 @@ def id3_tag(frames: bytes) -> bytes:
 
 def id3_frames(provenance: Provenance) -> bytes:
     """A comment, and a text of one's own for each field."""
-    comment = _frame(b"COMM", _LANGUAGE + b"\0" + provenance.comment.encode())
-    own = (
-        _frame(b"TXXX", f"{name}\0{value}".encode()) for name, value in provenance.fields.items()
-    )
+    comment = id3_frame(b"COMM", _UTF8 + _LANGUAGE + b"\0" + provenance.comment.encode())
+    own = (id3_text(b"TXXX", f"{name}\0{value}") for name, value in provenance.fields.items())
     return b"".join((comment, *own))
 
 
-def _frame(name: bytes, text: bytes) -> bytes:
-    return name + _syncsafe(1 + len(text)) + b"\0\0" + _UTF8 + text
+def id3_text(name: bytes, text: str) -> bytes:
+    """A frame of text."""
+    return id3_frame(name, _UTF8 + text.encode())
+
+
+def id3_frame(name: bytes, content: bytes) -> bytes:
+    """A frame of ID3v2.4 (ID3v2.4.0 structure, 4): four letters, and what they stand for."""
+    return name + _syncsafe(len(content)) + b"\0\0" + content
 
 
 def _syncsafe(size: int) -> bytes:

@@ -37,6 +37,8 @@ class SpeechTuning:
     """A request whose text pauses for so long counts for nothing from then on: the stages have
     parked it.
     """
+    offline_s: float = 600.0
+    """How much longer a request may be silent that no listener hears as it is made."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class RequestServices:
         settings = self.settings
         return Provenance(model, settings.provenance_by) if settings.provenance else None
 
-    def lead(self, sample_rate: int) -> int:
+    def before(self, sample_rate: int) -> int:
         """Samples of a model's audio that a resumed stream needs before the first that it sends."""
         return 0 if self.watermark is None else BlockGrid(self.watermark, sample_rate).lead
 

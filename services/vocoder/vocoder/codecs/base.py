@@ -65,6 +65,9 @@ class CodecSpec:
 
     `state_bytes`: what a stream's state takes for each of its frames, where that grows.
 
+    `silence`: codes of a frame of the model's own silence, where it is known. What is quiet in
+    front of a request's speech is then not sent to its listener, see engine/lead.py.
+
     `tolerance`: by so many int16 steps may a stream's samples depend on cuts, batch and takeovers.
     0 is exact.
     """
@@ -79,6 +82,7 @@ class CodecSpec:
     context_frames: int | None = None
     settle_samples: int = 0
     tolerance: int = 0
+    silence: tuple[int, ...] = ()
     voices: tuple[Voice, ...] = ()
     conditions: Mapping[str, Field] = field(default_factory=dict)
     left: str = ""
@@ -231,6 +235,11 @@ class Codec(ABC):
     @abstractmethod
     def open(self, request: SpeechRequest, frame: int = 0) -> CodecState:
         """A state that knows of nothing before `frame`; raises UnknownVoice."""
+
+    @property
+    def told(self) -> bool:
+        """Whether `prefix` or `conditions` ever gives anything."""
+        return bool(self.spec.conditions) or type(self).prefix is not Codec.prefix
 
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         """Frames of the request's reference, decoded unheard before its own frame 0.

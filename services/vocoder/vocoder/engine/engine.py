@@ -105,6 +105,11 @@ class Engine(Runtime[Stream, DecodedAudio]):
         """Of states that grow with their streams, in frames; see Codec.room."""
         return self._codec.room
 
+    @property
+    def told(self) -> bool:
+        """Whether `prefix` or `conditions` ever gives anything."""
+        return self._codec.told
+
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         """What `open` needs of the request's reference, from what was derived of it."""
         return self._codec.prefix(request, reference)
@@ -257,7 +262,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
     def _send(self, stream: Stream, work: Work, decoded: Decoded, now: float) -> None:
         first, deadline_s, before_s = not stream.sent, stream.deadline_s, stream.position_s
         pcm = stream.collect(work, decoded, now)
-        if len(pcm):
+        if len(pcm) and not stream.request.offline:
             if first and not stream.resume.skip:
                 self.metrics.ttfp.labels(_STAGE).observe(now - stream.opened_s)
             elif not first:

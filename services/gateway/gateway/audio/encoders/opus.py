@@ -63,7 +63,7 @@ class OggOpus:
         self._begun = True
         pre_skip = self._position(self._lookahead)
         head = self._ogg.page([opus_head(self._rate, pre_skip)], 0)
-        return head + self._ogg.page([opus_tags(self._comments)], 0)
+        return head + self._ogg.pages(opus_tags(self._comments), 0)
 
     def _packets(self, pcm: Pcm) -> list[bytes]:
         return [self._encoder.encode(one) for one in pcm.reshape(-1, self._frame)]
