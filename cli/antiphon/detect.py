@@ -1,40 +1,65 @@
-"""`antiphon detect`: the origin of a sound, as its file tells it."""
+"""`antiphon detect`: the origin of a sound, by its file's tags and the mark in the sound itself."""
 
 from __future__ import annotations
 
 import json
 import mmap
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, NoReturn
 
+import numpy as np
+import soundfile
 import typer
 from rich.console import Console
 
 from gateway.audio.provenance import claims
+from gateway.audio.watermark import CutScore, NoWatermark, Perth, scores_of_cuts
 
 _NOTHING_FOUND: Final = 1
 _UNREADABLE: Final = 2
 
 
+@dataclass(frozen=True)
+class Findings:
+    """Fields of the file's tags, and what the detector says of each cut; None: it did not look."""
+
+    tags: list[dict[str, str]]
+    cuts: list[CutScore] | None
+
+    @property
+    def synthetic(self) -> bool:
+        return bool(self.tags) or any(cut.marked for cut in self.cuts or ())
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        cuts = None if self.cuts is None else [asdict(cut) for cut in self.cuts]
+        return {"synthetic": self.synthetic, "tags": self.tags, "watermark": cuts}
+
+
 def detect(
     file: Annotated[Path, typer.Argument(help="A recording, whole or cut.")],
+    watermark: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="ANTIPHON_WATERMARK", help="Perth's weights: look for its mark in the sound too."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Tell whether a recording says that it is synthetic. Ends with 0 if it does, 1 if not.
 
     Tags can be removed, and anyone can write them: none is no sign that a person spoke.
     """
-    console = Console()
     try:
-        found = _claims(file)
-    except OSError as error:
-        Console(stderr=True).print(f"[bold red]antiphon detect:[/] {error}", highlight=False)
-        raise typer.Exit(_UNREADABLE) from None
+        found = Findings(_claims(file), None if watermark is None else _cuts(file, watermark))
+    except (OSError, NoWatermark, soundfile.LibsndfileError) as error:
+        _fail(error)
     if as_json:
-        typer.echo(json.dumps({"tags": found}))
+        typer.echo(json.dumps(found.plain()))
     else:
-        _show(console, found)
-    raise typer.Exit(0 if found else _NOTHING_FOUND)
+        _show(Console(), found)
+    raise typer.Exit(0 if found.synthetic else _NOTHING_FOUND)
 
 
 def _claims(file: Path) -> list[dict[str, str]]:
@@ -45,9 +70,31 @@ def _claims(file: Path) -> list[dict[str, str]]:
         return list(claims(data))
 
 
-def _show(console: Console, found: list[dict[str, str]]) -> None:
-    if not found:
-        console.print("no tag says that it is synthetic")
-    for fields in found:
+def _cuts(file: Path, weights: Path) -> list[CutScore]:
+    """Of the mean of all channels; raises NoWatermark, LibsndfileError for what it cannot read."""
+    perth = Perth.load(weights)
+    sound, rate = soundfile.read(file, dtype="float32", always_2d=True)
+    return list(scores_of_cuts(perth, np.ascontiguousarray(sound.mean(1)), rate))
+
+
+def _show(console: Console, found: Findings) -> None:
+    for fields in found.tags:
         for name, value in fields.items():
             console.print(f"[dim]{name}[/] {value}", highlight=False, soft_wrap=True)
+    if not found.tags:
+        console.print("no tag says that it is synthetic")
+    if found.cuts is None:
+        console.print("[dim]the sound itself was not looked at: --watermark gives the weights[/]")
+        return
+    marked = sum(cut.marked for cut in found.cuts)
+    console.print(f"the sound is marked in {marked} of {len(found.cuts)} parts", highlight=False)
+    for cut in found.cuts:
+        span = f"{cut.start_s:7.1f} to {cut.end_s:5.1f} s"
+        console.print(f"[dim]{span}[/] {cut.score:.2f}", highlight=False)
+
+
+def _fail(error: Exception) -> NoReturn:
+    Console(stderr=True).print(
+        f"[bold red]antiphon detect:[/] {error}", highlight=False, soft_wrap=True
+    )
+    raise typer.Exit(_UNREADABLE) from error

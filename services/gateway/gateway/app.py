@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from gateway.admission import Admission, Exchange, KeyRing, KeysWatch, Peers
+from gateway.audio.watermark import Perth
 from gateway.books import BookDesk, BookShelf, FolderParts, StoredParts
 from gateway.connections import Doors
 from gateway.edge import RequestIds, handle_failures, refuse
@@ -90,7 +91,7 @@ class Gateway:
 def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics) -> Gateway:
     """Build a gateway on a connected bus; reads no environment and starts nothing.
 
-    Raises KeysError, AliasesError.
+    Raises KeysError, AliasesError, NoWatermark.
     """
     peers = Peers()
     tuning = CatalogueTuning(hold_s=settings.hold_s)
@@ -102,7 +103,10 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     admission = Admission(settings, catalogue, metrics, keys, peers=peers)
     retention = Retention(bus, settings.keep_logs_s)
     tokens, listeners = ResumeTokens.of(settings), Listeners(bus, heard=retention.forget)
-    services = RequestServices(settings, bus, admission, metrics, tokens, listeners, retention)
+    watermark = None if settings.watermark is None else Perth.load(settings.watermark)
+    services = RequestServices(
+        settings, bus, admission, metrics, tokens, listeners, retention, watermark
+    )
     aliases = Aliases.load(settings.aliases_file)
     context = GatewayContext(settings, catalogue, keys, services, aliases)
     app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)

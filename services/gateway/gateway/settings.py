@@ -107,6 +107,10 @@ class GatewaySettings(ServiceSettings):
     """
     provenance_by: str = Field(default="", max_length=100, pattern=r"^[^\x00-\x1f\x7f;\[\]]*$")
     """Who gives the sound out: the operator's name, for the same places; not said by default."""
+    watermark: Path | None = None
+    """Perth's weights, as `antiphon convert` writes them: the sound itself is then marked,
+    inaudibly, at 3 % of a core for each stream.
+    """
     max_contexts: int = Field(default=16, ge=1, le=1000)
     """Contexts that may be open at once on one socket."""
     resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)

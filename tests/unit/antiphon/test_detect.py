@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 from antiphon.app import app
 from gateway.audio import AudioFormat, Provenance
 from gateway.audio.provenance import DIGITAL_SOURCE_TYPE
 from tests.unit.gateway.audio.test_provenance import made
+from tests.unit.gateway.audio.tiny_perth import weights
 
 runner = CliRunner()
 
@@ -43,3 +45,27 @@ def test_a_file_that_says_nothing_ends_with_1(tmp_path: Path, data: bytes) -> No
 
 def test_a_file_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
     assert runner.invoke(app, ["detect", str(tmp_path / "none.wav")]).exit_code == 2
+
+
+def test_a_mark_that_was_not_looked_for_is_said_to_be(file: Path) -> None:
+    assert "was not looked at" in runner.invoke(app, ["detect", str(file)]).output
+    assert (
+        json.loads(runner.invoke(app, ["detect", "--json", str(file)]).output)["watermark"] is None
+    )
+
+
+def test_the_sound_is_looked_at_where_weights_are_given(file: Path, tmp_path: Path) -> None:
+    save_file(weights(), tmp_path / "perth.safetensors")
+    given = ["detect", "--json", "--watermark", str(tmp_path / "perth.safetensors"), str(file)]
+    (cut,) = json.loads(runner.invoke(app, given).output)["watermark"]
+    assert cut["start_s"] == 0.0
+    assert 0.3 < cut["end_s"] < 0.5
+    assert 0.0 <= cut["score"] <= 1.0
+
+
+def test_other_weights_are_refused(file: Path, tmp_path: Path) -> None:
+    save_file({"a": weights()["encoder.layers.0.conv.bias"]}, tmp_path / "other.safetensors")
+    given = ["detect", "--watermark", str(tmp_path / "other.safetensors"), str(file)]
+    told = runner.invoke(app, given)
+    assert told.exit_code == 2
+    assert "not Perth's" in told.output

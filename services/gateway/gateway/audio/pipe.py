@@ -1,4 +1,7 @@
-"""The one way from a request's audio to a client's bytes: stretch, resample, skip, encode."""
+"""The one way from a request's audio to a client's bytes.
+
+Watermark, where there is one, stretch, resample, skip, encode.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from msgspec.structs import replace
 from gateway.audio.encoders import Encoder, RawPcm
 from gateway.audio.resample import Pcm, resampler
 from gateway.audio.stretch import Stretch
+from gateway.audio.watermark import Perth, WatermarkedStream
 from ttscommon.wire.messages import AudioChunk, SaidText, WordTime
 
 _NO_WORDS: Final[tuple[WordTime, ...]] = ()
@@ -21,6 +25,7 @@ _NOTHING_SAID: Final[tuple[SaidText, ...]] = ()
 # A thread takes a tenth of a millisecond to hand work over; below this the loop does it itself.
 _LOOP_MS: Final = 1.0
 _STRETCH_MS: Final = 6.0
+_WATERMARK_MS: Final = 30.0
 
 T = TypeVar("T")
 
@@ -51,6 +56,8 @@ class SpokenAudio(Protocol):
     def stretch(self) -> float: ...
     @property
     def gain(self) -> float: ...
+    @property
+    def watermark(self) -> Perth | None: ...
     def __aiter__(self) -> AsyncIterator[AudioChunk]: ...
 
 
@@ -72,8 +79,12 @@ class ClientPipe:
         skip: int = 0,
         stretch: float = 1.0,
         gain: float = 1.0,
+        watermark: Perth | None = None,
     ) -> None:
         self._gain = gain
+        self._source_hz = source_hz
+        self._watermark = watermark
+        self._marked: WatermarkedStream | None = None
         self._stretch = None if stretch == 1.0 else Stretch(source_hz, stretch)
         self._speed = stretch
         self._resampler = resampler(source_hz, target_hz)
@@ -88,22 +99,30 @@ class ClientPipe:
         if self._lead is None:
             self._lead = chunk.checkpoint.lead
             self._lead_s = self._lead / chunk.sample_rate
+            if self._watermark is not None:
+                self._marked = WatermarkedStream(self._watermark, self._source_hz, chunk.start)
         pcm = chunk.pcm.array()[self._lead :]
         self._lead -= min(self._lead, len(chunk.pcm))
         if not len(pcm):
             return PcmBlock(b"", 0, self._timed(chunk.words))
-        if self._stretch is not None:
-            pcm = self._stretch.feed(pcm)
-        data, samples = self._encode(self._resampler.feed(pcm))
+        if self._marked is not None:
+            pcm = self._marked.feed(pcm)
+        data, samples = self._encode(self._resampler.feed(self._stretched(pcm)))
         return PcmBlock(data, samples, self._timed(chunk.words), self._new(chunk.said))
 
     def finish(self) -> PcmBlock:
         """What was held back."""
-        data, samples = b"", 0
+        last = []
+        if self._marked is not None:
+            last.append(self._resampler.feed(self._stretched(self._marked.flush())))
         if self._stretch is not None:
-            data, samples = self._encode(self._resampler.feed(self._stretch.flush()))
-        rest, more = self._encode(self._resampler.flush())
-        return PcmBlock(data + rest + self._encoder.finish(), samples + more)
+            last.append(self._resampler.feed(self._stretch.flush()))
+        made = [self._encode(pcm) for pcm in (*last, self._resampler.flush())]
+        data = b"".join(data for data, _ in made)
+        return PcmBlock(data + self._encoder.finish(), sum(samples for _, samples in made))
+
+    def _stretched(self, pcm: Pcm) -> Pcm:
+        return pcm if self._stretch is None else self._stretch.feed(pcm)
 
     def _encode(self, pcm: Pcm) -> tuple[bytes, int]:
         skipped = min(self._skip, len(pcm))
@@ -150,9 +169,11 @@ async def pieces(
     `cost_ms`: what a second of audio takes to encode. Expensive chunks are made in a thread.
     """
     pipe = ClientPipe(
-        speech.source_hz, speech.sample_rate, encoder, speech.skip, speech.stretch, speech.gain
-    )
+        speech.source_hz, speech.sample_rate, encoder, speech.skip, speech.stretch, speech.gain,
+        speech.watermark,
+    )  # fmt: skip
     cost_ms += 0.0 if speech.stretch == 1.0 else _STRETCH_MS
+    cost_ms += 0.0 if speech.watermark is None else _WATERMARK_MS
     async for chunk in speech:
         expected_ms = cost_ms * len(chunk.pcm) / chunk.sample_rate
         piece = await _off_loop(expected_ms, partial(pipe.feed, chunk))

@@ -280,7 +280,10 @@ class GatewayContext:
         """
         services = self.services
         check = partial(services.tokens.require, token, request_id, spec.tenant)
-        return Speech(services, Attach(services.bus, spec, request_id, from_sample, check))
+        before = services.before(spec.model.sample_rate)
+        return Speech(
+            services, Attach(services.bus, spec, request_id, from_sample, check, before=before)
+        )
 
     def rejoin(self, spec: SpeechSpec, request_id: str, from_sample: int) -> Speech:
         """`attach` with all word times, for a request that a record of the caller's own names."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from gateway.admission import REST_S, Admission
 from gateway.audio import Provenance
+from gateway.audio.watermark import BlockGrid, Perth
 from gateway.requests.listeners import Listeners
 from gateway.requests.retention import Retention
 from gateway.requests.tokens import ResumeTokens
@@ -51,6 +52,7 @@ class RequestServices:
     tokens: ResumeTokens
     listeners: Listeners
     retention: Retention
+    watermark: Perth | None = None
     tuning: SpeechTuning = SpeechTuning()
     chores: set[asyncio.Task[Any]] = field(default_factory=set)
 
@@ -58,6 +60,10 @@ class RequestServices:
         """What the sound of a model says of its origin, unless the operator turned that off."""
         settings = self.settings
         return Provenance(model, settings.provenance_by) if settings.provenance else None
+
+    def before(self, sample_rate: int) -> int:
+        """Samples of a model's audio that a resumed stream needs before the first that it sends."""
+        return 0 if self.watermark is None else BlockGrid(self.watermark, sample_rate).lead
 
     def cancel(self, request_id: str, reason: str, *, ended: bool) -> None:
         """Tell the stages, without waiting for the broker and whatever happens to the caller."""

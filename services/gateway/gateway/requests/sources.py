@@ -242,10 +242,12 @@ class Attach:
         from_sample: int,
         check: Callable[[], None],
         *,
+        before: int = 0,
         timed: bool = False,
     ) -> None:
-        """`check` raises NotFound where the client may not hear this request. timed: all words are
-        wanted, those as well whose audio is not.
+        """`check` raises NotFound where the client may not hear this request. before: so many
+        samples in front of `from_sample` are needed to make it. timed: all words are wanted, those
+        as well whose audio is not.
         """
         self._check = check
         self.request_id = request_id
@@ -255,7 +257,8 @@ class Attach:
         rate = spec.sample_rate
         # Other rates are made from the request's beginning: resampling and stretching remember.
         native = rate == spec.model.sample_rate and spec.stretch == 1.0 and not timed
-        self.start, self.skip = (from_sample, 0) if native else (0, from_sample)
+        self.start = max(0, from_sample - before) if native else 0
+        self.skip = from_sample - self.start
         self.heard_s = spec.stretch * from_sample / rate
 
     async def prepare(self, coalesce_s: float) -> Applicant:

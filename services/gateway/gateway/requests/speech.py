@@ -14,6 +14,7 @@ from opentelemetry import trace
 from gateway import errors
 from gateway.admission import Applicant, Grant
 from gateway.audio import Provenance
+from gateway.audio.watermark import Perth
 from gateway.errors import ClientTooSlow, HeardElsewhere
 from gateway.requests.delivery import ListenerDelivery
 from gateway.requests.services import RequestServices
@@ -107,6 +108,11 @@ class Speech:
     def gain(self) -> float:
         """How many times as loud as it is made the client hears it."""
         return self.spec.gain
+
+    @property
+    def watermark(self) -> Perth | None:
+        """What marks the sound itself, where the operator wants that."""
+        return self._services.watermark
 
     @property
     def provenance(self) -> Provenance | None:

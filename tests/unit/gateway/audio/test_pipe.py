@@ -25,6 +25,7 @@ class Spoken:
 
     source_hz = RATE
     stretch = gain = 1.0
+    watermark = None
 
     def __init__(self, *chunks: AudioChunk, sample_rate: int = RATE, skip: int = 0) -> None:
         self.sample_rate = sample_rate

@@ -29,6 +29,8 @@ from ttscommon.engine.checkpoint import (
 )
 
 _VOICES: Final = "voices"
+# Endings of a pickle that is asked for by its name.
+_NAMED: Final = (*PICKLES, ".pth.tar", ".pt.tar")
 _INDEX: Final = ".index.json"
 _STEMS: Final = ("pytorch_model", "model")
 # Parts of one model whose tensors' names do not meet: CosyVoice's, GLM-4-Voice's decoder, and
@@ -146,7 +148,7 @@ def _called(path: Path) -> str:
 
 def _inside(folder: Path, name: str) -> Path:
     path = folder / name
-    if Path(name).name != name or path.suffix not in PICKLES or not path.is_file():
+    if Path(name).name != name or not name.endswith(_NAMED) or not path.is_file():
         raise CheckpointError(f"{path} is no pickle in {folder}")
     return path
 

@@ -1,0 +1,1 @@
+"""Programs that judge what a listener hears; they need the training environment."""
