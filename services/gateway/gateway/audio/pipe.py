@@ -91,7 +91,7 @@ class ClientPipe:
         pcm = chunk.pcm.array()[self._lead :]
         self._lead -= min(self._lead, len(chunk.pcm))
         if not len(pcm):
-            return PcmBlock(b"", 0, self._timed(chunk.words))
+            return PcmBlock(b"", 0, self._timed(chunk.words), self._new(chunk.said))
         if self._stretch is not None:
             pcm = self._stretch.feed(pcm)
         data, samples = self._encode(self._resampler.feed(pcm))
