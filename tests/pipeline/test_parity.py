@@ -24,6 +24,7 @@ from ttscommon.wire.messages import CodecChunk, SpeechRequest
 from ttscommon.wire.subjects import CODES
 from vocoder.codecs import load as load_codec
 from vocoder.codecs.base import Work
+from vocoder.engine.lead import Lead
 from vocoder.pcm import to_pcm
 
 VOICE_DIR = Path(__file__).parents[2] / "voices" / "vesper"
@@ -58,7 +59,7 @@ SENTENCES = (
 
 @dataclass(frozen=True)
 class Offline:
-    """One request synthesised without a stack: frames and [samples] int16."""
+    """One request synthesised without a stack: frames and [samples] int16, as they are heard."""
 
     arrays: Arrays
     pcm: npt.NDArray[np.int16]
@@ -79,7 +80,10 @@ class Reference:
         state = self._codec.open(request)
         codes = {"codes": arrays["codes"]}
         (samples,) = self._codec.decode([Work(state, codes, final=True)])
-        return Offline(arrays, to_pcm(samples))
+        pcm, lead = to_pcm(samples), Lead(self._codec.spec)
+        lead.begin(codes)
+        lead.hear(pcm)
+        return Offline(arrays, pcm[lead.samples :])
 
 
 @pytest.fixture(scope="module")

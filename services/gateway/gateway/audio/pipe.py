@@ -104,7 +104,7 @@ class ClientPipe:
         pcm = chunk.pcm.array()[self._lead :]
         self._lead -= min(self._lead, len(chunk.pcm))
         if not len(pcm):
-            return PcmBlock(b"", 0, self._timed(chunk.words))
+            return PcmBlock(b"", 0, self._timed(chunk.words), self._new(chunk.said))
         if self._marked is not None:
             pcm = self._marked.feed(pcm)
         data, samples = self._encode(self._resampler.feed(self._stretched(pcm)))

@@ -53,9 +53,10 @@ WIDTH: Final = 4
 """Frames that a step may try: the drafter is trained for one more."""
 LAG_FRAMES: Final = 3
 """The decoder holds so many back."""
-CHUNKS: Final = ChunkSeconds(initial_s=0.2, busy_growth=10.0)
-"""A frame more than it holds back: the least that gives sound at once, 50 ms of it. With company
-the second chunk may take longer than that, though steps need little of the engine's time.
+CHUNKS: Final = ChunkSeconds(initial_s=0.25, busy_growth=10.0)
+"""Two frames more than it holds back: one would give 50 ms of sound, of which up to 35 are silence
+in front, which listeners are not sent, and the second chunk has to be made in what is left. With
+company it may take longer than that, though steps need little of the engine's time.
 """
 SIGNS: Final = Signs(Stall(seconds=6.0, tokens=6), repeat_s=0.0)
 """The pointer tells more than codes do: a long breath has the same ones, again and again. Greedily
