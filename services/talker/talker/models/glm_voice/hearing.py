@@ -72,7 +72,7 @@ class WhisperVQ(nn.Module):
         token = _HOP * _STRIDE * pool
         count = -(-samples // token)
         x = self._states(nn.functional.pad(wav, (0, count * token - samples)), samples)
-        pooled = x.unflatten(0, (count, pool)).mean(1)
+        pooled = x.view(count, pool, -1).mean(1)
         known = self.codebook.weight
         found: Tensor = (known.square().sum(1) - 2 * pooled @ known.T).argmin(1)
         return found
@@ -82,14 +82,13 @@ class WhisperVQ(nn.Module):
         x = self.mel(wav)[None]
         for conv in (self.conv1, self.conv2):
             x = nn.functional.gelu(conv(nn.functional.pad(x, (_TAPS - 1, 0))))
-        x = x[0].T
-        at = torch.arange(len(x), device=x.device)
-        x = x + self.embed_positions(at)
+        at = torch.arange(x.shape[2], device=x.device)
+        x = x[0].T + self.embed_positions(at)
         block = self.config.quantize_causal_block_size
         visible = (at // block <= (at // block)[:, None]) & (at * _STRIDE * _HOP < samples)
         for layer in self.layers:
             x = layer(x, visible)
-        return x
+        return cast(Tensor, x)
 
 
 class SpokenTurns:

@@ -29,6 +29,7 @@ def test_a_block_waits_for_one_id_more_or_for_the_end() -> None:
     assert codec.due(state, tokens(0), ended=True) is None
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 def test_a_prompt_is_bounded_and_frames_stay_where_they_are() -> None:
     codec = tiny()
