@@ -56,6 +56,23 @@ async def test_a_response_is_told_in_the_order_that_clients_need(stand: Any) -> 
     assert response["usage"]["input_tokens"] == len(TEXT)
 
 
+async def test_a_model_without_word_times_tells_its_text_once(stand: Any) -> None:
+    async def mute(performance: Any) -> None:
+        for _ in range(20):
+            await performance.say("0123456789", word=False)
+        await performance.end()
+
+    stand.stage.script = mute
+    async with opened(stand.url) as client:
+        await client.say(TEXT)
+        await client.send("response.create")
+        events = await client.until("response.done")
+    kinds = [event["type"] for event in events]
+    assert transcript(events) == TEXT
+    told = kinds.index("response.output_audio_transcript.delta")
+    assert kinds[told:].count("response.output_audio.delta") > 5
+
+
 async def test_nothing_new_is_an_empty_response_and_instructions_are_never_said(
     stand: Any,
 ) -> None:
