@@ -52,6 +52,7 @@ async def test_the_user_interrupts_by_speaking(stand: Any) -> None:
     assert nothing["output"] == []
 
 
+@pytest.mark.slow
 async def test_a_client_that_finds_turns_itself_commits_them(stand: Any) -> None:
     async with opened(stand.url) as client:
         await client.configure(audio={"input": {"turn_detection": None}})
