@@ -145,6 +145,12 @@ class QuotaExceeded(BadRequest):
     code = "quota_exceeded"
 
 
+class NotReady(BadRequest):
+    """The job has no sound yet, or has failed."""
+
+    code = "not_ready"
+
+
 class WrongContentType(BadRequest):
     """A body that does not say it is what the route takes."""
 
@@ -290,6 +296,7 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "unsupported": Edge(400, _INVALID),
         "too_many_contexts": Edge(429, "rate_limit_error"),
         "not_found": Edge(404, _INVALID),
+        "not_ready": Edge(409, _INVALID),
         "unsupported_media_type": Edge(415, _INVALID),
         "foreign_origin": Edge(403, _INVALID),
         "foreign_host": Edge(421, _INVALID),

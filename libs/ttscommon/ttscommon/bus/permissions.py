@@ -16,6 +16,8 @@ from ttscommon.bus.layout import kept_streams
 from ttscommon.wire.subjects import (
     ADAPTERS,
     AUDIO,
+    BOOK_PARTS,
+    BOOKS,
     CODES,
     DERIVED,
     LEASES,
@@ -43,13 +45,17 @@ ROLES: Final[tuple[Role, ...]] = ("gateway", TALKER.name, VOCODER.name, "setup",
 
 # What was derived of recordings, by talkers and for all replicas.
 _DERIVED: Final = (DERIVED, PASSING_DERIVED)
-_BUCKETS: Final = (REPLICAS, LEASES, TOMBSTONES, VOICES, LEXICONS, ADAPTERS, SESSIONS, *_DERIVED)
-_STORES: Final = (RECORDINGS, PASSING_RECORDINGS)
+_BUCKETS: Final = (
+    *(REPLICAS, LEASES, TOMBSTONES, VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS),
+    *_DERIVED,
+)
+_RECORDINGS: Final = (RECORDINGS, PASSING_RECORDINGS)
+_STORES: Final = (*_RECORDINGS, BOOK_PARTS)
 _QUEUES: Final = tuple(stage.stream for stage in STAGES.values())
 # What gateways keep for clients.
-_WRITTEN: Final = (VOICES, LEXICONS, ADAPTERS, SESSIONS, *_DERIVED)
+_WRITTEN: Final = (VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS, *_DERIVED)
 # Gateways ask their leaders for records.
-_ASKED: Final = (LEASES, VOICES, LEXICONS, ADAPTERS, SESSIONS)
+_ASKED: Final = (LEASES, VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS)
 _PURGED: Final = (LEASES, TOMBSTONES, SESSIONS)
 # What gateways tell each other.
 _TOLD: Final = ("ctl.gateways.*", "ctl.gone.*")
@@ -113,7 +119,15 @@ class _Names:
     @property
     def stores(self) -> list[str]:
         """Streams of the object stores."""
-        return [f"OBJ_{self.prefix}-{name}" for name in _STORES]
+        return [self.store(name) for name in _STORES]
+
+    def store(self, name: str) -> str:
+        return f"OBJ_{self.prefix}-{name}"
+
+    @property
+    def recordings(self) -> list[str]:
+        """The stores that talkers read."""
+        return [self.store(name) for name in _RECORDINGS]
 
 
 def _rights(role: Role, names: _Names, models: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -180,8 +194,8 @@ def _derivation(names: _Names, stage: Stage) -> list[str]:
         return []
     return [
         *(names.key(bucket, ">") for bucket in _DERIVED),
-        *_api("STREAM.MSG.GET", [*map(names.bucket, _DERIVED), *names.stores]),
-        *_direct(names.stores),
+        *_api("STREAM.MSG.GET", [*map(names.bucket, _DERIVED), *names.recordings]),
+        *_direct(names.recordings),
     ]
 
 
