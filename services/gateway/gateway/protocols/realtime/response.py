@@ -197,7 +197,7 @@ class SpokenResponse(Framing):
         audio, self._rate = format_of(events.wanted.settings["audio"]["output"])
         self._sample_bytes = audio.sample_bytes
         self._samples = self._position = 0
-        self._untimed = False
+        self._untimed = self._answered = False
 
     def parts(self, piece: PcmBlock) -> Iterable[PcmBlock]:
         for start in range(0, max(1, len(piece.data)), _MOST_BYTES):
@@ -210,6 +210,7 @@ class SpokenResponse(Framing):
         for word in piece.words:
             self._take(word)
         for said in piece.said:
+            self._answered = True
             self.events.words(said.text, said.at_s)
         self._samples += piece.samples
         late = self._samples > _UNTIMED_S * self._rate
@@ -219,7 +220,7 @@ class SpokenResponse(Framing):
         return self._encode(self.events.audio(piece.data)) if audible else ""
 
     def last(self, speech: Speech, samples: int) -> str:
-        if samples and not (self._untimed or speech.spec.model.says):
+        if samples and not (self._untimed or self._answered or speech.spec.answers):
             self.events.words(self._written.rest().rstrip())
         return ""
 
