@@ -26,9 +26,11 @@ AGENTS: Final = (
     "livekit_openai", "livekit_elevenlabs", "livekit_cartesia", "livekit_deepgram",
     "pipecat_openai", "pipecat_elevenlabs", "pipecat_cartesia", "pipecat_deepgram",
 )  # fmt: skip
+REALTIME: Final = ("realtime_openai", "realtime_livekit", "realtime_pipecat")
 SPEAKING: Final = (
     *(("sdks", name) for name in SDKS),
     *(("agents", name) for name in AGENTS),
+    *(("realtime", name) for name in REALTIME),
     *(("agents", name) for name in ("livekit_elevenlabs_v3", "livekit_deepgram_v2")),
     ("agents", "pipecat_elevenlabs_http"),
     *(("node", name) for name in ("node_pcm", "node_wav")),
@@ -40,6 +42,7 @@ TIMED: Final = (
     ("sdks", "cartesia_socket"),
     *(("agents", f"{each}_elevenlabs") for each in ("livekit", "pipecat")),
     *(("agents", f"{each}_cartesia") for each in ("livekit", "pipecat")),
+    *(("realtime", f"realtime_{each}") for each in ("openai", "livekit")),
 )
 LISTING: Final = tuple(
     ("sdks", f"{vendor}_lists") for vendor in ("elevenlabs", "cartesia", "deepgram")
@@ -54,6 +57,7 @@ INTERRUPTING: Final = (
     *(("sdks", name) for name in ("openai_pcm", "elevenlabs_stream", "deepgram_http")),
     *(("sdks", name) for name in ("cartesia_socket", "deepgram_socket", "wyoming_streamed")),
     *(("agents", name) for name in AGENTS),
+    *(("realtime", name) for name in REALTIME),
     ("agents", "pipecat_elevenlabs_open"),
     ("node", "node_pcm"),
 )
@@ -130,6 +134,9 @@ ROWS: Final = (
         Row(f"pipecat-ai, `{name}TTSService`", _PYTHON, "pipecat-ai", (f"pipecat_{name.lower()}",))
         for name in ("OpenAI", "ElevenLabs", "Cartesia", "Deepgram")
     ),
+    Row("openai (Python), `realtime`", _PYTHON, "openai", ("realtime_openai",)),
+    Row("livekit-agents, `openai.realtime`", _PYTHON, "livekit-agents", ("realtime_livekit",)),
+    Row("pipecat-ai, `OpenAIRealtimeLLMService`", _PYTHON, "pipecat-ai", ("realtime_pipecat",)),
     Row("litellm", "litellm.txt", "litellm", ("litellm",)),
     Row("wyoming-openai", "wyoming-openai.txt", "wyoming_openai", ("bridge",)),
 )

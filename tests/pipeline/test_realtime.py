@@ -68,7 +68,7 @@ async def test_turns_and_an_interruption(slow_stack: LocalStack) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["talker", "vocoder", "gateway"])
+@pytest.mark.parametrize("victim", ["talker-1", "vocoder-1", "gateway"])
 async def test_a_session_goes_on_when_a_process_is_killed(
     slow_stack: LocalStack, victim: str
 ) -> None:

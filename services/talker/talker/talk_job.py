@@ -99,6 +99,7 @@ class TalkJob:
         """Whose voice it is, before the vocoders are told, as they need it too."""
         asked = self._request
         if asked.reference is None and all(turn.sound is None for turn in asked.turns):
+            self._derived = Derived(turns=(None,) * len(asked.turns))
             return
         family = self._engine.family
 

@@ -156,6 +156,7 @@ class Pipeline:
         @self._task.event_handler("on_pipeline_error")  # type: ignore[untyped-decorator]
         async def failed(_: Any, frame: Any) -> None:
             heard.error = "ErrorFrame"
+            self._came.set()
 
     async def run(self, feeding: Callable[[], Awaitable[None]]) -> None:
         from pipecat.frames.frames import EndFrame

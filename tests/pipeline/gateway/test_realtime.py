@@ -56,6 +56,24 @@ async def test_a_response_is_told_in_the_order_that_clients_need(stand: Any) -> 
     assert response["usage"]["input_tokens"] == len(TEXT)
 
 
+@pytest.mark.slow
+async def test_a_model_without_word_times_tells_its_text_once(stand: Any) -> None:
+    async def mute(performance: Any) -> None:
+        for _ in range(20):
+            await performance.say("0123456789", word=False)
+        await performance.end()
+
+    stand.stage.script = mute
+    async with opened(stand.url) as client:
+        await client.say(TEXT)
+        await client.send("response.create")
+        events = await client.until("response.done")
+    kinds = [event["type"] for event in events]
+    assert transcript(events) == TEXT
+    told = kinds.index("response.output_audio_transcript.delta")
+    assert kinds[told:].count("response.output_audio.delta") > 5
+
+
 async def test_nothing_new_is_an_empty_response_and_instructions_are_never_said(
     stand: Any,
 ) -> None:
@@ -76,6 +94,7 @@ async def test_nothing_new_is_an_empty_response_and_instructions_are_never_said(
     assert [job.request.text for job in stand.stage.jobs] == ["Once."]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "dtype", "rate"), [("audio/pcmu", "u1", 8000), ("audio/pcma", "u1", 8000)]
 )
@@ -90,6 +109,7 @@ async def test_telephone_formats(stand: Any, talk: Any, kind: str, dtype: str, r
     assert len(sound(events, dtype)) == pytest.approx(expected, abs=2)
 
 
+@pytest.mark.slow
 async def test_text_alone_needs_no_voice(stand: Any) -> None:
     async with opened(stand.url) as client:
         await client.configure(output_modalities=["text"])
@@ -101,6 +121,7 @@ async def test_text_alone_needs_no_voice(stand: Any) -> None:
     assert stand.stage.jobs == []
 
 
+@pytest.mark.slow
 async def test_a_response_beside_the_conversation_adds_nothing_to_it(stand: Any) -> None:
     beside = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "B"}]}]
     async with opened(stand.url) as client:
@@ -183,6 +204,7 @@ async def test_what_is_truncated_or_deleted_is_not_spoken_further(stand: Any) ->
     assert (error["code"], error["event_id"]) == ("item_retrieve_invalid_item_id", "e")
 
 
+@pytest.mark.slow
 async def test_a_failing_response_says_so_and_the_session_goes_on(stand: Any, talk: Any) -> None:
     async def fail(performance: Any) -> None:
         await performance.say("first half", True)

@@ -16,6 +16,7 @@ from tests.realtime import TEXT, Held, opened, sound, transcript
 from tests.waits import PATIENCE_S
 
 
+@pytest.mark.slow
 async def test_browsers_bring_their_key_among_subprotocols(stand: Any) -> None:
     offered = ["realtime", "openai-insecure-api-key.secret", "openai-agents-sdk.0.1"]
     async with opened(stand.url, subprotocols=offered) as client:
@@ -88,6 +89,7 @@ async def stored(stand: Any, name: str, *, running: bool = False) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_a_session_that_ended_well_or_never_was_is_not_found(stand: Any) -> None:
     async with opened(stand.url) as client:
         name = client.events[0]["session"]["id"]
@@ -101,6 +103,7 @@ async def test_a_session_that_ended_well_or_never_was_is_not_found(stand: Any) -
         assert refused.value.response.status_code == 404
 
 
+@pytest.mark.slow
 async def test_a_session_is_heard_over_one_connection(stand: Any) -> None:
     async with opened(stand.url) as client:
         name = client.events[0]["session"]["id"]
@@ -134,6 +137,7 @@ async def test_a_gateway_that_ends_tells_what_becomes_of_a_response(stand: Any) 
     assert client.socket.close_code == 1012
 
 
+@pytest.mark.slow
 async def test_a_session_ends_when_it_is_too_old(
     stand: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

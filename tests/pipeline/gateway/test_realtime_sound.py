@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from tests.realtime import TEXT, Client, Held, opened
+from tests.realtime import TEXT, Client, Held, opened, transcript
+from tests.waits import PATIENCE_S
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import SaidText
 
 
 def spoken_sound(seconds: float, level: float) -> str:
@@ -47,6 +52,7 @@ async def test_the_user_interrupts_by_speaking(stand: Any) -> None:
     assert nothing["output"] == []
 
 
+@pytest.mark.slow
 async def test_a_client_that_finds_turns_itself_commits_them(stand: Any) -> None:
     async with opened(stand.url) as client:
         await client.configure(audio={"input": {"turn_detection": None}})
@@ -69,3 +75,53 @@ async def test_a_client_that_finds_turns_itself_commits_them(stand: Any) -> None
         "conversation.item.done",
     ]
     assert wrong["param"] == "audio"
+
+
+@pytest.fixture
+async def hearing(stand: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The stage's model answers in words of its own."""
+    known = type(stand.stage).report.__globals__
+    accepts = (*known["MODEL"].accepts, "instructions")
+    monkeypatch.setitem(
+        known, "MODEL", msgspec.structs.replace(known["MODEL"], says=True, accepts=accepts)
+    )
+    catalogue, bus = stand.gateway.context.catalogue, stand.stage.bus
+    async with asyncio.timeout(PATIENCE_S):
+        while not (await catalogue.model("default")).says:
+            await bus.kv.put(subjects.REPLICAS, bus.worker_id, stand.stage.report().encode())
+            await catalogue.refresh()
+    return stand
+
+
+async def answer(performance: Any) -> None:
+    await performance.say("It is", said=(SaidText(0, "It is", 0.0),))
+    await performance.say(" coming in.", said=(SaidText(5, " coming in.", 0.05),))
+    await performance.end()
+
+
+async def test_a_model_that_hears_answers_a_spoken_turn(hearing: Any) -> None:
+    hearing.stage.script = answer
+    async with opened(hearing.url) as client:
+        await client.configure(instructions="Be brief.")
+        await client.say("How high is it?")
+        await client.send("response.create")
+        first = await client.until("response.done")
+        await append(client, (0.5, 0.0), (0.5, 0.1), (0.8, 0.0))
+        spoken = await client.until("response.done")
+        await client.send("response.create")
+        nothing = (await client.last("response.done"))["response"]
+    written, heard = (job.request for job in hearing.stage.jobs)
+    assert (written.text, written.turns, written.instructions) == (
+        *("How high is it?", (), "Be brief."),
+    )
+    assert heard.text == ""
+    said = [(turn.speaker, turn.text) for turn in heard.turns]
+    assert said == [(0, "How high is it?"), (1, "It is coming in."), (0, "")]
+    recording = await hearing.stage.bus.objects.get(
+        subjects.PASSING_RECORDINGS, heard.turns[2].sound.audio
+    )
+    assert len(recording) == pytest.approx(44 + 2 * 24_000 * 1.3, rel=0.1)
+    for events in (first, spoken):
+        assert events[-1]["response"]["status"] == "completed"
+        assert transcript(events) == "It is coming in."
+    assert nothing["output"] == []

@@ -25,6 +25,7 @@ from gateway.requests.turns import Turns
 from gateway.requests.voices import VoiceStore
 from gateway.requests.wishes import Wishes, recording
 from gateway.settings import GatewaySettings
+from ttscommon.sound.recordings import LEAST_SAID_S
 from ttscommon.wire.adapters import ADAPTER, AdapterRef
 from ttscommon.wire.errors import AntiphonError, BadRequest
 from ttscommon.wire.messages import Reference, Turn
@@ -131,6 +132,14 @@ class GatewayContext:
         Wishes(speech=speech).obeyed(spec.model, spec.voice, lenient=False)
         turns = await Turns(self.voices, spec.tenant).spoken(speech, spec.turns)
         return replace(spec, turns=turns, answers=True)
+
+    async def heard(self, tenant: str, recording: bytes) -> str:
+        """Store what was said to a model, for an hour; returns the name of the recording.
+
+        Raises BadRecording, BusUnavailable.
+        """
+        made = self.voices.passing(tenant, recording, "", alone=True, least_s=LEAST_SAID_S)
+        return (await made).audio
 
     @property
     def voices(self) -> VoiceStore:

@@ -150,8 +150,10 @@ class HeardSound:
             self._parts = [pcm[len(pcm) - min(left, len(pcm)) :]]
         self.from_s = at_s
 
-    def take(self) -> Pcm:
-        """All that waits, which is forgotten."""
+    def take(self, until_s: float | None = None) -> Pcm:
+        """What waits, which is forgotten: all of it, or what was before `until_s`."""
         pcm = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int16)
-        self._parts, self.from_s = [], self.total_s
-        return pcm
+        end_s = self.total_s if until_s is None else min(max(until_s, self.from_s), self.total_s)
+        cut = max(0, len(pcm) - round((self.total_s - end_s) * self._rate))
+        self._parts, self.from_s = [pcm[cut:]], end_s
+        return pcm[:cut]

@@ -31,13 +31,16 @@ def new_id(kind: str) -> str:
 @dataclass
 class ConversationItem:
     """told: as clients see it. spoken: nothing of it is left to say. marks: where in its transcript
-    each word ends, and when it begins, in seconds. duration_s: of its audio.
+    each word ends, and when it begins, in seconds. duration_s: of its audio. sound: the recording
+    of it, for a model that hears, and when it was made.
     """
 
     told: dict[str, Any]
     spoken: bool = False
     marks: Sequence[tuple[int, float]] = ()
     duration_s: float = 0.0
+    sound: str = ""
+    sound_unix_s: float = 0.0
 
     @property
     def id(self) -> str:
@@ -49,6 +52,13 @@ class ConversationItem:
         parts = (part for part in self.told.get("content") or () if isinstance(part, dict))
         texts = (part.get("text") for part in parts if part.get("type") in _TEXTS)
         return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
+
+    @property
+    def transcript(self) -> str:
+        """What of its audio is known in writing."""
+        parts = (part for part in self.told.get("content") or () if isinstance(part, dict))
+        texts = (part.get("transcript") for part in parts)
+        return "\n".join(text for text in texts if isinstance(text, str))
 
     @property
     def size(self) -> int:
@@ -75,13 +85,16 @@ class ConversationItem:
 
     def stored(self) -> dict[str, Any]:
         """What a record holds of it."""
-        more = {"marks": list(self.marks)} if self.marks else {}
+        more: dict[str, Any] = {"marks": list(self.marks)} if self.marks else {}
+        if self.sound:
+            more |= {"sound": self.sound, "sound_unix_s": self.sound_unix_s}
         return {"told": self.told, "spoken": self.spoken, "duration_s": self.duration_s, **more}
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> ConversationItem:
         marks = [(end, start_s) for end, start_s in stored.get("marks", ())]
-        return cls(stored["told"], stored["spoken"], marks, stored["duration_s"])
+        sound = stored.get("sound", ""), stored.get("sound_unix_s", 0.0)
+        return cls(stored["told"], stored["spoken"], marks, stored["duration_s"], *sound)
 
 
 def parsed_item(given: Any) -> ConversationItem:
@@ -194,4 +207,5 @@ class Conversation:
 
 def newest(items: Sequence[ConversationItem]) -> ConversationItem | None:
     """The last of them that says something and was not spoken."""
-    return next((item for item in reversed(items) if item.text and not item.spoken), None)
+    says = (item for item in reversed(items) if item.text or item.sound)
+    return next((item for item in says if not item.spoken), None)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import binascii
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
+from gateway.audio import Pcm
 from gateway.errors import NothingRecorded
 from gateway.protocols.realtime.configuration import Settings, format_of
 from gateway.protocols.realtime.hearing import (
@@ -24,34 +26,48 @@ _SLICE_CHARS: Final = 1 << 16  # whole groups of four
 _LEAST_S: Final = 0.1
 
 
+@dataclass(frozen=True)
+class UserTurn:
+    """Sound that becomes an item. found: the server found where it ends. pcm: [samples] int16 at
+    `rate_hz`; none where it is not wanted.
+    """
+
+    item_id: str
+    seconds: float
+    found: bool
+    pcm: Pcm
+    rate_hz: int
+
+
 class UserSound:
     """Takes `input_audio_buffer` events. `tell` queues an event.
 
-    committed: called with the id of the item that a turn becomes, and its seconds. interrupt: the
-    user speaks, and wants no more of what is spoken to him.
+    committed: called with the turn. interrupt: the user speaks, and wants no more of what is spoken
+    to him. hears: whether a turn's sound is wanted.
     """
 
     def __init__(
         self,
         tell: Callable[[JsonObject], None],
-        committed: Callable[[str, float], Awaitable[None]],
+        committed: Callable[[UserTurn], Awaitable[None]],
         interrupt: Callable[[], Awaitable[None]],
     ) -> None:
         self._tell, self._committed, self._interrupt = tell, committed, interrupt
-        self._wanted: tuple[Any, Any] = None, None
+        self._wanted: tuple[Any, ...] = ()
         self._detector: SpeechDetector | None = None
         self._item_id = ""
         self._interrupts = True
 
-    def configure(self, settings: Settings) -> None:
+    def configure(self, settings: Settings, *, hears: bool) -> None:
         """Take sound as the settings say; what came so far is forgotten if that is another way."""
         heard = settings["audio"]["input"]
-        turns, wanted = heard.get("turn_detection"), (heard["format"], heard.get("turn_detection"))
+        turns = heard.get("turn_detection")
+        wanted = heard["format"], turns, hears
         if wanted == self._wanted:
             return
         self._wanted = wanted
         self._audio, self._rate = format_of(heard)
-        self._sound = HeardSound(self._rate, kept=False)
+        self._sound = HeardSound(self._rate, kept=hears)
         self._detector = None if turns is None else SpeechDetector(self._rate, turns)
         self._interrupts = turns is not None and turns.get("interrupt_response") is not False
         self._padding_s = 0.0 if turns is None else turns.get("prefix_padding_ms", 300) / 1000
@@ -99,13 +115,15 @@ class UserSound:
 
     async def _ends(self, edge: SpeechEdge) -> None:
         self._tell_edge("speech_stopped", audio_end_ms=edge.at_s)
-        await self._commit()
+        await self._commit(edge.at_s)
 
-    async def _commit(self) -> None:
-        seconds = min(self._sound.seconds, MOST_S)
-        self._sound.take()
+    async def _commit(self, end_s: float | None = None) -> None:
+        """`end_s`: where the server found the turn's end."""
+        begin_s, pcm = self._sound.from_s, self._sound.take(end_s)
+        seconds = min(self._sound.from_s - begin_s, MOST_S)
         name, self._item_id = self._item_id or new_id("item"), ""
-        await self._committed(name, seconds)
+        turn = UserTurn(name, seconds, end_s is not None, pcm, self._rate)
+        await self._committed(turn)
 
     def _tell_edge(self, kind: str, **at_s: float) -> None:
         told = {name: round(1000 * seconds) for name, seconds in at_s.items()}

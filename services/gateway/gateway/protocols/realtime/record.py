@@ -74,15 +74,16 @@ class SessionRecord:
                     await self._write()
             except BusUnavailable as error:
                 log_.warning("session.unrecorded", error=error.message)
+                self._changed.set()
                 await asyncio.sleep(_PAUSE_S)
 
     async def _write(self) -> None:
         """Raises BusUnavailable, and then it is still to be written."""
+        self._changed.clear()  # what changes from here on is not in it
         state = self._state(self._writer)
         revision = await self._store.put(*self._name, state, self._revision)
         if revision is None and await self._is_ours():
             revision = await self._store.put(*self._name, state, self._revision)
-        self._changed.clear()
         if revision is None:
             self._lost(HeardElsewhere("the session goes on over another connection"))
         else:

@@ -197,24 +197,30 @@ class SpokenResponse(Framing):
         audio, self._rate = format_of(events.wanted.settings["audio"]["output"])
         self._sample_bytes = audio.sample_bytes
         self._samples = self._position = 0
-        self._untimed = False
+        self._untimed = self._answered = False
 
     def parts(self, piece: PcmBlock) -> Iterable[PcmBlock]:
         for start in range(0, max(1, len(piece.data)), _MOST_BYTES):
             data = piece.data[start : start + _MOST_BYTES]
-            words = piece.words if start == 0 else ()
-            yield replace(piece, data=data, samples=len(data) // self._sample_bytes, words=words)
+            samples = len(data) // self._sample_bytes
+            first = piece if start == 0 else replace(piece, words=(), said=())
+            yield replace(first, data=data, samples=samples)
 
     def audio(self, speech: Speech, piece: PcmBlock) -> str:
         for word in piece.words:
             self._take(word)
+        for said in piece.said:
+            self._answered = True
+            self.events.words(said.text, said.at_s)
         self._samples += piece.samples
-        if not self._position and self._samples > _UNTIMED_S * self._rate:
+        late = self._samples > _UNTIMED_S * self._rate
+        if late and not (self._position or self._untimed or speech.spec.model.says):
             self._tell_all()
-        return self._encode(self.events.audio(piece.data)) if piece.data else ""
+        audible = piece.data and self.events.wanted.audible
+        return self._encode(self.events.audio(piece.data)) if audible else ""
 
     def last(self, speech: Speech, samples: int) -> str:
-        if samples and not self._untimed:
+        if samples and not (self._untimed or self._answered or speech.spec.answers):
             self.events.words(self._written.rest().rstrip())
         return ""
 

@@ -11,13 +11,15 @@ import time
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+import structlog
 from starlette.websockets import WebSocket
 
 from gateway import errors
+from gateway.audio import wav
 from gateway.errors import Draining, SessionExpired
 from gateway.protocols.realtime.configuration import defaults, merged
 from gateway.protocols.realtime.items import ConversationItem, parsed_item
-from gateway.protocols.realtime.listening import UserSound
+from gateway.protocols.realtime.listening import UserSound, UserTurn
 from gateway.protocols.realtime.record import SessionRecord
 from gateway.protocols.realtime.speaking import SpeakingSession, Spoken
 from gateway.protocols.shared.credentials import key_of, tenant_of
@@ -25,7 +27,10 @@ from gateway.protocols.shared.shapes import ErrorShape, openai_shape
 from gateway.protocols.shared.sockets import JsonObject, json_of, object_of
 from gateway.requests import DEFAULT, GatewayContext, StoredSession
 from gateway.requests.sessions import new_session_id
-from ttscommon.wire.errors import AntiphonError, BadRequest, UnknownModel
+from ttscommon.sound.recordings import MOST_S, BadRecording
+from ttscommon.wire.errors import AntiphonError, BadRequest, BusUnavailable, UnknownModel
+
+log_ = structlog.get_logger(__name__)
 
 _TRUE: Final = frozenset({"true", "1"})
 # A person may be silent for long, and clients have no message that keeps a session alive.
@@ -67,8 +72,7 @@ class RealtimeSession(SpeakingSession):
         self._record = SessionRecord(
             self.context.sessions, writer, self._state, self._taken_over, revision
         )
-        await self._require_model()
-        self._sound.configure(self.config)
+        await self._configure()
 
     async def accept(self) -> None:
         await super().accept()
@@ -148,14 +152,19 @@ class RealtimeSession(SpeakingSession):
         items = [i for i in self.said.items if running is None or i.id != running.item_id]
         return StoredSession(writer, self.config, [item.stored() for item in items], running)
 
-    async def _require_model(self) -> None:
-        """Refuse who may not use the model; whether it can speak now is found out later."""
+    async def _configure(self) -> None:
+        """Take the user's sound as the settings say, and keep it for a model that hears.
+
+        Raises UnknownModel for a caller who may not use the model; whether it can speak now is
+        found out later.
+        """
         try:
-            await self.spec(self.config)
+            self.hears = (await self.spec(self.config)).model.says
         except UnknownModel:
             raise
-        except AntiphonError:
-            return
+        except AntiphonError as error:
+            log_.debug("session.model_unseen", why=error.message)
+        self._sound.configure(self.config, hears=self.hears)
 
     # What events do
 
@@ -163,7 +172,7 @@ class RealtimeSession(SpeakingSession):
         match message.get("type"):
             case "session.update":
                 self.config = merged(self.config, message.get("session"))
-                self._sound.configure(self.config)
+                await self._configure()
                 self.tell({"type": "session.updated", "session": self.config})
             case "input_audio_buffer.append":
                 await self._sound.append(message.get("audio"))
@@ -185,10 +194,28 @@ class RealtimeSession(SpeakingSession):
         if self.said.items.items:
             self.changed()
 
-    async def _take_turn(self, name: str, seconds: float) -> None:
-        """The user has said something, which no model here hears."""
+    async def _take_turn(self, turn: UserTurn) -> None:
+        """The user has said something: a model that hears answers it."""
         content = [{"type": "input_audio", "transcript": None}]
-        item = parsed_item({"id": name, "role": "user", "content": content})
-        item.duration_s = seconds
+        item = parsed_item({"id": turn.item_id, "role": "user", "content": content})
+        item.duration_s = turn.seconds
+        if len(turn.pcm):
+            await self._keep(item, turn)
         self.said.commit(item)
         self.changed()
+        turns = self.config["audio"]["input"]["turn_detection"] or {}
+        asked = turn.found and turns.get("create_response") is not False
+        if item.sound and asked and self.active is None:
+            await self.respond(None)
+
+    async def _keep(self, item: ConversationItem, turn: UserTurn) -> None:
+        """Store its sound for the talkers; what is silence to them is not."""
+        pcm = turn.pcm[-int(MOST_S * turn.rate_hz) :]
+        data = wav.header(turn.rate_hz, len(pcm)) + pcm.astype("<i2").tobytes()
+        try:
+            item.sound = await self.context.heard(self.tenant, data)
+            item.sound_unix_s = time.time()
+        except BadRecording as error:
+            log_.info("session.unheard", why=error.message)
+        except BusUnavailable as error:
+            self.refused(error, None)

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.websockets import WebSocket
 
 from gateway.errors import Draining, NoActiveResponse, ResponseActive
+from gateway.protocols.realtime.answering import answered
 from gateway.protocols.realtime.configuration import Settings, for_response, format_of, voice_of
 from gateway.protocols.realtime.conversation import ConversationEvents
 from gateway.protocols.realtime.response import ResponseEvents, SpokenResponse
@@ -27,6 +28,7 @@ class SpeakingSession(JsonSession[SpokenResponse]):
     """At most one response at a time becomes a part of the conversation, `active`.
 
     running: what another connection needs to go on with it. resumable: it outlives its connection.
+    hears: the session's model answers in words of its own.
     """
 
     def __init__(self, socket: WebSocket, context: GatewayContext) -> None:
@@ -36,7 +38,7 @@ class SpeakingSession(JsonSession[SpokenResponse]):
         self.said = ConversationEvents(self.tell, self._stop_item)
         self.active: Spoken | None = None
         self.running: RunningResponse | None = None
-        self.resumable = False
+        self.resumable = self.hears = False
         self._events = count(1)
 
     @abstractmethod
@@ -76,14 +78,15 @@ class SpeakingSession(JsonSession[SpokenResponse]):
 
     async def _speak(self, response: WantedResponse, events: ResponseEvents) -> None:
         """Raises NothingToSay, and whatever keeps it from being spoken."""
-        text = self.context.whole(response.text)
-        if not response.audible:
+        heard = response.source is not None and bool(response.source.sound)
+        text = self.context.whole(response.text, optional=heard)
+        if not (response.audible or self.hears):
             events.words(response.text)
             events.end("completed")
             return
         if self.phase is not Phase.OPEN:
             raise Draining("the session ends; connect again")
-        spec = await self.spec(response.settings)
+        spec = answered(await self.spec(response.settings), response, self.said.items.items)
         audio, _ = format_of(response.settings["audio"]["output"])
         framing = SpokenResponse(events, self.encoded)
         spoken = self.begin(spec, framing, audio, response.response_id, text=text)

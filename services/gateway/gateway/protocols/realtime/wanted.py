@@ -33,7 +33,7 @@ _MOST_INPUT: Final = 256
 class WantedResponse:
     """settings: the session's, with what the client changed for it. metadata: the client's own.
     conversational: it becomes a part of the conversation. source: the item that it speaks, text:
-    how it reads.
+    how it reads. instructions: for a model that answers.
     """
 
     settings: Settings
@@ -41,6 +41,7 @@ class WantedResponse:
     conversational: bool = True
     source: ConversationItem | None = None
     text: str = ""
+    instructions: str = ""
     response_id: str = field(default_factory=lambda: new_id("resp"))
     item_id: str = field(default_factory=lambda: new_id("item"))
 
@@ -61,6 +62,7 @@ def wanted(settings: Settings, asked: Any, conversation: Conversation) -> Wanted
         asked.get("conversation") != "none",
         source,
         "" if source is None else spoken_text(source.text),
+        _instructions(settings, asked),
     )
 
 
@@ -98,6 +100,12 @@ def _named(given: Any, conversation: Conversation) -> ConversationItem | None:
     if isinstance(given, Mapping) and given.get("type") == "item_reference":
         return conversation.find(given.get("id"))
     return parsed_item(given)
+
+
+def _instructions(settings: Settings, asked: Mapping[str, Any]) -> str:
+    """The response's own in place of the session's."""
+    given = asked.get("instructions") or settings.get("instructions")
+    return given if isinstance(given, str) else ""
 
 
 def _metadata(given: Any) -> dict[str, Any] | None:
