@@ -105,6 +105,9 @@ def _fleet(key: Point, curves: Curves, real: Sequence[Point]) -> Answer:
 
 def _fakes(curves: Curves, first: Point) -> Curves:
     costs = curves.costs
+    # Without a model to load they start as a gateway does.
+    start_s = costs.recovery.start_s
+    starts = {**start_s, "talker": start_s["gateway"], "vocoder": start_s["gateway"]}
     named = {kind: getattr(costs, kind) for kind in ("gateway", "broker", "talker", "vocoder")}
     return Curves(
         msgspec.convert(chaos.TALKER_CURVE, type(curves.talker)),
@@ -114,6 +117,9 @@ def _fakes(curves: Curves, first: Point) -> Curves:
             source="fakes",
             speech=Speech(FRAME_RATE_HZ, FRAMES_PER_CHARACTER / FRAME_RATE_HZ, 0.022),
             read_s=0.0,
+            reading=Edge(0.0, 0.0),
+            slower={},
+            recovery=msgspec.structs.replace(costs.recovery, start_s=starts),
             computes=False,
             **{kind: _edge(kind, edge, first) for kind, edge in named.items()},
         ),
@@ -151,7 +157,13 @@ def draw(out: Path) -> None:
     """comparison.md, simulated.jsonl and the pictures, from real.jsonl and the curves."""
     real = Records(out, "real").read()
     made = [
-        simulated(_key(one), out, [r for r in real if r["what"] == one["what"]]) for one in real
+        simulated(
+            _key(one),
+            out,
+            [other for other in real if other["what"] == one["what"]],
+            one.get("others", 0.0),
+        )
+        for one in real
     ]
     (out / "simulated.jsonl").unlink(missing_ok=True)
     kept = Records(out, "simulated")
