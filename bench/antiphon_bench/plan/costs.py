@@ -132,8 +132,8 @@ def read_talker(path: Path) -> TalkerCurve:
     curve = _read(path, TalkerCurve, BadCurve, "antiphon calibrate")
     linear = (curve.base_s, curve.stream_s, curve.prefill_s)
     rendering = (curve.render_base_s, curve.render_frame_s)
-    tables = (curve.step_s, curve.turn_s, curve.started_s)
-    tables += tuple(drafted.step_s for drafted in curve.drafts.values())
+    widths = [drafted.step_s for drafted in curve.drafts.values()]
+    tables = [curve.step_s, curve.turn_s, curve.started_s, *widths]
     times = [seconds for table in tables for seconds in table.values()]
     _check_seconds(path, (*linear, *rendering, *times), BadCurve)
     if any(streams < 1 for table in tables for streams in table):

@@ -77,6 +77,7 @@ class PlannedModel(Family):
         frame_rate_hz: float,
         chunks: ChunkSeconds,
         sleep: Sleep,
+        think: Sleep,
         cache: Cache = Cache(),
     ) -> None:
         rendering = curve.render_base_s > 0.0 or curve.render_frame_s > 0.0
@@ -96,7 +97,7 @@ class PlannedModel(Family):
         self.measured_round_s = curve.started_s or {
             size: curve.seconds(size, 0) + size * curve.render_frame_s for size in (1, 4, 16, 64)
         }
-        self._curve, self._sleep, self._cache = curve, sleep, cache
+        self._curve, self._sleep, self._think, self._cache = curve, sleep, think, cache
 
     def prepare(
         self,
@@ -112,7 +113,7 @@ class PlannedModel(Family):
 
     def runner(self, rows: int, blocks: int, depth: int) -> PlannedRunner:
         del rows, blocks, depth
-        return PlannedRunner(self._curve, self._sleep)
+        return PlannedRunner(self._curve, self._sleep, self._think)
 
     def examples(self) -> Sequence[str]:
         return ("Nothing is warmed up.",)
@@ -122,7 +123,12 @@ class PlannedCodec(Codec):
     """A codec that takes the time of a curve. A frame is `SAMPLES` samples of silence."""
 
     def __init__(
-        self, curve: VocoderCurve, frame_rate_hz: float, lag_s: float, sleep: Sleep
+        self,
+        curve: VocoderCurve,
+        frame_rate_hz: float,
+        lag_s: float,
+        sleep: Sleep,
+        think: Sleep,
     ) -> None:
         rate = round(frame_rate_hz * SAMPLES)
         lag = round(lag_s * rate)
@@ -139,7 +145,7 @@ class PlannedCodec(Codec):
             shape: curve.step_s(*shape) for shape in _SHAPES
         }
         self._curve = curve
-        self._sleep = sleep
+        self._sleep, self._think = sleep, think
 
     def open(self, request: SpeechRequest, frame: int = 0) -> list[int]:
         """The number of frames decoded."""
@@ -148,7 +154,8 @@ class PlannedCodec(Codec):
 
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:
         count, longest = len(batch), max(len(work) for work in batch)
-        self._sleep(self._curve.step_s(count, longest) + self._curve.turn_seconds(count))
+        self._sleep(self._curve.step_s(count, longest))
+        self._think(self._curve.turn_seconds(count))
         return [Decoded(self._sound(work)) for work in batch]
 
     def collect(self, ticket: Any) -> Sequence[Decoded]:

@@ -29,10 +29,11 @@ class PlannedRunner:
 
     depth = 0
 
-    def __init__(self, curve: Curve, sleep: Sleep) -> None:
+    def __init__(self, curve: Curve, sleep: Sleep, think: Sleep) -> None:
+        """`sleep` computes for so long, `think` does what the engine does beside its model."""
         self.width = max(curve.drafts, default=1)
         self._curve = curve
-        self._sleep = sleep
+        self._sleep, self._think = sleep, think
         self._seconds: dict[tuple[int, int], float] = {}
         self._accepted = {w: chance(drafted.gained, w) for w, drafted in curve.drafts.items()}
         self._dice = Random("drafts")
@@ -48,7 +49,8 @@ class PlannedRunner:
         elif prompts:
             self._sleep(self._decoding(1, prompts))
         took_s = sum(self._decoding(width, count) for width, count in kinds.items())
-        self._sleep(took_s + self._curve.prefill_s * prompts + self._curve.turn_seconds(len(batch)))
+        self._sleep(took_s + self._curve.prefill_s * prompts)
+        self._think(self._curve.turn_seconds(len(batch)))
         gained = [self._gained(row) for row in batch]
         never, width = [False] * len(batch), max(gained)
         kept = [_kept(row.plan, count) for row, count in zip(batch, gained, strict=True)]

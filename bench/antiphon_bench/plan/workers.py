@@ -90,7 +90,7 @@ class Worker(ABC):
         self._on_event = on_event
         self._computes = costs.computes
         self._clock = Clock(kernel.now)
-        self._waited_s = 0.0
+        self._ran_s = self._waited_s = 0.0
         self._slower_by = costs.slower.get(self.stage, Slower())
         self._stretch = self._slower = 1.0
         self._dice = Random(seat.name)
@@ -154,16 +154,27 @@ class Worker(ABC):
         )
 
     def _sleep(self, seconds: float) -> None:
-        """The engine computes for so long, or longer beside others."""
-        took_s = seconds * self._slower
-        self._clock.now += took_s * self._stretch
-        self._waited_s += took_s * (self._stretch - 1.0)
-        self.busy_s += took_s
+        """The engine computes for so long, or longer beside others; a device computes alone."""
+        if self._computes:
+            self._work(seconds * self._slower)
+        else:
+            self._clock.now += seconds
+            self.busy_s += seconds
+
+    def _think(self, seconds: float) -> None:
+        """The engine's thread works, which is on a processor in any case."""
+        self._work(seconds)
+
+    def _work(self, seconds: float) -> None:
+        self._clock.now += seconds * self._stretch
+        self._waited_s += seconds * (self._stretch - 1.0)
+        self._ran_s += seconds
+        self.busy_s += seconds
 
     def _contention(self) -> Contention:
         return Contention(
             self._clock,
-            read=lambda: (self.busy_s, self._waited_s),
+            read=lambda: (self._ran_s, self._waited_s),
             spend=lambda seconds: None,
         )
 
@@ -172,9 +183,9 @@ class Worker(ABC):
             return
         kernel, node = self._kernel, self.node
         self._clock.now, self._told = kernel.now, False
+        waits = node.stretch(kernel.now) - 1.0
+        self._stretch = 1.0 + waits * self._dice.expovariate(1.0)
         if self._computes:
-            waits = node.stretch(kernel.now) - 1.0
-            self._stretch = 1.0 + waits * self._dice.expovariate(1.0)
             self._slower = self._slower_by.at(node.crowding(kernel.now))
             node.computing += 1
         self._engine.step()
@@ -208,7 +219,12 @@ class TalkerWorker(Worker):
     def _make(self) -> talking.Engine:
         speech, setup = self._curves.costs.speech, self._setup
         model = PlannedModel(
-            self._curves.talker, speech.frame_rate_hz, speech.chunks, self._sleep, setup.cache
+            self._curves.talker,
+            speech.frame_rate_hz,
+            speech.chunks,
+            self._sleep,
+            self._think,
+            setup.cache,
         )
         self.engine = talking.Engine(
             model,
@@ -237,7 +253,7 @@ class VocoderWorker(Worker):
     def _make(self) -> vocoding.Engine:
         speech = self._curves.costs.speech
         rate, lag_s = speech.frame_rate_hz, speech.lag_s
-        codec = PlannedCodec(self._curves.vocoder, rate, lag_s, self._sleep)
+        codec = PlannedCodec(self._curves.vocoder, rate, lag_s, self._sleep, self._think)
         self.engine = vocoding.Engine(
             codec,
             slots=self._setup.slots,

@@ -22,6 +22,10 @@ CURVE = Curve(
 PROMPT, STEP, WIDE = Plan(0, 7), Plan(1, 1, decode=True), Plan(1, 4, decode=True)
 
 
+def _nothing(seconds: float) -> None:
+    del seconds
+
+
 def row(plan: Plan, frames: int = 1000) -> Row:
     stream = PlannedStream(0)
     stream.feed((frames,), final=True)
@@ -31,7 +35,7 @@ def row(plan: Plan, frames: int = 1000) -> Row:
 def took_s(*plans: Plan) -> float:
     """Of one launch."""
     slept: list[float] = []
-    PlannedRunner(CURVE, slept.append).launch([row(plan) for plan in plans])
+    PlannedRunner(CURVE, slept.append, slept.append).launch([row(plan) for plan in plans])
     return sum(slept)
 
 
@@ -54,14 +58,14 @@ def test_prompts_share_a_launch_with_plain_steps_and_with_no_others(
 
 
 def test_wide_steps_gain_as_many_frames_as_were_measured() -> None:
-    runner = PlannedRunner(CURVE, lambda _: None)
+    runner = PlannedRunner(CURVE, _nothing, _nothing)
     gained = [runner.launch([row(WIDE)]).gained[0] for _ in repeat(None, 4000)]
     assert fmean(gained) == pytest.approx(2.5, rel=0.03)
     assert set(gained) == {1, 2, 3, 4}
 
 
 def test_no_step_gains_more_than_is_left_to_say() -> None:
-    runner = PlannedRunner(CURVE, lambda _: None)
+    runner = PlannedRunner(CURVE, _nothing, _nothing)
     assert {runner.launch([row(WIDE, frames=2)]).gained[0] for _ in range(50)} == {1, 2}
 
 
@@ -72,7 +76,7 @@ def test_frames_are_accepted_as_often_as_gives_the_mean(gained: float, width: in
 
 
 def test_a_stream_that_drafts_says_all_of_its_frames_and_no_more() -> None:
-    stream, runner = PlannedStream(0), PlannedRunner(CURVE, lambda _: None)
+    stream, runner = PlannedStream(0), PlannedRunner(CURVE, _nothing, _nothing)
     stream.feed((37,), final=True)
     while (plan := stream.plan(0)) is not None:
         wide = plan.widened(4, 1 << 20) if plan.decode else plan
