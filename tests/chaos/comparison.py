@@ -299,6 +299,4 @@ def _leads(value: float) -> bool:
 
 def _short(load: tuple[str, float]) -> str:
     what, size = load
-    return {"listeners": f"{size:g}\nat once", "rate": f"{size:g}/s"}.get(
-        what, f"fleet\n{size:g}"
-    )
+    return {"listeners": f"{size:g}\nat once", "rate": f"{size:g}/s"}.get(what, f"fleet\n{size:g}")

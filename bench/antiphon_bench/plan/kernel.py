@@ -76,7 +76,7 @@ class Node:
     def crowding(self, now: float) -> float:
         """For how much of its time, 0 to 1, all other cores work while a step begins.
 
-        Of a machine without bounds always: whoever fills machines pays for full ones.
+        Of a machine without bounds always: a fleet is planned for machines that are full.
         """
         if self.cores == math.inf:
             return 1.0

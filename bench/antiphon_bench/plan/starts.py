@@ -1,4 +1,4 @@
-"""How long the processes of a stack took from their beginning until they took work."""
+"""Starts of a stack's processes: seconds from their beginning until they took work."""
 
 from __future__ import annotations
 
