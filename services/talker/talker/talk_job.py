@@ -22,6 +22,7 @@ from ttscommon.cluster.worker import Job
 from ttscommon.engine.events import EventRouter
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.engine.stage_job import StageJob
+from ttscommon.engine.yielding import step_aside
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
@@ -151,6 +152,7 @@ class TalkJob:
 
     def _begin(self) -> tuple[Prepared, Iterator[Any], Sequence[Any]]:
         """The request as the model sees it, the units of its text, and the first of them."""
+        step_aside()
         request = self._request
         check(self._engine.spec, request)
         prepared = self._engine.family.prepare(request, *self._derived)
@@ -164,12 +166,13 @@ class TalkJob:
         cut_short: CutShort | None = None
         while True:
             match event := await events.get():
-                case ChunkReady(arrays, words, prefill):
+                case ChunkReady(arrays, words, prefill, said):
                     if prefill is not None:
                         tracing.phase("prefill", *prefill)
                     tensors = {name: Tensor.of(array) for name, array in arrays.items()}
                     spent = () if self._writer.position else (self._spent(),)
-                    chunk = CodecChunk(self._key, self._writer.position, tensors, words, spent)
+                    at = self._writer.position
+                    chunk = CodecChunk(self._key, at, tensors, words, spent, said=said)
                     await self._writer.put(chunk)
                     self._text.begun.set()
                     self._engine.acknowledge(self._key)

@@ -13,6 +13,8 @@ from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Count, Identifier, Te
 
 MAX_TURNS: Final = 16
 MAX_SPEAKERS: Final = 16
+# Of requests whose listeners do not hear them as they are made. Others have more.
+OFFLINE: Final = 0
 
 Temperature: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
 TopK: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=4096)]
@@ -74,8 +76,9 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`.
 
     turns: what was said before, the oldest first: voices to speak with, or a conversation that the
-    text goes on with. speaker: who of them speaks the text. extra_params: the family's own
-    settings, see ttscommon.wire.parameters.
+    text goes on with, or that a model which `says` answers; such a request may have no text.
+    speaker: who of them speaks the text. extra_params: the family's own settings, see
+    ttscommon.wire.parameters.
 
     instructions: how to speak, in words. task_type: CustomVoice, VoiceDesign or Base, for a client
     that wants to be sure. whole_text: begin when all text is known (`non_streaming_mode`); None is
@@ -119,6 +122,11 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     runaway_guard: bool = True
     rows: bool = False
     v: int = VERSION
+
+    @property
+    def offline(self) -> bool:
+        """Its listener does not hear it as it is made: it takes what others leave."""
+        return self.priority == OFFLINE
 
     def without_text(self) -> SpeechRequest:
         """The same for a stage that reads no text."""

@@ -18,6 +18,7 @@ from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicons import LexiconStore
 from gateway.requests.rows import Production
 from gateway.requests.services import RequestServices
+from gateway.requests.sessions import SessionStore
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import Speech
 from gateway.requests.turns import Turns
@@ -99,7 +100,7 @@ class GatewayContext:
             named = bound if obeyed.adapter is None else obeyed.adapter
             adapter = await self._adapter(tenant, found, named)
             turns = await Turns(self.voices, tenant).of(obeyed.turns)
-        return SpeechSpec(
+        spec = SpeechSpec(
             found,
             spoken,
             rate,
@@ -108,7 +109,7 @@ class GatewayContext:
             resumable,
             tenant,
             speed,
-            obeyed,
+            replace(obeyed, speech=None),
             tuple(ignored),
             reference,
             turns,
@@ -118,6 +119,18 @@ class GatewayContext:
             None if attaching else adapter,
             gain,
         )
+        if attaching or obeyed.speech is None:
+            return spec
+        return await self.spoken_to(spec, obeyed.speech)
+
+    async def spoken_to(self, spec: SpeechSpec, speech: str) -> SpeechSpec:
+        """The same with what was said to the model, a recording: see `wishes.recording`.
+
+        Raises Unsupported for a model that takes none, TextTooLong, BusUnavailable, and BadRequest.
+        """
+        Wishes(speech=speech).obeyed(spec.model, spec.voice, lenient=False)
+        turns = await Turns(self.voices, spec.tenant).spoken(speech, spec.turns)
+        return replace(spec, turns=turns, answers=True)
 
     @property
     def voices(self) -> VoiceStore:
@@ -133,6 +146,11 @@ class GatewayContext:
     def lexicons(self) -> LexiconStore:
         """How clients want words to be read."""
         return LexiconStore(self.services.bus, self.settings.max_lexicons)
+
+    @property
+    def sessions(self) -> SessionStore:
+        """What clients of the Realtime socket said and heard."""
+        return SessionStore(self.services.bus)
 
     async def _reference(
         self, tenant: str, model: Model, voice: Voice, wishes: Wishes
@@ -210,9 +228,11 @@ class GatewayContext:
         """For a text that arrives piece by piece."""
         return IncrementalText(self.settings.max_text_chars)
 
-    def whole(self, text: str) -> IncrementalText:
-        """For a text that is complete; raises TextTooLong or NothingToSay."""
-        return IncrementalText.whole(text, self.settings.max_text_chars)
+    def whole(self, text: str, *, optional: bool = False) -> IncrementalText:
+        """For a text that is complete; raises TextTooLong, and NothingToSay unless it is optional:
+        the model answers what it hears.
+        """
+        return IncrementalText.whole(text, self.settings.max_text_chars, optional=optional)
 
     def speak(
         self,
@@ -261,6 +281,16 @@ class GatewayContext:
         services = self.services
         check = partial(services.tokens.require, token, request_id, spec.tenant)
         return Speech(services, Attach(services.bus, spec, request_id, from_sample, check))
+
+    def rejoin(self, spec: SpeechSpec, request_id: str, from_sample: int) -> Speech:
+        """`attach` with all word times, for a request that a record of the caller's own names."""
+        services = self.services
+        source = Attach(services.bus, spec, request_id, from_sample, _known, timed=True)
+        return Speech(services, source)
+
+
+def _known() -> None:
+    """Whose record names a request may hear it."""
 
 
 def new_request_id() -> str:

@@ -24,6 +24,7 @@ from ttscommon.engine.runtime import Runtime, Stopped
 from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
+from ttscommon.wire.messages import SaidText, WordTime
 
 _LIMITS: Final = StepLimits()
 
@@ -292,7 +293,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         """Cut due chunks, render them all at once, hand them out, and close what is done."""
         now = self._clock()
         slower = self._contention.factor
-        busy = slower * self._pace.at(len(self._slots)) * self.spec.frame_rate_hz
+        heard = sum(not stream.offline for stream in self._slots)
+        busy = slower * self._pace.at(max(1, heard)) * self.spec.frame_rate_hz
         due = self._each(lambda stream: stream.due(self._sizes, now, busy, slower))
         if cuts := {stream: count for stream, count in due if count}:
             self._send(cuts)
@@ -301,21 +303,21 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
                 self._finish(stream)
 
     def _send(self, cuts: dict[Stream, int]) -> None:
-        taken = [(s, *given) for s, given in self._each(lambda s: s.model.take(cuts[s]), cuts)]
+        taken = [(s, *given) for s, given in self._each(lambda s: _taken(s, cuts[s]), cuts)]
         rendered, failed = launch_bisected(taken, self._render)
         self._fail_all(failed)
         now = self._clock()
         for part, arrays in rendered:
             at = 0
-            for stream, raw, words in part:
+            for stream, raw, words, said in part:
                 count = rows(raw)
-                chunk = ChunkReady(cut(arrays, at, at + count), words, stream.prefill)
+                chunk = ChunkReady(cut(arrays, at, at + count), words, stream.prefill, said)
                 self._emit(stream.key, chunk)
                 at += count
                 self._gauges.chunk(stream, count, now)
 
-    def _render(self, taken: Sequence[tuple[Stream, Arrays, Any]]) -> Arrays:
-        raw = concatenate([raw for _, raw, _ in taken])
+    def _render(self, taken: Sequence[tuple[Stream, Arrays, Any, Any]]) -> Arrays:
+        raw = concatenate([raw for _, raw, *_ in taken])
         if not self.spec.renders:
             return raw
         rendered = self._runner.render(raw)
@@ -330,3 +332,10 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
     def _freed(self, stream: Stream) -> None:
         self._room.free(stream.key)
+
+
+def _taken(
+    stream: Stream, frames: int
+) -> tuple[Arrays, tuple[WordTime, ...], tuple[SaidText, ...]]:
+    arrays, words = stream.model.take(frames)
+    return arrays, words, stream.model.said()

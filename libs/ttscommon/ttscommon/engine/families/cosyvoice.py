@@ -23,7 +23,9 @@ def _talks(signs: Signs) -> bool:
 
 
 def _sounds(signs: Signs) -> bool:
-    return _says(signs, "spk_embed_affine_layer.weight")
+    # GLM-4-Voice's flow, of the version before, has a regulator of lengths.
+    older = "length_regulator.model.0.weight"
+    return _says(signs, "spk_embed_affine_layer.weight") and older not in signs.tensors()
 
 
 def _says(signs: Signs, tensor: str) -> bool:

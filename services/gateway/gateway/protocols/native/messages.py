@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gateway import errors
-from gateway.errors import BinaryMessage, InvalidJson, MessageTooBig, Unsupported
+from gateway.errors import InvalidJson, Unsupported
 from gateway.protocols.fields import (
     MaxWait,
     Name,
     Position,
+    Recording,
     RequestId,
     SampleRate,
     Seed,
@@ -23,9 +23,8 @@ from gateway.protocols.fields import (
     Token,
     WishFields,
 )
-from gateway.protocols.shared.sifter import Json, sifted
+from gateway.protocols.shared.sifter import Json
 from gateway.requests import DEFAULT, IncrementalText
-from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError, BadRequest
 from ttscommon.wire.pieces import Alphabet, Phones
 from ttscommon.wire.rows import FloatRows, RowDtype, RowKind
@@ -48,6 +47,8 @@ class SessionConfig(StrictMessage, WishFields):
         """Raises Unsupported."""
         if self.response_format != "pcm":
             raise Unsupported("response_format must be pcm on a socket", param="response_format")
+        if self.speech is not None:
+            raise Unsupported("what is said to a model comes with input.speech", param="speech")
 
 
 class OfContext(StrictMessage):
@@ -83,6 +84,13 @@ class InputPause(OfContext):
 
     type: Literal["input.pause"]
     seconds: Annotated[float, Field(gt=0.0, le=10.0, strict=False)]
+
+
+class InputSpeech(OfContext):
+    """What is said to the model, a recording as in `ref_audio`; before any text of its request."""
+
+    type: Literal["input.speech"]
+    audio: Recording
 
 
 class Rows(StrictMessage):
@@ -152,6 +160,7 @@ ClientMessage: TypeAlias = (
     | InputFlush
     | InputPhones
     | InputPause
+    | InputSpeech
     | InputRows
     | InputAttach
     | InputDone
@@ -200,22 +209,6 @@ def write(text: IncrementalText, message: InputMessage) -> None:
             text.phones(Phones(word, phones, alphabet))
         case InputPause(seconds=seconds):
             text.pause(seconds)
-
-
-async def json_of(frame: Mapping[str, Any], settings: GatewaySettings) -> Json:
-    """A frame's JSON; raises BinaryMessage, MessageTooBig, and what `sifted` raises."""
-    text = frame.get("text")
-    if text is None:
-        raise BinaryMessage("messages are JSON text; binary frames are for audio only")
-    data, limit = text.encode(), settings.max_message_bytes
-    if len(data) <= limit:
-        return await sifted(data)
-    if len(data) > settings.max_recording_bytes:
-        raise MessageTooBig(f"the message is over {settings.max_recording_bytes} bytes")
-    message = await sifted(data)
-    if len(message.data) > limit:
-        raise MessageTooBig(f"the message is over {limit} bytes besides its recording")
-    return message
 
 
 def parse_message(given: Json) -> ClientMessage:
