@@ -24,8 +24,8 @@ from antiphon_bench.config import Gamma, Poisson, RunConfig, TextSet
 from antiphon_bench.plan.calls import Call
 from antiphon_bench.plan.costs import Costs, Curves, Edge, Recovery, Speech, read_talker
 from antiphon_bench.plan.kernel import Kernel, Node, Seat
-from antiphon_bench.plan.models import PlannedRequest
 from antiphon_bench.plan.pools import Pool
+from antiphon_bench.plan.spoken import PlannedRequest
 from antiphon_bench.plan.workers import TalkerSetup, TalkerWorker, Worker
 from antiphon_bench.stats import percentile
 from antiphon_bench.theme import THEMES, Theme, figure

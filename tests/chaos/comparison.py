@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from matplotlib.axes import Axes
@@ -26,6 +26,7 @@ from talker.models.fake import FRAME_RATE_HZ, FRAMES_PER_CHARACTER
 from tests.chaos import fleet as chaos
 from tests.chaos.planned_loads import FLEET_KILL_S, FLEET_S, MEASURED_S, WARMUP_S, run_config
 
+Made = TypeVar("Made", bound=msgspec.Struct)
 FIGURES: Final = {
     "p50_s": "first sound, p50 (ms)",
     "p95_s": "first sound, p95 (ms)",
@@ -105,25 +106,39 @@ def _fleet(key: Point, curves: Curves, real: Sequence[Point]) -> Answer:
 
 def _fakes(curves: Curves, first: Point) -> Curves:
     costs = curves.costs
+    # Without a model to load they start as a gateway does.
+    start_s = costs.recovery.start_s
+    starts = {**start_s, "talker": start_s["gateway"], "vocoder": start_s["gateway"]}
     named = {kind: getattr(costs, kind) for kind in ("gateway", "broker", "talker", "vocoder")}
     return Curves(
-        msgspec.convert(chaos.TALKER_CURVE, type(curves.talker)),
-        msgspec.convert(chaos.VOCODER_CURVE, type(curves.vocoder)),
+        _own_turns(msgspec.convert(chaos.TALKER_CURVE, type(curves.talker)), curves.talker.turn_s),
+        _own_turns(
+            msgspec.convert(chaos.VOCODER_CURVE, type(curves.vocoder)), curves.vocoder.turn_s
+        ),
         msgspec.structs.replace(
             costs,
             source="fakes",
             speech=Speech(FRAME_RATE_HZ, FRAMES_PER_CHARACTER / FRAME_RATE_HZ, 0.022),
             read_s=0.0,
+            reading=Edge(0.0, 0.0),
+            slower={},
+            recovery=msgspec.structs.replace(costs.recovery, start_s=starts),
             computes=False,
             **{kind: _edge(kind, edge, first) for kind, edge in named.items()},
         ),
     )
 
 
+def _own_turns(curve: Made, turn_s: dict[int, float]) -> Made:
+    """Fakes are turned by the same engines."""
+    return msgspec.structs.replace(curve, turn_s=turn_s)
+
+
 def _edge(kind: str, measured: Edge, first: Point) -> Edge:
     """A request costs what it does on the small stack; a second of sound all the rest."""
-    per_s = first["sound_s"] / first["took_s"]
-    requests = first["offered"] / first["took_s"]
+    # All of it was asked for, and nearly all made, while the cores were looked at.
+    per_s = first["sound_s"] / FLEET_S
+    requests = first["offered"] / FLEET_S
     cores = first["cores"][f"{kind}_cores"]
     request_s = min(measured.request_s, 0.5 * cores / requests)
     return Edge(request_s, (cores - requests * request_s) / per_s)
@@ -151,7 +166,13 @@ def draw(out: Path) -> None:
     """comparison.md, simulated.jsonl and the pictures, from real.jsonl and the curves."""
     real = Records(out, "real").read()
     made = [
-        simulated(_key(one), out, [r for r in real if r["what"] == one["what"]]) for one in real
+        simulated(
+            _key(one),
+            out,
+            [other for other in real if other["what"] == one["what"]],
+            one.get("others", 0.0),
+        )
+        for one in real
     ]
     (out / "simulated.jsonl").unlink(missing_ok=True)
     kept = Records(out, "simulated")
@@ -278,6 +299,4 @@ def _leads(value: float) -> bool:
 
 def _short(load: tuple[str, float]) -> str:
     what, size = load
-    return {"listeners": f"{size:g}\nlisteners", "rate": f"{size:g}/s"}.get(
-        what, f"fleet\n{size:g}"
-    )
+    return {"listeners": f"{size:g}\nat once", "rate": f"{size:g}/s"}.get(what, f"fleet\n{size:g}")

@@ -20,6 +20,8 @@ from vocoder.codecs.fake import Curve as VocoderCurve
 T = TypeVar("T")
 # No step lasts so long; a file in milliseconds is a mistake.
 _LONGEST_STEP_S: Final = 10.0
+# Nor does an engine take so much more when it serves.
+_MOST_SLOWER: Final = 10.0
 
 
 class Edge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +33,19 @@ class Edge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_s: float
     sound_s: float
     idle: float = 0.0
+
+
+class Slower(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many times as much processor time an engine takes where it serves as by its curve, which
+    was measured with all of its data in caches: with one listener, and while all cores are busy.
+    """
+
+    alone: float = 1.0
+    crowded: float = 1.0
+
+    def at(self, crowding: float) -> float:
+        """Where other cores are busy for so much of the time, 0 to 1."""
+        return self.alone + (self.crowded - self.alone) * crowding
 
 
 class Speech(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,8 +90,9 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`costs.json`. source: how and where it was measured.
 
     hop_s: what a message takes from process to process beside their work. read_s: the reading of a
-    text, before the engine has it. computes: engine steps take a core of their machine, which
-    those of a GPU and of fakes do not.
+    text, before the engine has it; reading: what all of it takes of a processor. slower: of each
+    engine, by stage. computes: engine steps take a core of their machine, which those of a GPU and
+    of fakes do not.
     """
 
     source: str
@@ -88,6 +104,8 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hop_s: float
     read_s: float
     recovery: Recovery
+    reading: Edge = Edge(0.0, 0.0)
+    slower: dict[str, Slower] = {}
     computes: bool = True
 
 
@@ -114,9 +132,13 @@ def read_talker(path: Path) -> TalkerCurve:
     curve = _read(path, TalkerCurve, BadCurve, "antiphon calibrate")
     linear = (curve.base_s, curve.stream_s, curve.prefill_s)
     rendering = (curve.render_base_s, curve.render_frame_s)
-    _check_seconds(path, (*linear, *rendering, *curve.step_s.values()), BadCurve)
-    if any(streams < 1 for streams in curve.step_s):
-        raise BadCurve(path, "step_s names a step of less than one stream")
+    widths = [drafted.step_s for drafted in curve.drafts.values()]
+    tables = [curve.step_s, curve.turn_s, curve.started_s, *widths]
+    times = [seconds for table in tables for seconds in table.values()]
+    _check_seconds(path, (*linear, *rendering, *times), BadCurve)
+    if any(streams < 1 for table in tables for streams in table):
+        raise BadCurve(path, "a table names a step of less than one stream")
+    _check_drafts(path, curve)
     if curve.seconds(1, 0) <= 0.0:
         raise BadCurve(path, "a step takes no time")
     return curve
@@ -125,7 +147,8 @@ def read_talker(path: Path) -> TalkerCurve:
 def read_vocoder(path: Path) -> VocoderCurve:
     """A vocoder's step times; raises BadCurve."""
     curve = _read(path, VocoderCurve, BadCurve, "antiphon calibrate")
-    _check_seconds(path, (curve.base_s, curve.stream_s, curve.frame_s), BadCurve)
+    linear = (curve.base_s, curve.stream_s, curve.frame_s)
+    _check_seconds(path, (*linear, *curve.turn_s.values()), BadCurve)
     if curve.step_s(1, 1) <= 0.0:
         raise BadCurve(path, "a step takes no time")
     return curve
@@ -148,10 +171,19 @@ def _check_seconds(path: Path, seconds: tuple[float, ...], error: type[BadInput]
         raise error(path, f"seconds lie between 0 and {_LONGEST_STEP_S:g}")
 
 
+def _check_drafts(path: Path, curve: TalkerCurve) -> None:
+    for width, drafted in curve.drafts.items():
+        if width < 1 or not drafted.step_s or not 1.0 <= drafted.gained <= width:
+            raise BadCurve(path, "a step gains a frame or more, and not more than it tries")
+
+
 def _check_costs(path: Path, costs: Costs) -> None:
-    edges = (costs.gateway, costs.broker, costs.talker, costs.vocoder)
+    edges = (costs.gateway, costs.broker, costs.talker, costs.vocoder, costs.reading)
     seconds = [part for edge in edges for part in (edge.request_s, edge.sound_s, edge.idle)]
     _check_seconds(path, (*seconds, costs.hop_s, costs.read_s, costs.speech.lag_s), BadCosts)
+    factors = [f for one in costs.slower.values() for f in (one.alone, one.crowded)]
+    if any(not 0.1 <= factor <= _MOST_SLOWER for factor in factors):
+        raise BadCosts(path, f"slower lies between 0.1 and {_MOST_SLOWER:g}")
     speech = costs.speech
     if min(speech.frame_rate_hz, speech.seconds_per_character, speech.initial_s) <= 0.0:
         raise BadCosts(path, "rates and lengths of speech are positive")

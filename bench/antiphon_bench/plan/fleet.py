@@ -15,9 +15,10 @@ from antiphon_bench.plan.costs import Edge
 from antiphon_bench.plan.errors import PlanError
 from antiphon_bench.plan.gateways import Gateway
 from antiphon_bench.plan.kernel import Action, Kernel, Node, Seat, Station
-from antiphon_bench.plan.models import SAMPLES, PlannedRequest, frames_of
+from antiphon_bench.plan.models import SAMPLES
 from antiphon_bench.plan.pools import Pool
 from antiphon_bench.plan.shapes import Setup
+from antiphon_bench.plan.spoken import PlannedRequest, frames_of
 from antiphon_bench.plan.workers import TalkerWorker, VocoderWorker, Worker
 from talker.engine.stream import ChunkReady
 from ttscommon.cluster.admission import View
@@ -150,7 +151,9 @@ class Fleet:
 
     def _talk(self, worker: Worker, call: Call) -> None:
         call.talker = worker
-        read_s = self._costs.read_s * worker.node.stretch(self.kernel.now)
+        now, node, reading = self.kernel.now, worker.node, self._costs.reading
+        read_s = self._costs.read_s * node.stretch(now)
+        node.worked(reading.request_s + reading.sound_s * self._seconds(call.frames), now)
         opened = partial(self._open_talker, worker, call)
         worker.edge.serve(
             self._costs.talker.request_s / 2, lambda: self.kernel.after(read_s, opened)

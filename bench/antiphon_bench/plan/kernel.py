@@ -13,6 +13,8 @@ Action = Callable[[], object]
 
 # How long work of the past counts as load of a node.
 _MEMORY_S: Final = 0.5
+# Of a machine that is left to engines, whatever else there is.
+_LEAST: Final = 0.1
 
 
 class Kernel:
@@ -60,16 +62,30 @@ class Node:
         self._lately_s = self._lately_s * self._decay(now) + seconds
         self._at_s = max(self._at_s, now)
 
-    def stretch(self, now: float, more: int = 0) -> float:
-        """How many times as long work takes as on a core of its own, with `more` steps beginning.
+    def stretch(self, now: float, more: int = 1) -> float:
+        """How many times as long work takes as on a core of its own, with `more` of it beginning.
 
-        Processes that are no engines are many, and the kernel serves such as sleep much first: an
-        engine waits for them, not for its equals alone.
+        Processes that are no engines take what they need, a little at a time; the rest is shared
+        by all that computes for longer.
         """
         if self.cores == math.inf:
             return 1.0
-        others = self._lately_s * self._decay(now) / _MEMORY_S
-        return max(1.0, (self.computing + more + others + self.idle) / self.cores)
+        left = max(_LEAST * self.cores, self.cores - self._others(now))
+        return max(1.0, (self.computing + more) / left)
+
+    def crowding(self, now: float) -> float:
+        """For how much of its time, 0 to 1, all other cores work while a step begins.
+
+        Of a machine without bounds always: a fleet is planned for machines that are full.
+        """
+        if self.cores == math.inf:
+            return 1.0
+        load = self.computing + self._others(now)
+        return min(1.0, load / (self.cores - 1.0)) if self.cores > 1.0 else 0.0
+
+    def _others(self, now: float) -> float:
+        """Cores that processes take which are no engines."""
+        return self._lately_s * self._decay(now) / _MEMORY_S + self.idle
 
     def _decay(self, now: float) -> float:
         return math.exp((min(self._at_s, now) - now) / _MEMORY_S)

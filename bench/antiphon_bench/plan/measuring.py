@@ -1,8 +1,8 @@
 """Measures what a stack on this machine costs beside its engines' steps: `antiphon bench costs`.
 
 Each process's processor time is divided between requests and seconds of sound, from loads of short
-and of long texts. Engines count by their curves, so of talkers and vocoders only the main thread
-does, which is their side of the bus.
+and of long texts. Engines count by their curves, so of talkers and vocoders the main thread does,
+which is their side of the bus, and of talkers the threads that read texts.
 """
 
 from __future__ import annotations
@@ -29,22 +29,26 @@ from antiphon_bench.plan.costs import (
     read_vocoder,
 )
 from antiphon_bench.plan.fleet import Fleet
+from antiphon_bench.plan.serving import ENGINES, Engines, slower
 from antiphon_bench.plan.shapes import Setup, Shape
+from antiphon_bench.plan.starts import starts
 from antiphon_bench.processes import stack_at
 from antiphon_bench.results import RequestResult, read_lines
 from antiphon_bench.run import run
 
 # docs/performance.md, "Recovery": a worker's death to the next sample (0.27 s with one stream, of
-# which the successor computes a part), starts of processes, a client at another gateway (0.45 s),
-# another of three brokers (0.26 s), and elections.
+# which the successor computes a part), the start of a broker, a client at another gateway (0.45 s),
+# another of three brokers (0.26 s), and elections. Other processes say how long their start took.
 MEASURED: Final = Recovery(
     takeover_s=0.2,
-    start_s={"talker": 2.0, "vocoder": 2.0, "gateway": 1.5, "broker": 0.5},
+    start_s={"broker": 0.5},
     resume_s=0.4,
     reconnect_s=0.25,
     elect_s=6.0,
 )
-_ENGINES: Final = ("talker", "vocoder")
+# More listeners than two cores carry.
+_CROWD: Final = 24
+READING: Final = "reading"
 _HOPS: Final = 5
 _IDLE_S: Final = 4.0
 _NS: Final = 1e-9
@@ -60,15 +64,27 @@ class Work:
 
 
 def spent_s(url: str) -> dict[str, float]:
-    """Processor seconds of each kind of process so far; of engines' processes the main thread."""
+    """Processor seconds of each kind of process so far. Of engines' processes that is the main
+    thread, and each of the others is called KIND/THREAD.
+    """
     found: dict[str, float] = {}
     for served in stack_at(url):
         pid = served.process.pid
-        tasks = Path(f"/proc/{pid}/task")
-        ids = [str(pid)] if served.name in _ENGINES else [task.name for task in tasks.iterdir()]
-        seconds = sum(int((tasks / one / "schedstat").read_text().split()[0]) for one in ids) * _NS
-        found[served.name] = found.get(served.name, 0.0) + seconds
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            apart = served.name in ENGINES and task.name != str(pid)
+            name = f"{served.name}/{task.name}" if apart else served.name
+            seconds = int((task / "schedstat").read_text().split()[0]) * _NS
+            found[name] = found.get(name, 0.0) + seconds
     return found
+
+
+def without_engines(spent: Mapping[str, float]) -> dict[str, float]:
+    """By process, and `reading`: the busiest thread of an engine's process counts by its curve, and
+    the others of a talker's read texts.
+    """
+    found = {name: seconds for name, seconds in spent.items() if "/" not in name}
+    threads = [seconds for name, seconds in spent.items() if name.startswith("talker/")]
+    return {**found, READING: sum(threads) - max(threads, default=0.0)}
 
 
 def edges(works: Sequence[Work]) -> dict[str, Edge]:
@@ -89,13 +105,14 @@ def edges(works: Sequence[Work]) -> dict[str, Edge]:
 def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores: int) -> Costs:
     """Costs of the stack at the configuration's address, whose curves are in `folder`.
 
-    `speech`: the model's rate and chunks; how long a character lasts is measured. Takes about 30 s
+    `speech`: the model's rate and chunks; how long a character lasts is measured. Takes about 45 s
     and writes `costs.json`, and `listeners.json` with what the generator itself takes. Raises
     NotHere or BadCurve.
     """
-    alone = _results(config, "alone", "medium", 1, 8.0)
+    alone, quiet = _served(config, "alone", "medium", 1, 8.0)
     idle = _idle(config.target.url)
     works = [_work(config, texts, 6.0, idle) for texts in ("short", "long")]
+    _, busy = _served(config, "crowded", "mixed", _CROWD, 10.0, listen=True)
     found = {
         name: msgspec.structs.replace(edge, idle=round(idle.get(name, 0.0), 5))
         for name, edge in edges(works).items()
@@ -113,12 +130,18 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
         broker=found["broker"],
         talker=talker,
         vocoder=found["vocoder"],
+        reading=msgspec.structs.replace(found[READING], idle=0.0),
         hop_s=0.0,
         read_s=round(max(0.0, median(waits) - talker.request_s / 2), 6),
-        recovery=MEASURED,
+        recovery=msgspec.structs.replace(
+            MEASURED, start_s={**MEASURED.start_s, **starts(config.target.url)}
+        ),
     )
     ttfp_s = median(one.ttfp_s for one in heard if one.ttfp_s is not None)
-    costs = _with_hops(costs, folder, ttfp_s, characters // len(heard), cores)
+    talks, sounds = read_talker(folder / "talker.json"), read_vocoder(folder / "vocoder.json")
+    found_slower = slower(Curves(talks, sounds, costs), quiet, busy, cores)
+    costs = msgspec.structs.replace(costs, slower=found_slower)
+    costs = _with_hops(Curves(talks, sounds, costs), ttfp_s, characters // len(heard), cores)
     _write(folder / "costs.json", costs)
     _write(folder / "listeners.json", found["generator"])
     return costs
@@ -139,12 +162,25 @@ def _results(
     return read_lines(config.out / name / "requests.jsonl")
 
 
+def _served(
+    config: RunConfig, name: str, texts: TextSet, users: int, for_s: float, *, listen: bool = False
+) -> tuple[list[RequestResult], Engines]:
+    """The same, and what it took of the engines."""
+    before = spent_s(config.target.url)
+    results = _results(config, name, texts, users, for_s, listen=listen)
+    spent = {n: s - before.get(n, 0.0) for n, s in spent_s(config.target.url).items()}
+    sound_s = sum(one.audio_s for one in results)
+    lengths = [len(one.text) for one in results if one.outcome == "ok"]
+    return results, Engines.of(users, for_s, lengths, spent, sound_s)
+
+
 def _idle(url: str) -> dict[str, float]:
     """Cores that each process takes without any request."""
     before, began_s = spent_s(url), time.monotonic()
     time.sleep(_IDLE_S)
     took_s = time.monotonic() - began_s
-    return {name: (s - before.get(name, 0.0)) / took_s for name, s in spent_s(url).items()}
+    spent = without_engines({n: s - before.get(n, 0.0) for n, s in spent_s(url).items()})
+    return {name: seconds / took_s for name, seconds in spent.items()}
 
 
 def _work(config: RunConfig, texts: TextSet, for_s: float, idle: Mapping[str, float]) -> Work:
@@ -153,10 +189,8 @@ def _work(config: RunConfig, texts: TextSet, for_s: float, idle: Mapping[str, fl
     before, own_s, began_s = spent_s(url), _own_s(), time.monotonic()
     results = _results(config, texts, texts, 2, for_s)
     took_s = time.monotonic() - began_s
-    spent = {
-        name: max(0.0, seconds - before.get(name, 0.0) - idle.get(name, 0.0) * took_s)
-        for name, seconds in spent_s(url).items()
-    }
+    spent = without_engines({n: s - before.get(n, 0.0) for n, s in spent_s(url).items()})
+    spent = {name: max(0.0, s - idle.get(name, 0.0) * took_s) for name, s in spent.items()}
     spent["generator"] = _own_s() - own_s
     served = [one for one in results if one.outcome == "ok"]
     return Work(len(served), sum(one.audio_s for one in served), spent)
@@ -168,16 +202,13 @@ def _own_s() -> float:
     return sum(int(count.read_text().split()[0]) for count in counts) * _NS
 
 
-def _with_hops(costs: Costs, folder: Path, ttfp_s: float, characters: int, cores: int) -> Costs:
+def _with_hops(curves: Curves, ttfp_s: float, characters: int, cores: int) -> Costs:
     """What a request alone took beyond all that is accounted for, divided among its hops."""
-    curves = Curves(
-        read_talker(folder / "talker.json"), read_vocoder(folder / "vocoder.json"), costs
-    )
     fleet = Fleet(Setup(curves, Shape(nodes=1, cores=cores)))
     lengths = iter([characters] * 20)
     heard = fleet.run(ClosedLoop(1, lengths, 60.0, 1.0, 1.0), 120.0)
     rest_s = ttfp_s - fmean(one for one in heard.ttfp_s if one >= 0.0)
-    return msgspec.structs.replace(costs, hop_s=round(max(0.0, rest_s / _HOPS), 6))
+    return msgspec.structs.replace(curves.costs, hop_s=round(max(0.0, rest_s / _HOPS), 6))
 
 
 def _write(path: Path, record: msgspec.Struct) -> None:

@@ -6,22 +6,20 @@ these as they hold real ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from antiphon_bench.plan.spoken import PlannedRequest, PlannedStream
+from antiphon_bench.plan.steps import PlannedRunner
 from talker.family.base import CacheSpec, Family, ModelSpec, Prepared
 from talker.family.chunker import ChunkSeconds
-from talker.family.runner import Results, Row
-from talker.family.streams import Plan, SlotWriter, TalkerStream
 from talker.models.fake import Curve as TalkerCurve
-from ttscommon.engine.inflight import LaunchPath
 from ttscommon.process.metrics import Metrics
-from ttscommon.wire.fields import Array, Arrays, Field, rows
-from ttscommon.wire.messages import SpeechRequest, WordTime
-from ttscommon.wire.pieces import Piece
+from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Work
 from vocoder.codecs.fake import Curve as VocoderCurve
 
@@ -29,19 +27,10 @@ NAME: Final = "planned"
 # A frame's samples: so few that moving them costs nothing, and enough to tell parts of a frame.
 SAMPLES: Final = 20
 _FIELD: Final = {"codes": Field((1,), "i1")}
-_MOST_ROWS: Final = 4096
-_ZEROS: Final = np.zeros((_MOST_ROWS, 1), np.int8)
-_STEPS: Final = np.zeros((_MOST_ROWS, 1, 1), np.int8)
 _ENDLESS: Final = 1 << 40
-_AGAIN: Final = Plan(1, 1, decode=True)
 _SHAPES: Final = ((1, 1), (1, 2), (1, 16), (4, 8), (16, 2))
 
 Sleep = Callable[[float], None]
-
-
-def frames_of(count: int) -> dict[str, Array]:
-    """So many frames that hold nothing."""
-    return {"codes": _ZEROS[:count] if count <= _MOST_ROWS else np.zeros((count, 1), np.int8)}
 
 
 class _Nothing:
@@ -71,116 +60,6 @@ class Unmeasured(Metrics):
         """Nothing is counted."""
 
 
-class PlannedRequest(Prepared):
-    """A text of so many frames."""
-
-    def __init__(self, request: SpeechRequest) -> None:
-        self.request = request
-
-    def read(self, pieces: Sequence[Piece], *, final: bool) -> Iterator[int]:
-        """Lengths are known beforehand: nothing is read."""
-        del pieces, final
-        yield from ()
-
-
-class PlannedStream(TalkerStream):
-    """Says as many frames as it was fed, one a step."""
-
-    def __init__(self, prompt: int) -> None:
-        self._prompt = prompt  # positions; 0 without a cache
-        self._frames = self._pending = self._limit = self._cached = 0
-        self._final = False
-
-    @property
-    def frames(self) -> int:
-        return self._frames
-
-    @property
-    def pending(self) -> int:
-        return self._pending
-
-    @property
-    def done(self) -> bool:
-        return self._final and self._frames >= self._limit
-
-    def feed(self, units: Sequence[int], *, final: bool) -> None:
-        self._limit += sum(units)
-        self._final = self._final or final
-
-    def restore(self, arrays: Arrays) -> None:
-        self._frames = rows(arrays)
-
-    def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
-        del dry
-        if self._frames + ahead >= self._limit:
-            return None
-        if not self._cached and not ahead:
-            return Plan(0, max(1, self._prompt) + (self._frames if self._prompt else 0))
-        return Plan(self._prompt + self._frames + ahead - 1, 1, True) if self._prompt else _AGAIN
-
-    def inputs(self, plan: Plan) -> Arrays:
-        del plan
-        return {}
-
-    def stage(self, write: SlotWriter) -> None:
-        """There is no state to write."""
-
-    def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
-        del ended
-        self._cached = cached
-        gained = len(frames["codes"])
-        self._frames += gained
-        self._pending += gained
-
-    def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
-        self._pending -= count
-        return frames_of(count), ()
-
-    def evict(self) -> None:
-        self._cached = 0
-
-
-class PlannedRunner:
-    """Every launch takes the time of its curve."""
-
-    depth = 0
-    width = 1
-
-    def __init__(self, curve: TalkerCurve, sleep: Sleep) -> None:
-        self._curve = curve
-        self._sleep = sleep
-        self._steps: dict[int, float] = {}
-
-    def record(self, streams: int, positions: int) -> None:
-        """Nothing is recorded."""
-
-    def launch(self, batch: Sequence[Row]) -> Results:
-        count = len(batch)
-        prompts = sum(row.plan.start == 0 for row in batch)
-        self._sleep(self._decoding(count) + self._curve.prefill_s * prompts)
-        gained = [0 if row.plan.partial else 1 for row in batch]
-        never = [False] * count
-        kept = [row.plan.count for row in batch]
-        return Results({"codes": _STEPS[:count]}, gained, never, never, kept)
-
-    def collect(self, ticket: Results) -> Results:
-        return ticket
-
-    def paths(self, ticket: Results) -> Sequence[LaunchPath]:
-        del ticket
-        return ("eager",)
-
-    def render(self, raw: Arrays) -> Arrays:
-        if (took_s := self._curve.render_seconds(rows(raw))) > 0.0:
-            self._sleep(took_s)
-        return raw
-
-    def _decoding(self, streams: int) -> float:
-        if streams not in self._steps:
-            self._steps[streams] = self._curve.seconds(streams, 0)
-        return self._steps[streams]
-
-
 @dataclass(frozen=True)
 class Cache:
     """A talker's KV cache: its blocks, and the positions of a prompt. None of both without one."""
@@ -198,6 +77,7 @@ class PlannedModel(Family):
         frame_rate_hz: float,
         chunks: ChunkSeconds,
         sleep: Sleep,
+        think: Sleep,
         cache: Cache = Cache(),
     ) -> None:
         rendering = curve.render_base_s > 0.0 or curve.render_frame_s > 0.0
@@ -211,12 +91,13 @@ class PlannedModel(Family):
             raw=_FIELD if rendering else {},
             caches={"kv": CacheSpec(1, 1, 1, 1)} if cache.blocks else {},
             max_positions=_ENDLESS,
+            width=max(curve.drafts, default=1),
             chunks=chunks,
         )
-        self.measured_round_s = {
+        self.measured_round_s = curve.started_s or {
             size: curve.seconds(size, 0) + size * curve.render_frame_s for size in (1, 4, 16, 64)
         }
-        self._curve, self._sleep, self._cache = curve, sleep, cache
+        self._curve, self._sleep, self._think, self._cache = curve, sleep, think, cache
 
     def prepare(
         self,
@@ -232,7 +113,7 @@ class PlannedModel(Family):
 
     def runner(self, rows: int, blocks: int, depth: int) -> PlannedRunner:
         del rows, blocks, depth
-        return PlannedRunner(self._curve, self._sleep)
+        return PlannedRunner(self._curve, self._sleep, self._think)
 
     def examples(self) -> Sequence[str]:
         return ("Nothing is warmed up.",)
@@ -242,7 +123,12 @@ class PlannedCodec(Codec):
     """A codec that takes the time of a curve. A frame is `SAMPLES` samples of silence."""
 
     def __init__(
-        self, curve: VocoderCurve, frame_rate_hz: float, lag_s: float, sleep: Sleep
+        self,
+        curve: VocoderCurve,
+        frame_rate_hz: float,
+        lag_s: float,
+        sleep: Sleep,
+        think: Sleep,
     ) -> None:
         rate = round(frame_rate_hz * SAMPLES)
         lag = round(lag_s * rate)
@@ -259,7 +145,7 @@ class PlannedCodec(Codec):
             shape: curve.step_s(*shape) for shape in _SHAPES
         }
         self._curve = curve
-        self._sleep = sleep
+        self._sleep, self._think = sleep, think
 
     def open(self, request: SpeechRequest, frame: int = 0) -> list[int]:
         """The number of frames decoded."""
@@ -267,7 +153,9 @@ class PlannedCodec(Codec):
         return [frame]
 
     def launch(self, batch: Sequence[Work]) -> list[Decoded]:
-        self._sleep(self._curve.step_s(len(batch), max(len(work) for work in batch)))
+        count, longest = len(batch), max(len(work) for work in batch)
+        self._sleep(self._curve.step_s(count, longest))
+        self._think(self._curve.turn_seconds(count))
         return [Decoded(self._sound(work)) for work in batch]
 
     def collect(self, ticket: Any) -> Sequence[Decoded]:

@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 from typing import Any, Final
 
-from antiphon_bench.plan.costs import Curves
+from antiphon_bench.plan.costs import Costs, Curves, Slower
 from antiphon_bench.plan.kernel import Action, Kernel, Seat, Station
 from antiphon_bench.plan.models import NAME, Cache, PlannedCodec, PlannedModel, Unmeasured
 from talker.engine import engine as talking
@@ -74,10 +75,8 @@ class Worker(ABC):
         kernel: Kernel,
         seat: Seat,
         on_event: OnEvent,
-        *,
-        computes: bool,
+        costs: Costs,
     ) -> None:
-        """`computes`: its steps take a core of its machine."""
         node = seat.node
         self.slots, self.batch = setup.slots, setup.limits.streams
         self.name, self.node, self.home, self.place = seat.name, node, seat.home, seat.place
@@ -89,10 +88,12 @@ class Worker(ABC):
         self.born_s = kernel.now
         self._kernel = kernel
         self._on_event = on_event
-        self._computes = computes
+        self._computes = costs.computes
         self._clock = Clock(kernel.now)
-        self._waited_s = 0.0
-        self._stretch = 1.0
+        self._ran_s = self._waited_s = 0.0
+        self._slower_by = costs.slower.get(self.stage, Slower())
+        self._stretch = self._slower = 1.0
+        self._dice = Random(seat.name)
         self._told = self._turning = False
         self._events: list[tuple[str, Any]] = []
         self._report: Replica | None = None
@@ -153,15 +154,27 @@ class Worker(ABC):
         )
 
     def _sleep(self, seconds: float) -> None:
-        """The engine computes for so long, or longer beside others."""
+        """The engine computes for so long, or longer beside others; a device computes alone."""
+        if self._computes:
+            self._work(seconds * self._slower)
+        else:
+            self._clock.now += seconds
+            self.busy_s += seconds
+
+    def _think(self, seconds: float) -> None:
+        """The engine's thread works, which is on a processor in any case."""
+        self._work(seconds)
+
+    def _work(self, seconds: float) -> None:
         self._clock.now += seconds * self._stretch
         self._waited_s += seconds * (self._stretch - 1.0)
+        self._ran_s += seconds
         self.busy_s += seconds
 
     def _contention(self) -> Contention:
         return Contention(
             self._clock,
-            read=lambda: (self.busy_s, self._waited_s),
+            read=lambda: (self._ran_s, self._waited_s),
             spend=lambda seconds: None,
         )
 
@@ -170,8 +183,10 @@ class Worker(ABC):
             return
         kernel, node = self._kernel, self.node
         self._clock.now, self._told = kernel.now, False
+        waits = node.stretch(kernel.now) - 1.0
+        self._stretch = 1.0 + waits * self._dice.expovariate(1.0)
         if self._computes:
-            self._stretch = node.stretch(kernel.now, 1)
+            self._slower = self._slower_by.at(node.crowding(kernel.now))
             node.computing += 1
         self._engine.step()
         events = self._events[:]
@@ -199,12 +214,17 @@ class TalkerWorker(Worker):
         self, curves: Curves, setup: TalkerSetup, kernel: Kernel, seat: Seat, on_event: OnEvent
     ) -> None:
         self._curves, self._setup = curves, setup
-        super().__init__(setup, kernel, seat, on_event, computes=curves.costs.computes)
+        super().__init__(setup, kernel, seat, on_event, curves.costs)
 
     def _make(self) -> talking.Engine:
         speech, setup = self._curves.costs.speech, self._setup
         model = PlannedModel(
-            self._curves.talker, speech.frame_rate_hz, speech.chunks, self._sleep, setup.cache
+            self._curves.talker,
+            speech.frame_rate_hz,
+            speech.chunks,
+            self._sleep,
+            self._think,
+            setup.cache,
         )
         self.engine = talking.Engine(
             model,
@@ -228,12 +248,12 @@ class VocoderWorker(Worker):
         self, curves: Curves, setup: VocoderSetup, kernel: Kernel, seat: Seat, on_event: OnEvent
     ) -> None:
         self._curves, self._setup = curves, setup
-        super().__init__(setup, kernel, seat, on_event, computes=curves.costs.computes)
+        super().__init__(setup, kernel, seat, on_event, curves.costs)
 
     def _make(self) -> vocoding.Engine:
         speech = self._curves.costs.speech
         rate, lag_s = speech.frame_rate_hz, speech.lag_s
-        codec = PlannedCodec(self._curves.vocoder, rate, lag_s, self._sleep)
+        codec = PlannedCodec(self._curves.vocoder, rate, lag_s, self._sleep, self._think)
         self.engine = vocoding.Engine(
             codec,
             slots=self._setup.slots,

@@ -8,22 +8,25 @@ from __future__ import annotations
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from talker.engine.engine import Engine
 from talker.engine.scheduler import StepLimits, offline
+from talker.engine.widths import Widths
 from talker.family.base import Family, Prepared
 from talker.family.chunker import ChunkSizes
 from talker.family.runner import Results, Row, Runner
 from talker.family.streams import TalkerStream
 from talker.loading import blocks_of, load_family
-from talker.models.fake import Curve
+from talker.models.fake import Curve, Drafted
 from talker.settings import TalkerSettings
 from talker.synthesis import synthesise
 from ttscommon.engine.inflight import LaunchPath
@@ -38,9 +41,9 @@ _POSITIONS: Final = 4096
 
 
 class TimedRunner:
-    """A runner that keeps books on itself. A step counts by the frames that it gave."""
+    """A runner that keeps books on itself."""
 
-    def __init__(self, runner: Runner, clock: Callable[[], float], books: Timed) -> None:
+    def __init__(self, runner: Runner, clock: Callable[[], float], books: Books) -> None:
         self.depth = runner.depth
         self.width = runner.width
         self._runner = runner
@@ -53,19 +56,19 @@ class TimedRunner:
     def launch(self, batch: Sequence[Row]) -> Any:
         started = self._clock()
         ticket = self._runner.launch(batch)
-        prompts = sum(row.plan.start == 0 for row in batch)
-        return ticket, len(batch), prompts, self._clock() - started
+        prompts = sum(not row.plan.decode for row in batch)
+        width = max(1 if row.plan.certain else row.plan.count for row in batch)
+        return ticket, len(batch), prompts, width, self._clock() - started
 
     def collect(self, ticket: Any) -> Results:
-        launched, streams, prompts, launch_s = ticket
+        launched, streams, prompts, width, launch_s = ticket
         started = self._clock()
         results = self._runner.collect(launched)
-        took_s = launch_s + self._clock() - started
-        frames = sum(results.gained)
+        step = Step(streams, sum(results.gained), launch_s + self._clock() - started)
         if prompts:
-            self._books.prefills.append((streams, prompts, took_s))
-        elif frames:
-            self._books.steps[streams].append(took_s * streams / frames)
+            self._books.prompted(step, prompts)
+        else:
+            self._books.stepped(step, width)
         return results
 
     def paths(self, ticket: Any) -> Sequence[LaunchPath]:
@@ -74,8 +77,121 @@ class TimedRunner:
     def render(self, raw: Arrays) -> Arrays:
         started = self._clock()
         rendered = self._runner.render(raw)
-        self._books.renders.append((rows(raw), self._clock() - started))
+        self._books.rendered(rows(raw), self._clock() - started)
         return rendered
+
+
+class Step(NamedTuple):
+    """What a launch of so many streams gave and took."""
+
+    streams: int
+    frames: int
+    took_s: float
+
+    @property
+    def frame_s(self) -> float:
+        """Of one more frame of every stream."""
+        return self.took_s * self.streams / self.frames
+
+
+class Books:
+    """What launches, renderings and turns took."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._steps: dict[int, list[Step]] = defaultdict(list)
+        self._prompts: list[tuple[Step, int]] = []
+        self._renders: list[tuple[int, float]] = []
+        self._turns: dict[int, list[float]] = defaultdict(list)
+        self._began_s, self._model_s, self._streams = 0.0, 0.0, 0
+
+    def prompted(self, step: Step, prompts: int) -> None:
+        """A launch had so many prompts in it."""
+        self._prompts.append((step, prompts))
+
+    def stepped(self, step: Step, width: int) -> None:
+        """A launch tried so many frames of each stream."""
+        if step.frames:
+            self._steps[width].append(step)
+        self._streams = step.streams
+        self._model_s += step.took_s
+
+    def rendered(self, frames: int, took_s: float) -> None:
+        """Frames were rendered, of however many streams."""
+        self._renders.append((frames, took_s))
+        self._model_s += took_s
+
+    def beat(self) -> None:
+        """A turn begins. What the last one took beside its model is the engine's own; a turn with
+        a prompt also opened streams, and does not count.
+        """
+        now = self._clock()
+        if self._streams:
+            self._turns[self._streams].append(max(0.0, now - self._began_s - self._model_s))
+        self._began_s, self._model_s, self._streams = now, 0.0, 0
+
+    def curve(self) -> Curve:
+        """What was measured, as the fake engine keeps it and the planner reads it."""
+        drafts = {width: _drafted(width, steps) for width, steps in sorted(self._steps.items())}
+        step_s = _fastest(drafts)
+        base_s, frame_s = self._rendering()
+        return Curve(
+            step_s=step_s,
+            prefill_s=round(max(0.0, self._prefill_s(drafts)), 6),
+            render_base_s=base_s,
+            render_frame_s=frame_s,
+            drafts=drafts if len(drafts) > 1 else {},
+            turn_s={n: round(median(self._turns[n]), 6) for n in step_s if n in self._turns},
+        )
+
+    def _prefill_s(self, drafts: Mapping[int, Drafted]) -> float:
+        """Of a prompt, beyond a plain step of as many streams."""
+        plain = Curve(step_s=drafts[min(drafts)].step_s)
+        return median(
+            (step.took_s - plain.seconds(step.streams, 0)) / n for step, n in self._prompts
+        )
+
+    def _rendering(self) -> tuple[float, float]:
+        """Seconds of rendering: of each call, and of each frame."""
+        slope, base = 0.0, 0.0
+        if self._renders:
+            frames, seconds = np.array(self._renders).T
+            if len(set(frames)) > 1:
+                slope, base = np.polyfit(frames, seconds, 1)
+        return round(max(0.0, float(base)), 6), round(max(0.0, float(slope)), 6)
+
+
+def _drafted(width: int, steps: Sequence[Step]) -> Drafted:
+    """Steps of one width. A plain one counts by the frames that it gave."""
+    took_s: dict[int, list[float]] = defaultdict(list)
+    for step in steps:
+        took_s[step.streams].append(step.frame_s if width == 1 else step.took_s)
+    gained = sum(step.frames for step in steps) / sum(step.streams for step in steps)
+    return Drafted(
+        {n: round(median(took_s[n]), 6) for n in BATCHES if n in took_s},
+        1.0 if width == 1 else round(gained, 3),
+    )
+
+
+def _fastest(drafts: Mapping[int, Drafted]) -> dict[int, float]:
+    """By streams, seconds of a frame of each at the width that gains most."""
+    sizes = sorted({n for drafted in drafts.values() for n in drafted.step_s})
+    return {
+        n: round(min(one.step_s[n] / one.gained for one in drafts.values() if n in one.step_s), 6)
+        for n in sizes
+    }
+
+
+class OneWidth(Widths):
+    """Steps that all try as many frames."""
+
+    def __init__(self, width: int, most: int, gained: Callable[[int, int], object]) -> None:
+        super().__init__(most, gained)
+        self._width = width
+
+    def choose(self, streams: int) -> int:
+        del streams
+        return self._width
 
 
 class Timed(Family):
@@ -83,11 +199,9 @@ class Timed(Family):
 
     def __init__(self, family: Family, clock: Callable[[], float]) -> None:
         self.spec = family.spec
+        self.books = Books(clock)
         self._family = family
         self._clock = clock
-        self.steps: dict[int, list[float]] = defaultdict(list)
-        self.prefills: list[tuple[int, int, float]] = []
-        self.renders: list[tuple[int, float]] = []
 
     def prepare(
         self,
@@ -104,24 +218,7 @@ class Timed(Family):
         return self._family.examples()
 
     def runner(self, rows: int, blocks: int, depth: int) -> Runner:
-        return TimedRunner(self._family.runner(rows, blocks, depth), self._clock, self)
-
-    def curve(self) -> Curve:
-        """What was measured, as the fake engine keeps it."""
-        step_s = {size: median(times) for size, times in sorted(self.steps.items())}
-        known = Curve(step_s=step_s)
-        extra = [(s - known.seconds(n, 0)) / prompts for n, prompts, s in self.prefills]
-        slope, base = 0.0, 0.0
-        if self.renders:
-            frames, seconds = np.array(self.renders).T
-            if len(set(frames)) > 1:
-                slope, base = np.polyfit(frames, seconds, 1)
-        return Curve(
-            step_s={n: round(step_s[n], 6) for n in BATCHES if n in step_s},
-            prefill_s=round(max(0.0, median(extra)), 6),
-            render_base_s=round(max(0.0, float(base)), 6),
-            render_frame_s=round(max(0.0, float(slope)), 6),
-        )
+        return TimedRunner(self._family.runner(rows, blocks, depth), self._clock, self.books)
 
 
 def calibrate(
@@ -136,12 +233,12 @@ def calibrate(
     runner = timed.runner(max(batches), blocks if family.spec.caches else 0, timed.depth)
     runner.record(max(batches), _POSITIONS)
     for _ in range(rounds):
-        for streams in batches:
-            _speak(timed, runner, blocks, streams)
-    return timed.curve()
+        for streams, width in product(batches, Widths(runner.width).choices):
+            _speak(timed, runner, blocks, streams, width)
+    return timed.books.curve()
 
 
-def _speak(timed: Timed, runner: Runner, blocks: int, streams: int) -> None:
+def _speak(timed: Timed, runner: Runner, blocks: int, streams: int, width: int) -> None:
     engine = Engine(
         timed,
         blocks=blocks,
@@ -151,6 +248,8 @@ def _speak(timed: Timed, runner: Runner, blocks: int, streams: int) -> None:
         sizes=ChunkSizes(initial=1, regular=25),
         limits=StepLimits(streams=streams, positions=_POSITIONS),
         policy=offline,
+        widths=partial(OneWidth, width),
+        beat=timed.books.beat,
     )
     voice = timed.spec.voices[0].id if timed.spec.voices else ""
     requests = [
@@ -171,6 +270,8 @@ def main(arguments: Sequence[str]) -> None:
     # A single thread's own time is what a step takes on a free core, whatever else runs here.
     clock = time.thread_time if settings.threads == 1 else time.perf_counter
     curve = calibrate(family, blocks_of(settings, family), clock=clock)
+    started_s = {streams: round(s, 6) for streams, s in family.measured_round_s.items()}
+    curve = msgspec.structs.replace(curve, started_s=started_s)
     Path(arguments[0]).write_bytes(msgspec.json.format(msgspec.json.encode(curve)) + b"\n")
 
 

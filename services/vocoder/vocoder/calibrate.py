@@ -10,18 +10,25 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
 
-from vocoder.codecs.base import Codec
+from ttscommon.engine.runtime import Failed
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.base import Codec, Decoded, Work
 from vocoder.codecs.fake import Curve
+from vocoder.engine.engine import Engine
 from vocoder.service import load_codec
 from vocoder.settings import VocoderSettings
 
 SHAPES: Final = ((1, 1), (1, 4), (1, 16), (2, 8), (4, 2), (4, 8), (8, 4), (16, 1), (16, 2))
 _ROUNDS: Final = 5
+# Turns of so many streams, each of so many frames: they fill no batch.
+_TURNS: Final = (1, 4, 16)
+_PIECE: Final = 2
 
 
 def calibrate(
@@ -37,6 +44,62 @@ def calibrate(
         (streams, frames): median(codec.measure(streams, frames, clock) for _ in range(rounds))
         for streams, frames in shapes
     }
+
+
+class TimedCodec:
+    """A codec that counts how long it works."""
+
+    def __init__(self, codec: Codec, clock: Callable[[], float]) -> None:
+        self._codec = codec
+        self._clock = clock
+        self.worked_s = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._codec, name)
+
+    def launch(self, batch: Sequence[Work]) -> Any:
+        began_s = self._clock()
+        ticket = self._codec.launch(batch)
+        self.worked_s += self._clock() - began_s
+        return ticket
+
+    def collect(self, ticket: Any) -> Sequence[Decoded]:
+        began_s = self._clock()
+        decoded = self._codec.collect(ticket)
+        self.worked_s += self._clock() - began_s
+        return decoded
+
+
+def turns(
+    codec: Codec, clock: Callable[[], float] = time.perf_counter, rounds: int = _ROUNDS
+) -> dict[int, float]:
+    """Median seconds of an engine's turn beside its codec's work, by streams. Nothing of a codec
+    that does not decode without a recording.
+    """
+    found = {streams: _turn_s(codec, clock, streams, rounds) for streams in _TURNS}
+    return {streams: round(s, 6) for streams, s in found.items() if s is not None}
+
+
+def _turn_s(codec: Codec, clock: Callable[[], float], streams: int, rounds: int) -> float | None:
+    timed, failed = TimedCodec(codec, clock), list[str]()
+    engine = Engine(cast(Codec, timed), slots=streams, metrics=Metrics())
+    engine.listen(lambda events: failed.extend(k for k, e in events if isinstance(e, Failed)))
+    voice = codec.spec.voices[0].id if codec.spec.voices else ""
+    keys = [f"turn-{number}" for number in range(streams)]
+    for key in keys:
+        engine.open(SpeechRequest(key, codec.spec.name, voice, ""))
+    seconds = []
+    for _ in range(rounds + 1):  # the first one opens them
+        for key in keys:
+            engine.feed(key, {n: f.zeros(_PIECE) for n, f in codec.spec.frame.items()})
+        began_s, timed.worked_s = clock(), 0.0
+        engine.step()
+        seconds.append(max(0.0, clock() - began_s - timed.worked_s))
+    for key in keys:
+        engine.finish(key)
+    while not engine.idle and not failed:
+        engine.step()
+    return None if failed else median(seconds[1:])
 
 
 def fit(measured: Mapping[tuple[int, int], float]) -> Curve:
@@ -64,9 +127,11 @@ def main(arguments: Sequence[str]) -> None:
     settings = VocoderSettings.load()
     # A single thread's own time is what a step takes on a free core, whatever else runs here.
     clock = time.thread_time if settings.threads == 1 else time.perf_counter
-    measured = calibrate(load_codec(settings), clock=clock)
+    codec = load_codec(settings)
+    measured = calibrate(codec, clock=clock)
     points = [[streams, frames, round(s, 6)] for (streams, frames), s in measured.items()]
-    record = {**msgspec.to_builtins(fit(measured)), "measured": points}
+    curve = msgspec.structs.replace(fit(measured), turn_s=turns(codec, clock))
+    record = {**msgspec.to_builtins(curve), "measured": points}
     Path(arguments[0]).write_bytes(msgspec.json.format(msgspec.json.encode(record)) + b"\n")
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from talker.calibrate import calibrate
 from talker.family.base import Prepared
-from talker.models.fake import Curve, FakeModel, FakeStream
+from talker.models.fake import Curve, FakeModel, FakeStream, Manner
+from ttscommon.wire.fields import Arrays
 
 
 class Rendering(FakeModel):
@@ -36,6 +37,44 @@ def test_a_known_curve_is_found_again() -> None:
     assert found.render_base_s == pytest.approx(0.002, abs=1e-5)
     assert found.render_frame_s == pytest.approx(0.0001, abs=1e-5)
     assert msgspec.json.decode(msgspec.json.encode(found), type=Curve) == found
+
+
+def test_every_width_of_a_step_is_measured() -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    truth = Curve(step_s={1: 0.010, 8: 0.020})
+    model = FakeModel("m", truth, sleep, Manner(frames_per_step=4))
+    found = calibrate(model, 64, (1, 8), 1, lambda: now[0])
+    assert found.drafts.keys() == {1, 2, 4}
+    for drafted in found.drafts.values():
+        known = {streams: truth.seconds(streams, 0) for streams in drafted.step_s}
+        assert drafted.step_s == pytest.approx(known, abs=1e-6)
+    assert found.drafts[1].gained == 1.0
+    assert 1.0 < found.drafts[2].gained < found.drafts[4].gained <= 4.0
+    assert found.step_s[8] == pytest.approx(0.020 / found.drafts[4].gained, abs=1e-6)
+
+
+def test_what_the_engine_does_beside_its_model_counts_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def accept(self: FakeStream, cached: int, frames: Arrays, ended: bool) -> None:
+        now[0] += 0.001
+        taken(self, cached, frames, ended)
+
+    taken = FakeStream.accept
+    monkeypatch.setattr(FakeStream, "accept", accept)
+    truth = Curve(step_s={1: 0.010, 8: 0.020})
+    found = calibrate(FakeModel("m", truth, sleep), 64, (1, 8), 1, lambda: now[0])
+    assert found.step_s == pytest.approx({1: 0.010, 8: 0.020}, abs=1e-6)
+    assert found.turn_s == pytest.approx({1: 0.001, 8: 0.008}, abs=1e-5)
 
 
 def test_a_measured_point_goes_before_the_formula() -> None:

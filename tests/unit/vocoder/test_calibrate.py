@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from vocoder.calibrate import SHAPES, calibrate, fit
+from vocoder.calibrate import SHAPES, calibrate, fit, turns
+from vocoder.codecs.base import Work
 from vocoder.codecs.fake import Curve, FakeCodec
+from vocoder.engine.stream import Stream
 
 
 def test_a_known_curve_is_found_again() -> None:
@@ -26,3 +28,22 @@ def test_every_shape_is_measured() -> None:
     measured = calibrate(FakeCodec("m", Curve(), lambda _: None), ((1, 1), (2, 4)), rounds=2)
     assert list(measured) == [(1, 1), (2, 4)]
     assert min(measured.values()) > 0.0
+
+
+def test_what_the_engine_does_beside_its_codec_counts_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def take(self: Stream, count: int) -> Work:
+        now[0] += 0.001
+        return taken(self, count)
+
+    taken = Stream.take
+    monkeypatch.setattr(Stream, "take", take)
+    codec = FakeCodec("m", Curve(base_s=0.02), sleep)
+    found = turns(codec, lambda: now[0], rounds=2)
+    assert found == pytest.approx({1: 0.001, 4: 0.004, 16: 0.016})

@@ -49,11 +49,25 @@ _ENDLESS: Final = 1 << 40
 _PARAMETERS: Final = (Parameter("salt", "integer", 0, "Other frames for the same seed.", 0, 1e6),)
 
 
+class Drafted(msgspec.Struct, frozen=True):
+    """Steps in which each stream tries so many frames: seconds by streams, and how many it gains
+    in the mean.
+    """
+
+    step_s: dict[int, float]
+    gained: float = 1.0
+
+
 class Curve(msgspec.Struct, frozen=True):
     """Seconds of a step by its streams, + `prefill_s` a prompt; and of rendering a chunk's frames.
 
     Where `step_s` has measured points they count, else `base_s` + `stream_s` a stream. Written by
-    `antiphon calibrate`, or by hand.
+    `antiphon calibrate`, or by hand. A model that drafts gains a frame in `step_s` at the width
+    that gains most.
+
+    For the planner, which the fake is not: `drafts`, steps by width. turn_s: what the engine itself
+    takes for a turn, by streams. started_s: a round by streams as an engine finds it when it
+    starts.
     """
 
     base_s: float = 0.004
@@ -62,6 +76,9 @@ class Curve(msgspec.Struct, frozen=True):
     step_s: dict[int, float] = {}
     render_base_s: float = 0.0
     render_frame_s: float = 0.0
+    drafts: dict[int, Drafted] = {}
+    turn_s: dict[int, float] = {}
+    started_s: dict[int, float] = {}
 
     def seconds(self, streams: int, prompts: int) -> float:
         """A step of `streams` streams, `prompts` of which are prefilled in it."""
@@ -70,6 +87,16 @@ class Curve(msgspec.Struct, frozen=True):
         else:
             decoding = self.base_s + self.stream_s * streams
         return decoding + self.prefill_s * prompts
+
+    def step_seconds(self, width: int, streams: int) -> float:
+        """A step that tries `width` frames of each stream."""
+        if width in self.drafts:
+            return seconds_at(self.drafts[width].step_s, streams)
+        return self.seconds(streams, 0)
+
+    def turn_seconds(self, streams: int) -> float:
+        """What the engine does in a turn beside its model's work."""
+        return seconds_at(self.turn_s, streams) if self.turn_s else 0.0
 
     def render_seconds(self, frames: int) -> float:
         """Finishing `frames` frames, of however many streams."""

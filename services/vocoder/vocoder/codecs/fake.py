@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from ttscommon.cluster.curves import seconds_at
 from ttscommon.wire.errors import UnknownVoice
 from ttscommon.wire.fields import Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -37,16 +38,22 @@ _PITCH_HZ: Final = 150.0
 class Curve(msgspec.Struct, frozen=True):
     """Seconds of a step: `base_s` + `stream_s` a stream + `frame_s` a frame (padding included).
 
-    The defaults are the default voice's decoder on one CPU thread.
+    The defaults are the default voice's decoder on one CPU thread. For the planner, which the fake
+    is not: turn_s, what the engine itself takes for a turn, by streams.
     """
 
     base_s: float = 0.0064
     stream_s: float = 0.0001
     frame_s: float = 0.00019
+    turn_s: dict[int, float] = {}
 
     def step_s(self, streams: int, frames: int) -> float:
         """A step of `streams` streams, the longest of `frames` frames."""
         return self.base_s + self.stream_s * streams + self.frame_s * streams * frames
+
+    def turn_seconds(self, streams: int) -> float:
+        """What the engine does in a turn beside its codec's work."""
+        return seconds_at(self.turn_s, streams) if self.turn_s else 0.0
 
 
 @dataclass(frozen=True)

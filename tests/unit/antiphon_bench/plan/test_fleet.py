@@ -10,6 +10,7 @@ import pytest
 
 from antiphon_bench.plan.answers import simulate
 from antiphon_bench.plan.calls import OUTCOMES, ClosedLoop, Heard, OpenLoop
+from antiphon_bench.plan.costs import Edge, Slower
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Demand, Source
 from antiphon_bench.plan.models import Cache
@@ -121,6 +122,21 @@ def test_on_a_shared_machine_first_sounds_come_later() -> None:
     assert crowded(shared) > 1.1 * crowded(own)
     beside = setup(Shape(nodes=1, cores=1.0, beside=0.5), predict=False)
     assert crowded(beside) > 1.1 * crowded(shared)
+
+
+def test_cores_that_slow_each_other_down_make_first_sounds_later() -> None:
+    two = setup(Shape(nodes=1, cores=2.0), predict=False)
+    factors = {stage: Slower(1.0, 2.0) for stage in ("talker", "vocoder")}
+    costs = msgspec.structs.replace(COSTS, slower=factors)
+    slower = msgspec.structs.replace(CURVES, costs=costs)
+    assert crowded(replace(two, curves=slower)) > 1.1 * crowded(two)
+
+
+def test_reading_takes_its_machine_from_engines() -> None:
+    costs = msgspec.structs.replace(COSTS, reading=Edge(0.1, 0.0))
+    reading = msgspec.structs.replace(CURVES, costs=costs)
+    one = setup(Shape(nodes=1, cores=1.0), predict=False)
+    assert crowded(replace(one, curves=reading)) > 1.1 * crowded(one)
 
 
 def test_what_does_not_compute_on_the_machine_is_not_slowed_by_its_engines() -> None:

@@ -61,16 +61,32 @@ def test_nothing_happens_behind_the_end() -> None:
 
 def test_what_computes_beside_others_takes_as_much_longer_as_cores_are_short() -> None:
     node = Node(2.0)
-    node.computing = 2
+    node.computing = 1
     assert node.stretch(0.0) == 1.0
-    assert node.stretch(0.0, 1) == 1.5
-    node.worked(0.5, 0.0)  # half a second of work, remembered for half a second
-    assert node.stretch(0.0, 1) == 2.0
-    assert node.stretch(60.0, 1) == pytest.approx(1.5)
+    node.computing = 2
+    assert node.stretch(0.0) == 1.5
+    node.worked(0.25, 0.0)  # a quarter of a second of work, remembered for half a second
+    assert node.stretch(0.0) == 2.0
+    assert node.stretch(60.0) == pytest.approx(1.5)
+    node.worked(100.0, 60.0)
+    assert node.stretch(60.0) == pytest.approx(3 / 0.2)
 
 
-def test_a_machine_without_bounds_never_slows_down() -> None:
+def test_a_machine_without_bounds_never_slows_down_and_counts_as_full() -> None:
     node = Node(math.inf)
     node.computing = 1000
     node.worked(1e6, 0.0)
     assert node.stretch(0.0) == 1.0
+    assert node.crowding(0.0) == 1.0
+
+
+def test_a_machine_is_crowded_by_as_many_of_its_other_cores_as_work() -> None:
+    node = Node(3.0)
+    assert node.crowding(0.0) == 0.0
+    node.idle = 0.5
+    assert node.crowding(0.0) == 0.25
+    node.computing = 1
+    assert node.crowding(0.0) == 0.75
+    node.computing = 5
+    assert node.crowding(0.0) == 1.0
+    assert Node(1.0).crowding(0.0) == 0.0

@@ -1,0 +1,30 @@
+"""What engines take where they serve is divided by what their curves say."""
+
+from __future__ import annotations
+
+import pytest
+
+from antiphon_bench.plan.measuring import READING, without_engines
+from antiphon_bench.plan.serving import Engines, slower
+from tests.unit.antiphon_bench.plan.scene import CURVES
+
+# A text of 100 characters is 100 frames, 4 s: a prompt and 100 steps of one stream.
+TALKER_S = (100 * CURVES.talker.seconds(1, 0) + CURVES.talker.prefill_s) / 4.0
+
+
+def test_engines_that_took_twice_as_much_have_the_factor_two() -> None:
+    spent = {"talker/7": 2.0 * TALKER_S * 8.0, "talker/8": 0.001, "vocoder/9": 0.4}
+    load = Engines.of(1, 5.0, [100], spent, 8.0)
+    found = slower(CURVES, load, load, 2)["talker"]
+    assert found.alone == pytest.approx(2.0, rel=0.03)
+    assert found.crowded == pytest.approx(2.0, rel=0.2)
+
+
+def test_of_an_engines_process_the_busiest_thread_is_the_engine() -> None:
+    spent = {"talker/7": 2.0, "talker/8": 0.5, "vocoder/9": 3.0, "vocoder/10": 0.1}
+    assert Engines.of(1, 6.0, [100], spent, 10.0).cost_s == {"talker": 0.2, "vocoder": 0.3}
+
+
+def test_a_talkers_other_threads_read() -> None:
+    spent = {"talker": 0.1, "talker/7": 2.0, "talker/8": 0.25, "talker/9": 0.25, "vocoder/9": 3.0}
+    assert without_engines(spent) == {"talker": 0.1, READING: 0.5}

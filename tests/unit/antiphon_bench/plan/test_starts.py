@@ -1,0 +1,40 @@
+"""A start's parts are summed, and the slowest process of a kind counts."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client import generate_latest
+
+from antiphon_bench.plan.starts import slowest
+from ttscommon.process.metrics import Metrics
+
+
+def page(stage: str, **parts: float) -> str:
+    """As a process writes it whose start had these parts."""
+    lines = [
+        f'tts_startup_seconds{{stage="{stage}",part="{part}"}} {seconds}'
+        for part, seconds in parts.items()
+    ]
+    return "# TYPE tts_startup_seconds gauge\n" + "\n".join([*lines, "tts_bus_up 1.0", ""])
+
+
+def test_parts_are_summed_and_the_slowest_of_a_kind_counts() -> None:
+    pages = [
+        page("talker", load=1.5, warm_up=2.0),
+        page("talker", load=4.0),
+        page("gateway", bus=1),
+    ]
+    assert slowest(pages) == pytest.approx({"talker": 4.0, "gateway": 1.0})
+
+
+def test_a_process_that_has_not_started_says_nothing() -> None:
+    assert slowest(["# TYPE tts_bus_up gauge\ntts_bus_up 1.0\n", ""]) == {}
+
+
+def test_what_a_process_exports_is_read() -> None:
+    metrics = Metrics("m")
+    with metrics.startup.part("load"):
+        pass
+    metrics.startup.finish("vocoder")
+    page = generate_latest(metrics.registry).decode()
+    assert slowest([page])["vocoder"] == pytest.approx(sum(metrics.startup.parts.values()))

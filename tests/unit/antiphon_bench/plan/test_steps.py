@@ -1,0 +1,85 @@
+"""A talker's launches in virtual time take what was measured, and gain as many frames."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from statistics import fmean
+
+import pytest
+
+from antiphon_bench.plan.spoken import PlannedStream
+from antiphon_bench.plan.steps import PlannedRunner, chance
+from talker.family.runner import Row
+from talker.family.streams import Plan
+from talker.models.fake import Curve, Drafted
+
+CURVE = Curve(
+    step_s={1: 0.010, 8: 0.017},
+    prefill_s=0.005,
+    drafts={1: Drafted({1: 0.010, 8: 0.017}), 4: Drafted({1: 0.012, 8: 0.040}, 2.5)},
+    turn_s={1: 0.001},
+)
+PROMPT, STEP, WIDE = Plan(0, 7), Plan(1, 1, decode=True), Plan(1, 4, decode=True)
+
+
+def _nothing(seconds: float) -> None:
+    del seconds
+
+
+def row(plan: Plan, frames: int = 1000) -> Row:
+    stream = PlannedStream(0)
+    stream.feed((frames,), final=True)
+    return Row(stream, 0, plan, ())
+
+
+def took_s(*plans: Plan) -> float:
+    """Of one launch."""
+    slept: list[float] = []
+    PlannedRunner(CURVE, slept.append, slept.append).launch([row(plan) for plan in plans])
+    return sum(slept)
+
+
+@pytest.mark.parametrize(
+    ("plans", "seconds"),
+    [
+        ([STEP], 0.010),
+        ([STEP] * 8, 0.017),
+        ([WIDE], 0.012),
+        ([WIDE] * 8, 0.040),
+        ([PROMPT], 0.010 + 0.005),
+        ([PROMPT, *[STEP] * 7], 0.017 + 0.005),
+        ([PROMPT, WIDE], 0.010 + 0.005 + 0.012),
+    ],
+)
+def test_prompts_share_a_launch_with_plain_steps_and_with_no_others(
+    plans: list[Plan], seconds: float
+) -> None:
+    assert took_s(*plans) == pytest.approx(seconds + 0.001)
+
+
+def test_wide_steps_gain_as_many_frames_as_were_measured() -> None:
+    runner = PlannedRunner(CURVE, _nothing, _nothing)
+    gained = [runner.launch([row(WIDE)]).gained[0] for _ in repeat(None, 4000)]
+    assert fmean(gained) == pytest.approx(2.5, rel=0.03)
+    assert set(gained) == {1, 2, 3, 4}
+
+
+def test_no_step_gains_more_than_is_left_to_say() -> None:
+    runner = PlannedRunner(CURVE, _nothing, _nothing)
+    assert {runner.launch([row(WIDE, frames=2)]).gained[0] for _ in range(50)} == {1, 2}
+
+
+@pytest.mark.parametrize(("gained", "width"), [(1.0, 2), (1.69, 2), (2.51, 4), (4.0, 4)])
+def test_frames_are_accepted_as_often_as_gives_the_mean(gained: float, width: int) -> None:
+    accepted = chance(gained, width)
+    assert sum(accepted**n for n in range(width)) == pytest.approx(gained, abs=1e-6)
+
+
+def test_a_stream_that_drafts_says_all_of_its_frames_and_no_more() -> None:
+    stream, runner = PlannedStream(0), PlannedRunner(CURVE, _nothing, _nothing)
+    stream.feed((37,), final=True)
+    while (plan := stream.plan(0)) is not None:
+        wide = plan.widened(4, 1 << 20) if plan.decode else plan
+        results = runner.launch([Row(stream, 0, wide, ())])
+        stream.accept(results.kept[0], results.row(0), ended=False)
+    assert (stream.frames, stream.left, stream.done) == (37, 0, True)
