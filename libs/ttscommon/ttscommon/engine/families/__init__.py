@@ -22,6 +22,7 @@ from ttscommon.engine.families import (
     pocket_tts,
     qwen3_omni,
     qwen3_tts,
+    step_audio2,
     tacotron2,
     vesper,
     voxcpm2,
@@ -48,6 +49,7 @@ FAMILIES: Final = Registry(
         tacotron2.FAMILY,
         fish_s2.FAMILY,
         qwen3_omni.FAMILY,
+        step_audio2.FAMILY,
     )
 )
 

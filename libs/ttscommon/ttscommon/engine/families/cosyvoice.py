@@ -14,8 +14,9 @@ FLOW: Final = (
 HIFT: Final = (
     *("f0_predictor.", "m_source.", "conv_p", "ups.", "source_", "resblocks.", "generator."),
 )
-# Other families say who they are.
+# Other families say who they are; Step-Audio 2's codec has this one.
 _NAMED: Final = ("model_type", "family")
+CONVDIT: Final = "decoder.estimator.t_embedder.mlp.0.weight"
 
 
 def _talks(signs: Signs) -> bool:
@@ -23,7 +24,7 @@ def _talks(signs: Signs) -> bool:
 
 
 def _sounds(signs: Signs) -> bool:
-    return _says(signs, "spk_embed_affine_layer.weight")
+    return _says(signs, "spk_embed_affine_layer.weight") and CONVDIT not in signs.tensors()
 
 
 def _says(signs: Signs, tensor: str) -> bool:
