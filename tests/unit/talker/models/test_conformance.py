@@ -45,6 +45,7 @@ from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.talker.models.qwen3_omni.tiny import tiny as qwen3_omni
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.runaways import Forgetful, guarded
+from tests.unit.talker.models.step_audio2.tiny import tiny as step_audio2
 from tests.unit.talker.models.tacotron2.tiny import tiny as tacotron2
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
@@ -105,6 +106,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "kyutai-tts": kyutai_tts,
     "voxcpm2": partial(voxcpm2, 7),
     "tacotron2": tacotron2,
+    "step-audio2": step_audio2,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "qwen3-omni on a device": partial(on_a_device, qwen3_omni),
@@ -121,6 +123,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
     "voxcpm2 on a device": partial(on_a_device, partial(voxcpm2, 7)),
     "tacotron2 on a device": partial(on_a_device, tacotron2),
+    "step-audio2 on a device": partial(on_a_device, step_audio2),
 }
 TEXT = "One small step, she said. And then one more! The end."
 
