@@ -15,7 +15,7 @@ from ttscommon.cluster.references import Derived
 from ttscommon.engine.runtime import Failed
 from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.fields import Array, Arrays, concatenate
-from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
 from ttscommon.wire.pieces import unmarked
 
 
@@ -23,12 +23,13 @@ from ttscommon.wire.pieces import unmarked
 class Spoken:
     """A request's frames, chunk by chunk, its word times, and its error if it failed.
 
-    cut_short: some of its text was left.
+    said: what the model said of its own. cut_short: some of its text was left.
     """
 
     request: SpeechRequest
     chunks: list[Arrays] = field(default_factory=list)
     words: list[WordTime] = field(default_factory=list)
+    said: list[SaidText] = field(default_factory=list)
     error: Exception | None = None
     cut_short: CutShort | None = None
 
@@ -94,6 +95,7 @@ def _hear(
         if isinstance(event, ChunkReady):
             spoken[key].chunks.append(event.arrays)
             spoken[key].words.extend(event.words)
+            spoken[key].said.extend(event.said)
             engine.acknowledge(key)
         elif isinstance(event, CutShort):
             spoken[key].cut_short = event

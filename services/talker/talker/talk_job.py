@@ -164,12 +164,13 @@ class TalkJob:
         cut_short: CutShort | None = None
         while True:
             match event := await events.get():
-                case ChunkReady(arrays, words, prefill):
+                case ChunkReady(arrays, words, prefill, said):
                     if prefill is not None:
                         tracing.phase("prefill", *prefill)
                     tensors = {name: Tensor.of(array) for name, array in arrays.items()}
                     spent = () if self._writer.position else (self._spent(),)
-                    chunk = CodecChunk(self._key, self._writer.position, tensors, words, spent)
+                    at = self._writer.position
+                    chunk = CodecChunk(self._key, at, tensors, words, spent, said=said)
                     await self._writer.put(chunk)
                     self._text.begun.set()
                     self._engine.acknowledge(self._key)

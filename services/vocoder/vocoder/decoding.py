@@ -25,7 +25,7 @@ from ttscommon.wire.subjects import VOCODER
 from vocoder.codes import Codes
 from vocoder.engine.engine import DecodedAudio, Engine, Event, Failed, Finished
 from vocoder.engine.stream import Resume, first_frame
-from vocoder.words import Words
+from vocoder.words import Transcript, Words
 
 # How long a stream keeps its slot that gets on no further because its listener takes nothing more,
 # or its text has not come. Such a listener has all of its credit in hand, and what it takes next is
@@ -69,7 +69,7 @@ class Decoding:
         self._writer = writer
         self._codes = codes
         self._conditions = conditions
-        self._words = Words()
+        self._words, self._said = Words(), Transcript()
         self._spent: tuple[Spent, ...] = ()
         self._first_codes_s = 0.0
         self._codes_end: End | None = None
@@ -81,7 +81,7 @@ class Decoding:
         another sample or not at all, or codes are late.
         """
         begun = await self._writer.begin(start)
-        self._words = Words(begun.last_word)
+        self._words, self._said = Words(begun.last_word), Transcript(begun.said)
         self._codes_end = None
         try:
             with self._stage.listening() as events:
@@ -130,6 +130,7 @@ class Decoding:
         if chunk.spent:
             self._spent, self._first_codes_s = chunk.spent, time.monotonic()
         self._words.add(chunk.words)
+        self._said.add(chunk.said)
         arrays = {name: tensor.array() for name, tensor in chunk.tensors.items()}
         if left := self._engine.spec.left:
             self._inside = bool(arrays[left][-1]) if left in arrays else False
@@ -207,7 +208,8 @@ class Decoding:
             Tensor.of(piece.pcm),
             self._words.take(),
             self._take_spent(),
-            Checkpoint(piece.frame, piece.mark, self._words.last),
+            Checkpoint(piece.frame, piece.mark, self._words.last, self._said.characters),
+            said=self._said.take(),
         )
 
     def _take_spent(self) -> tuple[Spent, ...]:

@@ -1,10 +1,10 @@
-"""Word times on their way to the listener."""
+"""Word times, and text that a model says of its own, on their way to the listener."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ttscommon.wire.messages import WordTime
+from ttscommon.wire.messages import SaidText, WordTime
 
 
 class Words:
@@ -25,3 +25,26 @@ class Words:
         """Whatever waits: words may run ahead of their audio, and never behind it."""
         words, self._waiting = tuple(self._waiting), []
         return words
+
+
+class Transcript:
+    """Text that a model says, on its way to the listener: each piece once, across vocoders.
+
+    characters: those before are known to the listener, or wait here.
+    """
+
+    def __init__(self, characters: int = 0) -> None:
+        self.characters = characters
+        self._waiting: list[SaidText] = []
+
+    def add(self, said: Sequence[SaidText]) -> None:
+        """Take pieces in their order."""
+        for piece in said:
+            if piece.end > self.characters:
+                self.characters = piece.end
+                self._waiting.append(piece)
+
+    def take(self) -> tuple[SaidText, ...]:
+        """Whatever waits: text may run ahead of its audio, and never behind it."""
+        said, self._waiting = tuple(self._waiting), []
+        return said

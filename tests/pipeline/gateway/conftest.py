@@ -30,6 +30,7 @@ from ttscommon.wire.messages import (
     End,
     Message,
     Playback,
+    SaidText,
     Spent,
     Tensor,
     TextPiece,
@@ -53,7 +54,7 @@ MODEL = Model(
         Voice("vesper", "Vesper", "en-US"),
         Voice("vesper-low", "Vesper Low", "en-US"),
     ),
-    accepts=("turns", "speaker"),
+    accepts=("turns", "speaker", "speech"),
     parameters=(Parameter("min_p", "number", 0.0, "A share.", 0.0, 1.0),),
 )
 
@@ -85,13 +86,14 @@ class Performance:
                     if isinstance(record, TextPiece):
                         yield record.text
 
-    async def say(self, text: str, word: bool = False) -> None:
+    async def say(self, text: str, word: bool = False, said: tuple[SaidText, ...] = ()) -> None:
         pcm = sound_of(text, self.job.request.seed)
         start = self.writer.position
         times = start / RATE, (start + len(pcm)) / RATE
         words = (WordTime(text, *times, text.lower(), 0, len(text)),) if word else ()
         spent = () if start else (Spent("talker", 0.002, 0.001), Spent("vocoder", 0.001, 0.001))
-        chunk = AudioChunk(self.job.request_id, start, RATE, Tensor.of(pcm), words, spent)
+        sound = Tensor.of(pcm)
+        chunk = AudioChunk(self.job.request_id, start, RATE, sound, words, spent, said=said)
         self.said.append(pcm)
         await self.writer.put(chunk)
 

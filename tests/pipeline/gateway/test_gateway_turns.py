@@ -84,7 +84,7 @@ async def test_what_does_not_fit_is_a_typed_error_with_its_place(stand: Any) -> 
 
 async def test_models_list_their_parameters(stand: Any) -> None:
     (model,) = (await stand.http.get("/v1/models")).json()["data"]
-    assert model["accepts"] == ["turns", "speaker"]
+    assert model["accepts"] == ["turns", "speaker", "speech"]
     (parameter,) = model["extra_params"]
     assert parameter["name"] == "min_p"
     assert (parameter["least"], parameter["most"]) == (0.0, 1.0)

@@ -7,6 +7,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from msgspec.structs import replace
 
 from talker.engine.engine import Engine
 from talker.models.fake import (
+    ANSWER_CHARACTERS,
     FRAMES_PER_CHARACTER,
     Curve,
     FakeModel,
     FakePrepared,
     Manner,
     fake_frame,
+    fake_said,
 )
 from talker.service import Talker
 from talker.text_feed import TextTiming
@@ -38,6 +41,7 @@ from ttscommon.wire.messages import (
     CodecChunk,
     End,
     Reference,
+    SaidText,
     SpeechRequest,
     Tensor,
     TextPiece,
@@ -351,6 +355,49 @@ async def test_what_was_said_before_is_derived_once_and_told_to_the_model(connec
     assert frames[:5] == [fake_frame(told, frame).tolist() for frame in range(5)]
     derived = replace(turn.sound, derived=f"{key}.{model.revision}")  # type: ignore[type-var]
     assert await References(bus).derived(derived)  # type: ignore[arg-type]
+
+
+async def test_a_spoken_turn_is_answered_and_a_successor_says_what_follows(
+    connect: Connect,
+) -> None:
+    bus = await connect()
+    model = FakeModel("m", Curve(0.0, 0.0, 0.0), manner=Manner(turns=True))
+    engine = Engine(model, slots=8, metrics=Metrics())
+    engine.start()
+    key = recording_key("", b"what was said")
+    await References(bus).keep(key, b"what was said", kept=False)
+    asked = {"text": "", "turns": (Turn(sound=Reference(key)),)}
+    try:
+        dead = await bus.writer(CODES, "r1", 1)
+        begun = {"codes": Tensor.of(np.zeros((7, 4), np.int16))}
+        await dead.put(CodecChunk("r1", 0, begun, said=(SaidText(0, fake_said(7), 0.0),)))
+        await dead.close()
+        await asyncio.wait_for(Talker(bus, engine).handle(job(epoch=2, **asked)), 15)
+    finally:
+        engine.stop()
+    frames, chunks, end = await hear(bus)
+    assert end.outcome == "ok"
+    assert len(frames) == int(ANSWER_CHARACTERS * FRAMES_PER_CHARACTER)
+    said = [piece for chunk in chunks for piece in chunk.said]
+    assert "".join(piece.text for piece in said) == fake_said(len(frames))
+    assert all(before.end == after.start for before, after in pairwise(said))
+
+
+async def test_what_is_derived_may_be_larger_than_a_message(connect: Connect) -> None:
+    bus = await connect()
+    key = recording_key("", b"long")
+    await References(bus).keep(key, b"long", kept=False)
+    rows = np.random.default_rng(0).random((313, 2000), np.float32)
+
+    async def encode(recording: bytes) -> dict[str, Array]:
+        await asyncio.sleep(0)
+        return {"rows": rows, "length": np.array([len(recording)], np.int32)}
+
+    for _ in range(2):  # derived, and found
+        reference, arrays = await References(bus).derive(Reference(key), "rev", encode)
+        assert np.array_equal(arrays["rows"], rows)
+        encode = None  # type: ignore[assignment]
+    assert (await References(bus).derived(reference))["length"] == [4]
 
 
 @pytest.mark.parametrize(

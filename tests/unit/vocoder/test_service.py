@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from msgspec.structs import replace
 
 from ttscommon.bus import AudioReader, Bus
 from ttscommon.cluster.worker import Job
@@ -23,6 +24,7 @@ from ttscommon.wire.messages import (
     End,
     Playback,
     Position,
+    SaidText,
     SpeechRequest,
     Tensor,
     WordTime,
@@ -137,6 +139,31 @@ async def test_a_successor_goes_on_with_the_next_sample(
     assert samples == whole.tolist()
     assert words == [f"w{i}" for i in range(23)]
     assert end.outcome == "ok"
+
+
+async def test_text_of_the_models_own_reaches_the_listener_once_across_vocoders(
+    connect: Connect, engine: Engine
+) -> None:
+    bus = await connect()
+    sequence, step = codes(20), 5
+    pieces = [SaidText(10 * i, f"piece {i:3} ", i * step / 25) for i in range(4)]
+    talker = await bus.writer(CODES, "r1", 1)
+    for i, piece in enumerate(pieces):
+        part = {"codes": Tensor.of(sequence[i * step : (i + 1) * step])}
+        await talker.put(CodecChunk("r1", i * step, part, said=(piece,)))
+    await talker.end(End("r1", 20, "ok"))
+    await talker.close()
+    whole, sent = np.array(offline(sequence), np.int16), 4000
+    async with bus.audio_reader("r1") as reader:
+        dead = await bus.audio_writer("r1", 1)
+        checkpoint = Checkpoint(6, b"", (-1.0, -1.0), 20)
+        first = AudioChunk("r1", 0, 16_000, Tensor.of(whole[:sent]), checkpoint=checkpoint)
+        await dead.put(replace(first, said=tuple(pieces[:2])))
+        await dead.close()
+        await asyncio.wait_for(Vocoder(bus, engine, 10).handle(job(epoch=2)), 15)
+        async with asyncio.timeout(15):
+            heard = [record async for record in reader if isinstance(record, AudioChunk)]
+    assert [piece for record in heard for piece in record.said] == pieces
 
 
 async def spoken(bus: Bus, engine: Engine, sequence: Codes) -> None:

@@ -7,6 +7,7 @@ is derived of a recording is written by one talker, the first, and read by all, 
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
@@ -17,6 +18,9 @@ from ttscommon.wire import subjects
 from ttscommon.wire.errors import MalformedMessage, UnknownVoice
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import Reference, SpeechRequest, Tensor, Turn
+
+# Of one value: a broker takes messages of a megabyte.
+_MOST_BYTES: Final = 512 << 10
 
 _decoder: Final = msgspec.msgpack.Decoder(dict[str, Tensor])
 
@@ -57,10 +61,10 @@ class References:
 
     async def derived(self, reference: Reference) -> Arrays:
         """What a talker derived; raises UnknownVoice where nothing is left of it."""
-        found = await self._bus.kv.get(_derived(kept=reference.kept), reference.derived)
+        found = await self._found(_derived(kept=reference.kept), reference.derived)
         if found is None:
             raise UnknownVoice("the voice was deleted", param="voice")
-        return _read(found)
+        return found
 
     async def derive_all(
         self, request: SpeechRequest, revision: str, encode: Callable[[bytes], Awaitable[Arrays]]
@@ -93,18 +97,48 @@ class References:
         key = f"{reference.audio}.{revision}"
         bucket = _derived(kept=reference.kept)
         resolved = msgspec.structs.replace(reference, derived=key)
-        if (found := await self._bus.kv.get(bucket, key)) is not None:
-            return resolved, _read(found)
+        if (found := await self._found(bucket, key)) is not None:
+            return resolved, found
         recordings = _recordings(kept=reference.kept)
         data = await self._bus.objects.get(recordings, reference.audio)
         if data is None:
             raise UnknownVoice("the recording of this voice is gone", param="voice")
         arrays = await encode(data)
-        tensors = {name: Tensor.of(array) for name, array in arrays.items()}
-        await self._bus.kv.replace(bucket, key, msgspec.msgpack.encode(tensors), 0)
+        await self._write(bucket, key, arrays)
         if reference.kept and not await self._bus.objects.has(recordings, reference.audio):
             await self._bus.kv.delete(bucket, key)  # it was deleted meanwhile
         return resolved, await self.derived(resolved)
+
+    async def _write(self, bucket: str, key: str, arrays: Arrays) -> None:
+        """All of it, unless another talker was first. What one value cannot hold lies beside it, in
+        parts under names that no other talker's have.
+        """
+        tensors = {name: Tensor.of(array) for name, array in arrays.items()}
+        data = msgspec.msgpack.encode(tensors)
+        if len(data) > _MOST_BYTES:
+            parts = _Parts(secrets.token_hex(8), -(-len(data) // _MOST_BYTES))
+            for at, name in enumerate(parts.names(key)):
+                part = data[at * _MOST_BYTES : (at + 1) * _MOST_BYTES]
+                await self._bus.kv.put(bucket, name, part)
+            data = msgspec.msgpack.encode(parts)
+        await self._bus.kv.replace(bucket, key, data, 0)
+
+    async def _found(self, bucket: str, key: str) -> Arrays | None:
+        found = await self._bus.kv.get(bucket, key)
+        if found is None or (parts := _parts(found)) is None:
+            return None if found is None else _read(found)
+        data = [await self._bus.kv.get(bucket, name) for name in parts.names(key)]
+        return None if None in data else _read(b"".join(part or b"" for part in data))
+
+
+class _Parts(msgspec.Struct, frozen=True, array_like=True):
+    """In place of what was derived: where it is."""
+
+    name: str
+    count: int
+
+    def names(self, key: str) -> list[str]:
+        return [f"{key}.{self.name}.{at}" for at in range(self.count)]
 
 
 def _recordings(*, kept: bool) -> str:
@@ -113,6 +147,13 @@ def _recordings(*, kept: bool) -> str:
 
 def _derived(*, kept: bool) -> str:
     return subjects.DERIVED if kept else subjects.PASSING_DERIVED
+
+
+def _parts(data: bytes) -> _Parts | None:
+    try:
+        return msgspec.msgpack.decode(data, type=_Parts)
+    except (msgspec.MsgspecError, ValueError):
+        return None
 
 
 def _read(data: bytes) -> Arrays:

@@ -16,6 +16,8 @@ from ttscommon.wire.errors import BadRequest
 
 MOST_BYTES: Final = 10 << 20
 LEAST_S: Final = 1.0
+# Of what is said to a model, and no voice.
+LEAST_SAID_S: Final = 0.1
 MOST_S: Final = 30.0
 _LEAST_HZ, _MOST_HZ = 8000, 192_000
 _MOST_CHANNELS: Final = 8
@@ -35,7 +37,7 @@ class NoDecoder(BadRecording):
     """The library that decodes recordings is not installed."""
 
 
-def read_recording(data: bytes) -> tuple[Floats, int]:
+def read_recording(data: bytes, least_s: float = LEAST_S) -> tuple[Floats, int]:
     """Decode and check: [samples] float32 in -1..1, and their rate in Hz; raises BadRecording."""
     if not data:
         raise BadRecording("the recording is empty")
@@ -51,15 +53,15 @@ def read_recording(data: bytes) -> tuple[Floats, int]:
         raise BadRecording(
             f"the recording is damaged: {claimed} samples are announced, {len(samples)} are there"
         )
-    return _checked(samples, rate), rate
+    return _checked(samples, rate, least_s), rate
 
 
-def _checked(samples: Floats, rate: int) -> Floats:
+def _checked(samples: Floats, rate: int, least_s: float) -> Floats:
     seconds = len(samples) / rate
     if seconds > MOST_S:
         raise BadRecording(f"the recording is longer than {MOST_S:.0f} s")
-    if seconds < LEAST_S:
-        raise BadRecording(f"the recording has {seconds:.2f} s; {LEAST_S:.0f} s is the least")
+    if seconds < least_s:
+        raise BadRecording(f"the recording has {seconds:.2f} s; {least_s:g} s is the least")
     if not np.isfinite(samples).all():
         raise BadRecording("the recording holds values that are no numbers")
     if np.abs(samples).max() < _SILENCE:

@@ -28,6 +28,22 @@ class WordTime(msgspec.Struct, frozen=True, array_like=True):
     last: int = -1
 
 
+class SaidText(msgspec.Struct, frozen=True, array_like=True):
+    """Text that a model says of its own, with the sound from `at_s` seconds of the audio on.
+
+    start: characters that it said before. Pieces follow one another without a gap, and a successor
+    gives them the same places, so that each is heard once.
+    """
+
+    start: Count
+    text: str
+    at_s: float
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
 class Spent(msgspec.Struct, frozen=True, array_like=True):
     """What a stage took of the wait for a request's first sound, in seconds of its own clock.
 
@@ -89,7 +105,7 @@ class CodecChunk(msgspec.Struct, frozen=True, tag="codec_chunk", tag_field="t"):
 
     `tensors` holds "codes" ([frames, codebooks] i2) and whatever else the family needs to
     rebuild its state from the log; only the family that wrote them reads them. A request's first
-    chunk says what was `spent` on it.
+    chunk says what was `spent` on it. said: with its frames.
     """
 
     request_id: Identifier
@@ -98,6 +114,7 @@ class CodecChunk(msgspec.Struct, frozen=True, tag="codec_chunk", tag_field="t"):
     words: tuple[WordTime, ...] = ()
     spent: tuple[Spent, ...] = ()
     epoch: Count = 1
+    said: tuple[SaidText, ...] = ()
     v: int = VERSION
 
     def __post_init__(self) -> None:
@@ -124,16 +141,18 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
 
     frame: where decoding may begin, after the codec's left context. mark: what the codec knew
     there that codes alone do not tell; only the family that wrote it reads it. last_word: start
-    and end in seconds of the last word time that was sent.
+    and end in seconds of the last word time that was sent. said: characters of SaidText that were.
     """
 
     frame: Count = 0
     mark: Annotated[bytes, msgspec.Meta(max_length=MAX_MARK_BYTES)] = b""
     last_word: tuple[float, float] = (-1.0, -1.0)
+    said: Count = 0
 
 
 class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):
-    """Samples start .. start + len of the request: [samples] i2, mono. `spent` as in CodecChunk.
+    """Samples start .. start + len of the request: [samples] i2, mono. `spent`, `said` as in
+    CodecChunk.
 
     `checkpoint` is for a successor that goes on behind this chunk.
     """
@@ -146,6 +165,7 @@ class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):
     spent: tuple[Spent, ...] = ()
     checkpoint: Checkpoint = Checkpoint()
     epoch: Count = 1
+    said: tuple[SaidText, ...] = ()
     v: int = VERSION
 
     def __post_init__(self) -> None:

@@ -70,7 +70,8 @@ class Model(msgspec.Struct, frozen=True):
     languages: what `language` may be; anything where there are none. speeds: slowest and fastest
     that it speaks by itself. parameters: what it takes in `extra_params`. adapters: those that it
     brings along. blends: whether its voices can be mixed, see ttscommon.wire.blends. row_width: of
-    rows that it takes in place of text, see ttscommon.wire.rows; 0 where it takes none.
+    rows that it takes in place of text, see ttscommon.wire.rows; 0 where it takes none. says: it
+    answers, in words of its own: see ttscommon.wire.records.SaidText.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Model(msgspec.Struct, frozen=True):
     adapters: tuple[Adapter, ...] = ()
     blends: bool = False
     row_width: int = 0
+    says: bool = False
 
 
 class Replica(msgspec.Struct, frozen=True):

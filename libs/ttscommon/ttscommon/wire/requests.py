@@ -74,8 +74,9 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     """The job of both stages. Text that arrives later follows as TextPiece unless `text_final`.
 
     turns: what was said before, the oldest first: voices to speak with, or a conversation that the
-    text goes on with. speaker: who of them speaks the text. extra_params: the family's own
-    settings, see ttscommon.wire.parameters.
+    text goes on with, or that a model which `says` answers; such a request may have no text.
+    speaker: who of them speaks the text. extra_params: the family's own settings, see
+    ttscommon.wire.parameters.
 
     instructions: how to speak, in words. task_type: CustomVoice, VoiceDesign or Base, for a client
     that wants to be sure. whole_text: begin when all text is known (`non_streaming_mode`); None is

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 from gateway.audio.encoders import Encoder, RawPcm
 from gateway.audio.resample import Pcm, resampler
 from gateway.audio.stretch import Stretch
-from ttscommon.wire.messages import AudioChunk, WordTime
+from ttscommon.wire.messages import AudioChunk, SaidText, WordTime
 
 _NO_WORDS: Final[tuple[WordTime, ...]] = ()
+_NOTHING_SAID: Final[tuple[SaidText, ...]] = ()
 # A thread takes a tenth of a millisecond to hand work over; below this the loop does it itself.
 _LOOP_MS: Final = 1.0
 _STRETCH_MS: Final = 6.0
@@ -26,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PcmBlock:
-    """What to send next: `words` before `data`, which was made of `samples` more samples.
+    """What to send next: `words` and `said` before `data`, made of `samples` more samples.
 
     An encoder may make nothing of some samples yet; then `data` is empty.
     """
@@ -34,6 +35,7 @@ class PcmBlock:
     data: bytes
     samples: int
     words: tuple[WordTime, ...] = _NO_WORDS
+    said: tuple[SaidText, ...] = _NOTHING_SAID
 
 
 class SpokenAudio(Protocol):
@@ -74,6 +76,7 @@ class ClientPipe:
         self._resampler = resampler(source_hz, target_hz)
         self._encoder = encoder or RawPcm()
         self._skip = skip
+        self._said = 0  # characters
 
     def feed(self, chunk: AudioChunk) -> PcmBlock:
         """What a chunk gives; may be empty."""
@@ -81,7 +84,7 @@ class ClientPipe:
         if self._stretch is not None:
             pcm = self._stretch.feed(pcm)
         data, samples = self._encode(self._resampler.feed(pcm))
-        return PcmBlock(data, samples, self._timed(chunk.words))
+        return PcmBlock(data, samples, self._timed(chunk.words), self._new(chunk.said))
 
     def finish(self) -> PcmBlock:
         """What was held back."""
@@ -108,6 +111,16 @@ class ClientPipe:
             replace(word, start_s=word.start_s / speed, end_s=word.end_s / speed) for word in words
         )
 
+    def _new(self, said: tuple[SaidText, ...]) -> tuple[SaidText, ...]:
+        """What was not said before, with its time as the client hears it."""
+        new = tuple(
+            replace(piece, at_s=piece.at_s / self._speed)
+            for piece in said
+            if piece.end > self._said
+        )
+        self._said = new[-1].end if new else self._said
+        return new
+
 
 def louder(pcm: Pcm, gain: float) -> Pcm:
     """So many times as loud; what is beyond the range of 16 bits is cut off."""
@@ -118,7 +131,7 @@ def louder(pcm: Pcm, gain: float) -> Pcm:
 async def pieces(
     speech: SpokenAudio, encoder: Encoder | None = None, cost_ms: float = 0.0
 ) -> AsyncIterator[PcmBlock]:
-    """A request's audio as its client takes it; pieces without audio and words are left out.
+    """A request's audio as its client takes it; pieces without audio and text are left out.
 
     `cost_ms`: what a second of audio takes to encode. Expensive chunks are made in a thread.
     """
@@ -129,7 +142,7 @@ async def pieces(
     async for chunk in speech:
         expected_ms = cost_ms * len(chunk.pcm) / chunk.sample_rate
         piece = await _off_loop(expected_ms, partial(pipe.feed, chunk))
-        if piece.data or piece.samples or piece.words:
+        if piece.data or piece.samples or piece.words or piece.said:
             yield piece
     piece = await _off_loop(cost_ms, pipe.finish)
     if piece.data or piece.samples:

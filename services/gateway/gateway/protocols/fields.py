@@ -116,6 +116,7 @@ class WishFields(BaseModel):
     lexicons: Annotated[tuple[Name, ...], Field(max_length=_MOST_LEXICONS)] | None = None
     adapter: Annotated[str, Field(max_length=64)] | None = None
     runaway_guard: bool | None = None
+    speech: Recording | None = None
 
     @property
     def wishes(self) -> Wishes:
@@ -135,4 +136,5 @@ class WishFields(BaseModel):
             self.lexicons or (),
             self.adapter,
             self.runaway_guard,
+            self.speech,
         )

@@ -99,7 +99,7 @@ class GatewayContext:
             named = bound if obeyed.adapter is None else obeyed.adapter
             adapter = await self._adapter(tenant, found, named)
             turns = await Turns(self.voices, tenant).of(obeyed.turns)
-        return SpeechSpec(
+        spec = SpeechSpec(
             found,
             spoken,
             rate,
@@ -108,7 +108,7 @@ class GatewayContext:
             resumable,
             tenant,
             speed,
-            obeyed,
+            replace(obeyed, speech=None),
             tuple(ignored),
             reference,
             turns,
@@ -118,6 +118,18 @@ class GatewayContext:
             None if attaching else adapter,
             gain,
         )
+        if attaching or obeyed.speech is None:
+            return spec
+        return await self.spoken_to(spec, obeyed.speech)
+
+    async def spoken_to(self, spec: SpeechSpec, speech: str) -> SpeechSpec:
+        """The same with what was said to the model, a recording: see `wishes.recording`.
+
+        Raises Unsupported for a model that takes none, TextTooLong, BusUnavailable, and BadRequest.
+        """
+        Wishes(speech=speech).obeyed(spec.model, spec.voice, lenient=False)
+        turns = await Turns(self.voices, spec.tenant).spoken(speech, spec.turns)
+        return replace(spec, turns=turns, answers=True)
 
     @property
     def voices(self) -> VoiceStore:
@@ -210,9 +222,11 @@ class GatewayContext:
         """For a text that arrives piece by piece."""
         return IncrementalText(self.settings.max_text_chars)
 
-    def whole(self, text: str) -> IncrementalText:
-        """For a text that is complete; raises TextTooLong or NothingToSay."""
-        return IncrementalText.whole(text, self.settings.max_text_chars)
+    def whole(self, text: str, *, optional: bool = False) -> IncrementalText:
+        """For a text that is complete; raises TextTooLong, and NothingToSay unless it is optional:
+        the model answers what it hears.
+        """
+        return IncrementalText.whole(text, self.settings.max_text_chars, optional=optional)
 
     def speak(
         self,

@@ -53,13 +53,13 @@ class IncrementalText:
         self._changed = asyncio.Event()
 
     @classmethod
-    def whole(cls, text: str, max_chars: int) -> Self:
-        """A text that is complete; raises TextTooLong or NothingToSay."""
+    def whole(cls, text: str, max_chars: int, *, optional: bool = False) -> Self:
+        """A text that is complete; raises TextTooLong, and NothingToSay unless it is optional."""
         made = cls(max_chars)
         made.live = False
         made.add(text)
         made.finish()
-        if not made.speakable:
+        if not (made.speakable or optional):
             raise NothingToSay("there is nothing to say in the text", param="input")
         return made
 
@@ -124,11 +124,12 @@ class IncrementalText:
         self.complete = True
         self._touch()
 
-    async def head(self, coalesce_s: float) -> Head:
+    async def head(self, coalesce_s: float, *, optional: bool = False) -> Head:
         """The first text, as soon as there is anything to say.
 
         Waits `coalesce_s` more for the end, because a text that came in one go needs no text log.
-        Raises NothingToSay for a text that ended without a speakable character, and TextTooLong.
+        Raises NothingToSay for a text that ended without a speakable character, unless there need
+        be none, and TextTooLong.
         """
         while not (self.complete or self.failure or self.speakable):
             await self._change()
@@ -136,7 +137,7 @@ class IncrementalText:
             await self._linger(coalesce_s)
         if self.failure is not None:
             raise self.failure
-        if self.complete and not self.speakable:
+        if self.complete and not (self.speakable or optional):
             raise NothingToSay("there is nothing to say in the text", param="text")
         self._head_taken = True
         head = marked(self._certain())

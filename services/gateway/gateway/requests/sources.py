@@ -41,6 +41,7 @@ class SpeechSpec:
     that the model obeys, `ignored` the names of those that were dropped. `warning`:
     what the client is to be told about the voice. `lexicons`: how its words are read. `max_wait_s`:
     how long it may wait for room. `gain`: how many times as loud it is heard as it is made.
+    `answers`: the last turn was said to the model, which answers it; there may be no text.
     """
 
     model: Model
@@ -60,6 +61,7 @@ class SpeechSpec:
     max_wait_s: float = 0.0
     adapter: AdapterRef | None = None
     gain: float = 1.0
+    answers: bool = False
 
     @property
     def model_speed(self) -> float:
@@ -144,7 +146,7 @@ class Submit:
         if self.rows:
             pass  # nothing of it is in the job
         elif isinstance(self._given, IncrementalText):
-            head = await self._given.head(coalesce_s)
+            head = await self._given.head(coalesce_s, optional=self.spec.answers)
             self._job_text, self._job_marks = head.text, head.marks
             self._job_spans = head.spans
             self.text = None if head.final else self._given

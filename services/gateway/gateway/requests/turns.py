@@ -7,9 +7,10 @@ from typing import Final
 
 from gateway.requests.text import clean
 from gateway.requests.voices import VoiceStore
-from gateway.requests.wishes import TurnWish, recording
+from gateway.requests.wishes import SPEECH, TurnWish, recording
+from ttscommon.sound.recordings import LEAST_SAID_S
 from ttscommon.wire.errors import BadRequest, TextTooLong
-from ttscommon.wire.messages import MAX_TEXT_CHARS, Reference, Turn
+from ttscommon.wire.messages import MAX_TEXT_CHARS, MAX_TURNS, Reference, Turn
 
 # As a turn calls them, by what a request of its own does.
 _NAMES: Final = {"ref_audio": "audio", "ref_text": "text", "input": "text"}
@@ -48,6 +49,23 @@ class Turns:
         data = await recording(wish.audio)
         kept = await self._voices.passing(self._tenant, data, text, alone=True)
         return Turn(wish.speaker, text, Reference(kept.audio))
+
+    async def spoken(self, speech: str, before: Sequence[Turn]) -> tuple[Turn, ...]:
+        """Turns, and behind them what is said to the model; raises what `of` does."""
+        if len(before) >= MAX_TURNS:
+            raise BadRequest(
+                f"with {SPEECH} at most {MAX_TURNS - 1} turns are taken: leave out the oldest",
+                param="turns",
+            )
+        try:
+            data = await recording(speech)
+            kept = await self._voices.passing(
+                self._tenant, data, "", alone=True, least_s=LEAST_SAID_S
+            )
+        except BadRequest as error:
+            error.param = SPEECH
+            raise
+        return (*before, Turn(sound=Reference(kept.audio)))
 
 
 def _require_room(wishes: Sequence[TurnWish]) -> None:

@@ -20,7 +20,13 @@ from gateway.errors import QuotaExceeded, VoiceExists
 from gateway.requests.quota import older, owner_of
 from ttscommon.bus import Bus
 from ttscommon.cluster.references import References, recording_key
-from ttscommon.sound.recordings import MOST_S, BadRecording, NoDecoder, read_recording
+from ttscommon.sound.recordings import (
+    LEAST_S,
+    MOST_S,
+    BadRecording,
+    NoDecoder,
+    read_recording,
+)
 from ttscommon.wire import subjects
 from ttscommon.wire.errors import AntiphonError, BadRequest, UnknownVoice
 from ttscommon.wire.messages import Reference
@@ -148,11 +154,13 @@ class VoiceStore:
         if all(other.recording != voice.recording for other in await self.of(tenant)):
             await self._references.forget(voice.recording)
 
-    async def passing(self, tenant: str, data: bytes, text: str, *, alone: bool) -> Reference:
+    async def passing(
+        self, tenant: str, data: bytes, text: str, *, alone: bool, least_s: float = LEAST_S
+    ) -> Reference:
         """A recording that came with a request; raises BadRecording, BusUnavailable."""
         seconds = MOST_S
         try:
-            samples, rate = await asyncio.to_thread(read_recording, data)
+            samples, rate = await asyncio.to_thread(read_recording, data, least_s)
             seconds = len(samples) / rate
         except NoDecoder:
             log_.debug("voices.unchecked")  # the talker will look

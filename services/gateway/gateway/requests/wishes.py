@@ -21,11 +21,14 @@ from ttscommon.wire.replicas import Model, Voice
 _DROPPABLE: Final = ("instructions", "language", "non_streaming_mode")
 # The one is told by its own fields; lexicons are read here; each model does without a guard.
 _NOT_ASKED: Final = ("sampling", "lexicons", "runaway_guard", FIELD)
+# What was said to a model that answers it.
+SPEECH: Final = "speech"
 _SLICE_CHARS: Final = 1 << 16  # whole groups of four
 # What to change, where leaving the field out is not all that can be said.
 _INSTEAD: Final = {
     "turns": "send one recording as ref_audio, with ref_text",
     "speaker": "name a voice",
+    SPEECH: "send what is to be spoken as text, or use a model whose `accepts` names speech",
 }
 
 
@@ -45,7 +48,7 @@ class TurnWish:
 class Wishes:
     """By their names in the API; None is what the client did not say. ref_audio: see recording.
     adapter: empty for none, whatever the voice is spoken with otherwise. runaway_guard: False has
-    the model go on where it loses its text.
+    the model go on where it loses its text. speech: what was said to the model, a recording.
     """
 
     language: str | None = None
@@ -62,6 +65,7 @@ class Wishes:
     lexicons: tuple[str, ...] = ()
     adapter: str | None = None
     runaway_guard: bool | None = None
+    speech: str | None = None
 
     def named(self) -> Iterator[str]:
         """The fields that the client set to anything, of those that a model has to obey."""

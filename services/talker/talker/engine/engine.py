@@ -24,6 +24,7 @@ from ttscommon.engine.runtime import Runtime, Stopped
 from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut, rows
+from ttscommon.wire.messages import SaidText, WordTime
 
 _LIMITS: Final = StepLimits()
 
@@ -301,21 +302,21 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
                 self._finish(stream)
 
     def _send(self, cuts: dict[Stream, int]) -> None:
-        taken = [(s, *given) for s, given in self._each(lambda s: s.model.take(cuts[s]), cuts)]
+        taken = [(s, *given) for s, given in self._each(lambda s: _taken(s, cuts[s]), cuts)]
         rendered, failed = launch_bisected(taken, self._render)
         self._fail_all(failed)
         now = self._clock()
         for part, arrays in rendered:
             at = 0
-            for stream, raw, words in part:
+            for stream, raw, words, said in part:
                 count = rows(raw)
-                chunk = ChunkReady(cut(arrays, at, at + count), words, stream.prefill)
+                chunk = ChunkReady(cut(arrays, at, at + count), words, stream.prefill, said)
                 self._emit(stream.key, chunk)
                 at += count
                 self._gauges.chunk(stream, count, now)
 
-    def _render(self, taken: Sequence[tuple[Stream, Arrays, Any]]) -> Arrays:
-        raw = concatenate([raw for _, raw, _ in taken])
+    def _render(self, taken: Sequence[tuple[Stream, Arrays, Any, Any]]) -> Arrays:
+        raw = concatenate([raw for _, raw, *_ in taken])
         if not self.spec.renders:
             return raw
         rendered = self._runner.render(raw)
@@ -330,3 +331,10 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
     def _freed(self, stream: Stream) -> None:
         self._room.free(stream.key)
+
+
+def _taken(
+    stream: Stream, frames: int
+) -> tuple[Arrays, tuple[WordTime, ...], tuple[SaidText, ...]]:
+    arrays, words = stream.model.take(frames)
+    return arrays, words, stream.model.said()

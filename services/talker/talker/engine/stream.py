@@ -12,7 +12,7 @@ from talker.family.streams import Caught, CutShort, Plan, TalkerStream
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import TextTooLong
 from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
 
 UNACKNOWLEDGED_CHUNKS: Final = 8
 # A family that can do without late text does so when the listener has no more than this.
@@ -32,6 +32,7 @@ class ChunkReady:
     arrays: Arrays
     words: tuple[WordTime, ...]
     prefill: tuple[float, float] | None = None
+    said: tuple[SaidText, ...] = ()
 
 
 Event = ChunkReady | CutShort | Finished | Failed

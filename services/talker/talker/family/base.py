@@ -72,7 +72,7 @@ class ModelSpec:
     delay_frames: so many more are logged of each sequence than sound, whose codes are staggered.
     lag_frames: so many of those logged last give no sound before more come: these, and what the
     codec looks ahead.
-    accepts, languages, speeds, parameters, adapters, blends, row_width: see replicas.Model.
+    accepts, languages, speeds, parameters, adapters, blends, row_width, says: see replicas.Model.
     """
 
     name: str
@@ -100,6 +100,7 @@ class ModelSpec:
     adapters: tuple[Adapter, ...] = ()
     blends: bool = False
     row_width: int = 0
+    says: bool = False
 
     def listed(self, name: str) -> Model:
         """See StageSpec."""
@@ -116,6 +117,7 @@ class ModelSpec:
             self.adapters,
             self.blends,
             self.row_width,
+            self.says,
         )
 
     @property
@@ -204,7 +206,9 @@ class Family(ABC):
         raise NotImplementedError("this family clones no voices")
 
     def derive(self, recording: bytes) -> Arrays:
-        """What `prepare` and the codec need of a recording; slow, from any thread.
+        """What `prepare` and the codec need of a recording, a voice's or one of what was said.
+
+        Slow; from any thread.
 
         Raises BadRequest for what is no recording that can be used.
         """

@@ -44,8 +44,8 @@ class Guarding(WrappedFamily):
     """A family whose runaways are drawn again, or left."""
 
     def __init__(self, family: Family) -> None:
-        if family.signs is None:
-            raise ValueError("this family does not run away")
+        if family.signs is None or family.spec.says:
+            raise ValueError("this family does not run away, or its text tells nothing of it")
         super().__init__(family, {REDRAW: FLAG})
         self.pauses = family.pauses
         self._watch = Watch(family.signs, family.spec.frame_rate_hz)

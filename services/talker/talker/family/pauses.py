@@ -30,7 +30,7 @@ class Pausing(WrappedFamily):
     pauses = True
 
     def __init__(self, family: Family) -> None:
-        if family.spec.renders or family.pauses:
+        if family.spec.renders or family.pauses or family.spec.says:
             raise ValueError("this family makes silence itself")
         super().__init__(family, {SILENT: FLAG})
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 from ttscommon.wire.fields import Arrays
-from ttscommon.wire.messages import WordTime
+from ttscommon.wire.messages import SaidText, WordTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +237,10 @@ class TalkerStream(ABC):
     @abstractmethod
     def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
         """The oldest `count` pending frames, raw, and the words that end in them."""
+
+    def said(self) -> tuple[SaidText, ...]:
+        """Text that the model said with the frames taken last, of a model that `says`; once."""
+        return ()
 
     @abstractmethod
     def evict(self) -> None:

@@ -27,7 +27,7 @@ from ttscommon.cluster.curves import seconds_at
 from ttscommon.engine.inflight import LaunchPath
 from ttscommon.wire.errors import NothingToSay, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field, rows
-from ttscommon.wire.messages import SpeechRequest, WordTime
+from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
 from ttscommon.wire.parameters import Parameter, completed
 from ttscommon.wire.pieces import Piece
 from ttscommon.wire.replicas import Voice
@@ -36,6 +36,9 @@ FRAME_RATE_HZ: Final = 25.0
 CODEBOOKS: Final = 4
 CODEBOOK_SIZE: Final = 512
 FRAMES_PER_CHARACTER: Final = 1.6
+# Of an answer, and between numbers that are said in it.
+ANSWER_CHARACTERS: Final = 20
+SAID_FRAMES: Final = 5
 PROMPT: Final = 2
 _VOICES: Final = (
     Voice("slt", "SLT", "en-US", "female"),
@@ -81,7 +84,8 @@ class Manner:
     1 to so many frames if it tries as many (speculative decoding). float_frames: a frame is floats,
     not ids. voices: preset ones; without any, every name is accepted (cloning). cached: it has a KV
     cache, and positions. sequence_frames: so many frames, then the sequence ends and another
-    begins. turns: it goes on from turns, which its frames tell apart. lanes: most of a stream; one
+    begins. turns: it goes on from turns, which its frames tell apart, and answers one that is said
+    to it with frame numbers. lanes: most of a stream; one
     with an even seed has one less.
     """
 
@@ -125,8 +129,20 @@ class FakePrepared(Prepared):
         self._begun = self._begun or bool(said)
         self._spoken = self._spoken or any(c.isalnum() for c in said)
         if final and not self._spoken:
-            raise NothingToSay("the text holds nothing that can be spoken", param="input")
+            if not spoken_to(self.request):
+                raise NothingToSay("the text holds nothing that can be spoken", param="input")
+            yield ANSWER_CHARACTERS
         yield len(said)
+
+
+def spoken_to(request: SpeechRequest) -> bool:
+    """Whether the last turn is one that was said."""
+    return bool(request.turns) and request.turns[-1].sound is not None
+
+
+def fake_said(frames: int) -> str:
+    """What is said with so many frames of an answer."""
+    return "".join(f"{frame} " for frame in range(0, frames, SAID_FRAMES))
 
 
 class FakeStream(TalkerStream):
@@ -135,6 +151,8 @@ class FakeStream(TalkerStream):
     def __init__(self, request: SpeechRequest, manner: Manner) -> None:
         self.seed = request.seed
         self._manner = manner
+        self._says = manner.turns and spoken_to(request)
+        self._told = self._taken = 0  # frames whose text was told, or is to be
         self._characters = 0
         self._final = False
         self._frames = 0
@@ -170,7 +188,7 @@ class FakeStream(TalkerStream):
         self._final = self._final or final
 
     def restore(self, arrays: Arrays) -> None:
-        self._frames = rows(arrays)
+        self._frames = self._taken = self._told = rows(arrays)
         self._begun = self._frames - self._frames % self._manner.sequence_frames
         self._steps = (self._frames - self._begun) * self._manner.steps_per_frame
 
@@ -212,7 +230,14 @@ class FakeStream(TalkerStream):
         (name,) = self._manner.frame
         frames = np.concatenate(self._pending)
         self._pending, self._waiting = [frames[count:]], self._waiting - count
+        self._taken += count
         return {name: frames[:count]}, ()
+
+    def said(self) -> tuple[SaidText, ...]:
+        told, self._told = fake_said(self._told), self._taken
+        text = fake_said(self._taken)[len(told) :]
+        at_s = self._taken / FRAME_RATE_HZ
+        return (SaidText(len(told), text, at_s),) if self._says and text else ()
 
     def evict(self) -> None:
         self._cached, self._staged = 0, False
@@ -363,7 +388,8 @@ class FakeModel(Family):
             width=manner.frames_per_step,
             lanes=manner.lanes,
             chunks=ChunkSeconds(),
-            accepts=frozenset(("turns", "speaker") if manner.turns else ()),
+            accepts=frozenset(("turns", "speaker", "speech") if manner.turns else ()),
+            says=manner.turns,
             parameters=_PARAMETERS if manner.turns else (),
         )
         self.measured_round_s = {

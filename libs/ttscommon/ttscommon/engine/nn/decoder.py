@@ -236,7 +236,7 @@ class Decoder(nn.Module):
             DecoderBlock(c, self.rope, mlp(layer) if mlp else None) for layer in range(c.layers)
         )
         self.norm = _norm(c) if c.final_norm else nn.Identity()
-        plain = mlp is None and c.final_norm and not c.rope.interleaved
+        plain = mlp is None and c.final_norm and not c.rope.interleaved and c.rope.share == 1.0
         self._fusable = plain and c.norm == "rms" and c.mlp == "swiglu"
 
     def keep_float32(self, where: torch.device | str = "cpu") -> None:

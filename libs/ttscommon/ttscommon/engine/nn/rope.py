@@ -42,6 +42,7 @@ class RopeConfig:
     sections: pairs of channels that turn by time, height and width, of a model whose positions have
     these three; every third pair is the height's or the width's as long as theirs last. rounded:
     cosines and sines are bfloat16 numbers, whatever the weights are: so they were in training.
+    share: of a head's channels, the first of which turn; the others stay as they are.
     """
 
     theta: float = 10_000.0
@@ -49,6 +50,7 @@ class RopeConfig:
     scaling: Llama3Scaling | LongScaling | None = None
     sections: tuple[int, int, int] | None = None
     rounded: bool = False
+    share: float = 1.0
 
 
 def rope_table(length: int, head_dim: int, base: float = 10_000.0) -> tuple[Tensor, Tensor]:
@@ -111,7 +113,10 @@ def rotated(x: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: bool = Tr
 
 
 class Rope(nn.Module):
-    """Rotation by absolute position, in float32 at least, whatever the type of what is rotated."""
+    """Rotation by absolute position, in float32 at least, whatever the type of what is rotated.
+
+    head_dim: channels that turn.
+    """
 
     frequencies: Tensor
     shares: Tensor
@@ -119,7 +124,8 @@ class Rope(nn.Module):
 
     def __init__(self, head_dim: int, config: RopeConfig) -> None:
         super().__init__()
-        self.head_dim, self.config = head_dim, config
+        self.head_dim, self.config = int(head_dim * config.share), config
+        head_dim = self.head_dim
         frequencies = rope_frequencies(head_dim, config)
         self.register_buffer("frequencies", frequencies, persistent=False)
         self.register_buffer("shares", _shares(config), persistent=False)
@@ -156,5 +162,8 @@ class Rope(nn.Module):
 
     def rotate(self, x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
         """[..., heads, head_dim] -> the same shape and type."""
+        if self.head_dim < x.shape[-1]:
+            turning, still = x.split((self.head_dim, x.shape[-1] - self.head_dim), -1)
+            return torch.cat((self.rotate(turning, angles), still), -1)
         exact = x.to(torch.promote_types(x.dtype, torch.float32))
         return apply_rope(exact, *angles, interleaved=self.config.interleaved).to(x.dtype)

@@ -90,6 +90,12 @@ class NativeFraming(Framing):
     def failed(self, speech: Speech, error: AntiphonError) -> str:
         return error_message(error, **self.about(speech))
 
+    def transcribe(self, speech: Speech, piece: PcmBlock) -> None:
+        """Tell what the model says with a piece."""
+        for said in piece.said:
+            text, at_s = said.text, round(said.at_s, 4)
+            self._say("audio.transcript", speech, start=said.start, text=text, at_s=at_s)
+
     def _say(self, kind: str, speech: Speech, **fields: Any) -> None:
         self._tell(control(kind, **self.about(speech), **fields))
 
@@ -108,12 +114,13 @@ class OwnFraming(NativeFraming):
     def parts(self, piece: PcmBlock) -> Iterable[PcmBlock]:
         yield _part(piece, 0)
         for start in range(_MAX_FRAME_BYTES, len(piece.data), _MAX_FRAME_BYTES):
-            yield replace(_part(piece, start), words=())
+            yield replace(_part(piece, start), words=(), said=())
 
     def audio(self, speech: Speech, piece: PcmBlock) -> bytes:
         if not self._started:
             self._started = True
             self.start(speech)
+        self.transcribe(speech, piece)
         if piece.words:
             self._words += len(piece.words)
             self._say("audio.words", speech, words=[timed(word) for word in piece.words])
@@ -159,6 +166,7 @@ class ContextFraming(NativeFraming):
         }
 
     def audio(self, speech: Speech, piece: PcmBlock) -> str:
+        self.transcribe(speech, piece)
         if piece.words:
             words = [{**timed(word), **_characters(word)} for word in piece.words]
             self._say("audio.words", speech, words=words)
@@ -173,7 +181,7 @@ class ContextFraming(NativeFraming):
 
 def _part(piece: PcmBlock, start: int) -> PcmBlock:
     data = piece.data[start : start + _MAX_FRAME_BYTES]
-    return PcmBlock(data, len(data) // _BYTES_PER_SAMPLE, piece.words)
+    return PcmBlock(data, len(data) // _BYTES_PER_SAMPLE, piece.words, piece.said)
 
 
 def _characters(word: WordTime) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from gateway.protocols.fields import (
     MaxWait,
     Name,
     Position,
+    Recording,
     RequestId,
     SampleRate,
     Seed,
@@ -48,6 +49,8 @@ class SessionConfig(StrictMessage, WishFields):
         """Raises Unsupported."""
         if self.response_format != "pcm":
             raise Unsupported("response_format must be pcm on a socket", param="response_format")
+        if self.speech is not None:
+            raise Unsupported("what is said to a model comes with input.speech", param="speech")
 
 
 class OfContext(StrictMessage):
@@ -83,6 +86,13 @@ class InputPause(OfContext):
 
     type: Literal["input.pause"]
     seconds: Annotated[float, Field(gt=0.0, le=10.0, strict=False)]
+
+
+class InputSpeech(OfContext):
+    """What is said to the model, a recording as in `ref_audio`; before any text of its request."""
+
+    type: Literal["input.speech"]
+    audio: Recording
 
 
 class Rows(StrictMessage):
@@ -152,6 +162,7 @@ ClientMessage: TypeAlias = (
     | InputFlush
     | InputPhones
     | InputPause
+    | InputSpeech
     | InputRows
     | InputAttach
     | InputDone

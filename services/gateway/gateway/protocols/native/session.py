@@ -30,6 +30,7 @@ from gateway.protocols.native.messages import (
     InputPause,
     InputPhones,
     InputRows,
+    InputSpeech,
     InputText,
     OfContext,
     SessionClose,
@@ -105,6 +106,8 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
                 self._resume(Rest(message.request_id, message.from_sample, message.token))
             case InputText() | InputFlush() | InputPhones() | InputPause():
                 await self._take_text(message)
+            case InputSpeech(audio=audio):
+                await self._take_speech(audio)
             case InputRows():
                 self._take_rows(message)
             case InputAttach(request_id=request_id, token=token):
@@ -183,6 +186,16 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
             if self._own.spoken is typed and await self.stop(typed):
                 self.over(typed, error)
 
+    async def _take_speech(self, audio: str) -> None:
+        """It opens a request, whose text may follow."""
+        if self._ignoring:
+            return
+        if self._spec is None or self._typed is not None:
+            raise WrongOrder("input.speech must follow session.config, before a request's text")
+        self._ignoring = True  # should it be refused
+        self._typed = self._enqueue(await self.context.spoken_to(self._spec, audio))
+        self._ignoring = False
+
     def _row_width(self) -> int:
         if self._spec is None:
             raise WrongOrder("rows must follow session.config")
@@ -235,6 +248,10 @@ class NativeSession(SocketSession[ClientMessage, NativeFraming]):
                 if known is None or known.text.complete:
                     known = self._open(self._spec, name)
                 write(known.text, message)
+            case InputSpeech(audio=audio):
+                if known is not None and not known.text.complete:
+                    raise WrongOrder("input.speech must come before a context's text")
+                self._open(await self.context.spoken_to(self._spec, audio), name)
             case SessionResume(request_id=request_id, from_sample=sample, token=token):
                 if known is not None and not known.text.complete:
                     raise WrongOrder("session.resume must not name a context that takes text")

@@ -37,6 +37,7 @@ def model_card(model: Model) -> dict[str, Any]:
         "languages": list(model.languages),
         "extra_params": msgspec.to_builtins(model.parameters),
         **({"row_width": model.row_width} if model.row_width else {}),
+        **({"says": True} if model.says else {}),
         **_adapters(model),
     }
 

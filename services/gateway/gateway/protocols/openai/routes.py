@@ -48,7 +48,7 @@ async def speech(request: Request, context: Context) -> Response:
     tenant = tenant_of(context, request)
     body = parse_body(await read_json(request, context.settings))
     audio = body.audio
-    text = context.whole(body.input)
+    text = context.whole(body.input, optional=body.speech is not None)
     waits_s = max_wait_s(request) if body.max_wait_s is None else body.max_wait_s
     spec = await _spec(context, tenant, body, waits_s)
     spoken = context.speak(spec, text, request.state.request_id)

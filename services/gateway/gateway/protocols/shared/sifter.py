@@ -22,11 +22,11 @@ SMALL_BYTES: Final = 32 << 10
 _MOST_STRING: Final = 12 * MAX_TEXT_CHARS
 _MOST_BYTES: Final = 3 * _MOST_STRING
 _MOST_TOKENS: Final = 10_000
-# A reference, and the sound of every turn.
-_MOST_RECORDINGS: Final = 1 + MAX_TURNS
+# A reference, the sound of every turn, and what is said to the model.
+_MOST_RECORDINGS: Final = 2 + MAX_TURNS
 
 _IN_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
-_RECORDING: Final = re.compile(rb'"(?:ref_audio|audio_sample|audio)"\s{0,8}:\s{0,8}"$')
+_RECORDING: Final = re.compile(rb'"(?:ref_audio|audio_sample|audio|speech)"\s{0,8}:\s{0,8}"$')
 _LONGEST_NAME: Final = 64
 
 

@@ -1,0 +1,105 @@
+"""What a user says to a model, and what the model says in words, between clients and the stages."""
+
+from __future__ import annotations
+
+import base64
+import io
+import wave
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from gateway.errors import Unsupported
+from ttscommon.wire import subjects
+from ttscommon.wire.messages import SaidText
+
+ANSWER = (SaidText(0, "It is", 0.0), SaidText(5, " coming in.", 0.1))
+
+
+def tone(seconds: float) -> bytes:
+    """A WAV of 16 kHz."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as made:
+        made.setparams((1, 2, 16_000, 0, "NONE", ""))
+        made.writeframes((8000 * np.sin(np.arange(int(16_000 * seconds)) / 5)).astype("<i2"))
+    return file.getvalue()
+
+
+def coded(recording: bytes) -> str:
+    return base64.b64encode(recording).decode()
+
+
+async def answer(performance: Any) -> None:
+    """Words before sound; the second chunk repeats a piece, as a successor's might."""
+    await performance.say("It is", said=ANSWER[:1])
+    await performance.say(" coming in.", said=ANSWER)
+    await performance.end()
+
+
+async def test_a_spoken_turn_opens_a_request_and_is_its_last_turn(stand: Any, talk: Any) -> None:
+    stand.stage.script = answer
+    said = tone(0.2)  # shorter than a voice may be
+    async with stand.session(turns=[{"text": "Hello."}, {"speaker": 1, "text": "Hi."}]) as socket:
+        await talk.send(socket, "input.speech", audio=coded(said))
+        await talk.send(socket, "input.done")
+        heard = await talk.until(socket, "audio.done")
+    request = stand.stage.jobs[0].request
+    assert (request.text, request.text_final) == ("", True)
+    assert [(turn.speaker, turn.text) for turn in request.turns[:2]] == [(0, "Hello."), (1, "Hi.")]
+    key = request.turns[2].sound.audio
+    assert await stand.stage.bus.objects.get(subjects.PASSING_RECORDINGS, key) == said
+    told = [m for m in heard if m["type"] == "audio.transcript"]
+    assert set(told[0]) == {"type", "request_id", "start", "text", "at_s"}, "see docs/protocol.md"
+    assert [(m["start"], m["text"], m["at_s"]) for m in told] == [
+        msgspec.structs.astuple(piece) for piece in ANSWER
+    ]
+    assert heard[-1]["outcome"] == "ok"
+
+
+async def test_text_may_follow_and_a_context_is_spoken_to_alike(stand: Any, talk: Any) -> None:
+    stand.stage.script = answer
+    async with stand.session() as socket:
+        await talk.send(socket, "input.speech", audio=coded(tone(0.2)), context_id="a")
+        await talk.send(socket, "input.text", text="Briefly, please.", context_id="a")
+        await talk.send(socket, "input.done", context_id="a")
+        heard = await talk.until(socket, "audio.done")
+    assert stand.stage.jobs[0].request.text == "Briefly, please."
+    assert [m["context_id"] for m in heard if m["type"] == "audio.transcript"] == ["a", "a"]
+
+
+async def test_a_post_may_say_it_and_have_no_text(stand: Any) -> None:
+    body = {"input": "", "response_format": "pcm", "speech": coded(tone(8.0))}
+    response = await stand.http.post("/v1/audio/speech", json=body)
+    assert response.status_code == 400, "the stage recites a text, and there is none"
+    stand.stage.script = answer
+    response = await stand.http.post("/v1/audio/speech", json=body)
+    assert response.status_code == 200, response.text
+    assert stand.stage.jobs[-1].request.turns[0].sound is not None
+
+
+async def test_what_cannot_be_heard_is_refused_with_what_to_change(stand: Any, talk: Any) -> None:
+    stand.stage.script = answer
+    async with stand.session() as socket:
+        await talk.send(socket, "input.speech", audio=coded(b"no sound"))
+        (refused,) = await talk.until(socket, "error")
+        assert (refused["error"]["code"], refused["error"]["param"]) == ("bad_request", "speech")
+        await talk.send(socket, "input.text", text="of the refused request")
+        await talk.send(socket, "input.done")
+        await talk.send(socket, "input.speech", audio=coded(tone(0.2)))
+        await talk.send(socket, "input.done")
+        await talk.until(socket, "audio.done")
+        await talk.send(socket, "session.config", speech=coded(tone(0.2)))
+        (misplaced,) = await talk.until(socket, "error")
+        assert "input.speech" in misplaced["error"]["message"]
+    assert [job.request.text for job in stand.stage.jobs] == [""]
+
+
+async def test_a_model_that_hears_nothing_says_what_to_send(stand: Any, talk: Any) -> None:
+    models = stand.gateway.context.catalogue.snapshot.models()
+    deaf = msgspec.structs.replace(models["vesper"], accepts=("turns",))
+    spec = await stand.gateway.context.spec()
+    object.__setattr__(spec, "model", deaf)
+    with pytest.raises(Unsupported, match="send what is to be spoken as text"):
+        await stand.gateway.context.spoken_to(spec, coded(tone(0.2)))
