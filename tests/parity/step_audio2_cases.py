@@ -17,7 +17,7 @@ ROW_STRIDE: Final = 5
 CHECKPOINTS: Final = {
     "step": (False, 0.0),
     "step-heads": (True, 0.0),
-    "step-ending": (False, 4.0),
+    "step-ending": (False, 2.5),
 }
 
 

@@ -44,7 +44,9 @@ def flow_sizes(kind: str) -> FlowSizes:
     encoder = EncoderSizes(64, 2, 96, 2, 4)
     if kind == "step_audio2":
         convdit = ConvDiTSizes(4 * _MELS, _MELS, 64, 128, 96, 2)
-        return FlowSizes(_TOKENS, 64, _SPEAKER, _MELS, encoder, 64, convdit)
+        # The reference takes no more layers behind the middle than before it.
+        few = EncoderSizes(64, 2, 96, 2, 2)
+        return FlowSizes(_TOKENS, 64, _SPEAKER, _MELS, few, 64, convdit)
     width = 32
     meanflow = kind == "chatterbox_turbo"
     unet = UNetSizes(4 * _MELS, _MELS, width, 64, 4 * width, 4 * width, 1, 2, meanflow)

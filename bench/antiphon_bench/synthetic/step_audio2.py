@@ -75,7 +75,7 @@ def write_checkpoint(
     *,
     heads: tuple[int, int, int] = SMALL,
     seed: int = 0,
-    wording: float = 4.0,
+    wording: float = 1.25,
     ending: float = 1.0,
 ) -> None:
     """Write all but flow and vocoder. wording, ending: how loudly ids of text, and those that end
@@ -100,7 +100,7 @@ def write_checkpoint(
 
 def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
     """A folder that both stages load; it ends its answers by itself."""
-    write_checkpoint(folder, seed=seed, ending=4.0)
+    write_checkpoint(folder, seed=seed, ending=2.5)
     voice = folder / "token2wav"
     write_codec(voice, "step_audio2", seed=seed)
     (voice / "model.safetensors").rename(voice / "flow.safetensors")

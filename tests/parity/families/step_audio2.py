@@ -46,7 +46,7 @@ class StepAudio2Subject(Subject[Case]):
     """See Subject."""
 
     cases = CASES
-    environment = "transformers"
+    environment = "qwen3_omni"
     published_heads: ClassVar = {"backbone": PUBLISHED}
     blocks = 1000
 

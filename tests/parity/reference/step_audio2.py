@@ -87,7 +87,7 @@ def heard(tensors: dict[str, Tensor], config: dict[str, Any], samples: Tensor) -
     frames = mel.shape[1]
     states = (frames + 1) // 2
     net = encoder(tensors, config, states)
-    net.config.max_source_positions = frames / 2  # what it checks; half a state is its own
+    vars(net.config)["max_source_positions"] = frames / 2  # what it checks; half a state is its own
     length = frames - 2
     shown = (torch.arange(frames) < length)[(frames + 1) % 2 :: 2]
     mask = torch.where(shown, 0.0, -1e10).expand(1, 1, states, states)

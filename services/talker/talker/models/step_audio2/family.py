@@ -23,6 +23,7 @@ from talker.models.step_audio2.request import StepPrepared, turns_of
 from talker.models.step_audio2.stream import TOKEN_RATE_HZ, StepStream
 from talker.runners.computation import Attend, Prompts, Rows, SlotTensors
 from talker.sampling import Noise, Rules, Settings, draw_ids
+from ttscommon.engine.nn.weights import digest
 from ttscommon.sound.recordings import LEAST_SAID_S, Floats, read_recording
 from ttscommon.wire.errors import BadRequest
 from ttscommon.wire.fields import Arrays, Field
@@ -42,6 +43,7 @@ class StepAudio2(AnsweringModel):
 
     pauses = True  # of a text that is no speech there are none to make
     signs = None
+    hears = True
 
     def __init__(
         self, name: str, net: StepNet, tokenizer: Qwen2Tokenizer, voices: FlowReferences
@@ -52,6 +54,7 @@ class StepAudio2(AnsweringModel):
         self.spec = spec_of(name, sizes, self.ids)
         self.cache_dtype = net.embedding.weight.dtype
         self._net, self._tokenizer, self._voices = net, tokenizer, voices
+        self._revision = f"{voices.revision[:16]}{digest((net.hearing,))[:16]}"
         self._positions = self.spec.max_positions
         device = net.embedding.weight.device
         self._never = torch.zeros(sizes.vocab_size, dtype=torch.bool, device=device)
@@ -87,7 +90,7 @@ class StepAudio2(AnsweringModel):
 
     @property
     def revision(self) -> str:
-        return self._voices.revision
+        return self._revision
 
     def derive(self, recording: bytes) -> Arrays:
         """Of a voice: see docs/decisions/0118."""
