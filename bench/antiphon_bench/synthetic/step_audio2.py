@@ -98,13 +98,18 @@ def write_checkpoint(
     save(folder, iter(tensors.items()), SHARD_BYTES)
 
 
-def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
-    """A folder that both stages load; it ends its answers by itself."""
-    write_checkpoint(folder, seed=seed, ending=2.5)
+def add_codec(folder: Path, seed: int = 0) -> None:
+    """Flow and vocoder, converted: see `antiphon convert`."""
     voice = folder / "token2wav"
     write_codec(voice, "step_audio2", seed=seed)
     (voice / "model.safetensors").rename(voice / "flow.safetensors")
     write_index(voice)
+
+
+def write_family(folder: Path, size: str, kind: str, seed: int) -> None:
+    """A folder that both stages load; it ends its answers by itself."""
+    write_checkpoint(folder, seed=seed, ending=2.5)
+    add_codec(folder, seed)
 
 
 FAMILY: Final = Family(write_family, "a talker and its codec")

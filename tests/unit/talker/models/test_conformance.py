@@ -227,10 +227,10 @@ def request(name: str = "r", text: str = TEXT, **changes: object) -> SpeechReque
 # What they add to the families before them is in the tests that every family takes.
 LIKE_OTHERS = (
     *("chatterbox", "cosyvoice", "csm", "fish-s2", "higgs-audio", "kyutai-tts", "orpheus"),
-    *("voxcpm2", "zonos"),
+    *("step-audio2", "voxcpm2", "zonos"),
 )
 # What they would show is shown by others, and by their own tests.
-AT_LENGTH = {"fish-s2 on a device", "qwen3-omni on a device"}
+AT_LENGTH = {"fish-s2 on a device", "qwen3-omni on a device", "step-audio2 on a device"}
 at_length = pytest.mark.parametrize(
     "family",
     [

@@ -138,7 +138,7 @@ class StepPrepared(Prepared):
 
 def _answered(turns: Sequence[ChatTurn], text: str) -> Sequence[ChatTurn]:
     """The turns and the request's own text: with the sound that was said last, or behind it."""
-    if not text:
+    if not any(c.isalnum() for c in text):
         if not (turns and turns[-1].human):
             raise NothingToSay("there is nothing to answer", param="input")
         return turns
