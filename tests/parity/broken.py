@@ -34,6 +34,7 @@ from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
 from antiphon_bench.synthetic.qwen3_omni import write_checkpoint as write_omni
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint as write_qwen3
 from antiphon_bench.synthetic.snac import write_codec
+from antiphon_bench.synthetic.step_audio2 import write_checkpoint as write_step
 from antiphon_bench.synthetic.tacotron2 import write_checkpoint as write_tacotron2
 from antiphon_bench.synthetic.voxcpm2 import write_checkpoint as write_voxcpm
 from antiphon_bench.synthetic.zonos import write_checkpoint as write_zonos
@@ -139,6 +140,7 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "SNAC": Maker(
         write_codec, load_codec, "quantizer.quantizers.0.codebook.weight", "sampling_rate"
     ),
+    "Step-Audio 2": Maker(write_step, load_talker, "adapter.linear1.weight", "text_config"),
     "Tacotron 2": Maker(
         write_tacotron2,
         load_talker,

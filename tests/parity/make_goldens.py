@@ -18,7 +18,7 @@ from typing import Final
 
 from antiphon_bench.synthetic import s3_flow
 from antiphon_bench.synthetic.qwen3_tts import write_checkpoint
-from tests.parity import s3_cases
+from tests.parity import s3_cases, step_flow_cases
 from tests.parity.adapter_cases import CHECKPOINT as ADAPTED
 from tests.parity.cases import CHECKPOINTS
 from tests.parity.codecs import CODECS
@@ -55,6 +55,9 @@ def write_checkpoints(folder: Path, name: str) -> str:
         for kind in s3_cases.KINDS:
             s3_flow.write_codec(folder / name / kind, kind, seed=2)
         return name
+    if name == step_flow_cases.NAME:
+        s3_flow.write_codec(folder / name, "step_audio2", seed=2)
+        return name
     if name == ADAPTERS:
         write_checkpoint(folder / ADAPTED, "tiny", **CHECKPOINTS[ADAPTED])
         return FAMILIES["qwen3_tts"].environment
@@ -68,7 +71,7 @@ def known() -> list[str]:
     """
     families = [name for name, family in FAMILIES.items() if family.environment]
     apart = (name for name, codec in CODECS.items() if codec.environment)
-    return [*families, ADAPTERS, s3_cases.NAME, *apart]
+    return [*families, ADAPTERS, s3_cases.NAME, step_flow_cases.NAME, *apart]
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """A flow of S3 tokens and HiFT: published names, small widths, weights drawn from a seed.
 
-As CosyVoice 2 and Fun-CosyVoice 3 have them, and as Chatterbox and its Turbo have.
+As CosyVoice 2, Fun-CosyVoice 3 and Step-Audio 2 have them, and as Chatterbox and its Turbo have.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ttscommon.engine.nn.adain import NormedConv1d, NormedConvTranspose1d
 from vocoder.codecs.s3_flow.flow import FlowNet
 from vocoder.codecs.s3_flow.hift import Hift
 from vocoder.codecs.s3_flow.sizes import (
+    ConvDiTSizes,
     DiTSizes,
     EncoderSizes,
     FlowSizes,
@@ -27,7 +28,7 @@ from vocoder.codecs.s3_flow.sizes import (
     UNetSizes,
 )
 
-KINDS: Final = ("cosyvoice2", "cosyvoice3", "chatterbox", "chatterbox_turbo")
+KINDS: Final = ("cosyvoice2", "cosyvoice3", "chatterbox", "chatterbox_turbo", "step_audio2")
 _MELS: Final = 80
 _SPEAKER: Final = 192
 _TOKENS: Final = 6561
@@ -40,10 +41,15 @@ def flow_sizes(kind: str) -> FlowSizes:
     if kind == "cosyvoice3":
         dit = DiTSizes(4 * _MELS, _MELS, 64, 128, 96, 2, 31)
         return FlowSizes(_TOKENS, _MELS, _SPEAKER, _MELS, None, 48, dit)
+    encoder = EncoderSizes(64, 2, 96, 2, 4)
+    if kind == "step_audio2":
+        convdit = ConvDiTSizes(4 * _MELS, _MELS, 64, 128, 96, 2)
+        # The reference takes no more layers behind the middle than before it.
+        few = EncoderSizes(64, 2, 96, 2, 2)
+        return FlowSizes(_TOKENS, 64, _SPEAKER, _MELS, few, 64, convdit)
     width = 32
     meanflow = kind == "chatterbox_turbo"
     unet = UNetSizes(4 * _MELS, _MELS, width, 64, 4 * width, 4 * width, 1, 2, meanflow)
-    encoder = EncoderSizes(64, 2, 96, 2, 4)
     return FlowSizes(_TOKENS, 64, _SPEAKER, _MELS, encoder, 64, unet)
 
 

@@ -106,10 +106,13 @@ class TalkJob:
         async def encode(recording: bytes) -> Arrays:
             return await asyncio.to_thread(family.derive, recording)
 
+        async def hear(recording: bytes) -> Arrays:
+            return await asyncio.to_thread(family.hear, recording)
+
         try:
             async with asyncio.timeout(_DERIVE_TIMEOUT_S):
                 self._request, self._derived = await References(self._bus).derive_all(
-                    asked, family.revision, encode
+                    asked, family.revision, encode, hear if family.hears else None
                 )
         except BusUnavailable:
             raise

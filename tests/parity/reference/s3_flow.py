@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import DictConfig
 from safetensors.torch import load_file
 
 from tests.parity import s3_cases as cases
@@ -209,6 +208,7 @@ def cosyvoice_networks(tensors: dict[str, torch.Tensor]) -> tuple[Any, Any]:
     from cosyvoice.hifigan.f0_predictor import ConvRNNF0Predictor
     from cosyvoice.hifigan.generator import HiFTGenerator
     from cosyvoice.transformer import upsample_encoder as up
+    from omegaconf import DictConfig
 
     usual = torch.get_default_dtype()
     net.mask_to_bias = lambda mask, dtype: (1.0 - mask.to(dtype)) * -1.0e10
@@ -256,6 +256,7 @@ def cosyvoice3_networks(tensors: dict[str, torch.Tensor]) -> tuple[Any, Any]:
     from cosyvoice.hifigan.f0_predictor import CausalConvRNNF0Predictor
     from cosyvoice.hifigan.generator import CausalHiFTGenerator
     from cosyvoice.transformer.upsample_encoder import PreLookaheadLayer
+    from omegaconf import DictConfig
 
     usual = torch.get_default_dtype()
     estimator = DiT(**DIT)

@@ -153,6 +153,8 @@ SLOW: dict[str, Callable[[], Codec]] = {
     "CosyVoice 2": partial(s3_flow, "cosyvoice2"),
     "Fun-CosyVoice 3": partial(s3_flow, "cosyvoice3"),
     "CosyVoice 2 without memory": partial(s3_flow, "cosyvoice2", memory=0),
+    "Step-Audio 2": partial(s3_flow, "step_audio2"),
+    "Step-Audio 2 without memory": partial(s3_flow, "step_audio2", memory=0),
     "Chatterbox": partial(s3_flow, "chatterbox"),
     "Chatterbox Turbo on the grid": partial(s3_flow, "chatterbox_turbo", 25),
     "Chatterbox Turbo on the grid on a device": partial(s3_flow_on_a_device, 1 << 26),

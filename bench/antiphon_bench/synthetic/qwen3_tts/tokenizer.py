@@ -46,12 +46,14 @@ def vocabulary(tokens: int = 0, more: Sequence[str] = ()) -> dict[str, int]:
     return {name: i for i, name in enumerate(names)}
 
 
-def write_tokenizer(folder: Path, vocab: dict[str, int]) -> None:
-    """vocab.json, merges.txt and tokenizer_config.json."""
+def write_tokenizer(
+    folder: Path, vocab: dict[str, int], specials: Sequence[str] = SPECIAL_TOKENS
+) -> None:
+    """vocab.json, merges.txt and tokenizer_config.json. specials: they stand behind all others."""
     dump_json(folder / "vocab.json", vocab)
     rules = "".join(f"{left} {right}\n" for left, right in merges())
     (folder / "merges.txt").write_text(f"#version: 0.2\n{rules}", "utf-8")
-    added = {str(len(vocab) + i): _added(name) for i, name in enumerate(SPECIAL_TOKENS)}
+    added = {str(len(vocab) + i): _added(name) for i, name in enumerate(specials)}
     dump_json(
         folder / "tokenizer_config.json",
         {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,10 @@ from ttscommon.wire.messages import Reference, SpeechRequest, Tensor, Turn
 
 # Of one value: a broker takes messages of a megabyte.
 _MOST_BYTES: Final = 512 << 10
+
+# Behind a revision: of what was said, and no voice's.
+_SAID: Final = ".said"
+Encode: TypeAlias = Callable[[bytes], Awaitable[Arrays]]
 
 _decoder: Final = msgspec.msgpack.Decoder(dict[str, Tensor])
 
@@ -67,12 +71,17 @@ class References:
         return found
 
     async def derive_all(
-        self, request: SpeechRequest, revision: str, encode: Callable[[bytes], Awaitable[Arrays]]
+        self,
+        request: SpeechRequest,
+        revision: str,
+        encode: Encode,
+        hear: Encode | None = None,
     ) -> tuple[SpeechRequest, Derived]:
         """`derive` for all recordings of a request, one after another; the request names them.
 
-        Raises what `derive` does.
+        hear: what encodes turns, where voices are encoded otherwise. Raises what `derive` does.
         """
+        turned = (revision, encode) if hear is None else (f"{revision}{_SAID}", hear)
         reference, arrays = request.reference, None
         if reference is not None:
             reference, arrays = await self.derive(reference, revision, encode)
@@ -81,14 +90,14 @@ class References:
         for turn in request.turns:
             sound, derived = turn.sound, None
             if sound is not None:
-                sound, derived = await self.derive(sound, revision, encode)
+                sound, derived = await self.derive(sound, *turned)
             turns.append(msgspec.structs.replace(turn, sound=sound))
             sounds.append(derived)
         resolved = msgspec.structs.replace(request, reference=reference, turns=tuple(turns))
         return resolved, Derived(arrays, tuple(sounds))
 
     async def derive(
-        self, reference: Reference, revision: str, encode: Callable[[bytes], Awaitable[Arrays]]
+        self, reference: Reference, revision: str, encode: Encode
     ) -> tuple[Reference, Arrays]:
         """What was derived of a recording for a model's `revision`, now if that was not done yet.
 

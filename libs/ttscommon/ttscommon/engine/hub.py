@@ -25,6 +25,7 @@ _WANTED: Final = (
     *("*.json", "*.txt", "*.model", f"*{TENSORS}"),
     # What CosyVoice hears recordings with; other ONNX files are copies of networks.
     *("campplus.onnx", "speech_tokenizer_v[23].onnx"),
+    *("token2wav/campplus.onnx", "token2wav/speech_tokenizer_v2_25hz.onnx"),
 )
 _CHECKED: Final = ".checked.json"
 _SHA256_DIGITS: Final = 64

@@ -155,7 +155,7 @@ class Family(ABC):
     goes on; otherwise only what was heard is the same. cache_itemsize: bytes of a number of K or V.
     pauses: it makes silence of a `Pause`; for others `Pausing` does. adapters: where its networks
     can be adapted and the deployment wants it. signs: what it can see of a runaway, see `guarding`;
-    None where durations are bounded.
+    None where durations are bounded. hears: turns with sound are for `hear`, not for `derive`.
     """
 
     spec: ModelSpec
@@ -165,6 +165,7 @@ class Family(ABC):
     pauses: bool = False
     adapters: Adaptable | None = None
     signs: Signs | None = Signs()
+    hears: bool = False
     measured_round_s: Mapping[int, float] = MappingProxyType({})
 
     def free_bytes(self) -> int | None:
@@ -213,6 +214,10 @@ class Family(ABC):
         Raises BadRequest for what is no recording that can be used.
         """
         raise BadRequest("this model cannot clone a voice", param="ref_audio")
+
+    def hear(self, recording: bytes) -> Arrays:
+        """What `prepare` needs of a turn with sound, of a family that `hears`; likewise."""
+        return self.derive(recording)
 
     def example_reference(self) -> Arrays | None:
         """What to warm up with where `prepare` needs a reference."""

@@ -21,6 +21,7 @@ class WrappedFamily(Family):
         self.cache_itemsize = family.cache_itemsize
         self.measured_round_s = family.measured_round_s
         self.adapters, self.signs = family.adapters, family.signs
+        self.hears = family.hears
 
     def free_bytes(self) -> int | None:
         return self._family.free_bytes()
@@ -40,6 +41,9 @@ class WrappedFamily(Family):
 
     def derive(self, recording: bytes) -> Arrays:
         return self._family.derive(recording)
+
+    def hear(self, recording: bytes) -> Arrays:
+        return self._family.hear(recording)
 
     def example_reference(self) -> Arrays | None:
         return self._family.example_reference()

@@ -46,6 +46,7 @@ from tests.unit.talker.models.pocket_tts.tiny import tiny as pocket_tts
 from tests.unit.talker.models.qwen3_omni.tiny import tiny as qwen3_omni
 from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.runaways import Forgetful, guarded
+from tests.unit.talker.models.step_audio2.tiny import tiny as step_audio2
 from tests.unit.talker.models.tacotron2.tiny import tiny as tacotron2
 from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
@@ -106,6 +107,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "voxcpm2": partial(voxcpm2, 7),
     "tacotron2": tacotron2,
     "glm-voice": glm_voice,
+    "step-audio2": step_audio2,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
     "qwen3-omni on a device": partial(on_a_device, qwen3_omni),
@@ -123,6 +125,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "voxcpm2 on a device": partial(on_a_device, partial(voxcpm2, 7)),
     "tacotron2 on a device": partial(on_a_device, tacotron2),
     "glm-voice on a device": partial(on_a_device, glm_voice),
+    "step-audio2 on a device": partial(on_a_device, step_audio2),
 }
 TEXT = "One small step, she said. And then one more! The end."
 
@@ -226,10 +229,13 @@ def request(name: str = "r", text: str = TEXT, **changes: object) -> SpeechReque
 # What they add to the families before them is in the tests that every family takes.
 LIKE_OTHERS = (
     *("chatterbox", "cosyvoice", "csm", "fish-s2", "glm-voice", "higgs-audio", "kyutai-tts"),
-    *("orpheus", "voxcpm2", "zonos"),
+    *("orpheus", "step-audio2", "voxcpm2", "zonos"),
 )
 # What they would show is shown by others, and by their own tests.
-AT_LENGTH = {"fish-s2 on a device", "glm-voice on a device", "qwen3-omni on a device"}
+AT_LENGTH = {
+    *("fish-s2 on a device", "glm-voice on a device", "qwen3-omni on a device"),
+    "step-audio2 on a device",
+}
 at_length = pytest.mark.parametrize(
     "family",
     [

@@ -23,6 +23,7 @@ from ttscommon.engine.families import (
     pocket_tts,
     qwen3_omni,
     qwen3_tts,
+    step_audio2,
     tacotron2,
     vesper,
     voxcpm2,
@@ -50,6 +51,7 @@ FAMILIES: Final = Registry(
         fish_s2.FAMILY,
         qwen3_omni.FAMILY,
         glm_voice.FAMILY,
+        step_audio2.FAMILY,
     )
 )
 

@@ -14,8 +14,9 @@ FLOW: Final = (
 HIFT: Final = (
     *("f0_predictor.", "m_source.", "conv_p", "ups.", "source_", "resblocks.", "generator."),
 )
-# Other families say who they are.
+# Other families say who they are; Step-Audio 2's codec has this one.
 _NAMED: Final = ("model_type", "family")
+CONVDIT: Final = "decoder.estimator.t_embedder.mlp.0.weight"
 
 
 def _talks(signs: Signs) -> bool:
@@ -23,9 +24,9 @@ def _talks(signs: Signs) -> bool:
 
 
 def _sounds(signs: Signs) -> bool:
-    # GLM-4-Voice's flow, of the version before, has a regulator of lengths.
-    older = "length_regulator.model.0.weight"
-    return _says(signs, "spk_embed_affine_layer.weight") and older not in signs.tensors()
+    # Flows of others: GLM-4-Voice's, of the version before, has a regulator of lengths.
+    others = {"length_regulator.model.0.weight", CONVDIT}
+    return _says(signs, "spk_embed_affine_layer.weight") and others.isdisjoint(signs.tensors())
 
 
 def _says(signs: Signs, tensor: str) -> bool:

@@ -26,6 +26,18 @@ _PRE_TOKEN: Final = (
 )
 
 
+def _letters() -> dict[str, int]:
+    """Bytes by the letters that stand for them in vocab.json: their own where one can be printed,
+    and those from U+0100 on for the others.
+    """
+    own = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = (byte for byte in range(0x100) if byte not in own)
+    return {chr(b): b for b in own} | {chr(0x100 + n): b for n, b in enumerate(others)}
+
+
+_BYTES: Final = _letters()
+
+
 @dataclass(frozen=True)
 class _Added:
     content: str
@@ -41,7 +53,7 @@ class Qwen2Tokenizer:
 
     def __init__(self, tokenizer: Tokenizer, specials: Mapping[str, int]) -> None:
         self._tokenizer = tokenizer
-        self._specials = specials
+        self._specials, self._special_ids = specials, frozenset(specials.values())
 
     @classmethod
     def load(cls, checkpoint: Path) -> Self:
@@ -60,16 +72,24 @@ class Qwen2Tokenizer:
         ids = self._tokenizer.get_vocab().values()
         return 1 + max(*ids, self.special("<|im_start|>"), self.special("<|im_end|>"))
 
-    def special(self, name: str) -> int:
-        """The id of a special token; raises CheckpointError."""
-        if name not in self._specials:
+    def special(self, name: str, usual: int | None = None) -> int:
+        """The id of a special token, or the usual one where its name is not there; raises
+        CheckpointError.
+        """
+        found = self._specials.get(name, usual)
+        if found is None:
             raise CheckpointError(f"tokenizer_config.json has no token {name}")
-        return self._specials[name]
+        return found
 
     def ids(self, text: str) -> list[int]:
         """Tokens of a whole text."""
         found: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return found
+
+    def bytes_of(self, id: int) -> bytes:
+        """What a token spells: part of a text in UTF-8; nothing for special tokens."""
+        token = None if id in self._special_ids else self._tokenizer.id_to_token(id)
+        return bytes(_BYTES[c] for c in token or "" if c in _BYTES)
 
     def final_length(self, text: str) -> int:
         """How many characters of `text`, normalised, no later text can change the tokens of."""

@@ -38,6 +38,7 @@ from vocoder.codecs.s3_flow.sound import Drawn, Sound
 from vocoder.codecs.s3_flow.source import Phase
 from vocoder.codecs.s3_flow.spec import spec_of
 from vocoder.codecs.s3_flow.stretches import S3News, S3Stream, Stretches
+from vocoder.codecs.s3_flow.voices import FlowPrompts
 from vocoder.codecs.s3_flow.weights import Networks
 
 
@@ -59,6 +60,7 @@ class S3Flow(Codec):
         self._device = nets.flow.input_embedding.weight.device
         self._voice, self._carrying = voice, carrying_of(nets.flow, how)
         self._stretches = Stretches(self._carrying, self._sound)
+        self._prompts = FlowPrompts(self._heard_of)
         self.spec = spec_of(name, family, nets, self._sound.lag)
         self.silences = not self.spec.left
 
@@ -76,10 +78,13 @@ class S3Flow(Codec):
             raise MalformedMessage("a recording's mel frames are two a token")
         return found
 
-    @torch.inference_mode()
     def tell(self, state: S3Stream, conditions: Arrays) -> None:
-        state.prompt = self._carrying.run(lambda: self._prompt(conditions))
+        state.prompt = self._prompts.of(conditions)
 
+    def _heard_of(self, conditions: Arrays) -> FlowPrompt:
+        return self._carrying.run(lambda: self._prompt(conditions))
+
+    @torch.inference_mode()
     def _prompt(self, conditions: Arrays) -> FlowPrompt:
         tokens, mel, speaker = (
             torch.from_numpy(np.ascontiguousarray(conditions[name])).to(self._device)
@@ -117,7 +122,8 @@ class S3Flow(Codec):
             passage = self._stretches.blank(state, state.frame)
         if not count and not (ended and passage.waiting and not passage.closed):
             return None
-        hop = passage.hop(self._sound.lag) + LOOKAHEAD - passage.waiting
+        hop = passage.hop(self._sound.lag, from_prompt=self._flow.windowed)
+        hop += LOOKAHEAD - passage.waiting
         if count > hop or (count == hop and not ended):
             return Due(hop, closes=False)
         return Due(count, closes=True) if ended else None

@@ -83,8 +83,8 @@ class DiTBlock(nn.Module):
     def forward(self, x: Tensor, time: Tensor, turns: tuple[Tensor, Tensor], run: Pass) -> Tensor:
         """[rows, steps, width] -> the same."""
         shift, scale, gate, ff_shift, ff_scale, ff_gate = self.attn_norm(time)
-        x = x + gate * self._attend(_normed(x) * (1 + scale) + shift, turns, run)
-        found: Tensor = x + ff_gate * self._feed(_normed(x) * (1 + ff_scale) + ff_shift)
+        x = x + gate * self._attend(normed(x) * (1 + scale) + shift, turns, run)
+        found: Tensor = x + ff_gate * self._feed(normed(x) * (1 + ff_scale) + ff_shift)
         return found
 
     def _attend(self, x: Tensor, turns: tuple[Tensor, Tensor], run: Pass) -> Tensor:
@@ -126,11 +126,12 @@ class DiT(nn.Module):
         for block in self.transformer_blocks:
             y = block(y, time, turns, run)
         scale, shift = self.norm_out(time)
-        found: Tensor = self.proj_out(_normed(y) * (1 + scale) + shift).mT
+        found: Tensor = self.proj_out(normed(y) * (1 + scale) + shift).mT
         return found
 
 
-def _normed(x: Tensor) -> Tensor:
+def normed(x: Tensor) -> Tensor:
+    """To mean 0 and variance 1, with no weights."""
     return nn.functional.layer_norm(x, x.shape[-1:], eps=_EPS)
 
 

@@ -14,6 +14,7 @@ from typing import Final, cast
 import torch
 from torch import Tensor, nn
 
+from vocoder.codecs.s3_flow.convdit import ConvDiT
 from vocoder.codecs.s3_flow.dit import DiT
 from vocoder.codecs.s3_flow.encoder import (
     Ahead,
@@ -24,7 +25,15 @@ from vocoder.codecs.s3_flow.encoder import (
     passes,
 )
 from vocoder.codecs.s3_flow.past import GrowingPass, Pass, Past, Stretch
-from vocoder.codecs.s3_flow.sizes import CHUNK, LOOKAHEAD, MEL_FRAMES, FlowSizes, UNetSizes
+from vocoder.codecs.s3_flow.sizes import (
+    CHUNK,
+    LOOKAHEAD,
+    MEL_FRAMES,
+    ConvDiTSizes,
+    DiTSizes,
+    FlowSizes,
+    UNetSizes,
+)
 from vocoder.codecs.s3_flow.unet import UNet
 
 STEPS: Final = 10
@@ -54,7 +63,10 @@ class Solving:
 
 
 class FlowNet(nn.Module):
-    """chunk: tokens that the streaming mask lets see each other; 0: all see all."""
+    """chunk: tokens that the streaming mask lets see each other; 0: all see all. windowed: it has
+    no mask, but solves a recording and then each chunk by itself, and of what its attention saw a
+    window is kept.
+    """
 
     def __init__(self, sizes: FlowSizes, chunk: int = CHUNK) -> None:
         super().__init__()
@@ -67,8 +79,9 @@ class FlowNet(nn.Module):
             self.encoder = UpsampleEncoder(c.encoder)
             self.encoder_proj = nn.Linear(c.width, c.mels)
         estimator = c.estimator
-        net = UNet(estimator) if isinstance(estimator, UNetSizes) else DiT(estimator)
-        self.decoder = nn.ModuleDict({"estimator": net})
+        self.decoder = nn.ModuleDict({"estimator": _estimator(estimator)})
+        self.windowed = isinstance(estimator, ConvDiTSizes)
+        self.mask = 0 if self.windowed else chunk
         self.mean = isinstance(estimator, UNetSizes) and estimator.meanflow
         self.times = _times(self.mean)
 
@@ -91,7 +104,7 @@ class FlowNet(nn.Module):
         """What the flow is told of each stream's new tokens, [mels, frames], and what to keep."""
         tokens, shown = padded(works)
         x = self.input_embedding(tokens)
-        slow, fast = passes(works, self.chunk)
+        slow, fast = passes(works, self.mask)
         if self.sizes.encoder is None:
             steps = tokens.shape[1] - LOOKAHEAD
             x = self.pre_lookahead_layer(x * shown, steps, slow).repeat_interleave(MEL_FRAMES, 1)
@@ -105,7 +118,8 @@ class FlowNet(nn.Module):
     def step(self, works: Sequence[Solving]) -> list[Solving]:
         """One step of each."""
         steps = max(work.x.shape[1] for work in works)
-        run = GrowingPass([self._stretch(work) for work in works], self.rows)
+        stretches = [self._stretch(work) for work in works]
+        run = GrowingPass(stretches, self.rows, newest_first=self.windowed)
         x, mu, cond = (
             torch.stack([nn.functional.pad(part, (0, steps - part.shape[1])) for part in parts])
             for parts in zip(*((work.x, work.mu, work.cond) for work in works), strict=True)
@@ -126,20 +140,26 @@ class FlowNet(nn.Module):
         """
         here, when = (part.repeat_interleave(self.rows, 0) for part in (x, span))
         told = (self._told(part) for part in (mu, speaker, cond))
-        way = cast("UNet | DiT", self.decoder["estimator"])(here, *told, when, run)
+        way = cast("UNet | DiT | ConvDiT", self.decoder["estimator"])(here, *told, when, run)
         if self.rows > 1:
             way = (1 + _GUIDANCE) * way[::2] - _GUIDANCE * way[1::2]
         found: Tensor = x + (span[:, 1] - span[:, 0])[:, None, None] * way
         return found
 
     def _stretch(self, work: Solving) -> Stretch:
-        return Stretch(work.pasts[work.done], work.x.shape[1], self.chunk * MEL_FRAMES)
+        return Stretch(work.pasts[work.done], work.x.shape[1], self.mask * MEL_FRAMES)
 
     def _told(self, known: Tensor) -> Tensor:
         """Each stream's row, followed by a row of zeros where there is guidance."""
         if self.rows == 1:
             return known
         return torch.stack((known, torch.zeros_like(known)), 1).flatten(0, 1)
+
+
+def _estimator(sizes: UNetSizes | DiTSizes | ConvDiTSizes) -> nn.Module:
+    if isinstance(sizes, ConvDiTSizes):
+        return ConvDiT(sizes)
+    return UNet(sizes) if isinstance(sizes, UNetSizes) else DiT(sizes)
 
 
 def _times(mean: bool) -> tuple[float, ...]:

@@ -23,17 +23,6 @@ from vocoder.codecs.s3_flow.sound import MelWindow
 
 
 @dataclass(frozen=True)
-class FlowPrompt:
-    """What a recording says. tokens: [tokens] int64. mel: [mels, MEL_FRAMES * tokens]. speaker:
-    [mels], as the flow is told of it.
-    """
-
-    tokens: Tensor
-    mel: Tensor
-    speaker: Tensor
-
-
-@dataclass(frozen=True)
 class Carried:
     """What the flow goes on from, behind `tokens` tokens of prompt and passage.
 
@@ -48,6 +37,25 @@ class Carried:
     @property
     def nbytes(self) -> int:
         return self.encoded.nbytes + sum(past.nbytes for past in self.pasts)
+
+
+@dataclass
+class Opened:
+    """What the flow goes on from behind a recording, once a stream has solved that by itself."""
+
+    kept: Carried | None = None
+
+
+@dataclass(frozen=True)
+class FlowPrompt:
+    """What a recording says. tokens: [tokens] int64. mel: [mels, MEL_FRAMES * tokens]. speaker:
+    [mels], as the flow is told of it. opened: of all streams that have this one, see `windows`.
+    """
+
+    tokens: Tensor
+    mel: Tensor
+    speaker: Tensor
+    opened: Opened = field(default_factory=Opened)
 
 
 @dataclass(frozen=True)
@@ -85,11 +93,12 @@ class Passage:
         """Tokens that were looked at and have no mel frames."""
         return len(self.tokens) - self.solved
 
-    def hop(self, least: int) -> int:
-        """Tokens to solve for next, up to the grid. least: mel frames without which no sound comes:
-        a first hop of fewer has its successor with it.
+    def hop(self, least: int, *, from_prompt: bool) -> int:
+        """Tokens to solve for next, up to the grid, which begins with the prompt or behind it.
+        least: mel frames without which no sound comes: a first hop of fewer has its successor with
+        it.
         """
-        hop = CHUNK - self.solved % CHUNK
+        hop = CHUNK - (self.solved - self.prompt * from_prompt) % CHUNK
         begins = self.solved <= self.prompt
         return hop + CHUNK if begins and hop * MEL_FRAMES <= least else hop
 
@@ -99,11 +108,15 @@ class Passage:
 
 
 class Begun(NamedTuple):
-    """A passage and what is to be solved of it, up to the token `end`. fresh: see Solving."""
+    """A passage and what is to be solved of it, up to the token `end`. tokens: of it, and those
+    looked at. noise: the frame that its noise begins with. fresh: see Solving.
+    """
 
     passage: Passage
     due: Due
     end: int
+    tokens: Tensor
+    noise: int
     fresh: tuple[int, ...]
 
 
@@ -133,14 +146,14 @@ def begun(
 ) -> list[Passage]:
     """Passages with a stretch to solve."""
     works = [
-        Ahead(p.tokens[p.kept.tokens : end + LOOKAHEAD], end - p.kept.tokens, p.kept.encoded)
-        for p, _, end, _ in passages
+        Ahead(one.tokens, one.end - one.passage.kept.tokens, one.passage.kept.encoded)
+        for one in passages
     ]
     told, encoded = net.encode(works)
     found = []
-    for i, (passage, due, end, fresh) in enumerate(passages):
+    for i, (passage, due, end, _, noise, fresh) in enumerate(passages):
         mu, first = told[i], passage.kept.tokens * MEL_FRAMES
-        x = draws[i].frames(first, mu.shape[1], mu.device).to(mu.dtype)
+        x = draws[i].frames(noise, mu.shape[1], mu.device).to(mu.dtype)
         cond, speaker = _cond(prompts[i], first, mu), prompts[i].speaker
         kept = passage.kept
         solving = Solving(x, mu, cond, speaker, kept.pasts, pages=kept.pages, fresh=fresh)
@@ -170,7 +183,7 @@ def stepped(
                     work.end, work.encoded, solving.news, (*solving.pages, *solving.fresh)
                 ),
                 mel=torch.cat((passage.mel, mel), 1),
-                solved=work.end,
+                solved=max(passage.solved, work.end),
                 work=None,
             )
         )

@@ -118,10 +118,16 @@ class WholePass(Pass):
 
 
 class GrowingPass(Pass):
-    """What each stream keeps are tensors of its own, as long as they are."""
+    """What each stream keeps are tensors of its own, as long as they are.
 
-    def __init__(self, stretches: Sequence[Stretch], rows: int = 1) -> None:
+    newest_first: keys and values of a stretch stand before those of the stretches before it.
+    """
+
+    def __init__(
+        self, stretches: Sequence[Stretch], rows: int = 1, *, newest_first: bool = False
+    ) -> None:
         self.stretches, self._rows = stretches, rows
+        self._turn = -1 if newest_first else 1
         self._tails = [iter(stretch.past.tails) for stretch in stretches]
         self._pairs = [iter(stretch.past.pairs) for stretch in stretches]
         self._new_tails: list[list[Tensor]] = [[] for _ in stretches]
@@ -156,12 +162,13 @@ class GrowingPass(Pass):
         return found.transpose(1, 2).flatten(2)
 
     def _joined(self, i: int, k: Tensor, v: Tensor) -> Pair:
-        """A stream's keys and values [rows, heads, steps, head_dim] behind its earlier ones."""
+        """A stream's keys and values [rows, heads, steps, head_dim] beside its earlier ones."""
         steps = self.stretches[i].steps
         pair = Pair(k[:, :, :steps], v[:, :, :steps])
         if self.stretches[i].past.steps:
             before = next(self._pairs[i])
-            pair = Pair(*(torch.cat(both, 2) for both in zip(before, pair, strict=True)))
+            both = zip(before, pair, strict=True)
+            pair = Pair(*(torch.cat(parts[:: self._turn], 2) for parts in both))
         self._new_pairs[i].append(Pair(*(tensor.contiguous() for tensor in pair)))
         return pair
 

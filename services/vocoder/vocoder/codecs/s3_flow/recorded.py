@@ -268,7 +268,7 @@ class RecordedSteps(Carrying):
 def carrying_of(net: FlowNet, how: CodecOptions) -> Carrying:
     """Where a codec runs as these wish; what is solved whole leaves nothing to carry."""
     memory, each = how.memory_bytes if net.chunk else 0, state_bytes(net)
-    if how.device is None:
+    if how.device is None or net.windowed:
         return OwnTensors(net, memory, each)
     return RecordedSteps(net, memory, each, how.device, how.room.streams)
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ttscommon.engine.families.cosyvoice import CONVDIT
+
 Shapes = Mapping[str, tuple[int, ...]]
 
 SAMPLE_RATE: Final = 24_000
@@ -67,6 +69,18 @@ class DiTSizes:
 
 
 @dataclass(frozen=True)
+class ConvDiTSizes:
+    """See UNetSizes."""
+
+    inputs: int
+    mels: int
+    width: int
+    inner: int
+    hidden: int
+    layers: int
+
+
+@dataclass(frozen=True)
 class FlowSizes:
     """ids: of tokens. width: of their embedding. lookahead: width within the layer that looks
     ahead, where there is no encoder.
@@ -78,7 +92,7 @@ class FlowSizes:
     mels: int
     encoder: EncoderSizes | None
     lookahead: int
-    estimator: UNetSizes | DiTSizes
+    estimator: UNetSizes | DiTSizes | ConvDiTSizes
 
 
 @dataclass(frozen=True)
@@ -116,8 +130,14 @@ def flow_sizes(shapes: Shapes, prefix: str = "") -> FlowSizes:
         mels,
         None if dit else _encoder(mine, width),
         mine["pre_lookahead_layer.conv1.weight"][0] if dit else width,
-        _dit(mine, mels) if dit else _unet(mine, mels),
+        _estimator(mine, mels),
     )
+
+
+def _estimator(mine: Shapes, mels: int) -> UNetSizes | DiTSizes | ConvDiTSizes:
+    if "pre_lookahead_layer.conv1.weight" in mine:
+        return _dit(mine, mels)
+    return _convdit(mine, mels) if CONVDIT in mine else _unet(mine, mels)
 
 
 def _encoder(mine: Shapes, width: int) -> EncoderSizes:
@@ -160,6 +180,20 @@ def _dit(mine: Shapes, mels: int) -> DiTSizes:
         mine[f"{block}ff.ff.0.0.weight"][0],
         _count(mine, f"{net}transformer_blocks."),
         mine[f"{net}input_embed.conv_pos_embed.conv1.0.weight"][2],
+    )
+
+
+def _convdit(mine: Shapes, mels: int) -> ConvDiTSizes:
+    net = "decoder.estimator."
+    block = f"{net}blocks.0."
+    width, inputs = mine[f"{net}in_proj.weight"]
+    return ConvDiTSizes(
+        inputs,
+        mels,
+        width,
+        mine[f"{block}attn.to_q.weight"][0],
+        mine[f"{block}mlp.fc1.weight"][0],
+        _count(mine, f"{net}blocks."),
     )
 
 

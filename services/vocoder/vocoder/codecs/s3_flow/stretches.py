@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -22,9 +22,18 @@ from vocoder.codecs.s3_flow.passage import (
     grown,
     stepped,
 )
+from vocoder.codecs.s3_flow.sizes import LOOKAHEAD, MEL_FRAMES
 from vocoder.codecs.s3_flow.sound import Sound
 from vocoder.codecs.s3_flow.source import Phase
 from vocoder.codecs.s3_flow.spec import PASSAGE
+from vocoder.codecs.s3_flow.windows import (
+    MOST_FRAMES,
+    looked_at,
+    noise_from,
+    reach,
+    shortened,
+    stretch_end,
+)
 
 
 @dataclass(eq=False)
@@ -70,7 +79,9 @@ class Stretches:
     def begin(self, begins: Sequence[tuple[S3News, Arrays, Due]]) -> None:
         """New frames of each; what of them can be solved is at work then."""
         grew = [(new, due, self._grow(new, frames, due)) for new, frames, due in begins]
-        works = [(new, due, end) for new, due, end in grew if end > _of(new).solved]
+        self._start([(new, due, end) for new, due, end in grew if end > _of(new).solved])
+
+    def _start(self, works: Sequence[tuple[S3News, Due, int]]) -> None:
         if not works:
             return
         prompts = [new.state.prompt for new, _, _ in works if new.state.prompt is not None]
@@ -84,29 +95,63 @@ class Stretches:
             new.passage = passage
 
     def _grow(self, new: S3News, frames: Arrays, due: Due) -> int:
+        """Up to which token the passage can be solved then."""
         if new.passage is None:
             new.passage = self.blank(new.state, new.frame)
             new.of = int(frames[PASSAGE][0]) if PASSAGE in frames else 0
         tokens = torch.from_numpy(frames["token"].astype(np.int64)).to(self._device)
         new.passage, end = grown(self._net, new.passage, tokens, due)
-        return end
+        if not self._net.windowed:
+            return end
+        if len(new.passage.tokens) * MEL_FRAMES > MOST_FRAMES:
+            raise MalformedMessage(f"more than {MOST_FRAMES} mel frames of recording and speech")
+        return reach(new.passage)
 
     def _begun(self, new: S3News, due: Due, end: int) -> Begun:
         passage, fresh = self._carrying.begin(id(new.state), _of(new), end)
         if passage.solved > passage.prompt and not passage.kept.tokens:
             self._carrying.recomputed += 1
-        return Begun(passage, due, end, fresh)
+        if not self._net.windowed:
+            first = passage.kept.tokens
+            ahead = passage.tokens[first : end + LOOKAHEAD]
+            return Begun(passage, due, end, ahead, first * MEL_FRAMES, fresh)
+        opened = new.state.prompt.opened.kept if new.state.prompt is not None else None
+        if opened is not None and not passage.kept.tokens:
+            passage = replace(passage, kept=opened)
+        end = stretch_end(passage)
+        return Begun(passage, due, end, looked_at(passage, end), noise_from(passage), fresh)
 
     def step(self, news: Sequence[S3News]) -> None:
-        """A step of each stretch that is at work."""
+        """A step of each stretch that is at work. Behind a stretch whose passage can be solved
+        farther comes the next.
+        """
         working = [(new, new.passage) for new in news if new.passage and new.passage.work]
         if not working:
             return
         passages = [passage for _, passage in working]
         after = stepped(self._carrying.step, self._net.steps, passages)
-        for (new, _), passage in zip(working, after, strict=True):
-            done = passage.work is None
-            new.passage = self._carrying.behind(id(new.state), passage) if done else passage
+        more = []
+        for (new, before), passage in zip(working, after, strict=True):
+            new.passage = passage
+            if passage.work is None and not self._rests(new):
+                assert before.work is not None
+                more.append((new, before.work.due, reach(passage)))
+        self._start(more)
+
+    def _rests(self, new: S3News) -> bool:
+        """Whether nothing more of the passage can be solved; what it carries is settled then."""
+        passage = _of(new)
+        if self._net.windowed:
+            passage = new.passage = shortened(passage)
+            self._open(new.state, passage)
+            if passage.kept.tokens < reach(passage):
+                return False
+        new.passage = self._carrying.behind(id(new.state), passage)
+        return True
+
+    def _open(self, state: S3Stream, passage: Passage) -> None:
+        if state.prompt is not None and passage.kept.tokens == passage.prompt:
+            state.prompt.opened.kept = passage.kept
 
     def finish(self, new: S3News) -> None:
         """All steps of what is at work."""

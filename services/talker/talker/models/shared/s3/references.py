@@ -27,10 +27,19 @@ def prompt_mel(highest_hz: float) -> LogMel:
 
 
 class FlowReferences:
-    """The networks that hear a recording. revision: names their weights."""
+    """The networks that hear a recording. replicate: all tokens count, and mel frames are cut or
+    the last one is repeated to be two a token. revision: names their weights.
+    """
 
-    def __init__(self, tokens: SpeechTokens, speaker: SpeakerVector, highest_hz: float) -> None:
-        self._tokens, self._speaker = tokens, speaker
+    def __init__(
+        self,
+        tokens: SpeechTokens,
+        speaker: SpeakerVector,
+        highest_hz: float,
+        *,
+        replicate: bool = False,
+    ) -> None:
+        self._tokens, self._speaker, self._replicate = tokens, speaker, replicate
         self._device = next(tokens.parameters()).device
         self._mel = prompt_mel(highest_hz).to(self._device)
         self.revision = digest((tokens, speaker))[:32]
@@ -47,7 +56,11 @@ class FlowReferences:
         """What `derive` gives of samples [samples] at RATE_HZ or more."""
         heard = self._on_device(windowed_sinc(samples, rate, RATE_HZ))
         mel = self._mel(self._on_device(windowed_sinc(samples, rate, PROMPT_HZ))[None])[0].T
-        return conditions(self._tokens(heard), mel, self._speaker(heard))
+        token = self._tokens(heard)
+        if self._replicate:
+            missing = max(0, 2 * len(token) - len(mel))
+            mel = torch.cat((mel, mel[-1:].expand(missing, -1)))
+        return conditions(token, mel, self._speaker(heard))
 
     def _on_device(self, samples: Floats) -> Tensor:
         return torch.from_numpy(samples).to(self._device)

@@ -1,0 +1,111 @@
+"""Step-Audio 2's language model beside transformers' Qwen2, and what it hears."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.step_audio2 import PUBLISHED, SMALL, config, write_checkpoint
+from talker.models.loading import ModelOptions
+from talker.models.shared.answers import BETWEEN, MOST_BETWEEN, NO_ID, TOKEN
+from talker.models.step_audio2.config import TOKENS
+from talker.models.step_audio2.family import StepAudio2
+from talker.models.step_audio2.loading import load
+from talker.runners.model import TalkerModel
+from tests.parity.material import GOLDENS
+from tests.parity.step_audio2_cases import (
+    CASES,
+    CHECKPOINTS,
+    RATE,
+    SEED,
+    VOICE_TOKENS,
+    Case,
+    sound,
+)
+from tests.parity.subject import Subject, golden_noise
+from ttscommon.cluster.references import Derived
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
+from ttscommon.wire.silence import SILENT
+
+_SOUND: Final = Reference("0" * 16 + "-" + "0" * 64)
+
+
+@cache
+def goldens() -> dict[str, Any]:
+    """Prompts, ids and rows by case."""
+    found: dict[str, Any] = json.loads((GOLDENS / "step_audio2.json").read_text("utf-8"))
+    return found
+
+
+class StepAudio2Subject(Subject[Case]):
+    """See Subject."""
+
+    cases = CASES
+    environment = "qwen3_omni"
+    published_heads: ClassVar = {"backbone": PUBLISHED}
+    blocks = 1000
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        published, ending = CHECKPOINTS[checkpoint]
+        heads = PUBLISHED if published else SMALL
+        write_checkpoint(folder, heads=heads, seed=SEED, ending=ending)
+
+    def load(self, folder: Path) -> StepAudio2:
+        model = load("m", folder, ModelOptions())
+        model.noise = golden_noise(config()["text_config"]["vocab_size"])
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        turns = tuple(
+            Turn(0 if said.human else 1, said.text, _SOUND if said.seconds else None)
+            for said in case.said
+        )
+        told = case.sampling
+        sampling = Sampling(
+            temperature=told["temperature"],
+            top_p=told["top_p"],
+            repetition_penalty=told["penalty"],
+            max_new_tokens=case.tokens,
+        )
+        return SpeechRequest(
+            *("r", "m", "", case.text),
+            seed=case.seed,
+            instructions=case.how,
+            turns=turns,
+            sampling=sampling,
+        )
+
+    def derived(self, model: TalkerModel, case: Case) -> Derived:
+        assert isinstance(model, StepAudio2)
+        heard = (
+            model.rows(sound(said.seconds), RATE) if said.seconds else None for said in case.said
+        )
+        return Derived({"token": np.zeros(VOICE_TOKENS, np.int16)}, tuple(heard))
+
+    def wanted(self, case: Case) -> Arrays:
+        found, frames, run = goldens()[case.name], [], list[int]()
+        for id in found["ids"]:
+            code = id - found["first"]
+            if 0 <= code < TOKENS:
+                frames.append((code, run, 0))
+                run = []
+                continue
+            run.append(id)
+            if len(run) == MOST_BETWEEN:
+                frames.append((0, run, 1))
+                run = []
+        frames += [(0, run, 1)] * bool(run)
+        between = [[*ids, *[NO_ID] * (MOST_BETWEEN - len(ids))] for _, ids, _ in frames]
+        return {
+            TOKEN: np.array([code for code, _, _ in frames], np.int16),
+            BETWEEN: np.array(between, np.int32),
+            SILENT: np.array([silent for _, _, silent in frames], np.uint8),
+        }
+
+
+FAMILY: Final = StepAudio2Subject()

@@ -1,0 +1,45 @@
+"""What Step-Audio 2's flow is given: a recording, and tokens that fill its window. No torch."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+NAME: Final = "step_flow"
+"""Of the goldens, and of the reference's environment."""
+PROMPT: Final = 17
+CHUNK, LOOKAHEAD = 25, 3
+MELS: Final = 80
+MEL_STRIDE: Final = 4
+# Of an answer: chunks until the window is cut, and cut again; then what is left for the last one.
+LENGTHS: Final = {"long": 6 * CHUNK + 9, "a whole chunk and what it looked at": 28, "short": 4}
+
+
+def tokens(name: str) -> npt.NDArray[np.int16]:
+    """Of the answer of this name."""
+    random = np.random.Generator(np.random.PCG64([1, LENGTHS[name]]))
+    return random.integers(0, 6561, LENGTHS[name]).astype(np.int16)
+
+
+def recording() -> dict[str, npt.NDArray[np.generic]]:
+    """A codec's conditions: see docs/decisions/0118."""
+    random = np.random.Generator(np.random.PCG64(2))
+    return {
+        "token": random.integers(0, 6561, PROMPT).astype(np.int16),
+        "mel": random.normal(-3.0, 1.0, (2 * PROMPT, MELS)).astype(np.float32),
+        "speaker": random.normal(size=(1, 192)).astype(np.float32),
+    }
+
+
+def chunks(count: int) -> list[tuple[int, int, bool]]:
+    """Of so many tokens: from where to where each call is given them, and whether it is the last.
+
+    As the authors' loop has it: a call takes a chunk and what it looks ahead to.
+    """
+    found, at = [], 0
+    while count - at >= CHUNK + LOOKAHEAD:
+        found.append((at, at + CHUNK + LOOKAHEAD, False))
+        at += CHUNK
+    return [*found, (at, count, True)]

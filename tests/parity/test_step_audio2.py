@@ -1,0 +1,81 @@
+"""Step-Audio 2's flow beside its authors' code, chunk by chunk, in float64; and rows of sound."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+import torch
+
+from antiphon_bench.synthetic.s3_flow import write_codec
+from tests.parity import step_flow_cases as cases
+from tests.parity.families.step_audio2 import FAMILY, goldens
+from tests.parity.material import GOLDENS, Floats
+from tests.parity.step_audio2_cases import CASES, ROW_STRIDE
+from ttscommon.wire.messages import SpeechRequest
+from vocoder.codecs.base import Due
+from vocoder.codecs.loading import CodecOptions
+from vocoder.codecs.s3_flow.codec import S3Flow
+from vocoder.codecs.s3_flow.stretches import S3News
+from vocoder.codecs.step_audio2.loading import load
+
+# Positions are float32 in one and float64 in the other.
+_ATOL = 2e-5
+
+
+@cache
+def codec(memory: int) -> S3Flow:
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        write_codec(Path(folder), "step_audio2", seed=2)
+        made = load("m", Path(folder), CodecOptions(memory_bytes=memory))
+    made._flow.double()
+    return made
+
+
+@torch.inference_mode()
+def mels(of: S3Flow, name: str, *sizes: int) -> Floats:
+    """All mel frames of an answer, whose tokens come in pieces."""
+    state = of.open(SpeechRequest("r", "m", "", "text"))
+    of.tell(state, cases.recording())
+    new, said, at = S3News(state), cases.tokens(name), 0
+    for size in (*sizes, len(said)):
+        part = said[at : at + size]
+        at += len(part)
+        of._stretches.begin([(new, {"token": part}, Due(len(part), at == len(said)))])
+        of._stretches.finish(new)
+    assert new.passage is not None
+    return new.passage.mel.numpy()
+
+
+def wanted(name: str) -> Floats:
+    with np.load(GOLDENS / f"{cases.NAME}.npz") as file:
+        return np.asarray(file[name])
+
+
+@pytest.mark.parametrize("name", cases.LENGTHS)
+def test_mel_frames_are_the_authors(name: str) -> None:
+    found = mels(codec(1 << 30), name)
+    assert found.shape == (cases.MELS, 2 * cases.LENGTHS[name])
+    np.testing.assert_allclose(found[:: cases.MEL_STRIDE], wanted(name), 0, _ATOL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [0, 1 << 30])
+def test_they_are_however_tokens_come_and_whatever_is_kept(memory: int) -> None:
+    found = mels(codec(memory), "long", 1, 30, 30, 7)
+    np.testing.assert_allclose(found[:: cases.MEL_STRIDE], wanted("long"), 0, _ATOL)
+
+
+def test_rows_of_sound_are_transformers() -> None:
+    case = next(case for case in CASES if case.name == "sound")
+    with TemporaryDirectory() as folder:
+        FAMILY.write(Path(folder), case.checkpoint)
+        (rows,) = FAMILY.derived(FAMILY.load(Path(folder)), case).turns
+    assert rows is not None
+    want = goldens()[case.name]["rows"]
+    found = rows["row"].reshape(-1)[:: ROW_STRIDE * 32]
+    np.testing.assert_allclose(found, want, 0, 1e-5)

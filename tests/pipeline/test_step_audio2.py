@@ -1,0 +1,146 @@
+"""Step-Audio 2 in a stack: speech in, words and speech out, with a voice made of a recording."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import httpx
+import numpy as np
+import pytest
+import pytest_asyncio
+from websockets.asyncio.client import connect
+
+from antiphon.stack import LocalStack, StackConfig
+from antiphon.stack.checkpoints import Checkpoint
+from antiphon_bench.synthetic.step_audio2 import add_codec, write_checkpoint
+from gateway.protocols.native import STREAM_PATH
+from tests.pipeline.test_checkpoints import models
+from tests.unit.ttscommon.sound.test_recordings import wav
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+WORKERS: Final = ("talker-step-1", "vocoder-step-1")
+IDS: Final = 120
+LIMIT_S: Final = 240
+# Of int16: batches and windows of other lengths round otherwise.
+TOLERANCE: Final = 4
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalStack]:
+    """One talker and one vocoder, beside the default voice."""
+    folder = tmp_path_factory.mktemp("step")
+    write_checkpoint(folder, seed=3, ending=0.0)
+    add_codec(folder, seed=3)
+    patient = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
+    patient |= {"ANTIPHON_ADMISSION": "off", "ANTIPHON_KEEP_LOGS_S": "600"}
+    small = {"ANTIPHON_BATCH_STREAMS": "4", "ANTIPHON_BATCH_FRAMES": "32"}
+    config = StackConfig(
+        port=0,
+        store=tmp_path_factory.mktemp("store"),
+        models=(Checkpoint.parse(f"step={folder}"),),
+        environ={"gateway": patient, "vocoder": small},
+        start_timeout_s=300.0,
+    )
+    lines: list[str] = []
+    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+        async with asyncio.timeout(60), httpx.AsyncClient(base_url=running.url) as client:
+            while await models(client) != {"vesper", "step"}:
+                await asyncio.sleep(0.05)  # gateways look once a second
+        yield running
+    print("\n".join(lines))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def voice(served: LocalStack) -> str:
+    sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
+    async with httpx.AsyncClient(base_url=served.url, timeout=LIMIT_S) as client:
+        told = {"name": "anna", "consent": "Yes."}
+        made = await client.post("/v1/audio/voices", files=sample, data=told)
+    assert made.status_code == 200, made.text
+    return "anna"
+
+
+async def answered(
+    stack: LocalStack, voice: str, *victims: str, speech: bytes = b"", text: str = "", **told: Any
+) -> tuple[Any, str]:
+    """[samples] int16 and the words of an answer; the victims are killed, one after each piece of
+    sound. Every character comes once.
+    """
+    left, pcm, words = list(victims), b"", ""
+    config = {"model": "step", "voice": voice, "seed": 7, "max_new_tokens": IDS, **told}
+    async with connect(stack.url.replace("http", "ws") + STREAM_PATH) as socket:
+
+        async def send(kind: str, **fields: Any) -> None:
+            await socket.send(json.dumps({"type": kind, **fields}))
+
+        await send("session.config", **config)
+        if speech:
+            await send("input.speech", audio=base64.b64encode(speech).decode())
+        if text:
+            await send("input.text", text=text)
+        await send("input.done")
+        while True:
+            async with asyncio.timeout(LIMIT_S):
+                message = await socket.recv()
+            if isinstance(message, bytes):
+                pcm += message
+                if left:
+                    stack.children[left.pop(0)].kill()
+                continue
+            heard = json.loads(message)
+            if heard["type"] == "audio.transcript":
+                assert heard["start"] == len(words)
+                words += heard["text"]
+            if heard["type"] == "audio.done":
+                assert heard["outcome"] == "ok"
+                return np.frombuffer(pcm, "<i2").astype(int), words
+            assert heard["type"] != "error", heard
+
+
+def near(one: Any, other: Any) -> bool:
+    return len(one) == len(other) and np.abs(one - other).max() <= TOLERANCE
+
+
+async def test_what_was_said_is_answered_once_when_talker_and_vocoder_die(
+    served: LocalStack, voice: str
+) -> None:
+    said = wav(1.3, rate=16_000)
+    alone, words = await answered(served, voice, speech=said)
+    assert len(alone) > 48_000
+    assert len(alone) % 960 == 0
+    assert np.abs(alone).max() > 300
+    assert words
+    pcm, again = await answered(served, voice, *WORKERS, speech=said)
+    assert near(pcm, alone)
+    assert again == words
+
+
+async def test_an_answer_follows_what_was_said_and_what_was_written(
+    served: LocalStack, voice: str
+) -> None:
+    said = wav(0.4, rate=16_000)  # shorter than a voice may be
+    heard, _ = await answered(served, voice, speech=said)
+    other, _ = await answered(served, voice, speech=wav(0.4, rate=16_000, loudness=0.1))
+    asked, _ = await answered(served, voice, speech=said, text="Is it odd?")
+    written, _ = await answered(served, voice, text="Is it odd?")
+    sung, _ = await answered(served, voice, text="Is it odd?", instructions="Sing it.")
+    every = (heard, other, asked, written, sung)
+    assert not any(near(one, two) for i, one in enumerate(every) for two in every[:i])
+
+
+async def test_a_recording_may_be_a_voice_and_what_was_said(served: LocalStack, voice: str) -> None:
+    """What one talker derived of it as the one is not read as the other."""
+    alone, _ = await answered(served, voice, speech=wav(1.5))
+    assert len(alone) > 48_000
+
+
+async def test_without_a_voice_it_is_refused(served: LocalStack) -> None:
+    body = {"model": "step", "voice": "nobody", "input": "Hello."}
+    async with httpx.AsyncClient(base_url=served.url, timeout=LIMIT_S) as client:
+        answer = await client.post("/v1/audio/speech", json=body)
+    assert answer.status_code in (400, 404), answer.text
