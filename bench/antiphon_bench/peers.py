@@ -23,6 +23,11 @@ WORDS: Final = 8, 25, 60
 _WAV_HEADER: Final = 44
 _STEADY: Final = 1.6
 """A trial lasts so many times as long as a text: all have begun, and some have ended."""
+_GAP_S: Final = 0.001
+# A process that takes less than this share of a core for so long has nothing left to say.
+_IDLE_CORES: Final = 0.2
+_IDLE_S: Final = 0.5
+_SETTLED_WITHIN_S: Final = 120.0
 _TEXT: Final = (
     "The morning train was late again so we walked along the river to the old market where a man"
     " was selling apples and bread and my sister bought a small blue cup that she still keeps on"
@@ -62,7 +67,7 @@ class Playback:
     def kept(self, within_s: float) -> bool:
         """Whether it began in time, or still may, and never stood still."""
         waited_s = time.perf_counter() - self.begun if self.first_s is None else self.first_s
-        return waited_s <= within_s and self.gap_s < 0.001
+        return waited_s <= within_s and self.gap_s < _GAP_S
 
 
 class Peer(Protocol):
@@ -173,12 +178,14 @@ async def first_sound(peer: Peer, text: str, seed: int) -> float:
 
 
 class Trial(NamedTuple):
-    """first_s: of each text that began. cores: that the processes took, in all."""
+    """first_s: of each text that began. gaps_s: of each that was not heard without one. cores: that
+    the processes took, in all.
+    """
 
     number: int
     kept: bool
     first_s: list[float]
-    gaps: int
+    gaps_s: list[float]
     cores: float
 
     @property
@@ -189,8 +196,8 @@ class Trial(NamedTuple):
             first = f"{1000 * median(self.first_s):.0f} ms, longest {1000 * longest:.0f} ms"
         return (
             f"{self.number} listeners, {'kept' if self.kept else 'not kept'}: first sound p50"
-            f" {first}, {self.gaps} of {len(self.first_s)} with a gap,"
-            f" {self.cores:.2f} cores"
+            f" {first}, {len(self.gaps_s)} of {len(self.first_s)} with a gap"
+            f" (the longest {1000 * max(self.gaps_s, default=0.0):.0f} ms), {self.cores:.2f} cores"
         )
 
 
@@ -218,7 +225,20 @@ async def listeners(peer: Peer, count: int, text: str, sound_s: float, within_s:
         listener.cancel()
     await asyncio.gather(*everyone, return_exceptions=True)
     firsts = sorted(heard.first_s for heard in found if heard.first_s is not None)
-    return Trial(count, kept, firsts, sum(heard.gap_s >= 0.001 for heard in found), cores)
+    gaps = [heard.gap_s for heard in found if heard.gap_s >= _GAP_S]
+    return Trial(count, kept, firsts, gaps, cores)
+
+
+async def settled(pids: Sequence[int]) -> None:
+    """Wait until processes have done what was asked of them: a server may speak on for listeners
+    who have left. Raises TimeoutError.
+    """
+    async with asyncio.timeout(_SETTLED_WITHIN_S):
+        while True:
+            before_s = cpu_s(pids)
+            await asyncio.sleep(_IDLE_S)
+            if cpu_s(pids) - before_s < _IDLE_CORES * _IDLE_S:
+                return
 
 
 def cpu_s(pids: Sequence[int]) -> float:
@@ -236,6 +256,7 @@ async def most_listeners(
         if count < 1 or count in tried:
             return
         tried.add(count)
+        await settled(peer.pids)
         trial = await listeners(peer, count, text, sound_s, within_s)
         yield trial
         step = max(1, round(count / 4))

@@ -103,7 +103,7 @@ def up(
     talkers: Annotated[int, typer.Option(min=1, max=64, help="Talker processes.")] = 1,
     vocoders: Annotated[int, typer.Option(min=1, max=64, help="Vocoder processes.")] = 1,
     pair: Annotated[
-        bool, typer.Option("--pair", help="Talker and vocoder in one process, to share a GPU.")
+        bool, typer.Option("--pair", help="Both engines in one process, to share a GPU.")
     ] = False,
     gateways: Annotated[
         int, typer.Option(min=1, max=64, help="Gateways; those beyond the first take free ports.")

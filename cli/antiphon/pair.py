@@ -1,8 +1,9 @@
-"""`python -m antiphon.pair`: a talker and a vocoder in one process, to share a GPU.
+"""`python -m antiphon.pair`: a talker's and a vocoder's engine in one process, to share a GPU.
 
-Each stage is a participant of the bus as ever, with jobs, leases and reports of its own. What they
-share is a process, and with it the CUDA context: only so do stream priorities hold between them
-(docs/decisions/0040).
+They share a process, and with it the CUDA context: only so do stream priorities hold between them
+(docs/decisions/0040). What the stages do for the bus, jobs, logs and leases, would take most of one
+interpreter, so each has an edge, a process of its own that this one starts and that ends with it
+(docs/decisions/0162). Each stage is a participant of the bus as ever.
 
 Settings are those of both stages. One that is given as ANTIPHON_X goes to every stage that knows
 it, ANTIPHON_TALKER__X and ANTIPHON_VOCODER__X to one.
@@ -12,37 +13,51 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from multiprocessing import Pipe
 from os import environ as environment
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
-import talker.service
+import talker.loading
 import vocoder.service
+from talker.apart.host import TalkerHost
 from talker.settings import TalkerSettings
-from ttscommon.process.service import DEFAULT_HEARTBEAT_LIMIT_S, Service, run_process
+from ttscommon.engine.apart.host import Host
+from ttscommon.engine.stage import Build
+from ttscommon.process.metrics import Metrics
+from ttscommon.process.service import Service, run_process
 from ttscommon.process.settings import PREFIX, SettingsError, StageSettings
+from ttscommon.process.tasks import stop
+from vocoder.apart.host import VocoderHost
 from vocoder.settings import VocoderSettings
 
 _EXIT_USAGE: Final = 2
 _STAGES: Final = ("talker", "vocoder")
+_ENGINE_LIMIT_S: Final = 30.0
+_KILL_S: Final = 5.0
 
-Settings = TypeVar("Settings", bound=StageSettings)
+
+class EdgeEnded(Exception):
+    """A stage's edge ended by itself; the other cannot go on alone."""
 
 
 class Merged(Collector):
     """Metrics of several registries as one: series differ in their stage.
 
-    The few that name none, such as the broker's, are the same in both; the first one's count.
+    The few that name none, such as the process's, are the same in all `registries`; the first one's
+    count. Those of other processes, as `elsewhere` gives them, come on top: what is counted adds
+    up, and of a gauge the larger value counts.
     """
 
     def __init__(self) -> None:
         self.registries: list[CollectorRegistry] = []
+        self.elsewhere: list[Callable[[], Sequence[Metric]]] = []
 
     def collect(self) -> Iterable[Metric]:
         families: dict[str, Metric] = {}
@@ -51,6 +66,9 @@ class Merged(Collector):
                 known = families.setdefault(family.name, family)
                 series = {_series(sample) for sample in known.samples}
                 known.samples += [one for one in family.samples if _series(one) not in series]
+        for collect in self.elsewhere:
+            for family in collect():
+                _add(families.setdefault(family.name, _empty(family)), family)
         return families.values()
 
 
@@ -58,86 +76,197 @@ def _series(sample: Sample) -> tuple[str, ...]:
     return (sample.name, *(f"{name}={value}" for name, value in sorted(sample.labels.items())))
 
 
-class Building:
-    """Stages that are built one after another, and used when all of them are there.
-
-    The vocoder comes first: a talker's cache takes most of the memory that is left. Neither works
-    while the other records its graphs.
-    """
-
-    def __init__(self) -> None:
-        self._vocoder, self._all = asyncio.Event(), asyncio.Barrier(len(_STAGES))
-
-    @asynccontextmanager
-    async def of(self, stage: str) -> AsyncIterator[None]:
-        if stage == "talker":
-            await self._vocoder.wait()
-        yield
-        self._vocoder.set()
-        await self._all.wait()
+def _empty(family: Metric) -> Metric:
+    return Metric(family.name, family.documentation, family.type, family.unit)
 
 
-class Half(Service):
-    """A stage's view of the service that both live in: the same end, health under its own name."""
+def _add(known: Metric, other: Metric) -> None:
+    """Have `known` hold the samples of both."""
+    series = {_series(sample): sample for sample in known.samples}
+    for sample in other.samples:
+        before = series.get(_series(sample))
+        value = sample.value
+        if before is not None:
+            value = max(before.value, value) if _is_gauge(other) else before.value + value
+        series[_series(sample)] = sample._replace(value=value)
+    known.samples = list(series.values())
+
+
+def _is_gauge(family: Metric) -> bool:
+    """Memory and files of several processes add up all the same; the beginning does not."""
+    adds_up = family.name.startswith("process_") and "start_time" not in family.name
+    return family.type == "gauge" and not adds_up
+
+
+class Half:
+    """A stage: its engine in this process, and its edge in another."""
 
     def __init__(
         self,
-        whole: Service,
+        service: Service,
         stage: str,
-        announced: Callable[[str], None],
-        metrics: Merged,
-        building: Building,
+        model: str,
+        host: type[Host[Any]],
+        build: Build[Any],
+        environ: Mapping[str, str],
     ) -> None:
-        """announced: called with the stage as soon as it takes work."""
-        super().__init__(stage, whole.settings)
-        self.stopping = whole.stopping
-        self._whole, self._announce, self._metrics = whole, announced, metrics
-        self._building = building
+        """environ: the edge's."""
+        self.stage, self.metrics = stage, Metrics(model)
+        self._service, self._build, self._environ = service, build, environ
+        self._loop = asyncio.get_running_loop()
+        here, there = Pipe()
+        self._there = there
+        service.watch(self._edge, _ENGINE_LIMIT_S)
+        self.ready = asyncio.Event()
+        self.host = host(here, lambda: self._loop.call_soon_threadsafe(self._alive))
+        self.engine: Any = None
+        service.ready_unless(lambda: [f"{stage} {problem}" for problem in self.host.problems])
 
-    @asynccontextmanager
-    async def building(self) -> AsyncIterator[None]:
-        async with self._building.of(self.name):
-            yield
+    @property
+    def _edge(self) -> str:
+        return f"{self.stage} edge"
 
-    def export(self, metrics: CollectorRegistry) -> None:
-        self._metrics.registries.append(metrics)
+    async def spawn(self) -> None:
+        """Start the edge, which connects to the broker while the engine is made."""
+        descriptor = self._there.fileno()
+        self.process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", f"{self.stage}.apart.edge", str(descriptor)),
+            env=self._environ,
+            pass_fds=(descriptor,),
+            start_new_session=True,  # a Ctrl-C is for this process, which tells its edges
+        )
+        self._there.close()
 
-    def watch(self, name: str, limit_s: float = DEFAULT_HEARTBEAT_LIMIT_S) -> None:
-        self._whole.watch(f"{self.name} {name}", limit_s)
+    def build(self) -> None:
+        """Make the engine, on a thread."""
+        self.engine = self._build(self.metrics, beat=self._beat, died=self._died)
 
-    def unwatch(self, name: str) -> None:
-        self._whole.unwatch(f"{self.name} {name}")
+    def start(self) -> None:
+        """Have the engine take what the edge brings."""
+        self._service.watch(self._engine, _ENGINE_LIMIT_S)
+        self.host.serve(self.engine)
 
-    def heartbeat(self, name: str) -> None:
-        self._whole.heartbeat(f"{self.name} {name}")
+    async def ended(self) -> None:
+        """Wait for the edge's end; raises EdgeEnded unless this service is stopping."""
+        status = await self.process.wait()
+        if not self._service.stopping.is_set():
+            raise EdgeEnded(f"the {self.stage}'s edge has ended with status {status}")
 
-    def ready_when(self, name: str, condition: Callable[[], bool]) -> None:
-        self._whole.ready_when(f"{self.name} {name}", condition)
+    async def stop(self) -> None:
+        """End the edge, which finishes what is in work, and then the engine."""
+        self._service.unwatch(self._edge)
+        if self.process.returncode is None:
+            self.process.terminate()
+        await self.process.wait()
 
-    def announce(self, **ports: int) -> None:
-        self._whole.ports.update(ports)
-        self._announce(self.name)
+    async def close(self) -> None:
+        """Leave nothing behind."""
+        self._service.unwatch(self._edge)
+        self._service.unwatch(self._engine)
+        self.host.close()
+        if self.engine is not None:
+            await asyncio.to_thread(self.engine.stop)
+        if self.process.returncode is None:
+            await _end(self.process)
 
-    def stop(self) -> None:
-        self._whole.stop()
+    @property
+    def _engine(self) -> str:
+        return f"{self.stage} engine"
+
+    def _alive(self) -> None:
+        self._service.heartbeat(self._edge)
+        if not self.host.problems:
+            self.ready.set()
+
+    def _beat(self) -> None:
+        self._service.heartbeat(self._engine)
+        self.host.beat()
+
+    def _died(self) -> None:
+        self.host.died(self.engine.error)
+        self._loop.call_soon_threadsafe(self._service.stop)
 
 
-async def serve(service: Service, talking: TalkerSettings, vocoding: VocoderSettings) -> None:
-    """Run both stages until the service stops; what ends one ends the other."""
-    waiting, merged, building = set(_STAGES), Merged(), Building()
-    registry = CollectorRegistry()
+async def _end(process: asyncio.subprocess.Process) -> None:
+    process.terminate()
+    try:
+        async with asyncio.timeout(_KILL_S):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+async def serve(
+    service: Service,
+    talking: TalkerSettings,
+    vocoding: VocoderSettings,
+    environ: Mapping[str, str] = environment,
+) -> None:
+    """Run both stages until the service stops; what ends one ends the other.
+
+    Raises what made it end: VoiceError, EdgeEnded, or what killed an engine.
+    """
+    # A talker's cache takes most of the memory that is left, so the vocoder is made first.
+    halves = [
+        Half(
+            *(service, "vocoder", vocoding.model, VocoderHost),
+            partial(vocoder.service.build_engine, vocoding),
+            edge_environ(VocoderSettings, "vocoder", environ),
+        ),
+        Half(
+            *(service, "talker", talking.model, TalkerHost),
+            partial(talker.loading.build_engine, talking),
+            edge_environ(TalkerSettings, "talker", environ),
+        ),
+    ]
+    service.export(_registry(halves))
+    try:
+        for half in halves:
+            await half.spawn()
+        await _until_ended(service, halves)
+    finally:
+        for half in halves:
+            await half.close()
+    for half in halves:
+        if half.engine.error is not None:
+            raise half.engine.error
+
+
+async def _until_ended(service: Service, halves: Sequence[Half]) -> None:
+    """Work until the service stops or an edge ends; raises EdgeEnded for the latter."""
+    working = asyncio.create_task(_work(service, halves), name="pair")
+    edges = [asyncio.create_task(half.ended(), name=half.stage) for half in halves]
+    try:
+        await asyncio.wait((working, *edges), return_when=asyncio.FIRST_EXCEPTION)
+        for task in (*edges, working):
+            if task.done():
+                task.result()
+    finally:
+        await stop(working, *edges)
+
+
+async def _work(service: Service, halves: Sequence[Half]) -> None:
+    for half in halves:
+        half.metrics.startup.imported()
+        await asyncio.to_thread(half.build)
+    # Neither works while the other records its graphs.
+    for half in halves:
+        half.start()
+    for half in halves:
+        await half.ready.wait()
+        half.metrics.startup.finish(half.stage)
+    service.announce()
+    await service.stopping.wait()
+    await asyncio.gather(*(half.stop() for half in halves))
+
+
+def _registry(halves: Sequence[Half]) -> CollectorRegistry:
+    merged, registry = Merged(), CollectorRegistry()
+    merged.registries += [half.metrics.registry for half in halves]
+    merged.elsewhere += [half.host.metrics for half in halves]
     registry.register(merged)
-    service.export(registry)
-
-    def announced(stage: str) -> None:
-        waiting.discard(stage)
-        if not waiting:
-            service.announce()
-
-    async with asyncio.TaskGroup() as both:
-        halves = [Half(service, stage, announced, merged, building) for stage in _STAGES]
-        both.create_task(talker.service.serve(halves[0], talking))
-        both.create_task(vocoder.service.serve(halves[1], vocoding))
+    return registry
 
 
 def load_settings(environ: Mapping[str, str]) -> tuple[TalkerSettings, VocoderSettings]:
@@ -147,10 +276,24 @@ def load_settings(environ: Mapping[str, str]) -> tuple[TalkerSettings, VocoderSe
         field = name.upper().removeprefix(PREFIX).split("__")[0].lower()
         if name.upper().startswith(PREFIX) and field not in known | set(_STAGES):
             raise SettingsError(f"{name}: no such setting of either stage")
-    return _of(TalkerSettings, "talker", environ), _of(VocoderSettings, "vocoder", environ)
+    return (
+        TalkerSettings.load(_of(TalkerSettings, "talker", environ)),
+        VocoderSettings.load(_of(VocoderSettings, "vocoder", environ)),
+    )
 
 
-def _of(kind: type[Settings], stage: str, environ: Mapping[str, str]) -> Settings:
+def edge_environ(
+    kind: type[StageSettings], stage: str, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """What an edge runs with: its stage's settings, and probes that only this process asks for."""
+    others = {n: value for n, value in environ.items() if not n.upper().startswith(PREFIX)}
+    own = _of(kind, stage, environ)
+    own.pop(f"{PREFIX}PORT_FILE", None)
+    probes = {f"{PREFIX}ADMIN_HOST": "127.0.0.1", f"{PREFIX}ADMIN_PORT": "0"}
+    return {**others, **own, **probes}
+
+
+def _of(kind: type[StageSettings], stage: str, environ: Mapping[str, str]) -> dict[str, str]:
     """What is common and the stage knows, and above that what is its own."""
     shared, own = {}, {}
     mine = f"{PREFIX}{stage.upper()}__"
@@ -158,9 +301,13 @@ def _of(kind: type[Settings], stage: str, environ: Mapping[str, str]) -> Setting
         upper = name.upper()
         if upper.startswith(mine):
             own[PREFIX + upper.removeprefix(mine)] = value
-        elif upper.removeprefix(PREFIX).split("__")[0].lower() in kind.model_fields:
+        elif upper.startswith(PREFIX) and _field(upper) in kind.model_fields:
             shared[upper] = value
-    return kind.load({**shared, **own})
+    return {**shared, **own}
+
+
+def _field(name: str) -> str:
+    return name.removeprefix(PREFIX).split("__")[0].lower()
 
 
 def main() -> None:

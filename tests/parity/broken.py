@@ -22,6 +22,7 @@ from antiphon_bench.synthetic.cosyvoice import write_family as write_cosyvoice
 from antiphon_bench.synthetic.csm import write_checkpoint as write_csm
 from antiphon_bench.synthetic.dac import write_codec as write_dac
 from antiphon_bench.synthetic.fish_s2 import write_checkpoint as write_fish
+from antiphon_bench.synthetic.glm_voice import write_checkpoint as write_glm
 from antiphon_bench.synthetic.higgs_audio import write_checkpoint as write_higgs
 from antiphon_bench.synthetic.higgs_audio import write_codec as write_higgs_codec
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
@@ -131,6 +132,7 @@ MAKERS: Final[Mapping[str, Maker]] = {
     "Fish Audio S2": Maker(
         _fish, load_talker, "audio_decoder.norm.weight", "semantic_start_token_id"
     ),
+    "GLM-4-Voice": Maker(write_glm, load_talker, "transformer.output_layer.weight", "hidden_size"),
     "Higgs Audio": Maker(write_higgs, load_talker, "audio_lm_head.weight", "hidden_size"),
     "Higgs Audio's codec": Maker(
         write_higgs_codec, load_codec, "quantizer.quantizers.0.codebook.embed", "codebook_dim"

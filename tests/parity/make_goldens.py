@@ -39,7 +39,9 @@ def environment(build: Path, name: str, options: Sequence[str] = ()) -> Path:
         subprocess.run([*pip, "-r", REFERENCE / f"{name}.txt"], check=True)
         alone = REFERENCE / f"{name}-alone.txt"
         if alone.exists():
-            subprocess.run([*pip, "--no-deps", "-r", alone], check=True)
+            # Of some only files are read, whatever Python the package wants.
+            free = ("--no-deps", "--ignore-requires-python")
+            subprocess.run([*pip, *free, "-r", alone], check=True)
         done.touch()
     return python
 

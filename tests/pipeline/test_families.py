@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 import torch
+from websockets.asyncio.client import connect
 
 from antiphon.client import Audio, Finished, SpeechOptions, Started, Word, Words, speak
 from antiphon.say import whole
@@ -25,6 +28,7 @@ from antiphon_bench.synthetic import (
     csm,
     dac,
     fish_s2,
+    glm_voice,
     higgs_audio,
     kokoro,
     kyutai_tts,
@@ -38,6 +42,7 @@ from antiphon_bench.synthetic import (
 )
 from antiphon_bench.synthetic.mimi import add_decoder
 from antiphon_bench.synthetic.snac import write_codec
+from gateway.protocols.native import STREAM_PATH
 from talker.engine.engine import Engine
 from talker.family.guarding import Guarding
 from talker.family.outlook import STEP
@@ -51,9 +56,10 @@ from ttscommon.bus import Bus
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import Arrays, concatenate, cut
 from ttscommon.wire.messages import CodecChunk, SpeechRequest
+from ttscommon.wire.silence import silent
 from ttscommon.wire.subjects import CODES
 from vocoder.codecs import load as load_codec
-from vocoder.codecs.base import Work
+from vocoder.codecs.base import Codec, Work
 from vocoder.pcm import to_pcm
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -110,6 +116,12 @@ def write_csm(folder: Path) -> str:
 def write_pocket_tts(folder: Path) -> str:
     """It ends its speech by itself."""
     pocket_tts.write_checkpoint(folder, seed=8, ending=-5.5)
+    return str(folder)
+
+
+def write_glm_voice(folder: Path) -> str:
+    """It ends its answers by itself."""
+    glm_voice.write_family(folder, "tiny", "", 3)
     return str(folder)
 
 
@@ -202,11 +214,12 @@ MORE: Final[tuple[Served, ...]] = (
     Served("tacotron", write_tacotron, "slt", SENTENCES, 12_000, 256, peak=300, rate=22_050),
     Served("fish", write_fish, "default", samples=20_000, stride=2048, peak=300, rate=44_100),
     Served("voxcpm", write_voxcpm2, "default", stride=7680, peak=300, rate=48_000),
+    Served("glm", write_glm_voice, "glm-4-voice", stride=1764, peak=300, rate=22_050),
 )
 _NAMED: Final = {family.name: family for family in MORE}
 POCKET, PIPER, ZONOS = (_NAMED[name] for name in ("pocket", "piper", "zonos"))
 CHATTERBOX, KYUTAI, TACOTRON = (_NAMED[name] for name in ("chatterbox", "kyutai", "tacotron"))
-VOXCPM = _NAMED["voxcpm"]
+VOXCPM, GLM = _NAMED["voxcpm"], _NAMED["glm"]
 # Likewise, but without a voice before a client has made one of a recording.
 RECORDED: Final = (Served("cosyvoice", write_cosyvoice, "anna", stride=960),)
 EVERY: Final = [
@@ -295,8 +308,17 @@ def offline(family: Served, checkpoint: Checkpoint, voice: str = "") -> tuple[Ar
     state = codec.open(request)
     if (told := codec.conditions(request)) is not None:
         codec.tell(state, told)
-    samples = codec.decode([Work(state, frames, final=True)])[0]
-    return made.arrays, to_pcm(samples)
+    return made.arrays, to_pcm(_decoded(codec, state, frames, silent(made.arrays)))
+
+
+def _decoded(codec: Codec, state: Any, frames: Arrays, flags: Any) -> Any:
+    """Samples of frames, some of which are silent."""
+    edges = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
+    works = (
+        Work(state, cut(frames, *ends), final=ends[1] == len(flags), silent=bool(flags[ends[0]]))
+        for ends in pairwise(edges)
+    )
+    return np.concatenate([codec.decode([work])[0] for work in works])
 
 
 async def heard(client: httpx.AsyncClient, family: Served, **body: Any) -> Any:
@@ -587,3 +609,45 @@ async def test_speakers_of_a_piper_voice_are_listed_and_differ(
         offline(family, checkpoints["piper"], voice) for voice in ("speaker-0", "speaker-1")
     ]
     assert not near(one, other)
+
+
+@slow(GLM)
+async def test_what_was_said_is_answered_once_when_talker_and_vocoder_die(
+    family: Served, served: LocalStack
+) -> None:
+    alone, words = await _answered(served)
+    assert len(alone) % family.stride == 0
+    assert len(alone) > family.samples
+    assert words
+    pcm, again = await _answered(served, *workers(family))
+    assert near(pcm, alone)
+    assert again == words
+
+
+async def _answered(stack: LocalStack, *victims: str) -> tuple[Any, str]:
+    """[samples] int16 and the words of an answer; the victims are killed, one after each piece of
+    sound. Every character comes once.
+    """
+    left, pcm, words = list(victims), b"", ""
+    config = {"model": GLM.name, "voice": GLM.voice, "seed": SEED}
+    said = base64.b64encode(wav(1.3, rate=16_000)).decode()
+    async with connect(stack.url.replace("http", "ws") + STREAM_PATH) as socket:
+        await socket.send(json.dumps({"type": "session.config", **config}))
+        await socket.send(json.dumps({"type": "input.speech", "audio": said}))
+        await socket.send(json.dumps({"type": "input.done"}))
+        while True:
+            async with asyncio.timeout(180):
+                message = await socket.recv()
+            if isinstance(message, bytes):
+                pcm += message
+                if left:
+                    stack.children[left.pop(0)].kill()
+                continue
+            told = json.loads(message)
+            if told["type"] == "audio.transcript":
+                assert told["start"] == len(words)
+                words += told["text"]
+            if told["type"] == "audio.done":
+                assert told["outcome"] == "ok"
+                return np.frombuffer(pcm, "<i2"), words
+            assert told["type"] != "error", told

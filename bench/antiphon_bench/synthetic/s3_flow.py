@@ -68,13 +68,13 @@ def write_codec(folder: Path, kind: str, *, seed: int = 0) -> None:
     parts = [("flow.", flow), ("mel2wav.", hift)] if own else [("", flow), ("", hift)]
     tensors: dict[str, Tensor] = {}
     for prefix, net in parts:
-        tensors |= dict(_published(net, prefix, seed))
+        tensors |= dict(published_tensors(net, prefix, seed))
     mean = "_meanflow" if kind == "chatterbox_turbo" else ""
     name = f"s3gen{mean}.safetensors" if own else "model.safetensors"
     save_file(tensors, folder / name, {"format": "pt"})
 
 
-def _published(net: nn.Module, prefix: str, seed: int) -> Iterator[tuple[str, Tensor]]:
+def published_tensors(net: nn.Module, prefix: str, seed: int) -> Iterator[tuple[str, Tensor]]:
     """A network's tensors by their published names; weights of normed convolutions in two."""
     for place, module in net.named_modules():
         normed = isinstance(module, NormedConv1d | NormedConvTranspose1d)

@@ -6,7 +6,7 @@ from functools import partial
 
 from talker.adapter_library import AdapterLibrary
 from talker.adapters import Adapters
-from talker.engine.engine import Engine
+from talker.engine.interface import SpeechEngine
 from talker.engine.stream import Event
 from talker.loading import build_engine
 from talker.settings import TalkerSettings
@@ -15,25 +15,30 @@ from talker.text_feed import TextTiming
 from ttscommon.bus import Bus
 from ttscommon.cluster.worker import Handler, Job
 from ttscommon.engine.events import EventRouter
-from ttscommon.engine.stage import run_stage
+from ttscommon.engine.stage import Build, run_stage
 from ttscommon.engine.stage_job import ending
 from ttscommon.process.service import Service
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import End
 
 
-async def serve(service: Service, settings: TalkerSettings) -> None:
-    """Run a talker until the service stops; raises what killed the engine, if anything did."""
+async def serve(
+    service: Service, settings: TalkerSettings, build: Build[SpeechEngine] | None = None
+) -> None:
+    """Run a talker until the service stops; raises what killed the engine, if anything did.
 
-    def handler(bus: Bus, engine: Engine) -> Handler:
+    build: of an engine that is elsewhere; otherwise one is made here.
+    """
+
+    def handler(bus: Bus, engine: SpeechEngine) -> Handler:
         timing = TextTiming(settings.text_timeout_s)
         return Talker(bus, engine, timing, _adapters(settings, bus, engine)).handle
 
-    build = partial(build_engine, settings)
-    await run_stage(service, settings, subjects.TALKER, build, handler, feeds=subjects.VOCODER)
+    made = build or partial(build_engine, settings)
+    await run_stage(service, settings, subjects.TALKER, made, handler, feeds=subjects.VOCODER)
 
 
-def _adapters(settings: TalkerSettings, bus: Bus, engine: Engine) -> Adapters | None:
+def _adapters(settings: TalkerSettings, bus: Bus, engine: SpeechEngine) -> Adapters | None:
     """None for a model that is served without."""
     model = engine.family.adapters
     if model is None:
@@ -48,7 +53,7 @@ class Talker:
     def __init__(
         self,
         bus: Bus,
-        engine: Engine,
+        engine: SpeechEngine,
         timing: TextTiming = TextTiming(),  # noqa: B008
         adapters: Adapters | None = None,
     ) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import structlog
 
 from talker.adapters import Adapters
-from talker.engine.engine import Engine
+from talker.engine.interface import SpeechEngine
 from talker.engine.stream import ChunkReady, Event
 from talker.family.base import Prepared
 from talker.family.checks import check
@@ -42,7 +42,7 @@ class TalkJob:
     def __init__(
         self,
         bus: Bus,
-        engine: Engine,
+        engine: SpeechEngine,
         router: EventRouter[Event],
         job: Job,
         writer: LogWriter,

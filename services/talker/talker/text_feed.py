@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from talker.engine.engine import Engine
+from talker.engine.interface import SpeechEngine
 from talker.family.base import Prepared
 from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.cluster.worker import Job
@@ -52,7 +52,7 @@ class TextFeed:
     """
 
     def __init__(
-        self, bus: Bus, engine: Engine, job: Job, writer: LogWriter, timing: TextTiming
+        self, bus: Bus, engine: SpeechEngine, job: Job, writer: LogWriter, timing: TextTiming
     ) -> None:
         self.begun = asyncio.Event()
         self._bus = bus

@@ -9,6 +9,7 @@ from typing import Final
 
 from ttscommon.bus import AudioWriter, LogReader
 from ttscommon.cluster.worker import Job
+from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.engine.stage_job import StageJob
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import (
@@ -23,8 +24,8 @@ from ttscommon.wire.messages import (
 )
 from ttscommon.wire.subjects import VOCODER
 from vocoder.codes import Codes
-from vocoder.engine.engine import DecodedAudio, Engine, Event, Failed, Finished
-from vocoder.engine.stream import Resume, first_frame
+from vocoder.engine.interface import SoundEngine
+from vocoder.engine.stream import DecodedAudio, Event, Resume, first_frame
 from vocoder.words import Transcript, Words
 
 # How long a stream keeps its slot that gets on no further because its listener takes nothing more,
@@ -57,7 +58,7 @@ class Decoding:
     def __init__(
         self,
         stage: StageJob[Event],
-        engine: Engine,
+        engine: SoundEngine,
         job: Job,
         writer: AudioWriter,
         codes: Codes,

@@ -9,7 +9,7 @@ from functools import partial
 from ttscommon.bus import AudioWriter, Bus
 from ttscommon.cluster.worker import Handler, Job
 from ttscommon.engine.events import EventRouter
-from ttscommon.engine.stage import run_stage
+from ttscommon.engine.stage import Build, run_stage
 from ttscommon.engine.stage_job import ending
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
@@ -19,19 +19,27 @@ from ttscommon.wire.epochs import is_first
 from ttscommon.wire.messages import End, Position
 from vocoder.codecs.base import Codec
 from vocoder.codecs.silences import Silences
-from vocoder.engine.engine import Engine, Event
+from vocoder.engine.engine import Engine
+from vocoder.engine.interface import SoundEngine
 from vocoder.engine.scheduler import BatchLimits
+from vocoder.engine.stream import Event
 from vocoder.settings import VocoderSettings
 from vocoder.vocode_job import LISTENER_S, VocodeJob
 
 
-async def serve(service: Service, settings: VocoderSettings) -> None:
-    """Run a vocoder until the service stops; raises what killed the engine, if anything did."""
+async def serve(
+    service: Service, settings: VocoderSettings, build: Build[SoundEngine] | None = None
+) -> None:
+    """Run a vocoder until the service stops; raises what killed the engine, if anything did.
 
-    def handler(bus: Bus, engine: Engine) -> Handler:
+    build: of an engine that is elsewhere; otherwise one is made here.
+    """
+
+    def handler(bus: Bus, engine: SoundEngine) -> Handler:
         return Vocoder(bus, engine, settings.codes_timeout_s).handle
 
-    await run_stage(service, settings, subjects.VOCODER, partial(build_engine, settings), handler)
+    made = build or partial(build_engine, settings)
+    await run_stage(service, settings, subjects.VOCODER, made, handler)
 
 
 def build_engine(
@@ -92,7 +100,7 @@ def _shapes(limits: BatchLimits) -> list[tuple[int, int]]:
 class Vocoder:
     """Decodes one job after another into their audio logs."""
 
-    def __init__(self, bus: Bus, engine: Engine, codes_timeout_s: float) -> None:
+    def __init__(self, bus: Bus, engine: SoundEngine, codes_timeout_s: float) -> None:
         self._bus = bus
         self._engine = engine
         self._codes_timeout_s = codes_timeout_s

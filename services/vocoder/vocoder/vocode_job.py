@@ -20,8 +20,8 @@ from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import End, Position
 from vocoder.codes import Codes
 from vocoder.decoding import Decoding, Late, Unwanted
-from vocoder.engine.engine import Engine, Event
-from vocoder.engine.stream import whole_length
+from vocoder.engine.interface import SoundEngine
+from vocoder.engine.stream import Event, whole_length
 
 _REFERENCE_TIMEOUT_S: Final = 10.0
 # How long a listener may take to be heard of, where there seems to be none.
@@ -41,7 +41,7 @@ class VocodeJob:
     def __init__(
         self,
         bus: Bus,
-        engine: Engine,
+        engine: SoundEngine,
         router: EventRouter[Event],
         job: Job,
         writer: AudioWriter,

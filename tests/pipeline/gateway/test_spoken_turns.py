@@ -23,7 +23,8 @@ def tone(seconds: float) -> bytes:
     file = io.BytesIO()
     with wave.open(file, "wb") as made:
         made.setparams((1, 2, 16_000, 0, "NONE", ""))
-        made.writeframes((8000 * np.sin(np.arange(int(16_000 * seconds)) / 5)).astype("<i2"))
+        wave_ = 8000 * np.sin(np.arange(int(16_000 * seconds)) / 5)
+        made.writeframes(wave_.astype("<i2").tobytes())
     return file.getvalue()
 
 

@@ -1,9 +1,11 @@
-"""Two stages in one process: settings of both, one end, one health."""
+"""Two engines in one process: settings of both stages, edges beside it, one end, one page."""
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from tests.waits import PATIENCE_S
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service
 from ttscommon.process.settings import SettingsError
+from vocoder.settings import VocoderSettings
 
 
 def test_what_both_know_goes_to_both_and_a_stage_s_own_comes_first() -> None:
@@ -46,26 +49,6 @@ def test_a_setting_that_its_stage_does_not_know_is_refused(name: str) -> None:
         pair.load_settings({name: "100"})
 
 
-async def test_both_take_work_before_the_process_says_so_and_either_ends_both() -> None:
-    whole = Service("pair", TalkerSettings())
-    announced: list[str] = []
-    merged = pair.Merged()
-    stages = ("talker", "vocoder")
-    building = pair.Building()
-    halves = [pair.Half(whole, stage, announced.append, merged, building) for stage in stages]
-    for half in halves:
-        half.watch("engine", 60.0)
-        half.ready_when("bus", lambda: False)
-    problems = whole.ready().problems
-    assert "talker bus" in problems
-    assert "vocoder bus" in problems
-    halves[1].announce()
-    assert announced == ["vocoder"]
-    halves[0].stop()
-    assert whole.stopping.is_set()
-    assert halves[1].stopping.is_set()
-
-
 def samples(registry: CollectorRegistry) -> list[str]:
     """All lines but those of the process, whose processor time goes on."""
     lines = generate_latest(registry).decode().splitlines()
@@ -89,45 +72,70 @@ def test_metrics_of_both_stages_are_one_page_without_a_series_twice() -> None:
     assert samples(registry) == lines
 
 
-async def test_a_stage_that_fails_takes_the_other_along(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = []
+def test_what_edges_measure_comes_on_top() -> None:
+    here, there = Metrics("m"), Metrics("m")
+    merged = pair.Merged()
+    merged.registries.append(here.registry)
+    merged.elsewhere.append(lambda: list(there.registry.collect()))
+    here.slots.labels("talker").set(4)
+    there.slots.labels("talker").set(3)
+    there.recoveries.labels("talker").inc(2)
+    here.recoveries.labels("talker").inc()
+    registry = CollectorRegistry()
+    registry.register(merged)
+    lines = samples(registry)
+    assert 'tts_slots{model="m",stage="talker"} 4.0' in lines
+    assert 'tts_recoveries_total{model="m",stage="talker"} 3.0' in lines
+    assert len(lines) == len({line.rsplit(" ", 1)[0] for line in lines})
 
-    async def forever(service: Service, settings: object) -> None:
-        service.announce()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.append(service.name)
 
-    async def fails(service: Service, settings: object) -> None:
-        service.announce()
-        raise RuntimeError("CUDA error")
+def test_an_edge_gets_the_settings_of_its_stage_and_probes_of_its_own() -> None:
+    given = {
+        "ANTIPHON_SLOTS": "8",
+        "ANTIPHON_KV_BLOCKS": "128",
+        "ANTIPHON_VOCODER__SLOTS": "16",
+        "ANTIPHON_PORT_FILE": "/tmp/ports",
+        "ANTIPHON_ADMIN_PORT": "9000",
+        "HOME": "/root",
+    }
+    edge = pair.edge_environ(VocoderSettings, "vocoder", given)
+    assert edge == {
+        "ANTIPHON_SLOTS": "16",
+        "ANTIPHON_ADMIN_HOST": "127.0.0.1",
+        "ANTIPHON_ADMIN_PORT": "0",
+        "HOME": "/root",
+    }
+    VocoderSettings.load(edge)
 
-    monkeypatch.setattr("talker.service.serve", fails)
-    monkeypatch.setattr("vocoder.service.serve", forever)
+
+async def test_an_edge_that_ends_takes_all_along() -> None:
     whole = Service("pair", TalkerSettings())
-    with pytest.raises(ExceptionGroup):
-        await pair.serve(whole, *pair.load_settings({}))
-    assert ended == ["vocoder"]
+    environ = {
+        **os.environ,
+        "ANTIPHON_ENGINE": "fake",
+        "ANTIPHON_BUS__URLS": "nats://127.0.0.1:1",
+        "ANTIPHON_VOCODER__ADMIN_PORT": "1",  # not for an edge
+    }
+    started: list[pair.Half] = []
+    spawn = pair.Half.spawn
+
+    async def spy(half: pair.Half) -> None:
+        await spawn(half)
+        started.append(half)
+        if len(started) == 2:
+            half.process.kill()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair.Half, "spawn", spy)
+        with pytest.raises(pair.EdgeEnded, match="talker's edge has ended with status -9"):
+            async with asyncio.timeout(PATIENCE_S):
+                await pair.serve(whole, *pair.load_settings(_own(environ)), environ)
+    assert [half.process.returncode is not None for half in started] == [True, True]
+    assert "talker starting" in whole.ready().problems
 
 
-async def test_stages_are_built_one_after_another_and_work_when_both_are_there() -> None:
-    whole, merged, building = Service("pair", TalkerSettings()), pair.Merged(), pair.Building()
-    seen: list[str] = []
-
-    async def starts(stage: str) -> None:
-        half = pair.Half(whole, stage, seen.append, merged, building)
-        async with half.building():
-            seen.append(f"{stage} builds")
-            await asyncio.sleep(0)
-            seen.append(f"{stage} is built")
-        seen.append("works")
-
-    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as both:
-        for stage in ("talker", "vocoder"):
-            both.create_task(starts(stage))
-    built = ["vocoder builds", "vocoder is built", "talker builds", "talker is built"]
-    assert seen == [*built, "works", "works"]
+def _own(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environ.items() if name.startswith("ANTIPHON_")}
 
 
 def test_pairs_have_as_many_talkers_as_vocoders() -> None:

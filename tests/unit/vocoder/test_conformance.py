@@ -17,6 +17,7 @@ from tests.late import Late
 from tests.unit.vocoder.codecs.dac.tiny import tiny as dac
 from tests.unit.vocoder.codecs.fish_s2.tiny import tiny as fish_s2
 from tests.unit.vocoder.codecs.fish_s2.tiny import tiny_on as fish_s2_on
+from tests.unit.vocoder.codecs.glm_voice.tiny import tiny as glm_voice
 from tests.unit.vocoder.codecs.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.vocoder.codecs.kokoro.tiny import tiny as kokoro
 from tests.unit.vocoder.codecs.mimi.tiny import tiny as mimi
@@ -159,6 +160,7 @@ SLOW: dict[str, Callable[[], Codec]] = {
     "Chatterbox Turbo on the grid on a device": partial(s3_flow_on_a_device, 1 << 26),
     "Chatterbox Turbo on the grid on a device without memory": partial(s3_flow_on_a_device, 0),
     "Fish Audio S2 on a device": fish_s2_on_a_device,
+    "GLM-4-Voice": glm_voice,
 }
 every_family = pytest.mark.parametrize(
     "family",

@@ -30,18 +30,18 @@ def byte_alphabet() -> list[str]:
     return [names[byte] for byte in range(256)]
 
 
-def merges() -> list[tuple[str, str]]:
-    """Rules that build each word from the left."""
+def merges(more: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Rules that build each word from the left. more: words besides the usual ones."""
     found: dict[tuple[str, str], None] = {}
-    for word in _WORDS:
+    for word in (*_WORDS, *more):
         for end in range(1, len(word)):
             found[word[:end], word[end]] = None
     return list(found)
 
 
-def vocabulary(tokens: int = 0) -> dict[str, int]:
-    """Token to id, filled up to `tokens` with names that no text contains."""
-    names = [*byte_alphabet(), *(left + right for left, right in merges())]
+def vocabulary(tokens: int = 0, more: Sequence[str] = ()) -> dict[str, int]:
+    """Token to id, filled up to `tokens` with names that no text contains. more: see `merges`."""
+    names = [*byte_alphabet(), *dict.fromkeys(left + right for left, right in merges(more))]
     names += [f"<unused_{i}>" for i in range(len(names), tokens)]
     return {name: i for i, name in enumerate(names)}
 

@@ -95,13 +95,12 @@ async def run_stage(
     connecting = asyncio.create_task(Bus.connect(settings.bus, stage.name))
     telling = asyncio.create_task(_tell_of_loading(connecting, stage, settings.model))
     try:
-        async with service.building():
-            engine = await asyncio.to_thread(
-                build,
-                metrics,
-                beat=lambda: service.heartbeat("engine"),
-                died=lambda: loop.call_soon_threadsafe(service.stop),
-            )
+        engine = await asyncio.to_thread(
+            build,
+            metrics,
+            beat=lambda: service.heartbeat("engine"),
+            died=lambda: loop.call_soon_threadsafe(service.stop),
+        )
     except BaseException:
         await stop(telling, connecting)
         raise

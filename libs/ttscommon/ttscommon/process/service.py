@@ -9,8 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NoReturn, TypeVar
 
@@ -65,6 +64,7 @@ class Service:
         self._announced = False
         self._watches: dict[str, _Watch] = {}
         self._conditions: dict[str, Callable[[], bool]] = {}
+        self._problems: list[Callable[[], Iterable[str]]] = []
         self._admin = AdminServer(self.live, self.ready)
         self._main: asyncio.Task[None] | None = None
 
@@ -86,14 +86,13 @@ class Service:
         if watch is not None:
             watch.last_s = time.monotonic()
 
-    @asynccontextmanager
-    async def building(self) -> AsyncIterator[None]:
-        """Entered while a stage makes its engine; left when the engine may take work."""
-        yield
-
     def ready_when(self, name: str, condition: Callable[[], bool]) -> None:
         """/readyz is red, naming `name`, while `condition()` is false."""
         self._conditions[name] = condition
+
+    def ready_unless(self, problems: Callable[[], Iterable[str]]) -> None:
+        """/readyz is red while there are any, and names them."""
+        self._problems.append(problems)
 
     def announce(self, **ports: int) -> None:
         """The service takes work now: log the bound ports, write the port file, turn ready."""
@@ -117,6 +116,7 @@ class Service:
     def ready(self) -> Health:
         """Whether new work may be sent here."""
         problems = [name for name, holds in self._conditions.items() if not holds()]
+        problems += [problem for tell in self._problems for problem in tell()]
         if not self._announced:
             problems.append("starting")
         if self.stopping.is_set():

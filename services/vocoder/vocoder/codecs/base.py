@@ -232,6 +232,11 @@ class Codec(ABC):
     def open(self, request: SpeechRequest, frame: int = 0) -> CodecState:
         """A state that knows of nothing before `frame`; raises UnknownVoice."""
 
+    @property
+    def told(self) -> bool:
+        """Whether `prefix` or `conditions` ever gives anything."""
+        return bool(self.spec.conditions) or type(self).prefix is not Codec.prefix
+
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         """Frames of the request's reference, decoded unheard before its own frame 0.
 

@@ -75,6 +75,10 @@ class Silences(WrappedCodec):
     def open(self, request: SpeechRequest, frame: int = 0) -> _Stream:
         return _Stream(request, self._codec.open(request, frame), frame, np.zeros(0, np.float32))
 
+    @property
+    def told(self) -> bool:
+        return self._codec.told
+
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         return self._codec.prefix(request, reference)
 

@@ -105,6 +105,11 @@ class Engine(Runtime[Stream, DecodedAudio]):
         """Of states that grow with their streams, in frames; see Codec.room."""
         return self._codec.room
 
+    @property
+    def told(self) -> bool:
+        """Whether `prefix` or `conditions` ever gives anything."""
+        return self._codec.told
+
     def prefix(self, request: SpeechRequest, reference: Arrays | None = None) -> Arrays | None:
         """What `open` needs of the request's reference, from what was derived of it."""
         return self._codec.prefix(request, reference)

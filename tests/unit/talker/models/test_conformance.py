@@ -36,6 +36,7 @@ from tests.unit.talker.models.chatterbox.tiny import tiny as chatterbox
 from tests.unit.talker.models.cosyvoice.tiny import tiny as cosyvoice
 from tests.unit.talker.models.csm.tiny import tiny as csm
 from tests.unit.talker.models.fish_s2.tiny import tiny as fish_s2
+from tests.unit.talker.models.glm_voice.tiny import tiny as glm_voice
 from tests.unit.talker.models.higgs_audio.tiny import tiny as higgs_audio
 from tests.unit.talker.models.kokoro.tiny import tiny as kokoro
 from tests.unit.talker.models.kyutai_tts.tiny import tiny as kyutai_tts
@@ -106,6 +107,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "kyutai-tts": kyutai_tts,
     "voxcpm2": partial(voxcpm2, 7),
     "tacotron2": tacotron2,
+    "glm-voice": glm_voice,
     "step-audio2": step_audio2,
     "vesper on a device": partial(on_a_device, vesper),
     "qwen3-tts on a device": partial(on_a_device, tiny),
@@ -123,6 +125,7 @@ FAMILIES: dict[str, Callable[[], Family]] = {
     "kyutai-tts on a device": partial(on_a_device, kyutai_tts),
     "voxcpm2 on a device": partial(on_a_device, partial(voxcpm2, 7)),
     "tacotron2 on a device": partial(on_a_device, tacotron2),
+    "glm-voice on a device": partial(on_a_device, glm_voice),
     "step-audio2 on a device": partial(on_a_device, step_audio2),
 }
 TEXT = "One small step, she said. And then one more! The end."
@@ -226,11 +229,14 @@ def request(name: str = "r", text: str = TEXT, **changes: object) -> SpeechReque
 
 # What they add to the families before them is in the tests that every family takes.
 LIKE_OTHERS = (
-    *("chatterbox", "cosyvoice", "csm", "fish-s2", "higgs-audio", "kyutai-tts", "orpheus"),
-    *("step-audio2", "voxcpm2", "zonos"),
+    *("chatterbox", "cosyvoice", "csm", "fish-s2", "glm-voice", "higgs-audio", "kyutai-tts"),
+    *("orpheus", "step-audio2", "voxcpm2", "zonos"),
 )
 # What they would show is shown by others, and by their own tests.
-AT_LENGTH = {"fish-s2 on a device", "qwen3-omni on a device", "step-audio2 on a device"}
+AT_LENGTH = {
+    *("fish-s2 on a device", "glm-voice on a device", "qwen3-omni on a device"),
+    "step-audio2 on a device",
+}
 at_length = pytest.mark.parametrize(
     "family",
     [

@@ -14,6 +14,7 @@ from ttscommon.engine.families import (
     cosyvoice,
     csm,
     fish_s2,
+    glm_voice,
     higgs_audio,
     kokoro,
     kyutai_tts,
@@ -49,6 +50,7 @@ FAMILIES: Final = Registry(
         tacotron2.FAMILY,
         fish_s2.FAMILY,
         qwen3_omni.FAMILY,
+        glm_voice.FAMILY,
         step_audio2.FAMILY,
     )
 )

@@ -102,10 +102,10 @@ class Relative(nn.Module):
 class Conformer(nn.Module):
     """A layer: attention and a feed-forward network, normed before."""
 
-    def __init__(self, c: EncoderSizes) -> None:
+    def __init__(self, c: EncoderSizes, eps: float = _EPS) -> None:
         super().__init__()
-        self.norm_mha, self.self_attn = nn.LayerNorm(c.width, _EPS), Relative(c)
-        self.norm_ff = nn.LayerNorm(c.width, _EPS)
+        self.norm_mha, self.self_attn = nn.LayerNorm(c.width, eps), Relative(c)
+        self.norm_ff = nn.LayerNorm(c.width, eps)
         net = {"w_1": nn.Linear(c.width, c.hidden), "w_2": nn.Linear(c.hidden, c.width)}
         self.feed_forward = nn.ModuleDict(net)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.nn.adain import NormedConv1d, NormedConvTranspose1d
-from vocoder.codecs.s3_flow.sizes import DILATIONS, HOP, RATES, HiftSizes
+from vocoder.codecs.s3_flow.sizes import DILATIONS, HOP, HiftSizes
 
 _SLOPE: Final = 0.1
 _LAST_SLOPE: Final = 0.01
@@ -127,7 +127,7 @@ class Hift(nn.Module):
     def __init__(self, sizes: HiftSizes) -> None:
         super().__init__()
         c = self.sizes = sizes
-        bins, causal, rates = c.n_fft + 2, c.causal, RATES
+        bins, causal, rates = c.n_fft + 2, c.causal, c.rates
         widths = [c.width // 2**i for i in range(len(rates) + 1)]
         self.f0_predictor = Pitch(c)
         self.m_source = nn.ModuleDict({"l_linear": nn.Linear(c.harmonics, 1)})
@@ -218,11 +218,11 @@ def _back(c: HiftSizes) -> int:
     side = 1 if c.causal else 2
     around = sum(DILATIONS) + len(DILATIONS)
     rate, mel, source = 1.0, 0.0 if c.causal else 3.0, 0.0
-    for i, (up, kernel) in enumerate(zip(RATES, c.kernels, strict=True)):
+    for i, (up, kernel) in enumerate(zip(c.rates, c.kernels, strict=True)):
         tap = (kernel - 1) / up if c.causal else (kernel - 1 - (kernel - up) // 2) / up
         mel, source = mel + tap / rate, source + tap / rate if i else 0.0
         rate *= up
-        down = 2 * math.prod(RATES[i + 1 :]) / math.prod(RATES)
+        down = 2 * math.prod(c.rates[i + 1 :]) / math.prod(c.rates)
         source = max(source, down + (c.sources[i] - 1) / side * around / rate)
         block = (max(c.blocks) - 1) / side * around / rate
         mel, source = mel + block, source + block

@@ -91,6 +91,32 @@ class Pass(ABC):
         """
 
 
+class WholePass(Pass):
+    """Streams of one length, all of which is shown; nothing of them is kept.
+
+    chunk: see Stretch.
+    """
+
+    def __init__(self, chunk: int = 0) -> None:
+        self._chunk = chunk
+
+    def begins(self, device: torch.device) -> Tensor:
+        return torch.zeros(1, dtype=torch.int64, device=device)
+
+    def behind(self, x: Tensor, reach: int) -> Tensor:
+        return nn.functional.pad(x, (reach, 0))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Bias | None = None) -> Tensor:
+        stretch = Stretch(NOTHING, q.shape[1], self._chunk)
+        seen = stretch.visible(q.device)
+        if bias is not None:
+            added = bias(0, stretch)
+            seen = added if seen is None else added.masked_fill(~seen, float("-inf"))
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        found = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        return found.transpose(1, 2).flatten(2)
+
+
 class GrowingPass(Pass):
     """What each stream keeps are tensors of its own, as long as they are.
 

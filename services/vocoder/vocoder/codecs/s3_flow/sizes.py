@@ -24,9 +24,8 @@ CHUNK: Final = 25
 LOOKAHEAD: Final = 3
 """Tokens to come that the encoder looks at."""
 HEAD_DIM: Final = 64
-RATES: Final = (8, 5, 3)
-"""HiFT's upsampling, before a transform with a hop of HOP samples."""
 HOP: Final = 4
+"""Samples of HiFT's last transform, behind all upsampling."""
 DILATIONS: Final = (1, 3, 5)
 
 
@@ -111,6 +110,11 @@ class HiftSizes:
     kernels: tuple[int, ...]
     blocks: tuple[int, ...]
     sources: tuple[int, ...]
+
+    @property
+    def rates(self) -> tuple[int, ...]:
+        """Of upsampling: kernels are twice as wide, or one more."""
+        return tuple(kernel // 2 for kernel in self.kernels)
 
 
 def flow_sizes(shapes: Shapes, prefix: str = "") -> FlowSizes:
@@ -197,7 +201,7 @@ def hift_sizes(shapes: Shapes, prefix: str = "") -> HiftSizes:
     """As `flow_sizes`; names are those of plain weights."""
     mine = {n.removeprefix(prefix): s for n, s in shapes.items() if n.startswith(prefix)}
     width, mels, first = mine["conv_pre.weight"]
-    stages = len(RATES)
+    stages = _count(mine, "ups.")
     count = _count(mine, "resblocks.") // stages
     return HiftSizes(
         mels,

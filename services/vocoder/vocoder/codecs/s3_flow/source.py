@@ -13,7 +13,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from vocoder.codecs.s3_flow.sizes import FRAME_SAMPLES, SAMPLE_RATE
+from vocoder.codecs.s3_flow.sizes import SAMPLE_RATE
 
 _LOUD: Final = 0.1
 _VOICED_HZ: Final = 10.0
@@ -31,35 +31,41 @@ class Phase(Enum):
     PACE = "pace"
 
 
-def turns(pitch: Tensor, harmonics: int) -> Tensor:
+def turns(pitch: Tensor, harmonics: int, rate: int = SAMPLE_RATE) -> Tensor:
     """[frames] Hz float64 -> [harmonics, frames], of a sample."""
     times = torch.arange(1, harmonics + 1, dtype=pitch.dtype, device=pitch.device)
-    return (pitch * times[:, None] / SAMPLE_RATE) % 1
+    return (pitch * times[:, None] / rate) % 1
 
 
-def waves(phase: Phase, pitch: Tensor, before: Tensor, begin: Tensor, noise: Tensor) -> Tensor:
+def waves(
+    phase: Phase,
+    pitch: Tensor,
+    before: Tensor,
+    begin: Tensor,
+    noise: Tensor,
+    rate: int = SAMPLE_RATE,
+) -> Tensor:
     """[harmonics, samples] float64 of frames whose pitch is [frames] Hz.
 
     before: [harmonics], turns of all frames before. begin: [harmonics], where the stream's phases
-    began, in turns. noise: [harmonics, samples].
+    began, in turns. noise: [harmonics, samples]. rate: of samples, in Hz.
     """
-    pace = turns(pitch, len(before))
+    hop = noise.shape[1] // len(pitch)
+    pace = turns(pitch, len(before), rate)
     after = before[:, None] + pace.cumsum(1)
     if phase is Phase.LINE:
-        wide = nn.functional.interpolate(
-            after[None] * FRAME_SAMPLES, scale_factor=FRAME_SAMPLES, mode="linear"
-        )[0]
+        wide = nn.functional.interpolate(after[None] * hop, scale_factor=hop, mode="linear")[0]
     elif phase is Phase.HELD:
-        wide = _wide(after * FRAME_SAMPLES)
+        wide = _wide(after * hop, hop)
     else:
-        within = torch.arange(1, FRAME_SAMPLES + 1, dtype=pace.dtype, device=pace.device)
-        whole = (after - pace)[..., None] * FRAME_SAMPLES + pace[..., None] * within
+        within = torch.arange(1, hop + 1, dtype=pace.dtype, device=pace.device)
+        whole = (after - pace)[..., None] * hop + pace[..., None] * within
         wide = whole.flatten(1)
     sines = torch.sin(2 * math.pi * ((wide + begin[:, None]) % 1))
-    voiced = _wide((pitch > _VOICED_HZ).to(pitch.dtype))
+    voiced = _wide((pitch > _VOICED_HZ).to(pitch.dtype), hop)
     loud = voiced * _VOICED_NOISE + (1 - voiced) * _UNVOICED_NOISE
     return sines * _LOUD * voiced + loud * noise
 
 
-def _wide(x: Tensor) -> Tensor:
-    return x.repeat_interleave(FRAME_SAMPLES, -1)
+def _wide(x: Tensor, hop: int) -> Tensor:
+    return x.repeat_interleave(hop, -1)

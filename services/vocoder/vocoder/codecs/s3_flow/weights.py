@@ -49,7 +49,7 @@ def load_networks(folder: Path, device: str = "cpu", chunk: int | None = None) -
     try:
         with torch.device("meta"):
             net = FlowNet(flow_sizes(shards.shapes, flow), usual if chunk is None else chunk)
-            sound = Hift(hift_sizes(_plain(shards.shapes), hift))
+            sound = Hift(hift_sizes(plain(shards.shapes), hift))
     except KeyError as error:
         where = shards.where("").parent
         raise CheckpointError(
@@ -117,12 +117,12 @@ def _prefix(shards: Shards) -> str:
     return "generator." if "generator.m_source.l_linear.weight" in shards.shapes else ""
 
 
-def _plain(shapes: Shapes) -> Shapes:
+def plain(shapes: Shapes) -> Shapes:
     """Shapes under the names of plain weights."""
     ends = {direction: "weight" for _, direction in _PAIRS}
     found = dict(shapes)
     for name, shape in shapes.items():
-        for end, plain in ends.items():
+        for end, usual in ends.items():
             if name.endswith(end):
-                found[name.removesuffix(end) + plain] = shape
+                found[name.removesuffix(end) + usual] = shape
     return found

@@ -1,0 +1,15 @@
+"""Facts of an engine that a vocoder's edge is told once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vocoder.codecs.base import CodecSpec
+
+
+@dataclass(frozen=True)
+class VocoderFacts:
+    """told: whether the codec makes anything of a request or its reference, see Codec.prefix."""
+
+    spec: CodecSpec
+    told: bool

@@ -1,0 +1,40 @@
+"""A vocoder's engine for an edge in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ttscommon.engine.apart.host import Host
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import SpeechRequest
+from vocoder.apart.facts import VocoderFacts
+from vocoder.engine.engine import Engine
+from vocoder.engine.stream import Resume
+
+
+class VocoderHost(Host[Engine]):
+    """See Host."""
+
+    def facts(self, engine: Engine) -> VocoderFacts:
+        return VocoderFacts(engine.spec, engine.told)
+
+    def handlers(self) -> Mapping[str, Callable[..., Any]]:
+        return {
+            "prefix": lambda *asked: self._engine.prefix(*asked),
+            "conditions": lambda *asked: self._engine.conditions(*asked),
+            "open": self._open,
+            "feed": lambda key, frames: self._engine.feed(key, frames),
+            "finish": lambda key: self._engine.finish(key),
+        }
+
+    def _open(
+        self,
+        request: SpeechRequest,
+        resume: Resume,
+        prefix: Arrays | None,
+        conditions: Arrays | None,
+    ) -> None:
+        self.open(
+            request.request_id, lambda: self._engine.open(request, resume, prefix, conditions)
+        )

@@ -1,0 +1,120 @@
+"""GLM-4-Voice beside transformers' GLM, and tiktoken's reading of its prompts."""
+
+from __future__ import annotations
+
+import io
+import json
+import wave
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from antiphon_bench.synthetic.glm_voice import (
+    CODES,
+    HEADS,
+    PUBLISHED_HEADS,
+    specials,
+    write_checkpoint,
+    write_codec,
+)
+from talker.models.glm_voice.family import GlmVoice
+from talker.models.shared.answers import MOST_BETWEEN, NO_ID
+from talker.runners.model import TalkerModel
+from tests.parity.glm_voice_cases import CASES, CODEC_SEED, RATE, SEED, Case, spoken
+from tests.parity.material import GOLDENS, Floats
+from tests.parity.subject import Subject, golden_noise
+from ttscommon.cluster.references import Derived
+from ttscommon.wire.fields import Arrays
+from ttscommon.wire.messages import Reference, Sampling, SpeechRequest, Turn
+
+CODEC: Final = "glm-codec"
+_SOUND: Final = Reference(f"{'a' * 16}-{'b' * 64}")
+_IDS: Final = specials()
+_ENDS: Final = tuple(_IDS[name] for name in ("<|endoftext|>", "<|user|>", "<|observation|>"))
+
+
+@cache
+def goldens() -> dict[str, Any]:
+    """Prompts and ids, the end included, by case; ids of what was heard, by seconds."""
+    found: dict[str, Any] = json.loads((GOLDENS / "glm_voice.json").read_text("utf-8"))
+    return found
+
+
+def wav(samples: Floats) -> bytes:
+    """At RATE."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as made:
+        made.setparams((1, 2, RATE, 0, "NONE", ""))
+        made.writeframes(np.round(samples * 32_768).astype("<i2").tobytes())
+    return file.getvalue()
+
+
+class GlmSubject(Subject[Case]):
+    """See Subject."""
+
+    cases = CASES
+    environment = "glm_voice"
+    published_heads: ClassVar = {"backbone": (32, 2, 128)}
+
+    def write(self, folder: Path, checkpoint: str) -> None:
+        case = self.of(checkpoint)[0]
+        heads = PUBLISHED_HEADS if case.published_heads else HEADS
+        write_checkpoint(folder, seed=SEED, ending=case.ending, heads=heads)
+
+    def write_all(self, folder: Path) -> None:
+        super().write_all(folder)
+        write_codec(folder / CODEC, seed=CODEC_SEED)
+
+    def load(self, folder: Path) -> GlmVoice:
+        model = GlmVoice.load("m", folder, device="cpu", dtype="float32")
+        model.noise = golden_noise(max(_IDS.values()) + 9)
+        return model
+
+    def request(self, case: Case) -> SpeechRequest:
+        sampling = Sampling(
+            temperature=case.temperature,
+            top_k=case.top_k,
+            top_p=case.top_p,
+            max_new_tokens=case.tokens,
+        )
+        turns = tuple(Turn(t.speaker, t.text, _SOUND if t.seconds else None) for t in case.turns)
+        return SpeechRequest(
+            "r", "m", "glm-4-voice", case.text, seed=case.seed, turns=turns, sampling=sampling
+        )
+
+    def derived(self, model: TalkerModel, case: Case) -> Derived:
+        sounds = (model.derive(wav(spoken(t.seconds))) if t.seconds else None for t in case.turns)
+        return Derived(None, tuple(sounds))
+
+    def wanted(self, case: Case) -> Arrays:
+        return framed(goldens()[case.name]["ids"])
+
+
+def framed(ids: list[int]) -> Arrays:
+    """Ids of an answer as they are logged."""
+    rows: list[tuple[int, list[int], int]] = []
+    between: list[int] = []
+    first = _IDS["<|audio_0|>"]
+    for one in ids:
+        if one in _ENDS:
+            break
+        if 0 <= one - first < CODES:
+            rows.append((one - first, between, 0))
+            between = []
+            continue
+        between.append(one)
+        if len(between) == MOST_BETWEEN:
+            rows.append((0, between, 1))
+            between = []
+    rows += [(0, between, 1)] if between else []
+    padded = [row + [NO_ID] * (MOST_BETWEEN - len(row)) for _, row, _ in rows]
+    return {
+        "token": np.array([token for token, _, _ in rows], np.int16),
+        "between": np.array(padded, np.int32),
+        "silent": np.array([silent for _, _, silent in rows], np.uint8),
+    }
+
+
+FAMILY: Final = GlmSubject()

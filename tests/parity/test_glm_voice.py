@@ -1,0 +1,81 @@
+"""GLM-4-Voice's prompts, what it hears, and its sound beside the references."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+import torch
+
+from antiphon_bench.synthetic.glm_voice import write_codec
+from talker.models.glm_voice.family import GlmVoice
+from tests.parity.families.glm_voice import FAMILY, goldens, wav
+from tests.parity.glm_voice_cases import (
+    CASES,
+    CODEC_SEED,
+    HEARD,
+    STRIDE,
+    Case,
+    codes,
+    spoken,
+)
+from tests.parity.material import GOLDENS, Floats
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Text
+from vocoder.codecs.base import Work
+from vocoder.codecs.glm_voice.codec import GlmVoiceCodec
+from vocoder.codecs.glm_voice.loading import load
+from vocoder.codecs.loading import CodecOptions
+
+_CLOSE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> GlmVoice:
+    folder = tmp_path_factory.mktemp("glm")
+    FAMILY.write(folder, CASES[0].checkpoint)
+    return FAMILY.load(folder)
+
+
+@pytest.fixture(scope="module")
+def codec() -> GlmVoiceCodec:
+    torch.set_num_threads(1)
+    with TemporaryDirectory() as folder:
+        write_codec(Path(folder), seed=CODEC_SEED)
+        made = load("m", Path(folder), CodecOptions())
+    made._flow.double()
+    made._hift.double()
+    return made
+
+
+def golden(what: str) -> Floats:
+    with np.load(GOLDENS / "glm_voice.npz") as file:
+        return np.asarray(file[what])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_conversation_is_laid_out_as_the_demo_does_it(model: GlmVoice, case: Case) -> None:
+    prepared = model.prepare(FAMILY.request(case), *FAMILY.derived(model, case))
+    (prompt,) = prepared.read([Text(case.text)], final=True)
+    assert prompt.ids.tolist() == goldens()[case.name]["prompt"]
+
+
+@pytest.mark.parametrize("seconds", HEARD)
+def test_what_is_heard_are_the_references_ids(model: GlmVoice, seconds: float) -> None:
+    found = model.derive(wav(spoken(seconds)))["codes"][:, 0]
+    assert found.tolist() == goldens()[f"{seconds:g} s"]
+
+
+def test_the_sound_of_growing_blocks_is_the_references(codec: GlmVoiceCodec) -> None:
+    state = codec.open(SpeechRequest("r", "m", "", "text"))
+    whole = {"token": codes()}
+    (samples,) = codec.decode([Work(state, whole, final=True)])
+    frames, count = golden("counts").tolist()
+    assert (frames, count) == (620, 620 * 256)
+    assert len(samples) == len(codes()) * 1764
+    np.testing.assert_array_equal(samples[count:], 0.0)
+    want = golden("samples")
+    assert want.std() > 0.01
+    np.testing.assert_allclose(samples[:count:STRIDE], want, 0, _CLOSE)
