@@ -7,6 +7,7 @@
 # make test-deploy        images and compose on this machine's container engine
 # make chaos              kill, stop and cut off processes: a table and build/chaos.json
 # make soak               5,000 requests of every kind, clients leaving: does anything grow or stay?
+# make test-book          100,000 words as one job, processes killed in it: ARGS="--words 1500"
 # make fleet              100 listeners on 27 processes, four of which die each minute: ARGS=
 # make bench              load against a running stack: URL=, ARGS=
 # make voice BUDGET=120   train the default voice, in minutes of one core
@@ -46,7 +47,7 @@ PACKAGE_FILES := $(SERVING:%=%/pyproject.toml)
 TOOL_FILES := $(TOOLS:%=%/pyproject.toml)
 GOLDENS := build/goldens
 
-.PHONY: serve test test-slow clients fuzz test-deploy check chaos soak fleet bench voice voice-eval voice-page goldens lock clean
+.PHONY: serve test test-slow clients fuzz test-deploy check chaos soak test-book fleet bench voice voice-eval voice-page goldens lock clean
 
 serve: $(VENV)/.serving
 	exec $(BIN)/antiphon up --port $(PORT) $(ARGS)
@@ -104,6 +105,9 @@ chaos: $(VENV)/.training
 soak: $(VENV)/.training
 	$(BIN)/python -m tests.chaos leaving
 	$(BIN)/python -m tests.chaos soak $(ARGS)
+
+test-book: $(VENV)/.training
+	$(BIN)/python -m tests.chaos books $(ARGS)
 
 fleet: $(VENV)/.training
 	$(BIN)/python -m tests.chaos fleet $(ARGS)

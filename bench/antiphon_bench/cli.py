@@ -226,9 +226,6 @@ def drafts(
     voice: Annotated[Path, typer.Argument(help="A voice's folder.")],
     streams: Annotated[str, typer.Option(help="At once, in turn.")] = "1,4,8,16,24",
     widths: Annotated[str, typer.Option(help="Frames a step tries; 0: as it pays.")] = "1,2,4,0",
-    lenient: Annotated[
-        str, typer.Option(help="Tries and cents of guesses that are taken for draws.")
-    ] = "3:0,1:100,3:100",
     texts: Annotated[TextSet, typer.Option(help="Kind of texts.")] = "short",
     requests: Annotated[int, typer.Option(help="Of each stream, one after another.")] = 3,
     rounds: Annotated[int, typer.Option(help="Of each; medians count.")] = 3,
@@ -239,7 +236,7 @@ def drafts(
     except ImportError as error:
         hint = "needs the talker package (`pip install ./services/talker`)"
         raise typer.BadParameter(hint) from error
-    cases = cases_of(voice, _numbers(widths), [pair for pair in lenient.split(",") if pair])
+    cases = cases_of(voice, _numbers(widths))
     said = sentences(texts)
     for found in compare(cases, _numbers(streams), texts=said, requests=requests, rounds=rounds):
         print(

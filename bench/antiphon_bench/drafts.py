@@ -1,7 +1,7 @@
 """Gain of drafted frames: a voice's own engine at fixed widths and at those it chooses.
 
-All cases speak the same texts with the same seeds, in one run, in turn. Where guesses change
-nothing but the speed, all widths must say the same frames.
+All cases speak the same texts with the same seeds, in one run, in turn. Guesses change nothing but
+the speed: all widths must say the same frames.
 """
 
 from __future__ import annotations
@@ -59,17 +59,11 @@ class _Fixed(Widths):
         return self.width
 
 
-def cases_of(voice: Path, widths: Sequence[int], lenient: Sequence[str]) -> list[Case]:
-    """A voice folder at each width, and with each "tries:cents" of guesses taken for draws."""
+def cases_of(voice: Path, widths: Sequence[int]) -> list[Case]:
+    """A voice folder at each width."""
     settings = TalkerSettings(model="drafts", voice_dir=voice, threads=1)
     plain = load_family(settings)
-    cases = [Case(f"width {width or 'as it pays'}", plain, width) for width in widths]
-    for pair in lenient:
-        tries, cents = pair.split(":")
-        told = {"draft_tries": int(tries), "draft_cents": float(cents)}
-        family = load_family(settings.model_copy(update=told))
-        cases.append(Case(f"{tries} tries, {cents} cents", family, 1))
-    return cases
+    return [Case(f"width {width or 'as it pays'}", plain, width) for width in widths]
 
 
 def compare(

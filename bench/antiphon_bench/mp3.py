@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _HEAD: Final = 4
+_TAG: Final = 10
 # By the header's bits for version and bit rate: kbit/s of layer III.
 _KBIT_S: Final = {
     "1": (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
@@ -22,15 +23,33 @@ class BadMp3(ValueError):
 
 
 class Mp3Stream:
-    """Counts the samples of whole frames. `sample_rate` (Hz) is known after the first."""
+    """Counts the samples of whole frames, behind a tag or not. `sample_rate` (Hz) is known after
+    the first."""
 
     def __init__(self) -> None:
         self.sample_rate: int | None = None
         self._held = b""
+        self._begun = False
 
     def feed(self, data: bytes) -> int:
         """Samples of the frames that `data` completes; raises BadMp3."""
-        data = self._held + data
+        self._held += data
+        if not self._begun:
+            self._skip_tag()
+        return self._count() if self._begun else 0
+
+    def _skip_tag(self) -> None:
+        """Drop an ID3v2 tag from the front once it is whole (ID3v2.4.0 structure, 3.1)."""
+        head = self._held[:_TAG]
+        tagged = head[:3] == b"ID3"[: len(head)]
+        if tagged and len(head) < _TAG:
+            return
+        end = _TAG + sum(byte << 7 * n for n, byte in enumerate(head[:5:-1])) if tagged else 0
+        if len(self._held) >= end:
+            self._held, self._begun = self._held[end:], True
+
+    def _count(self) -> int:
+        data = self._held
         at = samples = 0
         while len(data) >= at + _HEAD:
             length, count = self._frame(data[at : at + _HEAD])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -179,6 +179,30 @@ def distributions(results: Sequence[RequestResult], theme: Theme) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(8))
         if done:
             axes.legend(loc="lower right")
+    return fig
+
+
+def first_sounds(systems: Mapping[str, Mapping[int, float]], theme: Theme) -> Figure:
+    """Seconds to the first sound by words of the text, a line a system."""
+    with figure(theme, 6.6, 3.9) as fig:
+        axes = fig.subplots()
+        for (label, first_s), colour in zip(
+            systems.items(), _cycle(theme, len(systems)), strict=True
+        ):
+            axes.plot(
+                list(first_s),
+                [1e3 * seconds for seconds in first_s.values()],
+                marker="o",
+                color=colour,
+                label=label,
+            )
+        axes.set_title("Time to the first sound, alone")
+        axes.set_xlabel("words of the text")
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.yaxis.set_major_formatter(FuncFormatter(_milliseconds))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return fig
 
 

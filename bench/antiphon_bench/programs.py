@@ -43,6 +43,9 @@ class Program:
 PROGRAMS: Final = (
     Program("hops", "antiphon_bench.hops", "First sound of the stack and of its engines."),
     Program("formats", "antiphon_bench.formats", "First bytes per format, alone and in company."),
+    Program(
+        "books", "antiphon_bench.books", "A job, its text request by request, listeners beside it."
+    ),
     Program("encoders", "gateway.audio.measure", "Processor time of a second of audio by format."),
     Program("gpu", "antiphon_bench.gpu", "All that is measured on a GPU; has subcommands."),
     Program("voice", "voicetrain.vesper", "Train, evaluate and show the default voice."),

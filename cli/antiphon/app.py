@@ -13,9 +13,11 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from antiphon import bus, convert, doctor, keys, listen
+from antiphon import bus, convert, detect, doctor, keys, listen
 from antiphon import plan as plan_command
+from antiphon import read as read_command
 from antiphon import up as up_command
+from antiphon.devices import GPU_START_S, require_device
 from antiphon.environment import UnknownSetting, settings_in
 from antiphon.stack import StackConfig
 from antiphon.stack.checkpoints import Checkpoint, named
@@ -31,8 +33,6 @@ app = typer.Typer(
 )
 
 _CPU_START_S = 120.0
-# Kernels are compiled and graphs recorded at the first start.
-_GPU_START_S = 400.0
 _DEBUG: Final = "ANTIPHON_DEBUG"
 _EXIT_UNFORESEEN: Final = 70
 _ENGINES = ("talker", "vocoder")
@@ -61,6 +61,8 @@ app.add_typer(keys.app, name="keys")
 app.command()(listen.say)
 app.command()(listen.voices)
 app.command()(listen.models)
+app.command("read")(read_command.read)
+app.command()(detect.detect)
 app.command()(doctor.doctor)
 app.command("plan")(plan_command.plan)
 app.command("convert")(convert.command)
@@ -140,7 +142,7 @@ def up(
         raise typer.BadParameter("only --engine torch computes checkpoints", param_hint="--model")
     if pair and talkers != vocoders:
         raise typer.BadParameter("as many talkers as vocoders", param_hint="--pair")
-    _check_device(device)
+    require_device(device)
     models, left_out = _checkpoints(model or [])
     try:
         environ = settings_in(os.environ)
@@ -154,7 +156,7 @@ def up(
         broker_port=broker_port,
         brokers=3 if brokers == 3 else 1,
         gateways=gateways,
-        start_timeout_s=_CPU_START_S if device == "cpu" else _GPU_START_S,
+        start_timeout_s=_CPU_START_S if device == "cpu" else GPU_START_S,
         talkers=talkers,
         vocoders=vocoders,
         pair=pair,
@@ -167,18 +169,6 @@ def up(
         environ=environ,
     )
     raise typer.Exit(up_command.run(config, Console(), raw=json_log))
-
-
-def _check_device(name: str) -> None:
-    if name == "cpu":
-        return
-    # Loading torch takes a second, which other commands need not wait for.
-    from ttscommon.engine.device.present import NoDevice, check_device
-
-    try:
-        check_device(name)
-    except NoDevice as error:
-        raise typer.BadParameter(str(error), param_hint="--device") from error
 
 
 def _checkpoints(given: list[str]) -> tuple[tuple[Checkpoint, ...], dict[str, str]]:

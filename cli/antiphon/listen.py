@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Final, NoReturn, TypeAlias
 
 import httpx
 import typer
@@ -21,8 +21,16 @@ URL: Final = typer.Option("--url", envvar="ANTIPHON_URL", help="Where the gatewa
 KEY: Final = typer.Option(
     "--key", envvar="ANTIPHON_API_KEY", show_envvar=True, help="API key, where one is needed."
 )
+Speed: TypeAlias = Annotated[float | None, typer.Option(min=0.25, max=4.0, help="The pitch stays.")]
+Language: TypeAlias = Annotated[str | None, typer.Option(help="A name or code of the model's.")]
+Instructions: TypeAlias = Annotated[
+    str | None, typer.Option(help="How to speak, for models that take it.")
+]
+Adapter: TypeAlias = Annotated[
+    str | None, typer.Option(help="A low-rank adapter, for models that take them.")
+]
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
-_FAILURES: Final = (
+FAILURES: Final = (
     client.GatewayError,
     sinks.NoPlayer,
     sinks.PlayerFailed,
@@ -50,14 +58,10 @@ def say(
     ] = None,
     voice: Annotated[str | None, typer.Option(help="See `antiphon voices`.")] = None,
     model: Annotated[str, typer.Option(help="A model's name.")] = "default",
-    speed: Annotated[float | None, typer.Option(min=0.25, max=4.0, help="The pitch stays.")] = None,
-    language: Annotated[str | None, typer.Option(help="A name or code of the model's.")] = None,
-    instructions: Annotated[
-        str | None, typer.Option(help="How to speak, for models that take it.")
-    ] = None,
-    adapter: Annotated[
-        str | None, typer.Option(help="A low-rank adapter, for models that take them.")
-    ] = None,
+    speed: Speed = None,
+    language: Language = None,
+    instructions: Instructions = None,
+    adapter: Adapter = None,
     seed: Annotated[int | None, typer.Option(min=0, help="The same seed, the same sound.")] = None,
     sample_rate: Annotated[
         int | None, typer.Option(help="Hz; the voice's own if not given.")
@@ -80,8 +84,8 @@ def say(
         source = _source(text, file, console)
         heard = asyncio.run(say_command.run(url, source, options, chosen, console, key))
         _write_subtitles(heard, srt, vtt, console)
-    except _FAILURES as error:
-        _fail("say", error)
+    except FAILURES as error:
+        fail("say", error)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -116,8 +120,8 @@ def voices(
     """List the voices that can speak now."""
     try:
         found = asyncio.run(client.voices(url, key, language=language, gender=gender))
-    except _FAILURES as error:
-        _fail("voices", error)
+    except FAILURES as error:
+        fail("voices", error)
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 3, 0, 0))
     for column in ("voice", "name", "languages", "gender"):
         table.add_column(column, style="bold cyan" if column == "voice" else "")
@@ -140,12 +144,12 @@ def models(
         return
     try:
         found = asyncio.run(client.models(url, key))
-    except _FAILURES as error:
-        _fail("models", error)
+    except FAILURES as error:
+        fail("models", error)
     console.print(models_command.table(models_command.SERVED, models_command.served(found)))
 
 
-def _fail(command: str, error: Exception) -> NoReturn:
+def fail(command: str, error: Exception) -> NoReturn:
     """One line that a person can act on."""
     hint = ""
     if isinstance(error, client.GatewayError) and error.code == "invalid_api_key":

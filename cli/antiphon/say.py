@@ -30,6 +30,7 @@ from antiphon.client import (
 )
 from antiphon.sinks import Sink, close_all
 from antiphon.texts import Requests
+from gateway.audio import Provenance
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _BAR_S: Final = 0.08
@@ -144,11 +145,16 @@ def _drain(outbox: queue.SimpleQueue[Event | None], sinks: Sequence[Sink]) -> No
         while (event := outbox.get()) is not None:
             for sink in sinks:
                 if isinstance(event, Started):
-                    sink.open(event.sample_rate)
+                    sink.open(event.sample_rate, origin_of(event))
                 elif isinstance(event, Audio):
                     sink.write(event.pcm)
     finally:
         close_all(sinks)
+
+
+def origin_of(started: Started) -> Provenance | None:
+    """What files say of it: what the gateway says, if it does."""
+    return Provenance(started.model, started.generated_by) if started.synthetic else None
 
 
 async def _timed(text: AsyncIterator[str], account: ListenerAccount) -> AsyncIterator[str]:

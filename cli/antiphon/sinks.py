@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import wave
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
@@ -15,9 +14,11 @@ from typing import BinaryIO, Final, Protocol
 import numpy as np
 import soundfile
 
+from gateway.audio import Provenance, wav
 from gateway.audio.encoders import Encoder, encoder_for, ready
 from gateway.audio.formats import AudioFormat, Codec
 from gateway.audio.resample import Resampler, resampler
+from gateway.audio.tags import riff_info
 from gateway.errors import Unsupported
 
 # Each reads mono s16le from its standard input; the first that is installed plays.
@@ -63,8 +64,8 @@ class PlayerFailed(Exception):
 class Sink(Protocol):
     """Takes one stream of mono s16le."""
 
-    def open(self, sample_rate: int) -> None:
-        """Called once, before the first samples."""
+    def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
+        """Called once, before the first samples; provenance: what a file says of their origin."""
         ...
 
     def write(self, pcm: bytes) -> None: ...
@@ -79,21 +80,28 @@ class WavFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: wave.Wave_write | None = None
+        self._file: BinaryIO | None = None
+        self._bytes = 0
 
-    def open(self, sample_rate: int) -> None:
-        self._file = wave.open(str(self._path), "wb")  # noqa: SIM115 - closed in close()
-        self._file.setnchannels(1)
-        self._file.setsampwidth(2)
-        self._file.setframerate(sample_rate)
+    def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
+        self._rate, self._info = sample_rate, riff_info(provenance)
+        self._file = self._path.open("wb")
+        self._file.write(self._header())
 
     def write(self, pcm: bytes) -> None:
         assert self._file is not None
-        self._file.writeframesraw(pcm)
+        self._file.write(pcm)
+        self._bytes += len(pcm)
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
+        if self._file is None:
+            return
+        with self._file:
+            self._file.seek(0)
+            self._file.write(self._header())
+
+    def _header(self) -> bytes:
+        return wav.header(self._rate, self._bytes // wav.BYTES_PER_SAMPLE, info=self._info)
 
 
 class FlacFile:
@@ -103,8 +111,10 @@ class FlacFile:
         self._path = path
         self._file: soundfile.SoundFile | None = None
 
-    def open(self, sample_rate: int) -> None:
+    def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
         self._file = soundfile.SoundFile(self._path, "w", sample_rate, 1, "PCM_16", format="FLAC")
+        if provenance is not None:
+            self._file.comment = provenance.comment
 
     def write(self, pcm: bytes) -> None:
         assert self._file is not None
@@ -124,10 +134,10 @@ class EncodedFile:
         self._encoder: Encoder
         self._resampler: Resampler
 
-    def open(self, sample_rate: int) -> None:
+    def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
         rate = self._format.rate_for(sample_rate)
         self._resampler = resampler(sample_rate, rate)
-        self._encoder = encoder_for(self._format, rate)
+        self._encoder = encoder_for(self._format, rate, provenance)
         self._file = self._path.open("wb")
 
     def write(self, pcm: bytes) -> None:
@@ -154,8 +164,8 @@ class RawOutput:
         self._stream = stream
         self._owned = owned
 
-    def open(self, sample_rate: int) -> None:
-        pass
+    def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
+        """Raw samples have no place for what they are."""
 
     def write(self, pcm: bytes) -> None:
         self._stream.write(pcm)
@@ -183,7 +193,7 @@ class Player:
         # A file, because a pipe would not be emptied before the end.
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
 
-    def open(self, sample_rate: int) -> None:
+    def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
         arguments = [part.format(rate=sample_rate) for part in _PLAYERS[self.name]]
         self._process = subprocess.Popen(
             [self.name, *arguments], stdin=subprocess.PIPE, stderr=self._complaints

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -40,20 +40,27 @@ def _begins_another(cue: Sequence[Word], word: Word) -> bool:
 
 def srt(words: Iterable[Word]) -> str:
     """SubRip: numbered cues, a comma before the milliseconds."""
-    blocks = (
-        f"{number}\n{_time(cue[0].start_s, ',')} --> {_time(cue[-1].end_s, ',')}\n{_text(cue)}\n"
-        for number, cue in enumerate(cues(words), start=1)
-    )
-    return "\n".join(blocks)
+    return "\n".join(srt_blocks(cues(words)))
+
+
+def srt_blocks(shown: Iterable[Sequence[Word]]) -> Iterator[str]:
+    """SubRip's blocks, which empty lines stand between."""
+    for number, cue in enumerate(shown, start=1):
+        times = f"{_time(cue[0].start_s, ',')} --> {_time(cue[-1].end_s, ',')}"
+        yield f"{number}\n{times}\n{_text(cue)}\n"
 
 
 def vtt(words: Iterable[Word]) -> str:
     """WebVTT; characters that it would read as markup are written as entities."""
-    blocks = (
-        f"{_time(cue[0].start_s, '.')} --> {_time(cue[-1].end_s, '.')}\n{_escaped(_text(cue))}\n"
-        for cue in cues(words)
-    )
-    return "\n".join(["WEBVTT\n", *blocks])
+    return "\n".join(vtt_blocks(cues(words)))
+
+
+def vtt_blocks(shown: Iterable[Sequence[Word]]) -> Iterator[str]:
+    """WebVTT's head and blocks, which empty lines stand between."""
+    yield "WEBVTT\n"
+    for cue in shown:
+        times = f"{_time(cue[0].start_s, '.')} --> {_time(cue[-1].end_s, '.')}"
+        yield f"{times}\n{_escaped(_text(cue))}\n"
 
 
 def write(words: Sequence[Word], srt_file: Path | None, vtt_file: Path | None) -> None:
@@ -61,6 +68,20 @@ def write(words: Sequence[Word], srt_file: Path | None, vtt_file: Path | None) -
     for path, text in ((srt_file, srt), (vtt_file, vtt)):
         if path is not None:
             path.write_text(text(words), "utf-8")
+
+
+def write_all(
+    parts: Iterable[Iterable[Word]],
+    path: Path | None,
+    blocks: Callable[[Iterable[Sequence[Word]]], Iterator[str]],
+) -> None:
+    """The same of a text in parts, no cue of which goes over a part's end, block by block."""
+    if path is None:
+        return
+    shown = (cue for words in parts for cue in cues(words))
+    with path.open("w", encoding="utf-8") as file:
+        for number, block in enumerate(blocks(shown)):
+            file.write(f"\n{block}" if number else block)
 
 
 def _text(cue: Sequence[Word]) -> str:

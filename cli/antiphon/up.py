@@ -33,7 +33,7 @@ _ELSEWHERE: Final = "192.0.2.1"
 def run(config: StackConfig, console: Console, *, raw: bool) -> int:
     """Run until Ctrl-C or SIGTERM; returns the exit status."""
     view = LogView(console, config.log_level, raw=raw)
-    _log_through(view)
+    log_through(view)
     try:
         return asyncio.run(_run(config, console, view))
     except (StackFailed, BrokerMissing) as error:
@@ -152,7 +152,7 @@ def _ports(child: Child) -> str:
     return ", ".join(f"{name} {number}" for name, number in sorted(child.ports.items()))
 
 
-def _log_through(view: LogView) -> None:
+def log_through(view: LogView) -> None:
     """Show the supervisor's own events between its children's."""
 
     def show(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:

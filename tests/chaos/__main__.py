@@ -18,6 +18,7 @@ _DEFAULT: Final = "matrix"
 PROGRAMS: Final = MappingProxyType(
     {
         _DEFAULT: "faulted",
+        "books": "books",
         "cold": "cold",
         "fleet": "fleet",
         "hogs": "hogs",

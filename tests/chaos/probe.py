@@ -57,7 +57,7 @@ class Probe:
         link = self._bus.link
         streams = [await link.jetstream.stream_info(link.name(log.stream)) for log in LOGS]
         return Held(
-            {name: _rss_mib(pid) for name, pid in living.items()},
+            {name: rss_mib(pid) or 0.0 for name, pid in living.items()},
             {name: len(list(Path(f"/proc/{pid}/fd").iterdir())) for name, pid in living.items()},
             {name: len(list(Path(f"/proc/{pid}/task").iterdir())) for name, pid in living.items()},
             await self.subscriptions(),
@@ -73,6 +73,10 @@ class Probe:
         return subscriptions
 
 
-def _rss_mib(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+def rss_mib(pid: int) -> float | None:
+    """A process's memory; None for one that is gone."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except OSError:
+        return None
     return round(pages * _PAGE_KIB / 1024, 1)

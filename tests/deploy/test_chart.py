@@ -459,7 +459,7 @@ MODEL: Final = {"name": "vesper", "weights": {"image": "voices", "path": "vesper
             {"gateway": {"autoscaling": {"enabled": True, "minReplicas": 50}}},
             "gateway: autoscaling.minReplicas is more than maxReplicas",
         ),
-        ({"nats": {"maxLogBytes": "5Gi"}}, "need four and a half times as much"),
+        ({"nats": {"maxLogBytes": "5Gi"}}, "need five and a half times as much"),
         ({"nats": {"storage": {"size": "2 GB"}}}, "nats/storage/size"),
         ({"nats": {"maxMemoryStore": "2 GB"}}, "nats/maxMemoryStore"),
         (
@@ -468,7 +468,7 @@ MODEL: Final = {"name": "vesper", "weights": {"image": "voices", "path": "vesper
         ),
         (
             {"gateway": {"resources": {"limits": {"memory": "1Gi"}}}},
-            "1000 streams to slow listeners need 2756 Mi",
+            "1000 streams to slow listeners and 64 of jobs need 3044 Mi",
         ),
         ({"image": {"digests": {"antiphon-gateway": "latest"}}}, "digests"),
     ],

@@ -1,12 +1,13 @@
-"""Piper, Kokoro and Pocket TTS beside their own servers and packages, in one run and one table.
+"""Models beside their own servers and packages, in one run and one table; drawn with --drawn.
 
-    antiphon bench peers --piper PYTHON --kokoro PYTHON --pocket-tts PYTHON --folder build/peers
+    antiphon bench peers --hibari PYTHON --piper PYTHON --kokoro PYTHON --pocket-tts PYTHON
 
 PYTHON is an interpreter with the package; a family of which none is given is left out. Each system
-runs by itself: a server and a stack are started and ended here. Piper speaks with the published
-voice `joe`; Kokoro has drawn weights of the published size, of which 14 symbols last a second, and
-Pocket TTS drawn ones whose speech ends where the package expects it at the latest: both are
-computed as they would be with others.
+runs by itself: a server and a stack are started and ended here. The default voice stands beside
+hibari-tts, from which it was learnt; Piper speaks with the published voice `joe`; Kokoro has drawn
+weights of the published size, of which 14 symbols last a second, and Pocket TTS drawn ones whose
+speech ends where the package expects it at the latest: both are computed as they would be with
+others.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ from antiphon_bench.peers import (
     packaged,
     text_of,
 )
+from antiphon_bench.plots import first_sounds
 from antiphon_bench.synthetic.kokoro import write_checkpoint as write_kokoro
 from antiphon_bench.synthetic.pocket_tts import write_checkpoint as write_pocket
+from antiphon_bench.theme import LIGHT
 from talker.models.kokoro.phones import spoken, ways_of
 from talker.text.frontend import EnglishFrontend
 from ttscommon.engine.conversion import convert
@@ -76,11 +79,11 @@ class Group(NamedTuple):
 
 
 @asynccontextmanager
-async def stack(model: str, place: Path, http: aiohttp.ClientSession) -> AsyncIterator[Peer]:
-    """Ours, with the default voice beside the model. It takes whatever comes, as the others do, and
-    speaks on where drawn weights have lost their text, as the others do.
+async def stack(model: str, place: Path | None, http: aiohttp.ClientSession) -> AsyncIterator[Peer]:
+    """Ours, with the default voice beside the model, if that is another. It takes whatever comes,
+    as the others do, and speaks on where drawn weights have lost their text, as the others do.
     """
-    found = (Checkpoint.parse(f"{model}={place}"),)
+    found = (Checkpoint.parse(f"{model}={place}"),) if place else ()
     environ = {
         "gateway": {"ANTIPHON_ADMISSION": "off"},
         "talker": {"ANTIPHON_RUNAWAY_GUARD": "false"},
@@ -131,6 +134,18 @@ async def package(
     command: list[str | Path] = [python, "-m", "tests.parity.reference.said", family, place]
     async with packaged(command, rate) as peer:
         yield peer
+
+
+def hibari(python: Path, folder: Path) -> Group:
+    """The voice in the package, and the default voice."""
+    return Group(
+        "The default voice",
+        1.0,
+        (
+            System("hibari-tts, in process", partial(package, python, "hibari", folder, _RATE), 16),
+            System("Antiphon", partial(stack, "vesper", None), 12),
+        ),
+    )
 
 
 def piper(python: Path, folder: Path) -> Group:
@@ -186,7 +201,7 @@ def pocket_tts(python: Path, folder: Path) -> Group:
     )
 
 
-FAMILIES: Final = {"piper": piper, "pocket_tts": pocket_tts, "kokoro": kokoro}
+FAMILIES: Final = {"hibari": hibari, "piper": piper, "pocket_tts": pocket_tts, "kokoro": kokoro}
 
 
 async def measured(system: System, within_s: float, given: argparse.Namespace) -> dict[str, Any]:
@@ -198,10 +213,10 @@ async def measured(system: System, within_s: float, given: argparse.Namespace) -
     ):
         await first_sound(peer, system.text(WORDS[0]), 0)
         sound_s = await _lasts(peer, system.text(_LISTENED))
-        for words in WORDS:
+        for words in given.words:
             heard = [await first_sound(peer, system.text(words), n) for n in range(given.rounds)]
             found["first_s"][words] = median(heard)
-        _say(f"  {system.name}: first sound {_first(found)} of {WORDS} words")
+        _say(f"  {system.name}: first sound {_first(found)} of {given.words} words")
         if given.trials:
             tried = most_listeners(
                 *(peer, system.text(_LISTENED), sound_s, within_s, system.guess, given.trials)
@@ -223,15 +238,16 @@ def _say(line: str) -> None:
 
 
 def _first(found: dict[str, Any]) -> str:
-    return " / ".join(f"{1000 * found['first_s'][words]:.0f}" for words in WORDS)
+    return " / ".join(f"{1000 * first_s:.0f}" for first_s in found["first_s"].values())
 
 
 def table(group: Group, found: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Markdown."""
-    yield f"| {group.title} | {' | '.join(f'{w} words' for w in WORDS)} | listeners | cores each |"
-    yield f"| --- |{' ---: |' * (len(WORDS) + 2)}"
+    words = found[0]["first_s"]
+    yield f"| {group.title} | {' | '.join(f'{w} words' for w in words)} | listeners | cores each |"
+    yield f"| --- |{' ---: |' * (len(words) + 2)}"
     for one in found:
-        firsts = " | ".join(f"{1000 * one['first_s'][words]:.0f} ms" for words in WORDS)
+        firsts = " | ".join(f"{1000 * first_s:.0f} ms" for first_s in one["first_s"].values())
         kept = [trial for trial in one["trials"] if trial["kept"]]
         most = max(kept, key=lambda trial: trial["number"], default=None)
         failed = min((t["number"] for t in one["trials"] if not t["kept"]), default=None)
@@ -246,12 +262,15 @@ def main() -> None:
     for name in FAMILIES:
         parser.add_argument(f"--{name.replace('_', '-')}", type=Path, metavar="PYTHON")
     parser.add_argument("--folder", type=Path, default=Path("build/peers"))
+    parser.add_argument("--words", type=int, nargs="+", default=WORDS, help="of the texts")
+    parser.add_argument("--drawn", type=Path, help="a picture of the first sounds (SVG, PNG)")
     parser.add_argument("--rounds", type=int, default=3, help="of first sounds")
     parser.add_argument("--trials", type=int, default=4, help="numbers of listeners, at most")
     parser.add_argument("--systems", default="", help="of which the name has this in it")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     os.environ.pop("OMP_NUM_THREADS", None)
+    drawn: dict[str, dict[int, float]] = {}
     for name, of in FAMILIES.items():
         if (python := getattr(given, name)) is None:
             continue
@@ -261,6 +280,9 @@ def main() -> None:
         found = [asyncio.run(measured(one, group.within_s, given)) for one in chosen]
         (given.folder / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
         print("\n".join((*table(group, found), "")), flush=True)
+        drawn |= {f"{group.title}: {one['system']}": one["first_s"] for one in found}
+    if given.drawn is not None:
+        first_sounds(drawn, LIGHT).savefig(given.drawn)
 
 
 if __name__ == "__main__":

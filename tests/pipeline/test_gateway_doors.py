@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import re
 import shutil
 import subprocess
+import wave
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -15,6 +18,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack
+from gateway.audio import Provenance
+from gateway.audio.provenance import claims
 
 STATIC = Path(__file__).resolve().parents[2] / "services/gateway/gateway/static"
 TEXT = "The tide came in before dawn. It was slow, and silver; can you hear the bells?"
@@ -48,7 +53,7 @@ async def test_every_way_in_gives_the_same_samples(stack: LocalStack) -> None:
     whole = await posted(stack, stream=False, response_format="wav")
     assert whole.status_code == 200, whole.text
     streamed = await posted(stack, response_format="pcm")
-    assert streamed.content == whole.content[44:]
+    assert streamed.content == whole.content.partition(b"data")[2][4:]
     at_once, done = await typed(stack, [TEXT])
     assert at_once == streamed.content
     assert (done["outcome"], done["samples"]) == ("ok", len(at_once) // 2)
@@ -120,11 +125,15 @@ def test_every_element_that_the_playground_asks_for_is_there_and_labelled() -> N
 
 
 SUBTITLES = """
-import { subtitles, wav } from "./files.mjs";
+import { origin, subtitles, wav } from "./files.mjs";
 const words = [["Fish", 0.1, 0.4], ["&", 0.4, 0.5], ["chips.", 0.5, 1], ["Now", 3661.5, 3662]];
 console.log(subtitles(words.map(([word, start_s, end_s]) => ({ word, start_s, end_s }))));
 const head = new DataView(await wav([new Int16Array(3)], 24000).arrayBuffer());
 console.log([head.byteLength, head.getUint32(24, true), head.getUint32(40, true)].join(" "));
+const told = { model: "vesper", digital_source_type: "trainedAlgorithmicMedia",
+               generated_by: "Köln" };
+const tagged = await wav([new Int16Array(3)], 24000, origin(told)).arrayBuffer();
+process.stdout.write(Buffer.from(tagged).toString("base64"));
 """
 SUBTITLED = """WEBVTT
 
@@ -147,4 +156,9 @@ def test_the_playground_writes_subtitles_and_wav(tmp_path: Path) -> None:
     ran = subprocess.run(
         [node, tmp_path / "test.mjs"], capture_output=True, text=True, check=True, timeout=30
     )
-    assert ran.stdout == SUBTITLED
+    said, _, tagged = ran.stdout.rpartition("\n")
+    assert said + "\n" == SUBTITLED
+    data = base64.b64decode(tagged)
+    assert list(claims(data)) == [Provenance("vesper", "Köln").fields]
+    with wave.open(io.BytesIO(data)) as file:
+        assert (file.getframerate(), file.readframes(9)) == (24_000, bytes(6))

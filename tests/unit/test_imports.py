@@ -44,10 +44,10 @@ TORCH_FREE: Final = {
 }
 # A room imports only rooms in front of it.
 FLOORS: Final = {
-    "ttscommon": ["wire", "sound", "process", "bus", "cluster", "engine"],
+    "ttscommon": ["wire", "sound", "books", "process", "bus", "cluster", "engine"],
     "talker": ["family", "sampling", "kernels", "engine", "text", "runners", "models"],
     "vocoder": ["codecs", "engine"],
-    "gateway": ["connections", "audio", "admission", "requests", "protocols"],
+    "gateway": ["connections", "audio", "admission", "requests", "books", "protocols"],
 }
 
 

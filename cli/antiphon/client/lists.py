@@ -36,10 +36,15 @@ class ServedModel:
 
 
 async def voices(
-    url: str, key: str | None = None, *, language: str = "", gender: str = ""
+    url: str,
+    key: str | None = None,
+    *,
+    language: str = "",
+    gender: str = "",
+    model: str = "default",
 ) -> list[Voice]:
-    """The default model's voices, of one language and gender if named; raises GatewayError."""
-    query = urlencode({"language": language, "gender": gender})
+    """A model's voices, of one language and gender if named; raises GatewayError."""
+    query = urlencode({"model": model, "language": language, "gender": gender})
     rows = await _listed(Address.parse(url, key), f"/v1/audio/voices?{query}", "voices")
     return [_voice(row) for row in rows]
 

@@ -7,7 +7,7 @@ import contextlib
 import json
 import random
 import time
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -42,7 +42,7 @@ _PASSING: Final = (
 
 async def speak(
     url: str, text: AsyncIterable[str], options: SpeechOptions, key: str | None = None
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event, None]:
     """Send `text` as it comes and yield the answer as it comes; raises GatewayError.
 
     The stream is Started, any number of Audio and Words, Finished; without Started if nothing was
@@ -220,7 +220,13 @@ class _Talk:
         if self._started:
             return None
         self._started = Started(
-            message["request_id"], message["sample_rate"], message["voice"], message["seed"]
+            message["request_id"],
+            message["sample_rate"],
+            message["voice"],
+            message["seed"],
+            message["model"],
+            "digital_source_type" in message,
+            message.get("generated_by", ""),
         )
         return self._started
 

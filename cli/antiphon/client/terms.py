@@ -42,12 +42,18 @@ class SpeechOptions:
 
 @dataclass(frozen=True)
 class Started:
-    """Audio follows: mono s16le at `sample_rate`."""
+    """Audio follows: mono s16le at `sample_rate`.
+
+    synthetic: whether the gateway says that it is; generated_by: by whom, if it says.
+    """
 
     request_id: str
     sample_rate: int
     voice: str
     seed: int
+    model: str = ""
+    synthetic: bool = False
+    generated_by: str = ""
 
 
 @dataclass(frozen=True)

@@ -291,7 +291,7 @@ a vocoder, or a pair of both in one process. */}}
 {{- $workers := ternary $scaling.maxReplicas $engine.config.replicas (ne $scaling.kind "") -}}
 {{- $settings := $engine.config.settings -}}
 {{- range $stage := include "antiphon.stages" $engine.stage | splitList " " -}}
-{{- $common := default (ternary 32 64 (eq $stage "talker")) $settings.slots -}}
+{{- $common := default 64 $settings.slots -}}
 {{- $own := mul $workers (default $common (get $settings (printf "%s__slots" $stage))) -}}
 {{- $_ := set $slots $stage (add (get $slots $stage) $own) -}}
 {{- end -}}
@@ -393,15 +393,16 @@ annotations:
 {{- if .Values.nats.enabled -}}
 {{- $log := include "antiphon.bytes" .Values.nats.maxLogBytes | int64 -}}
 {{- $disk := include "antiphon.bytes" .Values.nats.storage.size | int64 -}}
-{{- /* Three logs and one and a half times as much for recordings. */ -}}
-{{- if gt (div (mul $log 9) 2) $disk -}}{{- fail (printf "nats.storage.size is %s: three logs of nats.maxLogBytes (%s) and recordings need four and a half times as much as one" .Values.nats.storage.size .Values.nats.maxLogBytes) -}}{{- end -}}
+{{- /* Three logs, one and a half times as much for recordings, and once as much for jobs. */ -}}
+{{- if gt (div (mul $log 11) 2) $disk -}}{{- fail (printf "nats.storage.size is %s: three logs of nats.maxLogBytes (%s), recordings and jobs need five and a half times as much as one" .Values.nats.storage.size .Values.nats.maxLogBytes) -}}{{- end -}}
 {{- end -}}
 {{- $memory := get (default dict .Values.gateway.resources.limits) "memory" -}}
 {{- if $memory -}}
 {{- $streams := default 1000 .Values.gateway.settings.max_streams | int64 -}}
-{{- /* 2.5 MiB a stream whose listener is slow, and the process. */ -}}
-{{- $needed := add 268435456 (mul $streams 2621440) -}}
-{{- if lt (include "antiphon.bytes" $memory | int64) $needed -}}{{- fail (printf "gateway.resources.limits.memory is %s: %d streams to slow listeners need %d Mi; raise it, or lower gateway.settings.max_streams" $memory $streams (div $needed 1048576)) -}}{{- end -}}
+{{- $jobs := default 64 .Values.gateway.settings.max_job_streams | int64 -}}
+{{- /* 2.5 MiB a stream whose listener is slow, 4.5 MiB one of a job, and the process. */ -}}
+{{- $needed := add 268435456 (mul $streams 2621440) (mul $jobs 4718592) -}}
+{{- if lt (include "antiphon.bytes" $memory | int64) $needed -}}{{- fail (printf "gateway.resources.limits.memory is %s: %d streams to slow listeners and %d of jobs need %d Mi; raise it, or lower gateway.settings.max_streams or max_job_streams" $memory $streams $jobs (div $needed 1048576)) -}}{{- end -}}
 {{- end -}}
 {{- end -}}
 

@@ -10,9 +10,10 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from gateway.admission import Admission, Exchange, KeyRing, KeysWatch, Peers
+from gateway.books import BookDesk, BookShelf, FolderParts, StoredParts
 from gateway.connections import Doors
 from gateway.edge import RequestIds, handle_failures, refuse
-from gateway.protocols import cartesia, deepgram, elevenlabs, openai, playground
+from gateway.protocols import cartesia, deepgram, elevenlabs, openai, playground, realtime
 from gateway.requests import (
     Aliases,
     Catalogue,
@@ -34,6 +35,7 @@ _EXPOSED: Final = (
     "x-sample-rate",
     "x-model",
     "x-voice",
+    "x-provenance",
     "server-timing",
 )
 
@@ -46,6 +48,7 @@ class Gateway:
     context: GatewayContext
     exchange: Exchange
     sockets: Sockets
+    desk: BookDesk
 
     @property
     def sessions(self) -> set[AnySession]:
@@ -62,6 +65,7 @@ class Gateway:
             services.listeners,
             services.retention,
             self.exchange,
+            self.desk,
             watch,
         )
         await asyncio.gather(*(duty.run() for duty in duties))
@@ -73,6 +77,7 @@ class Gateway:
         for session in list(self.sessions):
             session.drain()
         services.listeners.give_up_places()
+        await self.desk.close()
         await self.sockets.ended(grace_s)
         for session in list(self.sessions):
             session.hand_over()
@@ -103,9 +108,13 @@ def create_gateway(settings: GatewaySettings, bus: Bus, metrics: GatewayMetrics)
     app = FastAPI(title="Antiphon", version="1", docs_url=None, redoc_url=None)
     app.state.context = context
     sockets = Sockets(context)
-    gateway = Gateway(app, context, Exchange(bus, admission, retention), sockets)
+    folder = settings.jobs_folder
+    shelf = BookShelf(bus, StoredParts(bus) if folder is None else FolderParts(folder))
+    desk = BookDesk(context, shelf)
+    app.state.shelf, app.state.desk = shelf, desk
+    gateway = Gateway(app, context, Exchange(bus, admission, retention), sockets, desk)
     app.include_router(playground.router)
-    for protocol in (openai, elevenlabs, cartesia, deepgram):
+    for protocol in (openai, realtime, elevenlabs, cartesia, deepgram):
         app.include_router(protocol.router)
     app.add_middleware(Doors, settings=settings, refuse=refuse)
     app.add_middleware(RequestIds)

@@ -91,6 +91,42 @@ class AdapterExists(BadRequest):
     code = "adapter_exists"
 
 
+class ItemExists(BadRequest):
+    """The conversation has an item of this id."""
+
+    code = "item_create_duplicate_item_id"
+
+
+class UnknownItem(BadRequest):
+    """The conversation has no item of this id."""
+
+    code = "item_retrieve_invalid_item_id"
+
+
+class ResponseActive(BadRequest):
+    """The conversation speaks already."""
+
+    code = "conversation_already_has_active_response"
+
+
+class NoActiveResponse(BadRequest):
+    """There is nothing to cancel."""
+
+    code = "response_cancel_not_active"
+
+
+class NothingRecorded(BadRequest):
+    """The buffer of what the client's user says is empty."""
+
+    code = "input_audio_buffer_commit_empty"
+
+
+class SessionExpired(AntiphonError):
+    """The session is as old as it may get."""
+
+    code = "session_expired"
+
+
 class UnknownLexicon(BadRequest):
     """The caller has no lexicon of this name."""
 
@@ -107,6 +143,12 @@ class QuotaExceeded(BadRequest):
     """The caller keeps as much as it may."""
 
     code = "quota_exceeded"
+
+
+class NotReady(BadRequest):
+    """The job has no sound yet, or has failed."""
+
+    code = "not_ready"
 
 
 class WrongContentType(BadRequest):
@@ -254,6 +296,7 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "unsupported": Edge(400, _INVALID),
         "too_many_contexts": Edge(429, "rate_limit_error"),
         "not_found": Edge(404, _INVALID),
+        "not_ready": Edge(409, _INVALID),
         "unsupported_media_type": Edge(415, _INVALID),
         "foreign_origin": Edge(403, _INVALID),
         "foreign_host": Edge(421, _INVALID),
@@ -271,6 +314,12 @@ EDGES: Final[Mapping[str, Edge]] = MappingProxyType(
         "unknown_lexicon": Edge(404, _INVALID),
         "invalid_lexicon": Edge(400, _INVALID),
         "quota_exceeded": Edge(403, _INVALID),
+        "item_create_duplicate_item_id": Edge(400, _INVALID),
+        "item_retrieve_invalid_item_id": Edge(404, _INVALID),
+        "conversation_already_has_active_response": Edge(400, _INVALID),
+        "response_cancel_not_active": Edge(400, _INVALID),
+        "input_audio_buffer_commit_empty": Edge(400, _INVALID),
+        "session_expired": Edge(400, _INVALID, 1012),
         "unknown_model": Edge(404, _INVALID),
         "invalid_api_key": Edge(401, _INVALID, 1008),
         "rate_limit_exceeded": Edge(429, "rate_limit_error", 1013),

@@ -37,6 +37,20 @@ class GatewaySettings(ServiceSettings):
     """Low-rank adapters that a key may upload and keep; a key's own: `adapter_uploads`."""
     max_adapter_bytes: int = Field(default=64 << 20, ge=1024, le=1 << 30)
     """Largest weights of an uploaded adapter."""
+    max_jobs: int = Field(default=10, ge=0)
+    """Jobs that a key may keep, finished ones until they expire; a key's own: `jobs`."""
+    max_job_chars: int = Field(default=2_000_000, ge=1, le=15_000_000)
+    """Longest text of a job, in characters."""
+    max_job_bytes: int = Field(default=32 << 20, ge=1024, le=256 << 20)
+    """Largest body that brings one."""
+    keep_jobs_s: float = Field(default=86_400.0, ge=60, le=14 * 86_400)
+    """How long a job can be fetched that has ended."""
+    max_job_streams: int = Field(default=64, ge=1)
+    """Streams of jobs that one gateway has in work at once; each takes up to 4.5 MiB at 24 kHz."""
+    job_spare_slots: int = Field(default=1, ge=0)
+    """Slots of each model that jobs leave free for the next listeners."""
+    jobs_folder: Path | None = None
+    """A folder that all gateways see, for what is made of jobs; by default the broker keeps it."""
     max_queued_requests: int = Field(default=16, ge=1)
     """Requests that may wait on one socket behind the one that is spoken."""
     max_streams: int = Field(default=1000, ge=1)
@@ -87,6 +101,12 @@ class GatewaySettings(ServiceSettings):
     """The name in the keys file that Wyoming's clients, which bring no keys, speak as; needed where
     keys are.
     """
+    provenance: bool = True
+    """Whether the sound says that it is synthetic, by which model and by whom: in the tags of every
+    format that has any, and beside raw samples in a header or a message.
+    """
+    provenance_by: str = Field(default="", max_length=100, pattern=r"^[^\x00-\x1f\x7f;\[\]]*$")
+    """Who gives the sound out: the operator's name, for the same places; not said by default."""
     max_contexts: int = Field(default=16, ge=1, le=1000)
     """Contexts that may be open at once on one socket."""
     resume_secret: str | None = Field(default=None, min_length=SECRET_CHARS, repr=False)

@@ -15,11 +15,11 @@ from gateway.admission import ANONYMOUS
 from gateway.connections import ConnectionCounts
 from gateway.edge import response_of
 from gateway.errors import InvalidApiKey, TooManyConnections
-from gateway.protocols import cartesia, deepgram, elevenlabs, native
+from gateway.protocols import cartesia, deepgram, elevenlabs, native, realtime
 from gateway.protocols.shared.credentials import key_of
 from gateway.protocols.shared.sockets import SocketSession
 from gateway.requests import GatewayContext
-from ttscommon.wire.errors import AntiphonError
+from ttscommon.wire.errors import AntiphonError, BusUnavailable
 
 AnySession: TypeAlias = SocketSession[Any, Any]
 
@@ -32,6 +32,7 @@ KINDS: Final[Mapping[str, Callable[[WebSocket, GatewayContext], AnySession]]] = 
         "/v1/speak": deepgram.DeepgramSession,
         "/v2/speak": deepgram.FluxSession,
         "/v1/text-to-dialogue/multi-stream-input": elevenlabs.DialogueInput,
+        "/v1/realtime": realtime.RealtimeSession,
     }
 )
 
@@ -60,7 +61,7 @@ class Sockets:
     async def _serve(
         self, kind: Callable[[WebSocket, GatewayContext], AnySession], socket: WebSocket
     ) -> None:
-        keys, tenant = self._context.keys, self._holder(socket)
+        keys, tenant = self._context.keys, await self._holder(socket)
         most = keys.most_sockets(tenant, self._context.settings.max_sockets_per_key)
         try:
             self.places.take(tenant, most, "this key")
@@ -72,11 +73,13 @@ class Sockets:
         finally:
             self.places.leave(tenant)
 
-    def _holder(self, socket: WebSocket) -> str:
+    async def _holder(self, socket: WebSocket) -> str:
         """Whose it is. Those without a key, which may come in a message, count as one key's."""
+        key = key_of(socket)
         try:
-            return self._context.keys.tenant(key_of(socket))
-        except InvalidApiKey:
+            secret = await self._context.sessions.secret(key)
+            return self._context.keys.tenant(key) if secret is None else secret.tenant
+        except (InvalidApiKey, BusUnavailable):
             return ANONYMOUS
 
     async def _serve_session(

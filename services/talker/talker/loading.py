@@ -14,7 +14,6 @@ from talker.engine.widths import Widths, plain
 from talker.family.base import Family
 from talker.family.blocks import BLOCK_POSITIONS
 from talker.family.guarding import Guarding
-from talker.family.leniency import Leniency
 from talker.family.pauses import Pausing
 from talker.family.runner import Runner
 from talker.settings import TalkerSettings
@@ -94,7 +93,6 @@ def read_family(settings: TalkerSettings, startup: Startup | None = None) -> Fam
             settings.voice_dir,
             pads=settings.late_text == "pad",
             device=settings.device,
-            leniency=_leniency(settings),
             lexicon=settings.lexicon_dir,
             adapters=settings.adapters,
             adapter_rank=settings.adapter_rank,
@@ -120,10 +118,6 @@ def _describe_adapters(settings: TalkerSettings, family: Family) -> None:
         )
     library = AdapterLibrary.of(settings.adapter_dir, held, settings.adapter_bytes)
     family.spec = with_adapters(family.spec, library, settings.voice_adapters)
-
-
-def _leniency(settings: TalkerSettings) -> Leniency:
-    return Leniency(settings.draft_tries, settings.draft_cents) if settings.drafts else Leniency()
 
 
 def blocks_of(settings: TalkerSettings, family: Family) -> int:

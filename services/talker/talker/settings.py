@@ -38,12 +38,6 @@ class TalkerSettings(StageSettings):
     """Steps may try several frames where the model has guesses and it pays; the frames stay the
     same.
     """
-    draft_tries: int = Field(default=1, ge=1, le=8)
-    """How often the model may draw a frame to meet a guess. Other than 1 it gives more frames a
-    step, and other frames; all talkers of a model must be told the same.
-    """
-    draft_cents: float = Field(default=0.0, ge=0.0, le=400.0)
-    """How far the pitch of a guess may be from that of a draw, in cents, with the same effect."""
     lexicon_dir: Path = Path("voices/vesper")
     """Where the English lexicon is, for voices that bring none."""
     codec_dir: Path | None = None

@@ -86,7 +86,7 @@ class Decoding:
         self._codes_end = None
         try:
             with self._stage.listening() as events:
-                resume = Resume(start.start, begun.frame, begun.mark)
+                resume = Resume(start.start, begun.frame, begun.mark, begun.lead)
                 self._engine.open(self._job.request, resume, prefix, self._conditions)
                 # What is made again is new to the listener, whenever the request began.
                 if self._writer.remaking is None:
@@ -209,7 +209,10 @@ class Decoding:
             Tensor.of(piece.pcm),
             self._words.take(),
             self._take_spent(),
-            Checkpoint(piece.frame, piece.mark, self._words.last, self._said.characters),
+            Checkpoint(
+                *(piece.frame, piece.mark, self._words.last),
+                *(self._said.characters, piece.lead),
+            ),
             said=self._said.take(),
         )
 

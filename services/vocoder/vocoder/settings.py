@@ -21,8 +21,6 @@ class VocoderSettings(StageSettings):
 
     renamed: ClassVar[Mapping[str, str]] = {"ANTIPHON_PIECE_FRAMES": "ANTIPHON_STEP_FRAMES"}
 
-    slots: int = Field(default=64, ge=1, le=8192)
-    """Streams that this vocoder holds at once."""
     batch_streams: int = Field(default=16, ge=1, le=4096)
     """Streams of one engine step."""
     batch_frames: int = Field(default=32, ge=1, le=65536)

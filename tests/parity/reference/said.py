@@ -47,11 +47,25 @@ def kokoro(place: Path) -> Callable[[str], Iterator[int]]:
     return said
 
 
+def hibari(place: Path) -> Callable[[str], Iterator[int]]:
+    """The voice in the package, a sentence at a time."""
+    from hibari import Hibari
+
+    del place
+    voice = Hibari()
+    return lambda text: map(len, voice.stream(text, seed=0))
+
+
 def main() -> None:
     """Speak until the input ends."""
     logging.disable(logging.WARNING)
-    family: Any = {"piper": piper, "pocket_tts": pocket_tts, "kokoro": kokoro}[sys.argv[1]]
-    say = family(Path(sys.argv[2]))
+    families: dict[str, Any] = {
+        "piper": piper,
+        "pocket_tts": pocket_tts,
+        "kokoro": kokoro,
+        "hibari": hibari,
+    }
+    say = families[sys.argv[1]](Path(sys.argv[2]))
     print("ready", flush=True)
     for line in sys.stdin:
         for samples in say(json.loads(line)):

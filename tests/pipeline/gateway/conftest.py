@@ -26,6 +26,7 @@ from ttscommon.process.metrics import GatewayMetrics, Metrics
 from ttscommon.wire import subjects
 from ttscommon.wire.messages import (
     AudioChunk,
+    Checkpoint,
     CodecChunk,
     End,
     Message,
@@ -74,6 +75,7 @@ class Performance:
     bus: Bus
     job: Job
     writer: AudioWriter
+    lead: int = 0
     playback: list[float] = field(default_factory=list)
     said: list[Any] = field(default_factory=list)
 
@@ -92,8 +94,8 @@ class Performance:
         times = start / RATE, (start + len(pcm)) / RATE
         words = (WordTime(text, *times, text.lower(), 0, len(text)),) if word else ()
         spent = () if start else (Spent("talker", 0.002, 0.001), Spent("vocoder", 0.001, 0.001))
-        sound = Tensor.of(pcm)
-        chunk = AudioChunk(self.job.request_id, start, RATE, sound, words, spent, said=said)
+        sound, lead = Tensor.of(pcm), Checkpoint(lead=self.lead)
+        chunk = AudioChunk(self.job.request_id, start, RATE, sound, words, spent, lead, said=said)
         self.said.append(pcm)
         await self.writer.put(chunk)
 
@@ -121,7 +123,9 @@ class Performance:
             pcm = np.concatenate(self.said)[writer.position :]
             for start in range(0, len(pcm), MOST_CHARS * SAMPLES_PER_CHAR):
                 part = Tensor.of(pcm[start : start + MOST_CHARS * SAMPLES_PER_CHAR])
-                await writer.put(AudioChunk(job.request_id, writer.position, RATE, part))
+                lead = Checkpoint(lead=self.lead)
+                chunk = AudioChunk(job.request_id, writer.position, RATE, part, checkpoint=lead)
+                await writer.put(chunk)
             await writer.end(writer.remaking)
         await writer.close()
 
@@ -144,11 +148,12 @@ class FakeStage:
     performances: list[Performance] = field(default_factory=list)
     cancelled: dict[str, asyncio.Event] = field(default_factory=dict)
     remakes: int = 0
+    lead: int = 0
 
     async def handle(self, job: Job) -> None:
         self.jobs.append(job)
         writer = await self.bus.audio_writer(job.request_id, job.epoch)
-        performance = Performance(self.bus, job, writer)
+        performance = Performance(self.bus, job, writer, self.lead)
         self.performances.append(performance)
         await performance.log_codes()
         subject = subjects.playback(job.request_id)

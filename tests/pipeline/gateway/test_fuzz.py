@@ -82,6 +82,15 @@ SOCKETS: Final = {
         ("type", "text", "speed", "playback_offset"),
         ("Speak", "Flush", "Interrupt", "Configure", "Sing"),
     ),
+    "realtime": (
+        "/v1/realtime",
+        ("type", "event_id", "session", "item", "item_id", "previous_item_id", "audio",
+         "audio_end_ms", "response", "response_id"),
+        ("session.update", "conversation.item.create", "conversation.item.retrieve",
+         "conversation.item.delete", "conversation.item.truncate", "response.create",
+         "response.cancel", "input_audio_buffer.append", "input_audio_buffer.commit",
+         "input_audio_buffer.clear"),
+    ),
     "dialogue": (
         "/v1/text-to-dialogue/multi-stream-input?output_format=pcm_16000",
         ("inputs", "voices", "flush", "context_id", "close_context", "voice_settings", "text"),

@@ -13,6 +13,8 @@ import httpx
 import numpy as np
 import pytest
 
+from gateway.audio import Provenance
+from gateway.audio.provenance import claims
 from tests.waits import PATIENCE_S
 
 JSON = {"content-type": "application/json"}
@@ -59,8 +61,9 @@ async def test_pcm_comes_as_it_is_made(stand: Any, talk: Any) -> None:
 async def test_a_streamed_wav_leaves_its_length_open(stand: Any, talk: Any) -> None:
     body = {"input": TEXT, "response_format": "wav", "seed": 0, "sample_rate": 16_000}
     response = await stand.http.post("/v1/audio/speech", json=body)
-    assert response.content[4:8] == response.content[40:44] == b"\xff\xff\xff\xff"
-    assert np.array_equal(np.frombuffer(response.content[44:], "<i2"), talk.sound(TEXT))
+    head, _, rest = response.content.partition(b"data")
+    assert head[4:8] == rest[:4] == b"\xff\xff\xff\xff"
+    assert np.array_equal(np.frombuffer(rest[4:], "<i2"), talk.sound(TEXT))
 
 
 async def test_another_sample_rate_keeps_the_duration(stand: Any) -> None:
@@ -164,9 +167,9 @@ async def test_an_error_of_a_stage_before_audio_is_a_plain_error(stand: Any) -> 
 @pytest.mark.parametrize(
     ("response_format", "media_type", "magic"),
     [
-        ("mp3", "audio/mpeg", b"\xff\xf3"),
+        ("mp3", "audio/mpeg", b"ID3\x04"),
         ("opus", "audio/ogg", b"OggS"),
-        ("aac", "audio/aac", b"\xff\xf1"),
+        ("aac", "audio/aac", b"ID3\x04"),
         ("flac", "audio/flac", b"fLaC"),
         ("wav", "audio/wav", b"RIFF"),
         ("pcm", "audio/pcm;rate=24000;channels=1", b""),
@@ -180,8 +183,22 @@ async def test_every_format_of_openai_is_made(
     assert response.headers["content-type"] == media_type
     assert response.content.startswith(magic)
     assert (response.headers["x-model"], response.headers["x-voice"]) == ("vesper", "slt")
+    assert response.headers["x-provenance"] == Provenance("vesper").header
+    tagged = [claim["AISystemUsed"] for claim in claims(response.content)]
+    assert tagged == ([] if response_format == "pcm" else ["Antiphon vesper"])
     if response_format == "pcm":
         assert abs(len(response.content) / 48_000 - len(TEXT) * 0.01) < 0.001
+
+
+@pytest.mark.parametrize("settings", [{"provenance": False}], indirect=True)
+@pytest.mark.parametrize(("response_format", "stream"), [("mp3", True), ("wav", False)])
+async def test_the_origin_is_not_told_where_that_is_turned_off(
+    stand: Any, response_format: str, stream: bool
+) -> None:
+    body = {"input": TEXT, "response_format": response_format, "stream": stream}
+    response = await stand.http.post("/v1/audio/speech", json=body)
+    assert list(claims(response.content)) == []
+    assert "x-provenance" not in response.headers
 
 
 async def test_events_carry_the_audio_and_what_was_used(stand: Any, talk: Any) -> None:
@@ -469,4 +486,4 @@ async def test_clients_of_other_servers_are_served_as_they_ask(stand: Any, clien
     response = await stand.http.post("/v1/audio/speech", json=REPLAYED[client], headers=headers)
     assert response.status_code == 200, response.text
     assert response.headers["content-type"] == "audio/mpeg"
-    assert response.content[0] == 0xFF
+    assert response.content[:3] == b"ID3"

@@ -86,6 +86,21 @@ async def test_a_lost_listener_hears_the_rest_from_the_sample_it_names(
     assert not stand.stage.jobs[0].cancelled.is_set()
 
 
+async def test_silence_in_front_is_left_out_before_a_loss_and_behind_it(
+    stand: Any, talk: Any, halves: Halves
+) -> None:
+    stand.stage.lead = 300
+    ticket, heard, socket = await first_half(stand, talk, resumable=True)
+    socket.transport.abort()
+    await gone(stand)
+    halves.go.set()
+    rest = await the_rest(stand, talk, ticket, len(heard) - 100)
+    whole = talk.sound("first halfsecond half")
+    assert np.array_equal(np.concatenate([heard[:-100], rest]), whole[300:])
+    # What was said is made again for one who comes when all is over.
+    assert np.array_equal(await the_rest(stand, talk, ticket, 5), whole[305:])
+
+
 async def test_the_rest_at_another_sample_rate_is_the_same_too(
     stand: Any, talk: Any, halves: Halves
 ) -> None:

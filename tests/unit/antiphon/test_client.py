@@ -34,6 +34,8 @@ START = {
     "model": "vesper",
     "voice": "slt",
     "seed": 7,
+    "digital_source_type": "trainedAlgorithmicMedia",
+    "generated_by": "Harbour Radio",
 }
 DONE = {"type": "audio.done", "request_id": "r1", "outcome": "ok", "samples": 2}
 REFUSAL = {
@@ -92,7 +94,7 @@ async def test_text_goes_piece_by_piece_and_audio_comes_back() -> None:
         {"type": "input.done"},
     ]
     assert events == [
-        Started("r1", 16_000, "slt", 7),
+        Started("r1", 16_000, "slt", 7, "vesper", True, "Harbour Radio"),
         Audio(b"\1\0\2\0"),
         Finished("ok", DONE),
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from rich.console import Console
 from antiphon import say
 from antiphon.client import Audio, Event, Finished, SpeechOptions, Started
 from antiphon.say import Meter
+from gateway.audio import Provenance
 
 RATE = 16_000
 TONE = (8000 * np.sin(np.arange(RATE) * 0.1)).astype("<i2").tobytes()
@@ -26,8 +28,8 @@ class Memory:
         self.pcm = b""
         self.closed = False
 
-    def open(self, sample_rate: int) -> None:
-        self.rate = sample_rate
+    def open(self, sample_rate: int, provenance: Provenance | None = None) -> None:
+        self.rate, self.provenance = sample_rate, provenance
 
     def write(self, pcm: bytes) -> None:
         self.pcm += pcm
@@ -69,6 +71,16 @@ async def test_a_text_that_was_lost_is_told_with_the_word(monkeypatch: pytest.Mo
     started, lost = Started("r1", RATE, "slt", 7), Finished("runaway", {"reached": "bridge"})
     text, _ = await said(monkeypatch, started, Audio(TONE), lost)
     assert "lost its text behind 'bridge'" in text
+
+
+async def test_files_say_what_the_gateway_says_of_the_origin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started = Started("r1", RATE, "slt", 7, "vesper", synthetic=True, generated_by="Harbour Radio")
+    _, told = await said(monkeypatch, started, Audio(TONE), Finished("ok", {}))
+    assert told.provenance == Provenance("vesper", "Harbour Radio")
+    plain = replace(started, synthetic=False)
+    assert (await said(monkeypatch, plain, Audio(TONE)))[1].provenance is None
 
 
 async def test_silence_is_said_to_be_silence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,8 @@ from antiphon.sinks import (
     close_all,
     sinks,
 )
+from gateway.audio import Provenance
+from gateway.audio.provenance import claims
 
 PCM = bytes(range(256)) * 4
 MAGIC = [("mp3", b"\xff"), ("opus", b"OggS"), ("flac", b"fLaC"), ("wav", b"RIFF")]
@@ -38,6 +40,16 @@ def test_a_wav_carries_its_exact_length(tmp_path: Path) -> None:
     with wave.open(str(path)) as file:
         assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (16_000, 1, 2)
         assert file.readframes(file.getnframes()) == PCM * 2
+
+
+@pytest.mark.parametrize("name", ["mp3", "opus", "flac", "wav"])
+def test_a_file_says_where_its_sound_is_from(tmp_path: Path, name: str) -> None:
+    (sink,) = sinks(str(tmp_path / f"out.{name}"), play=False)
+    sink.open(24_000, Provenance("vesper", "Harbour Radio"))
+    sink.write(TONE)
+    sink.close()
+    (found,) = claims((tmp_path / f"out.{name}").read_bytes())
+    assert (found["AISystemUsed"], found["GeneratedBy"]) == ("Antiphon vesper", "Harbour Radio")
 
 
 def test_a_wav_that_was_never_begun_leaves_no_file(tmp_path: Path) -> None:

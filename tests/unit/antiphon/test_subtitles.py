@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from antiphon.client import Word
-from antiphon.subtitles import cues, srt, vtt, write
+from antiphon.subtitles import cues, srt, srt_blocks, vtt, vtt_blocks, write, write_all
 
 WORDS = [
     Word("The", 0.0, 0.2),
@@ -47,3 +48,16 @@ def test_the_files_that_were_asked_for_are_written(tmp_path: Path) -> None:
     write(WORDS, None, tmp_path / "a.vtt")
     assert (tmp_path / "a.vtt").read_text("utf-8") == vtt(WORDS)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_cues_of_a_text_in_parts_rise_and_go_over_no_parts_end(tmp_path: Path) -> None:
+    parts = [[Word("Chapter", 0.0, 0.3), Word("One", 0.3, 0.5)], [], WORDS[3:5], WORDS[5:]]
+    write_all(parts, tmp_path / "a.srt", srt_blocks)
+    written = (tmp_path / "a.srt").read_text("utf-8")
+    blocks = [block.splitlines() for block in written.split("\n\n")]
+    assert [number for number, _, _ in blocks] == ["1", "2", "3"]
+    assert [text for _, _, text in blocks] == ["Chapter One", "A <boat>", "waits"]
+    times = re.findall(r"\d\d:\d\d:\d\d,\d{3}", written)
+    assert times == sorted(times)
+    write_all([WORDS], tmp_path / "a.vtt", vtt_blocks)
+    assert (tmp_path / "a.vtt").read_text("utf-8") == vtt(WORDS)

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from antiphon_bench.mp3 import BadMp3, Mp3Stream
+from gateway.audio import Provenance
+from gateway.audio.tags import id3
 
 
 def encoded(rate: int, kbit_s: int, seconds: int) -> bytes:
@@ -27,6 +29,15 @@ def test_samples_are_counted_however_the_stream_is_cut(rate: int, kbit_s: int) -
     assert stream.sample_rate == rate
     assert samples == pytest.approx(2 * rate, abs=4 * 1152)
     assert samples >= 2 * rate
+
+
+@pytest.mark.parametrize("step", [1, 7, 5000])
+def test_a_tag_in_front_counts_for_nothing(step: int) -> None:
+    sound = encoded(24_000, 64, 1)
+    plain, tagged = Mp3Stream(), Mp3Stream()
+    data = id3(Provenance("vesper")) + sound
+    samples = sum(tagged.feed(data[at : at + step]) for at in range(0, len(data), step))
+    assert samples == plain.feed(sound)
 
 
 @pytest.mark.parametrize("data", [b"RIFF....", b"\xff\xfb\x00\x00", b"\xff\xff\xff\xff"])

@@ -50,6 +50,12 @@ def test_earlier_arrivals_of_higher_priority_start_first() -> None:
     assert keys(ready, BatchLimits()) == ["vip", "a", "b"]
 
 
+def test_an_offline_stream_steps_only_where_no_other_could() -> None:
+    book = replace(starting("book"), offline=True, startup=False)
+    assert keys([book, steady("heard", 99.0)], BatchLimits()) == ["heard"]
+    assert keys([book], BatchLimits()) == ["book"]
+
+
 def test_a_long_chunk_is_cut_so_that_the_step_stays_short() -> None:
     limits = BatchLimits(frames=32, stream_frames=16)
     (pick,) = schedule([steady("long", 1.0, frames=400)], limits)

@@ -3,7 +3,7 @@
 make       all stages and the voice folder; run again after an interruption, it goes on
 export     write the voice folder from the checkpoints of a run that is still going
 eval       measure a voice folder; what it measured before stays in its report
-tolerance  judge guesses that are taken for draws beside none
+onset      judge speech without the silence in front beside the whole
 card       the voice folder's README with samples, from the last evaluation
 page       sounds of the teacher and the voice side by side, to listen to
 """
@@ -17,20 +17,20 @@ import torch
 from voicetrain.vesper.card import write_card
 from voicetrain.vesper.evaluate import Evaluation
 from voicetrain.vesper.export import export_voice
+from voicetrain.vesper.onset import judge_onsets
 from voicetrain.vesper.page import write_page
 from voicetrain.vesper.parts import REPORT_NAME, Report
 from voicetrain.vesper.report import MEASURES, evaluate_voice, texts_of
 from voicetrain.vesper.stages import Plan, Workshop, make_voice
-from voicetrain.vesper.tolerance import judge_tolerances
 from voicetrain.vesper.voice import Voice
 
 WORK = Path("build/vesper")
 VOICE = Path("voices/vesper")
 MEMORY = Path("build/vesper-eval.jsonl")
-TOLERANCE = Path("build/vesper-tolerance.json")
+ONSET = Path("build/vesper-onset.json")
 PAGE = Path("build/vesper-page")
 BUDGET_MINUTES = 120.0
-COMMANDS = ("make", "export", "eval", "card", "page", "tolerance")
+COMMANDS = ("make", "export", "eval", "card", "page", "onset")
 
 
 def _arguments() -> argparse.Namespace:
@@ -77,8 +77,8 @@ def main() -> None:
         evaluate_voice(evaluation, _report(arguments), texts)
     if command == "card":
         write_card(arguments.voice, _report(arguments))
-    if command == "tolerance":
-        judge_tolerances(arguments.voice, TOLERANCE, arguments.sentences)
+    if command == "onset":
+        judge_onsets(arguments.voice, ONSET, arguments.sentences)
     if command == "page":
         print(write_page(arguments.page, Voice.load(arguments.voice)))
 

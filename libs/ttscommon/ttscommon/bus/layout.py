@@ -34,6 +34,8 @@ _JOB_BYTES: Final = {TALKER.name: 32 << 10, VOCODER.name: 4 << 10}
 _LEAST_QUEUE_BYTES: Final = 4 << 20
 # The workers of a stage are one group, in which the least loaded is served first.
 WORKERS: Final = "workers"
+# A book has so long to be spoken and fetched.
+_BOOKS_AGE_S: Final = 30 * 86_400.0
 # None: for ever.
 BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.REPLICAS: 6.0,
@@ -44,11 +46,17 @@ BUCKET_AGE_S: Final[dict[str, float | None]] = {
     subjects.LEXICONS: None,
     subjects.ADAPTERS: None,
     subjects.PASSING_DERIVED: 3600.0,
+    subjects.BOOKS: _BOOKS_AGE_S,
+    subjects.SESSIONS: 7200.0,
 }
+# What a bucket's records may take together, where that is bounded: bytes, or a share of a log's.
+BUCKET_BYTES: Final[dict[str, int]] = {subjects.BOOKS: 64 << 20}
+BUCKET_SHARES: Final[dict[str, float]] = {subjects.SESSIONS: 1 / 32}
 # How long an object lives, and how much all of them may take, as a share of a log's bytes.
 OBJECTS: Final[dict[str, tuple[float | None, float]]] = {
     subjects.RECORDINGS: (None, 1.0),
     subjects.PASSING_RECORDINGS: (3600.0, 0.5),
+    subjects.BOOK_PARTS: (_BOOKS_AGE_S, 1.0),
 }
 # Nothing can be renewed while three brokers elect a leader, and no worker is dead for that.
 _ELECTION_S: Final = 9.0
@@ -143,6 +151,10 @@ class Layout:
             metadata={SCHEMA_KEY: SCHEMA, _SLOTS_KEY: str(self.slots)},
         )
 
+    def _most_bytes(self, bucket: str) -> int | None:
+        share = BUCKET_SHARES.get(bucket)
+        return BUCKET_BYTES.get(bucket) if share is None else round(share * self.max_log_bytes)
+
     def _log(self, log: Log) -> StreamConfig:
         return StreamConfig(
             name=self._name(log.stream),
@@ -174,6 +186,7 @@ class Layout:
             storage=StorageType.FILE,
             num_replicas=self.replicas,
             max_age=age_s or 0.0,
+            max_bytes=self._most_bytes(bucket),
             max_msgs_per_subject=1,
             discard=DiscardPolicy.NEW,
             allow_direct=True,

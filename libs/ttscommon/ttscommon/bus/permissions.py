@@ -16,6 +16,8 @@ from ttscommon.bus.layout import kept_streams
 from ttscommon.wire.subjects import (
     ADAPTERS,
     AUDIO,
+    BOOK_PARTS,
+    BOOKS,
     CODES,
     DERIVED,
     LEASES,
@@ -26,6 +28,7 @@ from ttscommon.wire.subjects import (
     RECORDINGS,
     REPLICAS,
     RETIRED_JOBS,
+    SESSIONS,
     STAGES,
     TALKER,
     TEXT,
@@ -42,11 +45,18 @@ ROLES: Final[tuple[Role, ...]] = ("gateway", TALKER.name, VOCODER.name, "setup",
 
 # What was derived of recordings, by talkers and for all replicas.
 _DERIVED: Final = (DERIVED, PASSING_DERIVED)
-_BUCKETS: Final = (REPLICAS, LEASES, TOMBSTONES, VOICES, LEXICONS, ADAPTERS, *_DERIVED)
-_STORES: Final = (RECORDINGS, PASSING_RECORDINGS)
+_BUCKETS: Final = (
+    *(REPLICAS, LEASES, TOMBSTONES, VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS),
+    *_DERIVED,
+)
+_RECORDINGS: Final = (RECORDINGS, PASSING_RECORDINGS)
+_STORES: Final = (*_RECORDINGS, BOOK_PARTS)
 _QUEUES: Final = tuple(stage.stream for stage in STAGES.values())
+# What gateways keep for clients.
+_WRITTEN: Final = (VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS, *_DERIVED)
 # Gateways ask their leaders for records.
-_ASKED: Final = (LEASES, VOICES, LEXICONS, ADAPTERS)
+_ASKED: Final = (LEASES, VOICES, LEXICONS, ADAPTERS, BOOKS, SESSIONS)
+_PURGED: Final = (LEASES, TOMBSTONES, SESSIONS)
 # What gateways tell each other.
 _TOLD: Final = ("ctl.gateways.*", "ctl.gone.*")
 _DISCONNECTS: Final = "$SYS.ACCOUNT.*.DISCONNECT"
@@ -109,7 +119,15 @@ class _Names:
     @property
     def stores(self) -> list[str]:
         """Streams of the object stores."""
-        return [f"OBJ_{self.prefix}-{name}" for name in _STORES]
+        return [self.store(name) for name in _STORES]
+
+    def store(self, name: str) -> str:
+        return f"OBJ_{self.prefix}-{name}"
+
+    @property
+    def recordings(self) -> list[str]:
+        """The stores that talkers read."""
+        return [self.store(name) for name in _RECORDINGS]
 
 
 def _rights(role: Role, names: _Names, models: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -129,9 +147,9 @@ def _gateway(names: _Names) -> tuple[list[str], list[str]]:
         *names.subjects("job.*.*.*", *_written(TEXT), *_read(AUDIO), "ctl.*.*"),
         names.key(LEASES, ">"),
         names.key(TOMBSTONES, "*"),
-        *(names.key(bucket, ">") for bucket in (VOICES, LEXICONS, ADAPTERS, *_DERIVED)),
+        *(names.key(bucket, ">") for bucket in _WRITTEN),
         *(f"$O.{names.prefix}-{store}.>" for store in _STORES),
-        *_api("STREAM.PURGE", [*logs, *map(names.bucket, (LEASES, TOMBSTONES)), *names.stores]),
+        *_api("STREAM.PURGE", [*logs, *map(names.bucket, _PURGED), *names.stores]),
         *_api("STREAM.INFO", names.all),
         *_api("STREAM.MSG.GET", [*logs, *map(names.bucket, _ASKED), *names.stores]),
         *_api("STREAM.MSG.DELETE", queues),
@@ -176,8 +194,8 @@ def _derivation(names: _Names, stage: Stage) -> list[str]:
         return []
     return [
         *(names.key(bucket, ">") for bucket in _DERIVED),
-        *_api("STREAM.MSG.GET", [*map(names.bucket, _DERIVED), *names.stores]),
-        *_direct(names.stores),
+        *_api("STREAM.MSG.GET", [*map(names.bucket, _DERIVED), *names.recordings]),
+        *_direct(names.recordings),
     ]
 
 

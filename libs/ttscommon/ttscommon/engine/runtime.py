@@ -13,6 +13,7 @@ import structlog
 
 from ttscommon.engine.inflight import Command, InFlight
 from ttscommon.engine.slots import Slots
+from ttscommon.engine.yielding import step_aside
 
 _IDLE_WAIT_S: Final = 0.5
 _JOIN_S: Final = 10.0
@@ -241,6 +242,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
     # the thread
 
     def _run(self) -> None:
+        step_aside()
         try:
             while self._running:
                 self.step()
@@ -265,9 +267,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
             return
 
     def _deliver(self) -> None:
-        """Hand the turn's events over. A sink that is gone, its event loop closed say, harms only
-        the streams that it would have heard of.
-        """
+        """Hand the turn's events over. A sink that is gone harms only the streams it would have."""
         if not self._events:
             return
         events, self._events = self._events, []

@@ -31,6 +31,8 @@ _OTHERS: Final = "other"
 _SILENT_S: Final = 3600.0
 _OUTCOMES: Final = ("ok", "cancelled", "error", "runaway", "detached")
 _REASONS: Final = ("overloaded", "unavailable")
+_ENDS: Final = ("done", "failed")
+_PORTIONS: Final = ("made", "gave_way", "failed")
 _YES_NO: Final = ("true", "false")
 # A stream's first chunks are small and follow each other closely, however idle the engines are:
 # what a listener has in hand says something about load behind them.
@@ -295,8 +297,12 @@ class GatewayMetrics(Metrics):
                 self.streams.labels(outcome, "true", *labels)
             for reason in _REASONS:
                 self.refused.labels(reason, *labels)
-            for counter in (self.underrun, self.characters, self.audio):
+            for counter in (self.underrun, self.characters, self.audio, self.book_audio):
                 counter.labels(*labels)
+            for state in _ENDS:
+                self.books.labels(state, name)
+            for outcome in _PORTIONS:
+                self.book_portions.labels(outcome, model)
             self.steady_from_zero("gateway", model)
         return labels
 
@@ -351,6 +357,21 @@ class GatewayMetrics(Metrics):
             "tts_capacity_streams",
             "Streams that a stage's workers keep up with: slots, or less where steps are slow.",
             ("stage", "model"),
+        )
+        self.books = self._counter(
+            "tts_books", "Jobs ended, by what became of them.", ("state", "tenant")
+        )
+        self.book_portions = self._counter(
+            "tts_book_portions",
+            "Portions of jobs that were stored (made), gave their slots to listeners, or failed.",
+            ("outcome", "model"),
+        )
+        self.book_audio = self._counter(
+            "tts_book_audio_seconds", "Sound of jobs that was stored.", ("model", "tenant")
+        )
+        self.books_held = self._gauge("tts_books_held", "Jobs that this gateway speaks.")
+        self.offline = self._gauge(
+            "tts_offline_streams", "Streams of jobs, which no listener hears.", ("model",)
         )
         self.leases = self._gauge(
             "tts_leases", "Jobs held by workers, as the elected gateway knows them."

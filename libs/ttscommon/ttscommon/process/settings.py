@@ -225,8 +225,10 @@ class StageSettings(ServiceSettings):
     """A voice folder, or a published checkpoint by folder or hub name."""
     device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     """`cpu`, `cuda` or `cuda:N`."""
-    slots: int = Field(default=32, ge=1, le=8192)
-    """Streams that this talker holds at once."""
+    slots: int = Field(default=64, ge=1, le=8192)
+    """Streams that this engine holds at once; no more are admitted than its measured steps keep up
+    with.
+    """
     batch_streams: int = Field(default=32, ge=1, le=4096)
     """Streams of one engine step."""
     fake_curve: Path | None = None

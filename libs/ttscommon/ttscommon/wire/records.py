@@ -142,12 +142,14 @@ class Checkpoint(msgspec.Struct, frozen=True, array_like=True):
     frame: where decoding may begin, after the codec's left context. mark: what the codec knew
     there that codes alone do not tell; only the family that wrote it reads it. last_word: start
     and end in seconds of the last word time that was sent. said: characters of SaidText that were.
+    lead: so many samples of the request are silence in front, which listeners are not sent.
     """
 
     frame: Count = 0
     mark: Annotated[bytes, msgspec.Meta(max_length=MAX_MARK_BYTES)] = b""
     last_word: tuple[float, float] = (-1.0, -1.0)
     said: Count = 0
+    lead: Count = 0
 
 
 class AudioChunk(msgspec.Struct, frozen=True, tag="audio_chunk", tag_field="t"):

@@ -13,6 +13,8 @@ from ttscommon.wire.values import MAX_TEXT_CHARS, VERSION, Count, Identifier, Te
 
 MAX_TURNS: Final = 16
 MAX_SPEAKERS: Final = 16
+# Of requests whose listeners do not hear them as they are made. Others have more.
+OFFLINE: Final = 0
 
 Temperature: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0, le=2.0)]
 TopK: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=4096)]
@@ -120,6 +122,11 @@ class SpeechRequest(msgspec.Struct, frozen=True, tag="speech_request", tag_field
     runaway_guard: bool = True
     rows: bool = False
     v: int = VERSION
+
+    @property
+    def offline(self) -> bool:
+        """Its listener does not hear it as it is made: it takes what others leave."""
+        return self.priority == OFFLINE
 
     def without_text(self) -> SpeechRequest:
         """The same for a stage that reads no text."""

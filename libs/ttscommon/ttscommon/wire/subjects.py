@@ -54,6 +54,11 @@ DERIVED: Final = "derived"
 ADAPTERS: Final = "adapters"
 # How clients want words to be read.
 LEXICONS: Final = "lexicons"
+# Texts that are spoken as a whole, each a record; what was made of them lies beside.
+BOOKS: Final = "books"
+BOOK_PARTS: Final = "book_parts"
+# Realtime sessions: what was said in them, and secrets that open one.
+SESSIONS: Final = "sessions"
 PASSING_DERIVED: Final = "derived_passing"
 RECORDINGS: Final = "recordings"
 PASSING_RECORDINGS: Final = "recordings_passing"

@@ -17,6 +17,7 @@ import structlog
 from gateway.admission.ends import Ends
 from gateway.admission.keys import KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
+from gateway.admission.offline import OfflineStreams
 from gateway.admission.pauses import Pauses
 from gateway.admission.peers import GatewayUse, Peers
 from gateway.admission.queueing import WaitingRoom
@@ -125,6 +126,7 @@ class Admission:
         self._ends = Ends()
         self._running: dict[int, Grant] = {}
         self._room = WaitingRoom(self.settings.max_waiting)
+        self.offline = OfflineStreams(self.catalogue, self.peers, self.settings.job_spare_slots)
 
     def keys_changed(self) -> None:
         """The key ring has other tenants, or the same with other rights."""
@@ -143,6 +145,10 @@ class Admission:
     @contextmanager
     def stream(self, applicant: Applicant) -> Iterator[Grant]:
         """Hold a place for a request; raises what `admit` raises."""
+        if applicant.offline:
+            with self._offline_stream(applicant) as grant:
+                yield grant
+            return
         listener = self.metrics.listener(applicant.model, applicant.tenant)
         try:
             grant = self.admit(applicant)
@@ -166,6 +172,7 @@ class Admission:
         self.changed.set()
         self.judge.take(grant.tenant)
         self.catalogue.own[applicant.model] += 1
+        self.offline.heed(applicant.model)
         if applicant.resumed:
             self.catalogue.adopt(applicant.model)
         self.idle.clear()
@@ -187,6 +194,25 @@ class Admission:
             if not self.streams:
                 self.idle.set()
             self.metrics.active.labels("gateway", *listener).dec()
+
+    @contextmanager
+    def _offline_stream(self, applicant: Applicant) -> Iterator[Grant]:
+        """The same for one that takes what others leave: its caller looked whether they leave any.
+
+        Raises Draining, InvalidApiKey, RateLimited.
+        """
+        tenant, model, now = applicant.tenant, applicant.model, self.clock()
+        self._require_open(tenant)
+        self._limits.check(tenant, applicant.characters, now, offline=self.offline.tenants[tenant])
+        self._limits.request(tenant, applicant.characters, now)
+        grant = Grant(self, tenant, applicant.priority, None, silent=False, model=model)
+        gauge = self.metrics.offline.labels(model)
+        with self.offline.stream(model, tenant), gauge.track_inprogress():
+            self.changed.set()
+            try:
+                yield grant
+            finally:
+                self.changed.set()
 
     def _say_when(self, error: Overloaded, applicant: Applicant) -> None:
         """Tell the caller when what is in its way is expected to have ended.
@@ -224,7 +250,7 @@ class Admission:
         and, for a key that has limits, until it knows of them. Where there is no room, wait for the
         slots of streams whose text pauses.
         """
-        if applicant.resumed:
+        if applicant.resumed or applicant.offline:
             return applicant
         await self.pauses.make_room(lambda: self._is_full(applicant.model))
         if self._limits.limited(applicant.tenant):
@@ -249,7 +275,8 @@ class Admission:
         streams = {model: held for model, held in self.catalogue.own.items() if held}
         tenants = self._limits.use(now, everything=whole)
         recent, word = self._turnstile.say(now)
-        return GatewayUse(gateway, streams, recent, tenants, whole, word)
+        offline = self.offline.held
+        return GatewayUse(gateway, streams, recent, tenants, whole, word, offline=offline)
 
     def echo(self, use: GatewayUse) -> None:
         """This gateway's own word came back from the broker: the others have it."""
@@ -260,6 +287,8 @@ class Admission:
         now = self.clock()
         for spent in self.peers.hear(use, now):
             self._limits.spent(spent, now)
+        for model in self.offline.held:
+            self.offline.heed(model)
 
     def admit(self, applicant: Applicant) -> Grant:
         """Raises Overloaded, RateLimited, Unavailable or Draining if it may not start now, and
@@ -329,6 +358,7 @@ class Admission:
         self._resting[grant.tenant] -= 1
         self._shares.take(grant.tenant)
         self.catalogue.own[grant.model] += 1
+        self.offline.heed(grant.model)
         self.changed.set()
 
     def text_limits(self, tenant: str) -> TextLimits:

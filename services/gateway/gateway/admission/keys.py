@@ -55,7 +55,7 @@ class Tenant(BaseModel):
 
     `previous_sha256`: of the key that the present one replaces, which works too. `voices` are
     presets; voices that the tenant made are its own. `adapters` are the deployment's, and so many
-    `adapter_uploads` of its own the tenant may keep.
+    `adapter_uploads` of its own the tenant may keep. `jobs`: how many it may keep.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,6 +73,7 @@ class Tenant(BaseModel):
     voices: frozenset[str] | None = None
     adapters: frozenset[str] | None = None
     adapter_uploads: Annotated[int, Field(ge=0)] | None = None
+    jobs: Annotated[int, Field(ge=0)] | None = None
     expires: AwareDatetime | None = None
 
     def text_limits(self, settings: GatewaySettings) -> TextLimits:
@@ -121,6 +122,7 @@ class KeyRing:
         voices = ["warm"]
         adapters = ["narrator"]
         adapter_uploads = 5
+        jobs = 20
         expires = 2027-12-31T23:59:59Z
 
     `take` replaces them while requests run; see gateway.admission.watch.
@@ -220,6 +222,11 @@ class KeyRing:
         known = self.tenants.get(name)
         given = None if known is None else known.adapter_uploads
         return otherwise if given is None else given
+
+    def jobs(self, name: str, otherwise: int) -> int:
+        """How many jobs the tenant may keep."""
+        known = self.tenants.get(name)
+        return otherwise if known is None or known.jobs is None else known.jobs
 
 
 def _incorrect() -> InvalidApiKey:

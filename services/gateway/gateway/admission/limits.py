@@ -34,10 +34,13 @@ class KeyLimits:
         """Whether it has any."""
         return self._tenants[tenant].limited
 
-    def check(self, tenant: str, characters: int, now: float) -> None:
-        """Raises StreamsUsed or RateLimited if the tenant may not have one more; takes nothing."""
+    def check(self, tenant: str, characters: int, now: float, offline: int = 0) -> None:
+        """Raises StreamsUsed or RateLimited if the tenant may not have one more; takes nothing.
+
+        `offline`: streams of it here that are in no count, and give way to those that are.
+        """
         free = self.free_streams(tenant)
-        if free is not None and free <= 0:
+        if free is not None and free <= offline:
             limit = self._tenants[tenant].streams
             raise StreamsUsed(f"all {limit} streams of this key are in use", retry_after_s=1.0)
         self._allowances[tenant].check(characters, now)

@@ -32,7 +32,8 @@ class GatewayUse(msgspec.Struct, frozen=True):
     """One gateway's own counts. streams: by model. recent: streams admitted in the last second.
     tenants: those with limits that changed, or, if `whole`, all of them that are not idle. leaving:
     it holds nothing any more. word: counts what this gateway says. needs: by stream, behind which
-    sequence it needs every record; None from a gateway of a version that does not say.
+    sequence it needs every record; None from a gateway of a version that does not say. offline: as
+    streams, of those that no listener hears as they are made.
     """
 
     gateway: str
@@ -43,6 +44,7 @@ class GatewayUse(msgspec.Struct, frozen=True):
     word: int = 0
     leaving: bool = False
     needs: dict[str, int] | None = None
+    offline: dict[str, int] = {}
 
     def encode(self) -> bytes:
         return msgspec.msgpack.encode(self)
@@ -91,6 +93,7 @@ class Peers:
         self._peers: dict[str, _Peer] = {}
         self._streams: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
+        self._offline: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._peers)
@@ -101,6 +104,10 @@ class Peers:
     def streams(self, model: str) -> int:
         """Streams of a model at the other gateways."""
         return self._streams[model]
+
+    def offline(self, model: str) -> int:
+        """Streams of a model at the other gateways that no listener hears as they are made."""
+        return self._offline[model]
 
     def held(self, tenant: str) -> int:
         """A tenant's streams at the other gateways."""
@@ -145,9 +152,10 @@ class Peers:
         return gone
 
     def _count(self) -> None:
-        self._streams, self._held = Counter(), Counter()
+        self._streams, self._held, self._offline = Counter(), Counter(), Counter()
         for peer in self._peers.values():
             self._streams.update(peer.use.streams)
+            self._offline.update(peer.use.offline)
             self._held.update({name: use.held for name, use in peer.tenants.items() if use.held})
 
 

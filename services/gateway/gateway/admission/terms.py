@@ -13,7 +13,8 @@ from ttscommon.cluster.admission.forecast import View
 class Applicant:
     """A request at the door. `resumed`: it was admitted before, here or at another gateway.
     `crowded`: more requests wait for this gateway's turn than there are streams left.
-    `max_wait_s`: how long it would wait for room in place of being refused.
+    `max_wait_s`: how long it would wait for room in place of being refused. `offline`: see
+    OfflineStreams.
     """
 
     tenant: str
@@ -23,6 +24,7 @@ class Applicant:
     resumed: bool = False
     crowded: bool = False
     max_wait_s: float = 0.0
+    offline: bool = False
 
     @property
     def kinds(self) -> tuple[str, str, str]:
@@ -31,9 +33,10 @@ class Applicant:
 
 
 class Capacity(Protocol):
-    """What the live replicas can take; see Catalogue."""
+    """What the live replicas can take; see Catalogue. own, offline: streams here, by model."""
 
     own: Counter[str]
+    offline: Counter[str]
 
     def capacity(self, model: str) -> View: ...
 

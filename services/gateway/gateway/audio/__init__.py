@@ -4,6 +4,7 @@ from gateway.audio.encoders import Encoder, RawPcm, encoder_for
 from gateway.audio.formats import AudioFormat
 from gateway.audio.outbox import Outbox
 from gateway.audio.pipe import PcmBlock, pieces
+from gateway.audio.provenance import Provenance
 from gateway.audio.resample import Pcm, resampler
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Outbox",
     "Pcm",
     "PcmBlock",
+    "Provenance",
     "RawPcm",
     "encoder_for",
     "pieces",

@@ -57,6 +57,9 @@ class SpokenAudio(Protocol):
 class ClientPipe:
     """Skips `skip` samples of what the client would hear, and encodes the rest.
 
+    The silence in front of a request is no part of what clients hear, in samples and in times: what
+    is read first, wherever in the request, is read from so much further on (see Checkpoint).
+
     `stretch` is how many times as fast the audio is to be played as it was made, `gain` how many
     times as loud.
     """
@@ -77,10 +80,18 @@ class ClientPipe:
         self._encoder = encoder or RawPcm()
         self._skip = skip
         self._said = 0  # characters
+        self._lead: int | None = None  # samples to leave out, as they were made
+        self._lead_s = 0.0
 
     def feed(self, chunk: AudioChunk) -> PcmBlock:
         """What a chunk gives; may be empty."""
-        pcm = chunk.pcm.array()
+        if self._lead is None:
+            self._lead = chunk.checkpoint.lead
+            self._lead_s = self._lead / chunk.sample_rate
+        pcm = chunk.pcm.array()[self._lead :]
+        self._lead -= min(self._lead, len(chunk.pcm))
+        if not len(pcm):
+            return PcmBlock(b"", 0, self._timed(chunk.words))
         if self._stretch is not None:
             pcm = self._stretch.feed(pcm)
         data, samples = self._encode(self._resampler.feed(pcm))
@@ -104,22 +115,25 @@ class ClientPipe:
 
     def _timed(self, words: tuple[WordTime, ...]) -> tuple[WordTime, ...]:
         """Word times as the client hears them."""
-        if self._stretch is None or not words:
+        if not words or (self._stretch is None and not self._lead_s):
             return words
-        speed = self._speed
         return tuple(
-            replace(word, start_s=word.start_s / speed, end_s=word.end_s / speed) for word in words
+            replace(word, start_s=self._heard_s(word.start_s), end_s=self._heard_s(word.end_s))
+            for word in words
         )
 
     def _new(self, said: tuple[SaidText, ...]) -> tuple[SaidText, ...]:
         """What was not said before, with its time as the client hears it."""
         new = tuple(
-            replace(piece, at_s=piece.at_s / self._speed)
+            replace(piece, at_s=self._heard_s(piece.at_s))
             for piece in said
             if piece.end > self._said
         )
         self._said = new[-1].end if new else self._said
         return new
+
+    def _heard_s(self, made_s: float) -> float:
+        return max(0.0, made_s - self._lead_s) / self._speed
 
 
 def louder(pcm: Pcm, gain: float) -> Pcm:

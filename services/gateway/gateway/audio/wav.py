@@ -17,16 +17,20 @@ _LAYOUTS: Final = MappingProxyType(
 )
 
 
-def header(sample_rate: int, samples: int | None, codec: Codec = "pcm_s16le") -> bytes:
+def header(
+    sample_rate: int, samples: int | None, codec: Codec = "pcm_s16le", info: bytes = b""
+) -> bytes:
     """44 bytes of RIFF for mono; `samples` None leaves both sizes unknown, as a stream must.
 
-    Raises KeyError for a codec that no WAV holds here.
+    info: whole chunks of an even length to stand in front of the samples. Raises KeyError for a
+    codec that no WAV holds here.
     """
     tag, width = _LAYOUTS[codec]
     data = UNKNOWN_SIZE if samples is None else samples * width
-    riff = UNKNOWN_SIZE if samples is None else 36 + data
-    return struct.pack(
-        "<4sI4s4sIHHIIHH4sI",
+    riff = UNKNOWN_SIZE if samples is None else 36 + len(info) + data
+    layout = struct.pack(
+        "<4sI4s4sIHHIIHH",
         b"RIFF", riff, b"WAVE", b"fmt ", 16, tag, 1,
-        sample_rate, sample_rate * width, width, 8 * width, b"data", data,
+        sample_rate, sample_rate * width, width, 8 * width,
     )  # fmt: skip
+    return layout + info + struct.pack("<4sI", b"data", data)

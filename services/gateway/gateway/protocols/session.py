@@ -19,7 +19,7 @@ from gateway.audio import AudioFormat, Outbox
 from gateway.errors import ClientTooSlow, IdleTimeout, SynthesisFailed, TooManyContexts
 from gateway.protocols.transport import Gone, Transport, hang_up
 from gateway.protocols.utterance import CLEAN_UP_S, F, Rest, Utterance
-from gateway.requests import GatewayContext, SpeechSpec
+from gateway.requests import GatewayContext, IncrementalText, Speech, SpeechSpec
 from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError
 
@@ -117,16 +117,28 @@ class Session(ABC, Generic[M, F]):
         rest: Rest | None = None,
         *,
         rows: bool = False,
+        text: IncrementalText | None = None,
     ) -> Utterance[F]:
-        """An utterance, which still has to be started. With `rest` its text was sent elsewhere, and
-        with `rows` it is none.
+        """An utterance, which still has to be started. `text`: where it is there already. With
+        `rest` it was sent elsewhere, and with `rows` it is none.
         """
-        text = self.context.text()
+        text = text or self.context.text()
         if rest is None:
             speech = self.context.speak(spec, text, rows=rows)
         else:
             text.finish()
             speech = self.context.attach(spec, rest.request_id, rest.from_sample, rest.token)
+        return self.adopt(speech, framing, audio, text, name)
+
+    def adopt(
+        self,
+        speech: Speech,
+        framing: F,
+        audio: AudioFormat,
+        text: IncrementalText,
+        name: str | None = None,
+    ) -> Utterance[F]:
+        """An utterance of a request, which still has to be started."""
         utterance = Utterance(speech, audio, framing, self.outbox, text, name)
         self.utterances.append(utterance)
         if name is not None:
@@ -195,14 +207,14 @@ class Session(ABC, Generic[M, F]):
     # The life of a session
 
     def drain(self) -> None:
-        """This gateway shuts down: finish what was asked for, and go."""
+        """This gateway shuts down, or the session is too old: finish what was asked for, and go."""
         if self.phase is Phase.OPEN:
             self.phase = Phase.DRAINING
         self._end_if_empty()
 
     def hand_over(self) -> None:
         """This gateway ends now: clients that can resume elsewhere may."""
-        self._detach()
+        self.detach()
         self.handed_over()
 
     async def serve(self) -> None:
@@ -229,7 +241,7 @@ class Session(ABC, Generic[M, F]):
         match next(raised, None) or self._leaving.result():
             case Gone(lost=lost):
                 if await self._was_lost(tasks[1], lost):
-                    self._detach()
+                    self.detach()
                 return NORMAL, None
             case Leave(code=code) | int(code):
                 return code, None
@@ -267,7 +279,8 @@ class Session(ABC, Generic[M, F]):
         if utterance in self.utterances:
             self.over(utterance, error)
 
-    def _detach(self) -> None:
+    def detach(self) -> None:
+        """The client was lost, or is to go on elsewhere: let go on what it may come back for."""
         for utterance in self.utterances:
             utterance.detach()
 

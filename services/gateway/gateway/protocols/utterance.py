@@ -83,7 +83,8 @@ class Utterance(Generic[F]):
 
         Raises what Speech raises, NothingToSay and Runaway as the framing says.
         """
-        encoder = encoder_for(self._audio, self.speech.sample_rate)
+        speech = self.speech
+        encoder = encoder_for(self._audio, speech.sample_rate, speech.provenance)
         unsent = made = 0
         async with self.speech as speech:
             async for piece in pieces(speech, encoder, cost_ms(self._audio)):
@@ -139,8 +140,8 @@ class Utterance(Generic[F]):
             return
         if not self.text.characters or self.speech.delivery.samples:
             return
-        rate = self.speech.sample_rate
-        for piece in silence(self._audio, rate, self.framing.silence_s):
+        rate, origin = self.speech.sample_rate, self.speech.provenance
+        for piece in silence(self._audio, rate, self.framing.silence_s, origin):
             if message := self.framing.audio(self.speech, piece):
                 await self._sink.put_audio(message, _unheard, self)
         await self._sink.flush()

@@ -8,6 +8,7 @@ from gateway.requests.listeners import Listeners
 from gateway.requests.retention import Retention
 from gateway.requests.rows import Production
 from gateway.requests.services import RequestServices
+from gateway.requests.sessions import RunningResponse, StoredSession
 from gateway.requests.sources import SpeechSpec
 from gateway.requests.speech import Speech
 from gateway.requests.tokens import ResumeTokens
@@ -27,8 +28,10 @@ __all__ = [
     "RequestServices",
     "ResumeTokens",
     "Retention",
+    "RunningResponse",
     "Speech",
     "SpeechSpec",
+    "StoredSession",
     "StoredVoice",
     "Wishes",
     "new_request_id",

@@ -174,6 +174,7 @@ class Catalogue:
         self._refreshing = asyncio.Lock()
         self.snapshot = Snapshot()
         self.own: Counter[str] = Counter()
+        self.offline: Counter[str] = Counter()
         self._others: dict[str, deque[int]] = {}
         self._served_s: dict[str, float] = {}
         # Called after each refresh.
@@ -316,6 +317,7 @@ class Catalogue:
             self._served_s[model] = started_s
             reports = self._others.setdefault(model, deque(maxlen=self._tuning.reports))
             known = self.own[model] + self._peers.streams(model)
+            known += self.offline[model] + self._peers.offline(model)
             reports.append(max(0, self.snapshot.busy(model) - known))
         self.refreshed()
 

@@ -18,6 +18,7 @@ from gateway.requests.incremental import IncrementalText
 from gateway.requests.lexicons import LexiconStore
 from gateway.requests.rows import Production
 from gateway.requests.services import RequestServices
+from gateway.requests.sessions import SessionStore
 from gateway.requests.sources import Attach, SpeechSpec, Submit
 from gateway.requests.speech import Speech
 from gateway.requests.turns import Turns
@@ -145,6 +146,11 @@ class GatewayContext:
     def lexicons(self) -> LexiconStore:
         """How clients want words to be read."""
         return LexiconStore(self.services.bus, self.settings.max_lexicons)
+
+    @property
+    def sessions(self) -> SessionStore:
+        """What clients of the Realtime socket said and heard."""
+        return SessionStore(self.services.bus)
 
     async def _reference(
         self, tenant: str, model: Model, voice: Voice, wishes: Wishes
@@ -275,6 +281,16 @@ class GatewayContext:
         services = self.services
         check = partial(services.tokens.require, token, request_id, spec.tenant)
         return Speech(services, Attach(services.bus, spec, request_id, from_sample, check))
+
+    def rejoin(self, spec: SpeechSpec, request_id: str, from_sample: int) -> Speech:
+        """`attach` with all word times, for a request that a record of the caller's own names."""
+        services = self.services
+        source = Attach(services.bus, spec, request_id, from_sample, _known, timed=True)
+        return Speech(services, source)
+
+
+def _known() -> None:
+    """Whose record names a request may hear it."""
 
 
 def new_request_id() -> str:

@@ -31,6 +31,7 @@ class ListenerDelivery:
         self.accepted_s = time.monotonic()
         self._services = services
         self._source = source
+        self._lead_s = 0.0  # of silence in front, which the client is not sent
         self._listener = services.metrics.listener(source.spec.model.name, source.spec.tenant)
 
     @property
@@ -57,6 +58,7 @@ class ListenerDelivery:
 
     def came(self, chunk: AudioChunk) -> None:
         """A chunk came from the stages; the first says what it waited for."""
+        self._lead_s = chunk.checkpoint.lead / chunk.sample_rate
         if chunk.spent and self._source.fresh:
             self.stages = breakdown(time.monotonic() - self.accepted_s, chunk.spent)
 
@@ -73,10 +75,12 @@ class ListenerDelivery:
         if arrival.underrun_s > 0 or overdue:
             self.reported_s = now
             heard_s = self._source.spec.stretch * self.account.position_s(now)
-            await self._report(self._source.heard_s + heard_s)
+            await self._report(self._lead_s + self._source.heard_s + heard_s)
 
     def settle(self, outcome: str, characters: int, ended_s: float | None) -> None:
         """Count the request; `ended_s`: when its End came, if it came."""
+        if self._source.spec.offline:
+            return
         metrics, listener = self._services.metrics, self._listener
         metrics.streams.labels(outcome, str(self.viable).lower(), *listener).inc()
         metrics.characters.labels(*listener).inc(characters)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.admission import REST_S, Admission
+from gateway.audio import Provenance
 from gateway.requests.listeners import Listeners
 from gateway.requests.retention import Retention
 from gateway.requests.tokens import ResumeTokens
@@ -35,6 +36,8 @@ class SpeechTuning:
     """A request whose text pauses for so long counts for nothing from then on: the stages have
     parked it.
     """
+    offline_s: float = 600.0
+    """How much longer a request may be silent that no listener hears as it is made."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class RequestServices:
     retention: Retention
     tuning: SpeechTuning = SpeechTuning()
     chores: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def provenance(self, model: str) -> Provenance | None:
+        """What the sound of a model says of its origin, unless the operator turned that off."""
+        settings = self.settings
+        return Provenance(model, settings.provenance_by) if settings.provenance else None
 
     def cancel(self, request_id: str, reason: str, *, ended: bool) -> None:
         """Tell the stages, without waiting for the broker and whatever happens to the caller."""

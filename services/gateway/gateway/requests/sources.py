@@ -23,6 +23,7 @@ from ttscommon.wire.errors import AntiphonError
 from ttscommon.wire.messages import End, LogRecord, Reference, SpeechRequest, TextPiece, Turn
 from ttscommon.wire.pieces import Mark, Span
 from ttscommon.wire.replicas import Model, Voice
+from ttscommon.wire.requests import OFFLINE
 from ttscommon.wire.subjects import AUDIO, CODES, TALKER, TEXT, VOCODER
 
 _SEEDS: Final = 1 << 31
@@ -42,6 +43,7 @@ class SpeechSpec:
     what the client is to be told about the voice. `lexicons`: how its words are read. `max_wait_s`:
     how long it may wait for room. `gain`: how many times as loud it is heard as it is made.
     `answers`: the last turn was said to the model, which answers it; there may be no text.
+    `offline`: no listener hears it as it is made; see OfflineStreams.
     """
 
     model: Model
@@ -62,6 +64,7 @@ class SpeechSpec:
     adapter: AdapterRef | None = None
     gain: float = 1.0
     answers: bool = False
+    offline: bool = False
 
     @property
     def model_speed(self) -> float:
@@ -152,10 +155,12 @@ class Submit:
             self.text = None if head.final else self._given
         else:
             self._job_text = self._given
-        spec = self.spec
-        return Applicant(
-            spec.tenant, spec.model.name, len(self._job_text), max_wait_s=spec.max_wait_s
-        )
+        spec, characters = self.spec, len(self._job_text)
+        if spec.offline:
+            return Applicant(
+                spec.tenant, spec.model.name, characters, priority=OFFLINE, offline=True
+            )
+        return Applicant(spec.tenant, spec.model.name, characters, max_wait_s=spec.max_wait_s)
 
     async def require(self) -> None:
         """A new request needs a broker that stores it; raises StoreUnavailable."""
@@ -236,8 +241,12 @@ class Attach:
         request_id: str,
         from_sample: int,
         check: Callable[[], None],
+        *,
+        timed: bool = False,
     ) -> None:
-        """`check` raises NotFound where the client may not hear this request."""
+        """`check` raises NotFound where the client may not hear this request. timed: all words are
+        wanted, those as well whose audio is not.
+        """
         self._check = check
         self.request_id = request_id
         self.spec = spec
@@ -245,7 +254,7 @@ class Attach:
         self._bus = bus
         rate = spec.sample_rate
         # Other rates are made from the request's beginning: resampling and stretching remember.
-        native = rate == spec.model.sample_rate and spec.stretch == 1.0
+        native = rate == spec.model.sample_rate and spec.stretch == 1.0 and not timed
         self.start, self.skip = (from_sample, 0) if native else (0, from_sample)
         self.heard_s = spec.stretch * from_sample / rate
 

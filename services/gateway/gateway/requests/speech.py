@@ -13,6 +13,7 @@ from opentelemetry import trace
 
 from gateway import errors
 from gateway.admission import Applicant, Grant
+from gateway.audio import Provenance
 from gateway.errors import ClientTooSlow, HeardElsewhere
 from gateway.requests.delivery import ListenerDelivery
 from gateway.requests.services import RequestServices
@@ -106,6 +107,11 @@ class Speech:
     def gain(self) -> float:
         """How many times as loud as it is made the client hears it."""
         return self.spec.gain
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """What its sound says of its origin, unless the operator turned that off."""
+        return self._services.provenance(self.spec.model.name)
 
     @property
     def seed(self) -> int | None:

@@ -52,6 +52,8 @@ class Waiting:
             *(services.settings, limits, text, self.last_s, self._first, self._source.rows)
         )
         left_s = patience.left_s(time.monotonic())
+        if spec.offline:  # listeners come first, however long that takes
+            left_s += services.tuning.offline_s
         if left_s <= 0:
             raise await exhausted(patience, services, spec.model.name, self._source.request_id)
         return left_s

@@ -1,14 +1,32 @@
 // What a listener can take home: WAV and subtitles.
 
-// `parts`: blocks of 16-bit samples.
-export function wav(parts, rate) {
-  const bytes = parts.reduce((sum, part) => sum + part.byteLength, 0), view = new DataView(new ArrayBuffer(44));
-  const put = (at, text) => [...text].forEach((c, i) => view.setUint8(at + i, c.charCodeAt(0)));
-  put(0, "RIFF"); view.setUint32(4, 36 + bytes, true); put(8, "WAVEfmt ");
+// `parts`: blocks of 16-bit samples. `comment`: what the file says of them.
+export function wav(parts, rate, comment = "") {
+  const bytes = parts.reduce((sum, part) => sum + part.byteLength, 0), info = comment ? infoChunk(comment) : new Uint8Array();
+  const view = new DataView(new ArrayBuffer(36)), data = new DataView(new ArrayBuffer(8));
+  put(view, 0, "RIFF"); view.setUint32(4, 36 + info.length + bytes, true); put(view, 8, "WAVEfmt ");
   view.setUint32(16, 16, true); view.setUint16(20, 1, true); view.setUint16(22, 1, true);
   view.setUint32(24, rate, true); view.setUint32(28, rate * 2, true);
-  view.setUint16(32, 2, true); view.setUint16(34, 16, true); put(36, "data"); view.setUint32(40, bytes, true);
-  return new Blob([view, ...parts], { type: "audio/wav" });
+  view.setUint16(32, 2, true); view.setUint16(34, 16, true);
+  put(data, 0, "data"); data.setUint32(4, bytes, true);
+  return new Blob([view, info, data, ...parts], { type: "audio/wav" });
+}
+
+function infoChunk(comment) {
+  const text = new TextEncoder().encode(`${comment}\0`), size = text.length + text.length % 2;
+  const view = new DataView(new ArrayBuffer(20 + size));
+  put(view, 0, "LIST"); view.setUint32(4, 12 + size, true); put(view, 8, "INFOICMT"); view.setUint32(16, text.length, true);
+  new Uint8Array(view.buffer).set(text, 20);
+  return new Uint8Array(view.buffer);
+}
+
+const put = (view, at, text) => [...text].forEach((c, i) => view.setUint8(at + i, c.charCodeAt(0)));
+
+const SOURCES = "http://cv.iptc.org/newscodes/digitalsourcetype/";
+
+// The comment of the gateway's own files, by what an `audio.start` says of its sound.
+export function origin({ model, digital_source_type: source, generated_by: by }) {
+  return source ? `Synthetic speech [DigitalSourceType=${SOURCES}${source}; AISystemUsed=Antiphon ${model}${by ? `; GeneratedBy=${by}` : ""}]` : "";
 }
 
 const LINE = 42, GAP_S = 0.6;  // characters that are read at a glance; silence that parts two cues

@@ -1,6 +1,7 @@
 // One text spoken with one voice: begun, heard, stopped, ended.
 import { curve } from "./chart.js";
 import { $, complain, figure, milliseconds, now, seconds, show } from "./dom.js";
+import { origin } from "./files.js";
 import { follow, lay, locate } from "./reader.js";
 import { configured, connect, connected, explain, resumable, say } from "./socket.js";
 import { audioRate, openAudio, silence, tell } from "./sound.js";
@@ -71,7 +72,7 @@ async function typeWords(mine) {
 const HANDLERS = {
   "session.created": ready,
   "session.updated": ready,
-  "audio.start": (message) => Object.assign(now.run, { id: message.request_id, token: message.resume_token }),
+  "audio.start": (message) => Object.assign(now.run, { id: message.request_id, token: message.resume_token, origin: origin(message) }),
   "audio.words": (message) => now.run.words.push(...message.words.map((word) => ({ ...word, token: locate(word.word) }))),
   "audio.done": done,
   "error": failed,
@@ -154,8 +155,8 @@ function finish(state) {
   run.ended(run.samples ? taken(run) : null);
 }
 
-function taken({ name, text, wish, words, pcm, stages, served, whole, first, begun, stopped }) {
-  return { name, text, wish, words, stages, served, whole, stopped, parts: pcm, rate: now.rate, ttfp: (first - begun) / 1000 };
+function taken({ name, text, wish, words, pcm, stages, served, whole, first, begun, stopped, origin }) {
+  return { name, text, wish, words, stages, served, whole, stopped, origin, parts: pcm, rate: now.rate, ttfp: (first - begun) / 1000 };
 }
 
 // Figures and the curve

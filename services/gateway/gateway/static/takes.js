@@ -73,7 +73,7 @@ function legend(said) {
 // Played again and downloaded
 
 function buttons(take) {
-  const bar = element("div", { className: "takes-bar" }, playButton(take), mp3Button(take), link(take, "wav", wav(take.parts, take.rate)));
+  const bar = element("div", { className: "takes-bar" }, playButton(take), mp3Button(take), link(take, "wav", wav(take.parts, take.rate, take.origin)));
   if (take.words.length) bar.append(link(take, "vtt", new Blob([subtitles(take.words)], { type: "text/vtt" })));
   return bar;
 }

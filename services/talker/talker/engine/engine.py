@@ -293,7 +293,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         """Cut due chunks, render them all at once, hand them out, and close what is done."""
         now = self._clock()
         slower = self._contention.factor
-        busy = slower * self._pace.at(len(self._slots)) * self.spec.frame_rate_hz
+        heard = sum(not stream.offline for stream in self._slots)
+        busy = slower * self._pace.at(max(1, heard)) * self.spec.frame_rate_hz
         due = self._each(lambda stream: stream.due(self._sizes, now, busy, slower))
         if cuts := {stream: count for stream, count in due if count}:
             self._send(cuts)

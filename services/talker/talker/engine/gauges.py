@@ -66,7 +66,10 @@ class Gauges:
     def chunk(self, stream: Stream, count: int, now: float) -> None:
         """The stream's next `count` frames were sent."""
         slack_s, before_s = stream.slack_at(now), stream.sent_frames / stream.frame_rate_hz
-        if stream.sent(count, now):
+        first = stream.sent(count, now)
+        if stream.offline:
+            return
+        if first:
             self._of.ttfp.labels(STAGE).observe(now - stream.arrived_s)
         else:
             given_s = slack_s + now - stream.fed_s

@@ -19,6 +19,9 @@ UNACKNOWLEDGED_CHUNKS: Final = 8
 DRY_S: Final = 0.25
 # One who has as much waits for frames that may be part of a runaway.
 PATIENT_S: Final = 0.5
+# Of a stream whose listener does not hear it as it is made: more than any other has, and the same
+# for all of them, so that none takes another's place in the cache.
+OFFLINE_SLACK_S: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +88,19 @@ class Stream:
     sends_left: int = UNACKNOWLEDGED_CHUNKS
     key: str = field(init=False)
     priority: int = field(init=False)
+    offline: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.key = self.request.request_id
         self.priority = self.request.priority
+        self.offline = self.request.offline
         self.sent_frames = self.model.frames
         self.successor = self.sent_frames > 0
 
     @property
     def startup(self) -> bool:
-        """Nothing of it was sent yet, by this talker or another."""
-        return not self.sent_frames
+        """Nothing of it was sent yet, by this talker or another, and a listener waits for it."""
+        return not (self.sent_frames or self.offline)
 
     @property
     def lanes(self) -> int:
@@ -151,7 +156,7 @@ class Stream:
         self.planned, self.remainder = (plan, None) if fits else plan.cut(most)
         if self.ready_since_s is None:
             self.ready_since_s = now
-        self.waited_s = now - self.ready_since_s
+        self.waited_s = 0.0 if self.offline else now - self.ready_since_s
         return True
 
     @property
@@ -182,6 +187,8 @@ class Stream:
 
     def slack_at(self, now: float) -> float:
         """Playback left at the listener; before the first sound, time counts from its sending."""
+        if self.offline:
+            return OFFLINE_SLACK_S
         start = self.playback_start_s if self.playback_start_s is not None else self.first_sent_s
         if start is None:
             return 0.0

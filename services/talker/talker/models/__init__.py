@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from talker.family.adapters import MOST_RANK
-from talker.family.leniency import Leniency
 from talker.models.loading import LEXICON, ModelOptions
 from ttscommon.engine.checkpoint import find_checkpoint
 from ttscommon.engine.families import FAMILIES
@@ -29,7 +28,6 @@ def load(
     *,
     pads: bool = False,
     device: str = "cpu",
-    leniency: Leniency = Leniency(),  # noqa: B008
     lexicon: Path = LEXICON,
     adapters: int = 0,
     adapter_rank: int = MOST_RANK,
@@ -38,8 +36,8 @@ def load(
 ) -> TalkerModel:
     """Load a voice folder or a published checkpoint, by folder or hub name, as model `name`.
 
-    pads, leniency, lexicon, codec, frame_in_one_launch: see ModelOptions. device: "cpu", "cuda" or
-    "cuda:1"; checkpoints run in bfloat16 on a GPU. adapters: how many are held at once, of ranks up
+    pads, lexicon, codec, frame_in_one_launch: see ModelOptions. device: "cpu", "cuda" or "cuda:1";
+    checkpoints run in bfloat16 on a GPU. adapters: how many are held at once, of ranks up
     to `adapter_rank`. Raises VoiceError, which for an unknown family lists the known ones, or
     DeviceError. torch is imported only for families that use it.
     """
@@ -48,7 +46,7 @@ def load(
     where = device_of(device, _PRIORITY)
     folder = find_checkpoint(str(path))
     model = _loader(FAMILIES.of(folder).name)(
-        name, folder, ModelOptions(pads, where, leniency, lexicon, codec, frame_in_one_launch)
+        name, folder, ModelOptions(pads, where, lexicon, codec, frame_in_one_launch)
     )
     model.compute_on(where)
     if adapters:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from talker.family.leniency import Leniency
 
 if TYPE_CHECKING:
     from ttscommon.engine.device.device import Device
@@ -18,14 +16,13 @@ LEXICON: Final = Path("voices/vesper")
 @dataclass(frozen=True)
 class ModelOptions:
     """pads: late text is padded instead of waited for, by families that can. device: None is the
-    CPU. leniency: with models that draft frames. lexicon: the folder of the English lexicon, for
-    voices that bring none. codec: the folder of the codec, where that is published by itself, for
-    families whose talker encodes recordings with it. frame_in_one_launch: see CodePredictor.whole.
+    CPU. lexicon: the folder of the English lexicon, for voices that bring none. codec: the folder
+    of the codec, where that is published by itself, for families whose talker encodes recordings
+    with it. frame_in_one_launch: see CodePredictor.whole.
     """
 
     pads: bool = False
     device: Device | None = None
-    leniency: Leniency = field(default_factory=Leniency)
     lexicon: Path = LEXICON
     codec: Path | None = None
     frame_in_one_launch: bool = False

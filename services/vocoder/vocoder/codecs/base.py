@@ -65,6 +65,9 @@ class CodecSpec:
 
     `state_bytes`: what a stream's state takes for each of its frames, where that grows.
 
+    `silence`: codes of a frame of the model's own silence, where it is known. What is quiet in
+    front of a request's speech is then not sent to its listener, see engine/lead.py.
+
     `tolerance`: by so many int16 steps may a stream's samples depend on cuts, batch and takeovers.
     0 is exact.
     """
@@ -79,6 +82,7 @@ class CodecSpec:
     context_frames: int | None = None
     settle_samples: int = 0
     tolerance: int = 0
+    silence: tuple[int, ...] = ()
     voices: tuple[Voice, ...] = ()
     conditions: Mapping[str, Field] = field(default_factory=dict)
     left: str = ""

@@ -262,7 +262,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
     def _send(self, stream: Stream, work: Work, decoded: Decoded, now: float) -> None:
         first, deadline_s, before_s = not stream.sent, stream.deadline_s, stream.position_s
         pcm = stream.collect(work, decoded, now)
-        if len(pcm):
+        if len(pcm) and not stream.request.offline:
             if first and not stream.resume.skip:
                 self.metrics.ttfp.labels(_STAGE).observe(now - stream.opened_s)
             elif not first:

@@ -17,7 +17,8 @@ class Ready:
     step of what `prepares` them, which takes no room for frames.
 
     `startup` streams have sent nothing yet; the listeners of the others run dry at `deadline_s`.
-    `waited_s`: how long it has been ready and not chosen.
+    `waited_s`: how long it has been ready and not chosen. `offline`: no listener hears it as it is
+    made, and it steps only where no other stream could.
     """
 
     key: str
@@ -28,6 +29,7 @@ class Ready:
     waited_s: float = 0.0
     priority: int = 5
     prepares: bool = False
+    offline: bool = False
 
     def __post_init__(self) -> None:
         if self.frames < 0 or self.waited_s < 0.0:
@@ -68,7 +70,8 @@ class ScheduledFrames:
 
 def schedule(ready: Sequence[Ready], limits: BatchLimits) -> list[ScheduledFrames]:
     """The step's batch, most urgent first; never empty if anything is ready."""
-    return _fill(_ranked(ready, limits), limits)
+    heard = [stream for stream in ready if not stream.offline]
+    return _fill(_ranked(heard or ready, limits), limits)
 
 
 def _ranked(ready: Sequence[Ready], limits: BatchLimits) -> list[Ready]:

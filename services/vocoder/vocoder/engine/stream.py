@@ -21,6 +21,7 @@ from ttscommon.wire.fields import Array, Arrays, concatenate, cut, rows
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.silence import silent
 from vocoder.codecs.base import CodecSpec, CodecState, Decoded, Due, Work
+from vocoder.engine.lead import Lead
 from vocoder.engine.scheduler import Ready
 from vocoder.pcm import to_pcm
 
@@ -28,18 +29,22 @@ from vocoder.pcm import to_pcm
 # process on its way the same whatever its length. Longer than a starved stream waits for its turn.
 _AMPLE_S: Final = 3.0
 _LONG_S: Final = 2.0
+# Until the listener of an offline request could run dry: beyond every other deadline.
+_OFFLINE_S: Final = 1e6
 
 
 @dataclass(frozen=True, eq=False)
 class DecodedAudio:
     """New audio, [samples] int16, right behind what came before.
 
-    A successor that goes on behind it may restore the codec's `mark` at `frame`.
+    A successor that goes on behind it may restore the codec's `mark` at `frame`. lead: samples of
+    the request that are silence in front.
     """
 
     pcm: npt.NDArray[np.int16]
     frame: int = 0
     mark: bytes = b""
+    lead: int = 0
 
 
 Event = DecodedAudio | Finished | Failed
@@ -47,11 +52,14 @@ Event = DecodedAudio | Finished | Failed
 
 @dataclass(frozen=True)
 class Resume:
-    """Where a successor goes on: `skip` samples were sent, and `mark` is the codec's at `frame`."""
+    """Where a successor goes on: `skip` samples were sent, and `mark` is the codec's at `frame`.
+    lead: see DecodedAudio; found out again by one that begins at the first frame.
+    """
 
     skip: int = 0
     frame: int = 0
     mark: bytes = b""
+    lead: int = 0
 
 
 def first_frame(spec: CodecSpec, frame: int, prefix: Arrays | None) -> int:
@@ -121,6 +129,7 @@ class Stream:
         begin = self.begin
         self._mark = self.resume.mark if begin else b""
         self._frames_taken = self._frames_decoded = begin
+        self._lead = Lead(self.spec, self.resume.lead)
         # Behind a passage's end nothing is held back.
         self._position = self._samples(begin, final=self.spec.solves)
         if self.prefix is not None and begin < self._before:
@@ -160,6 +169,8 @@ class Stream:
     @property
     def deadline_s(self) -> float:
         """When the listener runs dry, if playback began with the first sample or as told since."""
+        if self.request.offline:
+            return self.opened_s + _OFFLINE_S
         if self._playback_start_s is None:
             return self.opened_s
         sent = max(self._position, self.resume.skip) - self._samples_gathered
@@ -192,14 +203,16 @@ class Stream:
         """What the scheduler has to know of it."""
         if self.ready_since_s is None:
             self.ready_since_s = now
+        offline = self.request.offline
         return Ready(
             key=self.key,
             frames=self._takeable,
-            startup=not self.sent and self._playback_start_s is None,
+            startup=not (self.sent or offline) and self._playback_start_s is None,
             deadline_s=self.deadline_s,
             arrived_s=self.opened_s,
-            waited_s=now - self.ready_since_s,
+            waited_s=0.0 if offline else now - self.ready_since_s,
             priority=self.request.priority,
+            offline=offline,
             prepares=self.spec.solver_steps > 0 and self._unprepared,
         )
 
@@ -237,6 +250,8 @@ class Stream:
         if work.segment is not None:
             self._prepared = rows(work.segment) if decoded.prepared else 0
             self._due_known = False
+        if not self._frames_decoded:
+            self._lead.begin(work.frames)
         self._frames_decoded += len(work)
         over = decoded.ended or (work.final and work.segment is None)
         start, end = self._position, self._samples(self._frames_decoded, final=over)
@@ -248,11 +263,14 @@ class Stream:
             raise FloatingPointError("the codec computed samples that are not finite")
         self._position = end
         self._note(decoded)
-        pcm = to_pcm(samples[max(0, self.resume.skip - start) :])
+        whole = to_pcm(samples)
+        self._lead.hear(whole)
+        pcm = whole[max(0, self.resume.skip - start) :]
         if len(pcm) and not self.sent:
             self.sent = True
             if self._playback_start_s is None:
-                self._playback_start_s = now - self.resume.skip / self.spec.sample_rate
+                before = max(self.resume.skip, self._lead.samples)
+                self._playback_start_s = now - before / self.spec.sample_rate
         return pcm
 
     def gather(self, pcm: npt.NDArray[np.int16], now: float) -> npt.NDArray[np.int16]:
@@ -273,8 +291,8 @@ class Stream:
         """The collected samples, with the mark to go on from behind them."""
         frame, mark = self._marks[0] if self._marks else (0, b"")
         if frame <= self._before or not self._settled(frame):
-            return DecodedAudio(pcm)
-        return DecodedAudio(pcm, frame - self._before, mark)
+            return DecodedAudio(pcm, lead=self._lead.samples)
+        return DecodedAudio(pcm, frame - self._before, mark, self._lead.samples)
 
     @property
     def _takeable(self) -> int:

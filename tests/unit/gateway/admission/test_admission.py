@@ -26,6 +26,7 @@ class Replicas:
         self, *, slots: int = 8, step_s: float = 0.004, full_s: float = 0.0, live: bool = True
     ) -> None:
         self.own = Counter[str]()
+        self.offline = Counter[str]()
         self.others = 0
         talker = Replica("t", "talker", (), slots, slots, step_s={1: step_s, 8: full_s or step_s})
         vocoder = Replica("v", "vocoder", (), 64, 64, step_s={1: 0.002}, frame_s=0.0001)

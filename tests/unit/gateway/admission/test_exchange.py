@@ -31,6 +31,7 @@ class Fleet:
 
     def __init__(self, peers: Peers) -> None:
         self.own = Counter[str]()
+        self.offline = Counter[str]()
         self._peers = peers
         step_s = {1: 0.004, 64: 0.004}
         self._talkers = (Replica("t", "talker", (), SLOTS, SLOTS, step_s=step_s),)

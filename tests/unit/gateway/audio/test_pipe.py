@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import numpy as np
+import pytest
 
 from gateway.audio import Pcm, PcmBlock, pieces
 from gateway.audio.pipe import ClientPipe, louder
-from ttscommon.wire.messages import AudioChunk, Tensor, WordTime
+from ttscommon.wire.messages import AudioChunk, Checkpoint, Tensor, WordTime
 
 RATE = 16_000
 WORD = WordTime("tide", 0.0, 0.1)
 
 
-def chunk(start: int, samples: int, words: tuple[WordTime, ...] = ()) -> AudioChunk:
+def chunk(start: int, samples: int, words: tuple[WordTime, ...] = (), lead: int = 0) -> AudioChunk:
     pcm = np.arange(start, start + samples).astype(np.int16)
-    return AudioChunk("r", start, RATE, Tensor.of(pcm), words)
+    return AudioChunk("r", start, RATE, Tensor.of(pcm), words, (), Checkpoint(lead=lead))
 
 
 class Spoken:
@@ -64,6 +65,29 @@ async def test_what_the_client_has_is_skipped_and_its_words_are_not() -> None:
     found = await all_of(Spoken(chunk(0, 100, (WORD,)), chunk(100, 50), skip=120))
     assert [(piece.samples, piece.words) for piece in found] == [(0, (WORD,)), (30, ())]
     assert found[1].data == np.arange(120, 150).astype("<i2").tobytes()
+
+
+async def test_silence_in_front_is_left_out_and_words_are_that_much_earlier() -> None:
+    word = WordTime("tide", 0.25, 0.5)
+    found = await all_of(Spoken(chunk(0, 100, (word,), lead=80), chunk(100, 50, lead=80)))
+    assert [piece.samples for piece in found] == [20, 50]
+    assert b"".join(p.data for p in found) == np.arange(80, 150).astype("<i2").tobytes()
+    (told,) = found[0].words
+    assert (told.start_s, told.end_s) == (0.25 - 80 / RATE, 0.5 - 80 / RATE)
+
+
+@pytest.mark.parametrize("heard", [1, 19, 20, 45])
+@pytest.mark.parametrize("rate", [RATE, 8_000])
+async def test_a_client_that_comes_back_gets_the_rest_of_what_it_was_sent(
+    heard: int, rate: int
+) -> None:
+    chunks = chunk(0, 100, lead=80), chunk(100, 5_000, lead=80)
+    whole = b"".join([p.data for p in await all_of(Spoken(*chunks, sample_rate=rate))])
+    if rate == RATE:  # read from there on, by the request's own count
+        rest = Spoken(chunk(heard, 5_100 - heard, lead=80))
+    else:
+        rest = Spoken(*chunks, sample_rate=rate, skip=heard)
+    assert b"".join([p.data for p in await all_of(rest)]) == whole[2 * heard :]
 
 
 async def test_another_rate_gives_as_many_seconds() -> None:

@@ -48,7 +48,7 @@ from tests.unit.talker.models.qwen3_tts.tiny import tiny
 from tests.unit.talker.models.runaways import Forgetful, guarded
 from tests.unit.talker.models.step_audio2.tiny import tiny as step_audio2
 from tests.unit.talker.models.tacotron2.tiny import tiny as tacotron2
-from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE, lenient
+from tests.unit.talker.models.tiny_vesper import RATE_HZ, SILENCE
 from tests.unit.talker.models.tiny_vesper import tiny as vesper
 from tests.unit.talker.models.toy_guided import Guided
 from tests.unit.talker.models.toy_segments import Toy, at_once
@@ -77,7 +77,6 @@ def on_a_device(make: Callable[[], TalkerModel]) -> TalkerModel:
 
 FAMILIES: dict[str, Callable[[], Family]] = {
     "vesper": vesper,
-    "vesper with a tolerance": lenient,
     "fake": fake,
     "fake with a cache": partial(fake, cached=True, sequence_frames=40),
     "fake with 7 steps a frame": partial(fake, cached=True, steps_per_frame=7),

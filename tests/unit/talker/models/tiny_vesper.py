@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import torch
 
-from talker.models.vesper.drafts import Tolerance
 from talker.models.vesper.family import Vesper, spec_of
 from talker.models.vesper.net import VesperConfig, VesperNet
 from talker.models.vesper.stream import VesperSampling
@@ -43,14 +42,7 @@ class Letters:
         return Utterance((*phones, Phone("pau", -1, False)), tuple(words), (".",))
 
 
-def lenient() -> Vesper:
-    """Takes one of two draws, and any code that differs from a guess by no more than 4."""
-    codes = torch.arange(48)
-    near = (codes[:, None] - codes[None]).abs() <= 4
-    return tiny(tolerance=Tolerance(width=4, tries=2, near=near))
-
-
-def tiny(kind: type[Vesper] = Vesper, tolerance: Tolerance | None = None) -> Vesper:
+def tiny(kind: type[Vesper] = Vesper) -> Vesper:
     """The voices `slt` and `low`; logits are wide, so that frames follow what they are told."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -69,4 +61,4 @@ def tiny(kind: type[Vesper] = Vesper, tolerance: Tolerance | None = None) -> Ves
     spec = spec_of(net, "m", voices, 24_000, RATE_HZ, (0.7, 1.4))
     sampling = VesperSampling(longest_units=8)
     paces = {"slt": 1.0, "low": 0.9}
-    return kind(spec, net, Letters(), sampling, paces, SILENCE, tolerance=tolerance)
+    return kind(spec, net, Letters(), sampling, paces, SILENCE)

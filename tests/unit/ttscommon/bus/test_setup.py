@@ -72,7 +72,8 @@ async def test_a_migration_changes_what_differs_and_only_that(connect: Connect) 
     await operator.setup.create()
     later = await connect(max_log_bytes=1 << 27)
     logs = ["antiphon-TEXT", "antiphon-CODES", "antiphon-AUDIO"]
-    stores = ["OBJ_antiphon-recordings", "OBJ_antiphon-recordings_passing"]
+    names = ("recordings", "recordings_passing", "book_parts")
+    stores = [f"OBJ_antiphon-{name}" for name in names]
     assert await later.setup.migrate() == [*logs, *stores]
     assert await later.setup.inspect() == []
     assert (await stream(later, CODES.stream)).max_bytes == 1 << 27

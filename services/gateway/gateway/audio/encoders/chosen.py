@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from gateway.audio import wav
+from gateway.audio import tags, wav
 from gateway.audio.encoders.aac import AdtsAac, require_av
 from gateway.audio.encoders.flac import Flac
 from gateway.audio.encoders.libopus import library
@@ -13,10 +14,12 @@ from gateway.audio.encoders.mp3 import Mp3
 from gateway.audio.encoders.opus import OggOpus
 from gateway.audio.encoders.raw import ALAW, MULAW, Companded, FloatPcm, RawPcm
 from gateway.audio.formats import AudioFormat
+from gateway.audio.provenance import Provenance
 from gateway.audio.resample import Pcm
 
 # Milliseconds of one core for a second of audio, rounded up; docs/performance.md has the figures.
 _COST_MS: Final = MappingProxyType({"mp3": 2.0, "opus": 7.0, "aac": 8.0, "flac": 1.0})
+_BEHIND_ID3: Final = ("mp3", "aac")
 
 
 class Encoder(Protocol):
@@ -30,26 +33,43 @@ class Encoder(Protocol):
     def finish(self) -> bytes: ...
 
 
-class StreamedWav:
-    """A WAV header of unknown length in front of another encoder's samples."""
+class Headed:
+    """Bytes in front of another encoder's; they leave with its first."""
 
-    def __init__(self, head: bytes, samples: Encoder) -> None:
+    def __init__(self, head: bytes, body: Encoder) -> None:
         self._head = head
-        self._samples = samples
+        self._body = body
 
     def feed(self, pcm: Pcm) -> bytes:
-        head, self._head = self._head, b""
-        return head + self._samples.feed(pcm)
+        return self._behind_head(self._body.feed(pcm))
 
     def finish(self) -> bytes:
-        return self._samples.finish()
+        return self._behind_head(self._body.finish())
+
+    def _behind_head(self, made: bytes) -> bytes:
+        if not made:
+            return b""
+        head, self._head = self._head, b""
+        return head + made
 
 
-def encoder_for(wanted: AudioFormat, sample_rate: int) -> Encoder:
-    """An encoder for audio at `sample_rate` Hz; raises Unsupported where it is not installed."""
+def encoder_for(
+    wanted: AudioFormat, sample_rate: int, provenance: Provenance | None = None
+) -> Encoder:
+    """An encoder for audio at `sample_rate` Hz; raises Unsupported where it is not installed.
+
+    provenance: what the container says of the sound's origin; bare samples have no place for it.
+    """
     if wanted.container == "wav":
-        bare = encoder_for(AudioFormat(wanted.codec), sample_rate)
-        return StreamedWav(wav.header(sample_rate, None, wanted.codec), bare)
+        info = tags.riff_info(provenance)
+        head = wav.header(sample_rate, None, wanted.codec, info)
+        return Headed(head, _bare(AudioFormat(wanted.codec), sample_rate))
+    bare = _bare(wanted, sample_rate, tags.vorbis_comments(provenance))
+    head = tags.id3(provenance) if wanted.codec in _BEHIND_ID3 else b""
+    return Headed(head, bare) if head else bare
+
+
+def _bare(wanted: AudioFormat, sample_rate: int, comments: Sequence[str] = ()) -> Encoder:
     match wanted.codec:
         case "pcm_s16le":
             return RawPcm()
@@ -62,11 +82,11 @@ def encoder_for(wanted: AudioFormat, sample_rate: int) -> Encoder:
         case "mp3":
             return Mp3(sample_rate, wanted.bit_rate)
         case "opus":
-            return OggOpus(sample_rate, wanted.bit_rate)
+            return OggOpus(sample_rate, wanted.bit_rate, comments)
         case "aac":
             return AdtsAac(sample_rate, wanted.bit_rate)
         case "flac":
-            return Flac(sample_rate)
+            return Flac(sample_rate, comments)
 
 
 def ready(wanted: AudioFormat) -> None:

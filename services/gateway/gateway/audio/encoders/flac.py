@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Final
 
 import soundfile
 
 from gateway.audio.resample import Pcm
+from gateway.audio.tags import flac_with
 
 # libFLAC's level 0: blocks of 1152 samples instead of 4096, so that the first leaves early.
 _COMPRESSION: Final = 0.0
@@ -63,23 +65,30 @@ class GrowingFile:
 
 
 class Flac:
-    """16 bits, mono, lossless; its header leaves the length open."""
+    """16 bits, mono, lossless; its header leaves the length open. `comments`: lines of
+    `NAME=value`.
+    """
 
-    def __init__(self, sample_rate: int) -> None:
+    def __init__(self, sample_rate: int, comments: Sequence[str] = ()) -> None:
         self._file = GrowingFile()
         self._writer = soundfile.SoundFile(
             self._file, "w", sample_rate, 1, "PCM_16", format="FLAC",
             compression_level=_COMPRESSION,
         )  # fmt: skip
         self._head = self._file.pending
+        self._comments = comments
 
     def feed(self, pcm: Pcm) -> bytes:
         self._writer.write(pcm)
-        if self._file.pending <= self._head:
-            return b""
-        self._head = 0
-        return self._file.take()
+        return self._made()
 
     def finish(self) -> bytes:
         self._writer.close()
-        return b"" if self._file.pending <= self._head else self._file.take()
+        return self._made()
+
+    def _made(self) -> bytes:
+        if self._file.pending <= self._head:
+            return b""
+        data, comments = self._file.take(), self._comments
+        self._head, self._comments = 0, ()
+        return flac_with(comments, data) if comments else data

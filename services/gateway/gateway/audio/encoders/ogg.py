@@ -7,9 +7,13 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
+from gateway.audio.tags import vorbis_block
+
+_CONTINUED: Final = 1
 _BEGIN: Final = 2
 _END: Final = 4
-_VENDOR: Final = b"antiphon"
+_SEGMENT: Final = 255
+_MOST_SEGMENTS: Final = 255
 _MIRROR: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
@@ -20,7 +24,7 @@ def checksum(data: bytes) -> int:
 
 
 class OggStream:
-    """One logical stream; every call makes one page."""
+    """One logical stream."""
 
     def __init__(self, serial: int) -> None:
         self._serial = serial
@@ -29,18 +33,33 @@ class OggStream:
     def page(self, packets: Sequence[bytes], position: int, *, last: bool = False) -> bytes:
         """A page of whole packets, at most 255 segments; `position` in samples at 48 kHz."""
         lacing = b"".join(_lacing(len(packet)) for packet in packets)
-        flags = (0 if self._sequence else _BEGIN) | (_END if last else 0)
+        return self._page(lacing, b"".join(packets), position, _END if last else 0)
+
+    def pages(self, packet: bytes, position: int) -> bytes:
+        """One packet of any length, on as many pages as it fills; it ends on the last of them."""
+        lacing = _lacing(len(packet))
+        made = b""
+        for at in range(0, len(lacing), _MOST_SEGMENTS):
+            part = lacing[at : at + _MOST_SEGMENTS]
+            start = at * _SEGMENT
+            body = packet[start : start + sum(part)]
+            ends = at + _MOST_SEGMENTS >= len(lacing)
+            made += self._page(part, body, position if ends else -1, _CONTINUED if at else 0)
+        return made
+
+    def _page(self, lacing: bytes, body: bytes, position: int, flags: int) -> bytes:
+        flags |= 0 if self._sequence else _BEGIN
         head = struct.pack(
             "<4sBBqIIIB", b"OggS", 0, flags, position, self._serial, self._sequence, 0, len(lacing)
         )
         self._sequence += 1
-        page = bytearray(head + lacing + b"".join(packets))
+        page = bytearray(head + lacing + body)
         page[22:26] = struct.pack("<I", checksum(bytes(page)))
         return bytes(page)
 
 
 def _lacing(length: int) -> bytes:
-    whole, rest = divmod(length, 255)
+    whole, rest = divmod(length, _SEGMENT)
     return b"\xff" * whole + bytes((rest,))
 
 
@@ -49,6 +68,6 @@ def opus_head(sample_rate: int, pre_skip: int) -> bytes:
     return struct.pack("<8sBBHIhB", b"OpusHead", 1, 1, pre_skip, sample_rate, 0, 0)
 
 
-def opus_tags() -> bytes:
-    """The comment header."""
-    return b"OpusTags" + struct.pack("<I", len(_VENDOR)) + _VENDOR + struct.pack("<I", 0)
+def opus_tags(comments: Sequence[str] = ()) -> bytes:
+    """The comment header, with lines of `NAME=value`."""
+    return b"OpusTags" + vorbis_block(comments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -20,11 +21,14 @@ _MAX_PACKETS: Final = 50
 
 
 class OggOpus:
-    """Mono; `sample_rate` is one of Opus' own five."""
+    """Mono; `sample_rate` is one of Opus' own five, `comments` lines of `NAME=value`."""
 
-    def __init__(self, sample_rate: int, bit_rate: int | None) -> None:
+    def __init__(
+        self, sample_rate: int, bit_rate: int | None, comments: Sequence[str] = ()
+    ) -> None:
         self._encoder = OpusEncoder(sample_rate, bit_rate or _DEFAULT_BIT_RATE, _COMPLEXITY)
         self._rate = sample_rate
+        self._comments = comments
         self._frame = int(sample_rate * _FRAME_S)
         self._lookahead = self._encoder.lookahead
         self._ogg = OggStream(secrets.randbits(32))
@@ -59,7 +63,7 @@ class OggOpus:
         self._begun = True
         pre_skip = self._position(self._lookahead)
         head = self._ogg.page([opus_head(self._rate, pre_skip)], 0)
-        return head + self._ogg.page([opus_tags()], 0)
+        return head + self._ogg.pages(opus_tags(self._comments), 0)
 
     def _packets(self, pcm: Pcm) -> list[bytes]:
         return [self._encoder.encode(one) for one in pcm.reshape(-1, self._frame)]

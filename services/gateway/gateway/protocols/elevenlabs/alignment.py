@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from gateway.protocols.shared.words import WrittenText
 from ttscommon.wire.messages import WordTime
-
-# Markup is no part of what is read.
-_MARKUP: Final = re.compile(r"<[^>]*>|\\[{}]|[<>]")
 
 _MARKS: Final = ".,;:!?…–—-\"'()[]“”‘’"
 
@@ -89,40 +86,27 @@ class Alignment:
     """
 
     def __init__(self, text: str | None = None, *, relative: bool = False) -> None:
-        self._text, self._relative = text, relative
-        tail = " " if text is None else ""
+        self._text = WrittenText(text)
+        self._whole, self._relative = text is not None, relative
+        tail = "" if self._whole else " "
         self._written, self._spoken = _Reading(tail), _Reading(tail)
-        self._said = 0
         self._begun = False
 
     def add(self, words: Sequence[WordTime]) -> None:
         """Words that follow those before."""
         for word in words:
             times = word.start_s, word.end_s
-            self._written.word(word.word, self._gap(word), *times)
+            self._written.word(word.word, self._text.before(word), *times)
             self._spoken.word(_as_spoken(word), " " if self._begun else "", *times)
             self._begun = True
 
     def end(self, total_s: float) -> None:
         """There is so much audio, and no word more."""
         if self._begun:
-            if self._text is not None and not self._written.tail:
-                self._written.tail = _MARKUP.sub("", self._text[self._said :])
+            if self._whole and not self._written.tail:
+                self._written.tail = self._text.rest()
             self._written.end(total_s)
             self._spoken.end(total_s)
-
-    def _gap(self, word: WordTime) -> str:
-        """What is written in front of a word, and timed by no other."""
-        plain = " " if self._begun else ""
-        text, said = self._text, self._said
-        if text is None:
-            return plain
-        if word.first < said or text[word.first : word.last] != word.word:
-            self._text = ""  # its places are not known: from here on words are all there is
-            return plain
-        self._said = word.last
-        between = text[said : word.first]
-        return _MARKUP.sub("", between) or (plain if between else "")
 
     def milliseconds(self) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
         """What came since, written and spoken, as the sockets tell it."""

@@ -52,6 +52,7 @@ class NativeFraming(Framing):
         more: dict[str, Any] = {} if rest is None else {"from_sample": rest.from_sample}
         if (token := speech.resume_token) is not None:
             more["resume_token"] = token
+        more |= {} if (origin := speech.provenance) is None else origin.message
         self._say(
             "audio.start",
             speech,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from pydantic import Field, TypeAdapter, ValidationError
 
 from gateway import errors
-from gateway.errors import BinaryMessage, InvalidJson, MessageTooBig, Unsupported
+from gateway.errors import InvalidJson, Unsupported
 from gateway.protocols.fields import (
     MaxWait,
     Name,
@@ -24,9 +23,8 @@ from gateway.protocols.fields import (
     Token,
     WishFields,
 )
-from gateway.protocols.shared.sifter import Json, sifted
+from gateway.protocols.shared.sifter import Json
 from gateway.requests import DEFAULT, IncrementalText
-from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError, BadRequest
 from ttscommon.wire.pieces import Alphabet, Phones
 from ttscommon.wire.rows import FloatRows, RowDtype, RowKind
@@ -211,22 +209,6 @@ def write(text: IncrementalText, message: InputMessage) -> None:
             text.phones(Phones(word, phones, alphabet))
         case InputPause(seconds=seconds):
             text.pause(seconds)
-
-
-async def json_of(frame: Mapping[str, Any], settings: GatewaySettings) -> Json:
-    """A frame's JSON; raises BinaryMessage, MessageTooBig, and what `sifted` raises."""
-    text = frame.get("text")
-    if text is None:
-        raise BinaryMessage("messages are JSON text; binary frames are for audio only")
-    data, limit = text.encode(), settings.max_message_bytes
-    if len(data) <= limit:
-        return await sifted(data)
-    if len(data) > settings.max_recording_bytes:
-        raise MessageTooBig(f"the message is over {settings.max_recording_bytes} bytes")
-    message = await sifted(data)
-    if len(message.data) > limit:
-        raise MessageTooBig(f"the message is over {limit} bytes besides its recording")
-    return message
 
 
 def parse_message(given: Json) -> ClientMessage:

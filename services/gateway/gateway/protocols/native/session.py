@@ -38,7 +38,6 @@ from gateway.protocols.native.messages import (
     SessionResume,
     control,
     error_message,
-    json_of,
     parse_message,
     write,
 )
@@ -46,7 +45,7 @@ from gateway.protocols.native.producers import Producers
 from gateway.protocols.session import Phase
 from gateway.protocols.shared.credentials import subprotocol_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape, openai_shape
-from gateway.protocols.shared.sockets import SocketSession
+from gateway.protocols.shared.sockets import SocketSession, json_of
 from gateway.protocols.utterance import Playlist, Rest, Utterance
 from gateway.requests import GatewayContext, SpeechSpec
 from ttscommon.wire.errors import AntiphonError, TextTooLong

@@ -9,6 +9,7 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import Depends
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 
+from gateway.books import BookDesk, BookShelf
 from gateway.errors import MessageTooBig, WrongContentType
 from gateway.protocols.shared.sifter import Gathering, Json
 from gateway.requests import GatewayContext, IncrementalText, SpeechSpec
@@ -28,6 +29,20 @@ _LONGEST_WAIT_S: Final = 600.0
 Context: TypeAlias = Annotated[GatewayContext, Depends(context_of)]
 
 
+def _shelf_of(connection: HTTPConnection) -> BookShelf:
+    shelf: BookShelf = connection.app.state.shelf
+    return shelf
+
+
+def _desk_of(connection: HTTPConnection) -> BookDesk:
+    desk: BookDesk = connection.app.state.desk
+    return desk
+
+
+Shelf: TypeAlias = Annotated[BookShelf, Depends(_shelf_of)]
+Desk: TypeAlias = Annotated[BookDesk, Depends(_desk_of)]
+
+
 async def chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
     """The body as it comes; raises MessageTooBig, and BadRequest if it is cut off."""
     size = 0
@@ -41,15 +56,20 @@ async def chunks(request: Request, limit: int) -> AsyncIterator[bytes]:
         raise BadRequest("the connection ended within the body") from gone
 
 
-async def read_json(request: Request, settings: GatewaySettings, limit: int | None = None) -> Json:
-    """A body that says it is JSON, ready to be parsed.
+async def read_json(
+    request: Request,
+    settings: GatewaySettings,
+    limit: int | None = None,
+    gathering: Gathering | None = None,
+) -> Json:
+    """A body that says it is JSON, ready to be parsed. gathering: for what is large in other ways.
 
     A web page can make any browser post text and forms wherever it likes, but not JSON. Raises
     WrongContentType, MessageTooBig, BadRequest, and what `Sifter.feed` raises.
     """
     if not (settings.any_content_type or _is_json(request.headers.get("content-type", ""))):
         raise WrongContentType("the body must be JSON: send 'Content-Type: application/json'")
-    gathering = Gathering()
+    gathering = gathering or Gathering()
     async for chunk in chunks(request, limit or settings.max_body_bytes):
         await gathering.add(chunk)
     return gathering.json()

@@ -12,6 +12,9 @@ from gateway.requests import GatewayContext
 _SCHEMES: Final = frozenset({"bearer", "token"})
 _HEADERS: Final = ("xi-api-key", "x-api-key", "api-key")
 _QUERY: Final = ("api_key", "access_token", "xi-api-key", "token")
+# OpenAI's clients in browsers offer `realtime` and the key behind this.
+_REALTIME: Final = "realtime"
+_INSECURE: Final = "openai-insecure-api-key."
 
 
 def key_of(connection: HTTPConnection) -> str | None:
@@ -27,6 +30,8 @@ def tenant_of(context: GatewayContext, connection: HTTPConnection) -> str:
 def subprotocol_of(connection: HTTPConnection) -> str | None:
     """What a server must choose where a browser hid its key among subprotocols."""
     offered = _subprotocols(connection)
+    if _REALTIME in offered:
+        return _REALTIME
     return offered[0] if len(offered) > 1 and offered[0].lower() in _SCHEMES else None
 
 
@@ -43,6 +48,9 @@ def _keys(connection: HTTPConnection) -> Iterator[str]:
     offered = _subprotocols(connection)
     if len(offered) > 1 and offered[0].lower() in _SCHEMES:
         yield offered[1]
+    for one in offered:
+        if one.startswith(_INSECURE):
+            yield one.removeprefix(_INSECURE)
 
 
 def _subprotocols(connection: HTTPConnection) -> list[str]:

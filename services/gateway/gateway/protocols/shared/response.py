@@ -10,7 +10,7 @@ import structlog
 from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from gateway.audio import AudioFormat, wav
+from gateway.audio import AudioFormat, tags, wav
 from gateway.errors import ClientTooSlow
 from gateway.protocols.framing import Framing, Plain
 from gateway.protocols.shared.spool import Spool
@@ -22,6 +22,7 @@ from ttscommon.process.tasks import stop
 from ttscommon.wire.errors import AntiphonError
 
 TOKEN_HEADER: Final = "x-resume-token"
+PROVENANCE_HEADER: Final = "x-provenance"
 
 log_ = structlog.get_logger(__name__)
 
@@ -59,6 +60,8 @@ class SpeechResponse(Response):
         self._started = False
         if (token := speech.resume_token) is not None:
             self.headers[TOKEN_HEADER] = token
+        if (origin := speech.provenance) is not None:
+            self.headers[PROVENANCE_HEADER] = origin.header
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._client = send
@@ -105,7 +108,8 @@ class SpeechResponse(Response):
         head = b""
         if self._exact_wav:
             samples = self._speech.delivery.samples
-            head = wav.header(self._speech.sample_rate, samples, self._audio.codec)
+            info = tags.riff_info(self._speech.provenance)
+            head = wav.header(self._speech.sample_rate, samples, self._audio.codec, info)
         await self._start(length=len(head) + len(body))
         await self._send(head, more=True)
         async for part in body.parts():

@@ -1,4 +1,4 @@
-"""JSON of any size, taken in slices: recordings are laid aside, and what is left is small.
+"""JSON of any size, taken in slices: what is large is laid aside, and what is left is small.
 
 A parser holds the event loop until it is done. Megabytes of brackets take it a tenth of a second,
 megabytes of text some milliseconds. No request needs them but for a recording, which is one string.
@@ -10,7 +10,9 @@ import re
 import secrets
 from typing import Final
 
-from gateway.errors import MessageTooBig
+import msgspec
+
+from gateway.errors import InvalidJson, MessageTooBig
 from gateway.protocols.shared.pacing import Pace, slices
 from ttscommon.wire.errors import BadRequest, TextTooLong
 from ttscommon.wire.messages import MAX_TEXT_CHARS, MAX_TURNS
@@ -27,13 +29,17 @@ _MOST_RECORDINGS: Final = 2 + MAX_TURNS
 
 _IN_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _RECORDING: Final = re.compile(rb'"(?:ref_audio|audio_sample|audio|speech)"\s{0,8}:\s{0,8}"$')
+# Of a book, which is one string.
+BOOK: Final = re.compile(rb'"input"\s{0,8}:\s{0,8}"$')
 _LONGEST_NAME: Final = 64
 
 
 class Sifter:
     """`feed` it everything, then `finish`; afterwards `small` is JSON with names for recordings."""
 
-    def __init__(self) -> None:
+    def __init__(self, large: re.Pattern[bytes] = _RECORDING) -> None:
+        """`large`: how strings begin that are laid aside."""
+        self._large = large
         self._kept = bytearray()
         self._aside: bytearray | None = None
         self._recordings: dict[str, bytearray] = {}
@@ -67,6 +73,16 @@ class Sifter:
             found = found.replace(b"\\/", b"/")
         return found.decode("ascii", "replace")
 
+    def spelt(self, text: str) -> str:
+        """The same for a text, with its escapes; raises InvalidJson."""
+        found = self._recordings.get(text)
+        if found is None:
+            return text
+        try:
+            return msgspec.json.decode(b'"' + found + b'"', type=str)
+        except msgspec.DecodeError as error:
+            raise InvalidJson("the body is not valid JSON") from error
+
     def _structure(self, data: bytes, at: int) -> int:
         """Up to the next string, which is entered."""
         quote = data.find(b'"', at)
@@ -82,7 +98,7 @@ class Sifter:
 
     def _enter(self) -> None:
         self._in_string, self._string_bytes = True, 0
-        if _RECORDING.search(self._kept[-_LONGEST_NAME:]) is None:
+        if self._large.search(self._kept[-_LONGEST_NAME:]) is None:
             return
         if len(self._recordings) == _MOST_RECORDINGS:
             raise BadRequest("the JSON has too many recordings")
@@ -120,11 +136,17 @@ class Json:
     def restore(self, text: str) -> str:
         return text if self._sifter is None else self._sifter.restore(text)
 
+    def spelt(self, text: str) -> str:
+        """See Sifter."""
+        return text if self._sifter is None else self._sifter.spelt(text)
+
 
 class Gathering:
     """A body that comes in chunks: kept whole while it is small, sifted from then on."""
 
-    def __init__(self) -> None:
+    def __init__(self, large: re.Pattern[bytes] = _RECORDING) -> None:
+        """`large`: see Sifter."""
+        self._large = large
         self._whole = bytearray()
         self._sifter: Sifter | None = None
         self._pace = Pace()
@@ -135,7 +157,7 @@ class Gathering:
             self._whole += chunk
             return
         if self._sifter is None:
-            self._sifter = Sifter()
+            self._sifter = Sifter(self._large)
             await self._sift(self._sifter, bytes(self._whole))
         await self._sift(self._sifter, chunk)
 

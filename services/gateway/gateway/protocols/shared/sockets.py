@@ -10,14 +10,15 @@ from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from gateway import errors
-from gateway.errors import Draining, InvalidJson, MessageTooBig
+from gateway.errors import BinaryMessage, Draining, InvalidJson, MessageTooBig
 from gateway.protocols.session import M, Phase, Session
 from gateway.protocols.shared.credentials import subprotocol_of
 from gateway.protocols.shared.shapes import ErrorShape
-from gateway.protocols.shared.sifter import sifted
+from gateway.protocols.shared.sifter import Json, sifted
 from gateway.protocols.transport import Gone
 from gateway.protocols.utterance import F
 from gateway.requests import GatewayContext, new_request_id
+from gateway.settings import GatewaySettings
 from ttscommon.wire.errors import AntiphonError
 
 # No closing frame, or an empty one: the connection broke, as far as can be known.
@@ -112,14 +113,35 @@ class JsonSession(SocketSession[JsonObject, F]):
         text = frame.get("text") or (frame.get("bytes") or b"").decode("utf-8", "replace")
         if len(text) > self.settings.max_message_bytes:
             raise MessageTooBig(f"the message is over {self.settings.max_message_bytes} bytes")
-        try:
-            # Strict: half a surrogate pair could not be sent on, nor told back.
-            message = msgspec.json.decode((await sifted(text.encode())).data)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise InvalidJson("a message must be a JSON object") from error
-        if not isinstance(message, dict):
-            raise InvalidJson("a message must be a JSON object")
-        return {name: value for name, value in message.items() if value is not None}
+        return object_of(await sifted(text.encode()))
+
+
+def object_of(given: Json) -> JsonObject:
+    """A message without its nulls; raises InvalidJson."""
+    try:
+        # Strict: half a surrogate pair could not be sent on, nor told back.
+        message = msgspec.json.decode(given.data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidJson("a message must be a JSON object") from error
+    if not isinstance(message, dict):
+        raise InvalidJson("a message must be a JSON object")
+    return {name: value for name, value in message.items() if value is not None}
+
+
+async def json_of(frame: Mapping[str, Any], settings: GatewaySettings) -> Json:
+    """A frame's JSON; raises BinaryMessage, MessageTooBig, and what `sifted` raises."""
+    text = frame.get("text")
+    if text is None:
+        raise BinaryMessage("messages are JSON text; binary frames are for audio only")
+    data, limit = text.encode(), settings.max_message_bytes
+    if len(data) <= limit:
+        return await sifted(data)
+    if len(data) > settings.max_recording_bytes:
+        raise MessageTooBig(f"the message is over {settings.max_recording_bytes} bytes")
+    message = await sifted(data)
+    if len(message.data) > limit:
+        raise MessageTooBig(f"the message is over {limit} bytes besides its recording")
+    return message
 
 
 def encode(message: Mapping[str, Any]) -> str:

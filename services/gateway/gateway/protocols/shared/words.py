@@ -1,10 +1,44 @@
-"""A timed word as our own protocols tell it."""
+"""Timed words: as our own protocols tell them, and the text around them."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from ttscommon.wire.messages import WordTime
+
+# Markup is no part of what is read.
+_MARKUP: Final = re.compile(r"<[^>]*>|\\[{}]|[<>]")
+
+
+class WrittenText:
+    """What is written between the words of a text, which are timed one after another.
+
+    text: the whole text, where it is known; else one space stands between two words.
+    """
+
+    def __init__(self, text: str | None) -> None:
+        self._text = text
+        self._said = 0
+        self._begun = False
+
+    def before(self, word: WordTime) -> str:
+        """What is written in front of a word, and was not told yet; the word is told now."""
+        plain = " " if self._begun else ""
+        self._begun = True
+        text, said = self._text, self._said
+        if text is None:
+            return plain
+        if word.first < said or text[word.first : word.last] != word.word:
+            self._text = ""  # its places are not known: from here on words are all there is
+            return plain
+        self._said = word.last
+        between = text[said : word.first]
+        return _MARKUP.sub("", between) or (plain if between else "")
+
+    def rest(self) -> str:
+        """What is written behind the last word; nothing where the text is not known."""
+        return _MARKUP.sub("", (self._text or "")[self._said :])
 
 
 def timed(word: WordTime) -> dict[str, Any]:

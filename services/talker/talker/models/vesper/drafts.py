@@ -4,9 +4,6 @@ Draws are a pure function of logits and noise, and the drafter is given the nois
 will use for the frame. So a guess that is as likely for both comes out the same, and what is kept
 are the frames that plain steps would have chosen, bit for bit (docs/decisions/0050).
 
-With a tolerance a guess is also kept where it is as good as a draw. What is said then depends on
-where windows of guesses begin; see VesperStream.
-
 For the CPU. What a guess moves on are small integers, and numpy's operations on them cost a third
 of torch's.
 """
@@ -14,8 +11,7 @@ of torch's.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,43 +33,13 @@ from talker.runners.padding import padded
 from talker.sampling.draw import choose
 from talker.sampling.noise import frame_keys, gumbels
 
-_AGAIN: Final = 16
-"""Draws of a second, third, ... try begin here: further from the first than any codebook."""
-_CENTS: Final = 1200.0
-
 Ints = NDArray[np.int64]
 PointerState = Mapping[str, NDArray[Any]]
 """Where a frame is chosen: [rows] of each of MOVING."""
 
 
-@dataclass(frozen=True, eq=False)
-class Tolerance:
-    """Which guesses are as good as what is drawn.
-
-    width: frames of a step. tries: how often the talker may draw a frame to meet its guess, tau in
-    VADUSA. near: [codes, codes] whether one pitch code is as good as another, None for none but
-    itself.
-    """
-
-    width: int
-    tries: int = 1
-    near: Tensor | None = None
-
-
-def near_in_pitch(table: Tensor, cents: float) -> Tensor:
-    """Codes of the same voicing whose pitches are nowhere further apart than `cents`.
-
-    table: [codes, hops, 2], logarithm of the pitch and voicing, in units that the codec scales by
-    4 and 2. Returns [codes, codes] bool.
-    """
-    height, voiced = table[..., 0] / 4, table[..., 1] > 1
-    same = (voiced[:, None] == voiced[None]).all(-1)
-    apart = (height[:, None] - height[None]).abs() * (voiced[:, None] & voiced[None])
-    return same & (apart.amax(-1) * _CENTS / float(np.log(2)) <= cents)
-
-
 class _Noise(NamedTuple):
-    """[rows, width, tries, MOVES] and [rows, width, tries, codes]: what draws add to logits."""
+    """[rows, width, MOVES] and [rows, width, codes]: what draws add to logits."""
 
     move: Tensor
     code: Tensor
@@ -101,10 +67,9 @@ class _Drawn(NamedTuple):
 class Drafts:
     """Steps that may gain several frames. positions: of the cache, for one utterance."""
 
-    def __init__(self, net: VesperNet, positions: int, tolerance: Tolerance | None = None) -> None:
+    def __init__(self, net: VesperNet, positions: int) -> None:
         self._net = net
         self._last = positions - 1
-        self._tolerance = tolerance
 
     def step(self, rows: Rows, state: SlotTensors, attend: Attend) -> Out:
         """1 to `rows.width` frames for each row, none for one whose sequence is over."""
@@ -120,13 +85,10 @@ class Drafts:
         return _moved_on(slots, state, guesses, drawn, hidden.view(*shape, -1), gained)
 
     def _noise(self, first: PointerState, width: int) -> _Noise:
-        tries = self._tolerance.tries if self._tolerance else 1
         frame = torch.from_numpy(first["frame"])[:, None] + torch.arange(width)
         seed = torch.from_numpy(first["seed"])[:, None].expand_as(frame)
-        wanted = [MOVE_DRAW, CODE_DRAW, *range(_AGAIN, _AGAIN + 2 * (tries - 1))]
-        codes = self._net.config.codebook_size
-        found = gumbels(frame_keys(seed, frame), wanted, (MOVES, codes) * tries)
-        return _Noise(torch.stack(found[::2], 2), torch.stack(found[1::2], 2))
+        sizes = (MOVES, self._net.config.codebook_size)
+        return _Noise(*gumbels(frame_keys(seed, frame), [MOVE_DRAW, CODE_DRAW], sizes))
 
     def _guess(
         self, first: PointerState, slots: Tensor, state: SlotTensors, left: Ints, noise: _Noise
@@ -141,10 +103,10 @@ class Drafts:
             read = drafter.read(hidden)
             bias = self._net.refused.numpy()[refusal(place, left[:, ahead])]
             scores = drafter.move_logits(read).numpy() + bias
-            warm = noise.move[:, ahead, 0].numpy() * place["move_temperature"][:, None]
+            warm = noise.move[:, ahead].numpy() * place["move_temperature"][:, None]
             moves.append((scores + warm).argmax(-1))
             scores = drafter.code0_logits(read, torch.from_numpy(moves[-1])).numpy()
-            warm = noise.code[:, ahead, 0].numpy() * place["temperature"][:, None]
+            warm = noise.code[:, ahead].numpy() * place["temperature"][:, None]
             codes.append((scores + warm).argmax(-1))
             places.append(after(place, moves[-1], codes[-1]))
             told.append(self._embed(places[-1], slots, state))
@@ -165,59 +127,19 @@ class Drafts:
         net, shape, real = self._net, left.shape, len(hidden)
         stacked = (np.stack([place[name] for place in guesses.places], 1) for name in MOVING)
         flat = {name: values.reshape(-1) for name, values in zip(MOVING, stacked, strict=True)}
-        chances = _Chances(flat, noise)
+        told = {name: torch.from_numpy(values) for name, values in flat.items()}
         rows = padded(hidden, LEAST_ROWS)
         logits = net.move_logits(rows)[:real]
         allowed = logits + net.refused[torch.from_numpy(refusal(flat, left.reshape(-1)))]
-        move = chances.move(allowed, 0)
+        warm = told["move_temperature"]
+        move = choose(allowed, noise.move.flatten(0, 1), temperature=warm)
         code_logits = net.code0_logits(rows, padded(move, LEAST_ROWS))[:real]
-        code = chances.code(code_logits, 0)
+        warm, top_k = told["temperature"], told["top_k"]
+        code = choose(code_logits, noise.code.flatten(0, 1), temperature=warm, top_k=top_k)
         finite = logits.isfinite().all(-1) & code_logits.isfinite().all(-1)
         drawn = _Drawn(*(x.numpy().reshape(shape) for x in (move, code, finite)))
         met = (guesses.move == drawn.move[:, :-1]) & (guesses.code == drawn.code[:, :-1])
-        if self._tolerance is not None:
-            met |= self._as_good(self._tolerance, rows, allowed, guesses, drawn, chances)
         return drawn, met
-
-    def _as_good(
-        self,
-        tolerance: Tolerance,
-        rows: Tensor,
-        allowed: Tensor,
-        guesses: _Guesses,
-        drawn: _Drawn,
-        chances: _Chances,
-    ) -> NDArray[np.bool_]:
-        """Which guesses are near one of the draws that the talker is allowed, [rows, width - 1]."""
-        real = len(allowed)
-        move = torch.from_numpy(np.column_stack((guesses.move, drawn.move[:, -1])).reshape(-1))
-        code = torch.from_numpy(np.column_stack((guesses.code, drawn.code[:, -1])).reshape(-1))
-        logits = self._net.code0_logits(rows, padded(move, LEAST_ROWS))[:real]
-        met = torch.zeros(real, dtype=torch.bool)
-        for attempt in range(tolerance.tries):
-            found = chances.code(logits, attempt)
-            near = found == code if tolerance.near is None else tolerance.near[found, code]
-            met |= near & (chances.move(allowed, attempt) == move)
-        every: NDArray[np.bool_] = met.numpy().reshape(drawn.move.shape)
-        return every[:, :-1]
-
-
-class _Chances:
-    """Draws at many places: with which noise, and how warm."""
-
-    def __init__(self, flat: PointerState, noise: _Noise) -> None:
-        self._move, self._code = (part.flatten(0, 1) for part in noise)
-        self._told = {name: torch.from_numpy(values) for name, values in flat.items()}
-
-    def move(self, allowed: Tensor, attempt: int) -> Tensor:
-        """[places, MOVES] -> [places] int64."""
-        temperature = self._told["move_temperature"]
-        return choose(allowed, self._move[:, attempt], temperature=temperature)
-
-    def code(self, logits: Tensor, attempt: int) -> Tensor:
-        """[places, codes] -> [places] int64."""
-        temperature, top_k = self._told["temperature"], self._told["top_k"]
-        return choose(logits, self._code[:, attempt], temperature=temperature, top_k=top_k)
 
 
 def _gained(places: list[PointerState], met: NDArray[np.bool_]) -> Ints:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import Final, Protocol
 
@@ -20,15 +20,13 @@ from torch import Tensor
 
 from talker.family.base import CacheSpec, ModelSpec, Prepared
 from talker.family.chunker import ChunkSeconds
-from talker.family.leniency import Leniency
 from talker.family.signs import Signs, Stall
-from talker.models.vesper.drafts import Drafts, Tolerance, near_in_pitch
+from talker.models.vesper.drafts import Drafts
 from talker.models.vesper.frame import MOVING, FrameChoice
 from talker.models.vesper.net import MOVES, VesperConfig, VesperNet, token_contexts
 from talker.models.vesper.stream import (
     UNITS_PER_FRAME,
     Conditioning,
-    UtteranceLimits,
     VesperPrepared,
     VesperSampling,
     VesperStream,
@@ -40,11 +38,11 @@ from talker.sampling import Noise, Settings, draw_ids
 from talker.text.frontend import EnglishFrontend, Given, Utterance
 from talker.text.locales import british
 from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
-from ttscommon.engine.inflight import DeviceError
 from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import VoiceFolder
+from ttscommon.engine.yielding import step_aside
 from ttscommon.wire.errors import BadRequest, UnknownVoice
-from ttscommon.wire.fields import Arrays, Field
+from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.replicas import Voice
 
@@ -53,9 +51,11 @@ MOST_TOKENS: Final = 384
 CODEBOOKS: Final = 4
 WIDTH: Final = 4
 """Frames that a step may try: the drafter is trained for one more."""
+LAG_FRAMES: Final = 3
+"""The decoder holds so many back."""
 CHUNKS: Final = ChunkSeconds(initial_s=0.2, busy_growth=10.0)
-"""The decoder holds 150 ms back: this is the least that gives sound at once, 50 ms of it. With
-company the second chunk may take longer than that, though steps need little of the engine's time.
+"""A frame more than it holds back: the least that gives sound at once, 50 ms of it. With company
+the second chunk may take longer than that, though steps need little of the engine's time.
 """
 SIGNS: Final = Signs(Stall(seconds=6.0, tokens=6), repeat_s=0.0)
 """The pointer tells more than codes do: a long breath has the same ones, again and again. Greedily
@@ -81,7 +81,6 @@ class Vesper(TalkerModel):
 
     silence: [4] the codes of a silent frame. reading: a copy of the net on the CPU that reads
     utterances, where the net itself is on a device; its work there would disturb the engine's.
-    tolerance: for drafted frames; without one they are what plain steps would have chosen.
     """
 
     pauses = True
@@ -96,34 +95,24 @@ class Vesper(TalkerModel):
         paces: Mapping[str, float],
         silence: Sequence[int],
         reading: VesperNet | None = None,
-        tolerance: Tolerance | None = None,
     ) -> None:
-        # Steps of a voice with a tolerance are as wide as it says, not as wide as pays now.
-        self.spec = spec if tolerance is None else replace(spec, width=1)
-        self._tolerance = tolerance
+        self.spec = spec
         self._net = net.eval()
         self._reading = (reading or net).eval()
+        self._beside = ThreadPoolExecutor(1, "vesper-text", initializer=step_aside)
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
         if net.text_table.device.type == "cpu":
             halve(self._text_codes)
-        self._drafts = Drafts(net, spec.max_positions, tolerance)
+        self._drafts = Drafts(net, spec.max_positions)
         self._sampling = sampling
         self._paces = paces
         self._silence = torch.tensor(silence, device=net.begin.device)
         self._phones = lru_cache(_REMEMBERED_UTTERANCES)(frontend.phones)
 
     @classmethod
-    def load(
-        cls,
-        name: str,
-        voice: VoiceFolder,
-        device: str = "cpu",
-        leniency: Leniency = Leniency(),  # noqa: B008
-    ) -> Vesper:
-        """Read a checked voice folder's weights and lexicon. Raises DeviceError."""
-        if leniency and device != "cpu":
-            raise DeviceError("guesses are taken for draws on the CPU alone")
+    def load(cls, name: str, voice: VoiceFolder, device: str = "cpu") -> Vesper:
+        """Read a checked voice folder's weights and lexicon."""
         net = VesperNet(VesperConfig(**voice.config["talker"]))
         weights = load_file(voice.talker_weights)
         net.load_state_dict({n: w.float() for n, w in weights.items()})
@@ -134,8 +123,7 @@ class Vesper(TalkerModel):
         paces = {name: preset["pace"] for name, preset in voice.config["presets"].items()}
         sampling, silence = VesperSampling(**voice.config["sampling"]), voice.config["silence"]
         frontend = EnglishFrontend.load(voice.path)
-        tolerance = _tolerance(voice, leniency) if leniency else None
-        return cls(spec, moved or net, frontend, sampling, paces, silence, net, tolerance)
+        return cls(spec, moved or net, frontend, sampling, paces, silence, net)
 
     def prepare(
         self,
@@ -158,9 +146,7 @@ class Vesper(TalkerModel):
     def open(self, prepared: Prepared) -> VesperStream:
         assert isinstance(prepared, VesperPrepared)
         bos, rate_hz = self._net.config.bos, self.spec.frame_rate_hz
-        width = self._tolerance.width if self._tolerance else 1
-        window = UtteranceLimits(width, self.spec.max_positions)
-        return VesperStream(prepared, self._sampling, bos, rate_hz, window)
+        return VesperStream(prepared, self._sampling, bos, rate_hz)
 
     def examples(self) -> Sequence[str]:
         return _EXAMPLES
@@ -193,8 +179,10 @@ class Vesper(TalkerModel):
         energy, _ = draw_ids(logits, Noise(raw["seed"], raw["frame"]), _ENERGY_DRAW, settings)
         codes = torch.stack([raw["code"], energy, *self._text_codes(raw["text"]).unbind(1)], 1)
         codes = torch.where(raw["silent"][:, None] > 0, self._silence, codes)
-        logged = {name: raw[name].to(torch.uint8) for name in ("move", "window")}
-        return {"codes": codes.to(torch.int16), **logged}
+        move = raw["move"].to(torch.uint8)
+        # Talkers of the release before, which may take over, ask for the row of their tolerance.
+        window = torch.zeros_like(move)
+        return {"codes": codes.to(torch.int16), "move": move, "window": window}
 
     def _tell(self, utterance: Utterance | None, pace: float) -> Iterator[Conditioning]:
         """An utterance, or silence, as the encoders read it."""
@@ -204,15 +192,22 @@ class Vesper(TalkerModel):
 
     @torch.inference_mode()
     def _told(self, tokens: Tokens, pace: float) -> Conditioning:
+        """The first frame needs one of the encoders; the other one has until a chunk is due."""
         net, ids = self._reading, torch.tensor([tokens.ids])
+        text = self._beside.submit(self._text, ids)
         paced = net.embed_pace(torch.tensor([pace]))[0]
         contexts = token_contexts(net, ids, net.prosody(ids))[0]
         return Conditioning(
             net.embed_begin(paced).numpy(),
             (contexts + self._paces_of(tokens, pace, paced)).numpy(),
-            net.text(ids)[0].numpy(),
+            text.result,
             tokens.words,
         )
+
+    @torch.inference_mode()
+    def _text(self, ids: Tensor) -> Array:
+        encoded: Array = self._reading.text(ids)[0].numpy()
+        return encoded
 
     def _paces_of(self, tokens: Tokens, pace: float, paced: Tensor) -> Tensor:
         """The embedded pace of an utterance, or of each of its tokens where words differ."""
@@ -225,12 +220,6 @@ class Vesper(TalkerModel):
             least, most = min(pace, slowest), max(pace, fastest)
             paces[word.start : word.end] = min(max(pace * word.rate, least), most)
         return self._reading.embed_pace(paces)
-
-
-def _tolerance(voice: VoiceFolder, leniency: Leniency) -> Tolerance:
-    pitches = load_file(voice.vocoder_weights)["pitch_table"].float()
-    near = near_in_pitch(pitches, leniency.cents) if leniency.cents else None
-    return Tolerance(WIDTH, leniency.tries, near)
 
 
 def spec_of(
@@ -247,7 +236,7 @@ def spec_of(
     moving = dict.fromkeys(MOVING, _NUMBER)
     temperatures = dict.fromkeys(("temperature", "move_temperature"), Field((), "f4"))
     asked = dict.fromkeys(("code", "held", "begins"), _NUMBER)
-    chosen = dict.fromkeys(("code", "move", "silent", "window"), _NUMBER)
+    chosen = dict.fromkeys(("code", "move", "silent"), _NUMBER)
     return ModelSpec(
         name=name,
         family="vesper",
@@ -267,6 +256,7 @@ def spec_of(
         caches={"backbone": CacheSpec(c.layers, c.heads, c.heads, c.head_dim)},
         max_positions=c.positions,
         width=WIDTH,
+        lag_frames=LAG_FRAMES,
         chunks=CHUNKS,
         speeds=speeds,
     )

@@ -11,4 +11,4 @@ from ttscommon.engine.voice import load_voice
 
 def load(name: str, folder: Path, how: ModelOptions) -> Vesper:
     """A voice's folder as model `name`; raises VoiceError."""
-    return Vesper.load(name, load_voice(folder), how.place, how.leniency)
+    return Vesper.load(name, load_voice(folder), how.place)

@@ -48,12 +48,13 @@ class Conditioning:
     """Tokens of an utterance as the net has read them, at the request's pace.
 
     begin: [dim] and at: [tokens, dim] float32, what the first position and the frames at each
-    token are told. text: [tokens, text_dim] float32, what the text encoder makes of each token.
+    token are told. text: gives [tokens, text_dim] float32, what the text encoder makes of each
+    token; no step waits for it, only a chunk that is rendered.
     """
 
     begin: Array
     at: Array
-    text: Array
+    text: Callable[[], Array]
     words: tuple[Word, ...] = ()
 
     def __len__(self) -> int:
@@ -168,35 +169,14 @@ class SpokenUnits:
 
 
 class _Pending(NamedTuple):
-    """A frame whose energy and text are still to be chosen; text: [2, text_dim] float32.
-
-    window: its place in the step that gained it, where that matters; see Window.
-    """
+    """A frame whose energy and text are still to be chosen; tokens: of its two units."""
 
     code: int
     move: int
-    text: Array
-    silent: bool
+    unit: Unit
+    tokens: tuple[int, int]
     hidden: Array
     frame: int
-    window: int
-
-
-class UtteranceLimits(NamedTuple):
-    """Frames that a step tries by itself, and positions that an utterance may have.
-
-    Where a step tries several by itself, it accepts guesses that plain steps would not have chosen
-    (see vesper_drafts.Tolerance), and what is said depends on where steps began. Then an utterance
-    is always cut into the same steps: a prompt only rebuilds the cache, all steps are of one
-    width, and a successor goes back to the beginning of the step that the log ends in.
-    """
-
-    width: int = 1
-    positions: int = 1024
-
-    @property
-    def fixed(self) -> bool:
-        return self.width > 1
 
 
 class VesperStream(TalkerStream):
@@ -208,10 +188,9 @@ class VesperStream(TalkerStream):
         defaults: VesperSampling,
         bos: int,
         rate_hz: float,
-        window: UtteranceLimits = UtteranceLimits(),  # noqa: B008
     ) -> None:
         self._request, self._pace = prepared.request, prepared.pace
-        self._defaults, self._bos, self._window = defaults, bos, window
+        self._defaults, self._bos = defaults, bos
         self._unit_s = 1 / rate_hz / UNITS_PER_FRAME
         self._progress: SpokenUnits | None = None
         self._cached = False
@@ -220,14 +199,13 @@ class VesperStream(TalkerStream):
         self._final = False
         self._frame = 0
         self._restoring: deque[tuple[int, int]] = deque()
-        self._again: deque[tuple[int, int]] = deque()
         self._left: set[int] = set()  # frames that what came before was left at
         self._pending: deque[_Pending] = deque()
         self._words: deque[tuple[int, WordTime]] = deque()
 
     @property
     def frames(self) -> int:
-        return self._frame + len(self._restoring) + len(self._again)
+        return self._frame + len(self._restoring)
 
     @property
     def pending(self) -> int:
@@ -258,10 +236,10 @@ class VesperStream(TalkerStream):
         return "" if self._progress is None else self._progress.word
 
     def restorable(self, raw: Arrays) -> Arrays:
-        return {"codes": raw["code"][:, None], "move": raw["move"], "window": raw["window"]}
+        return {"codes": raw["code"][:, None], "move": raw["move"]}
 
     def remembered(self, logged: Arrays) -> Arrays:
-        return {"codes": logged["codes"][:, :1], "move": logged["move"], "window": logged["window"]}
+        return {"codes": logged["codes"][:, :1], "move": logged["move"]}
 
     def leave(self) -> bool:
         self._progress = None
@@ -276,13 +254,8 @@ class VesperStream(TalkerStream):
 
     def restore(self, arrays: Arrays) -> None:
         codes = arrays["codes"][:, 0].tolist()
-        logged = list(zip(codes, arrays["move"].tolist(), strict=True))
         self._left = set(np.flatnonzero(redraws(arrays) & LEFT).tolist())
-        if self._window.fixed and logged:
-            begin = len(logged) - 1 - int(arrays["window"][-1])
-            self._again.extend(logged[begin:])
-            logged = logged[:begin]
-        self._restoring.extend(logged)
+        self._restoring.extend(zip(codes, arrays["move"].tolist(), strict=True))
         self._settle()
 
     def plan(self, ahead: int, *, dry: bool = False) -> Plan | None:
@@ -290,18 +263,9 @@ class VesperStream(TalkerStream):
         progress = self._progress
         if progress is None or self._restoring:
             return None
-        if self._window.fixed:
-            return None if ahead else self._fixed_plan(progress)
         if self._cached or ahead:
             return Plan(progress.end + ahead - 1, 1, decode=True)
         return Plan(0, progress.end)
-
-    def _fixed_plan(self, progress: SpokenUnits) -> Plan:
-        """Where the step after this one begins is not known before this one has ended."""
-        if not self._cached:
-            return Plan(0, progress.end - self._rebuilds)
-        start = progress.end - 1
-        return Plan(start, min(self._window.width, self._window.positions - start), decode=True)
 
     def inputs(self, plan: Plan) -> Arrays:
         assert self._progress is not None
@@ -330,42 +294,19 @@ class VesperStream(TalkerStream):
 
     def accept(self, cached: int, frames: Arrays, ended: bool) -> None:
         del cached  # always all of what was planned
-        if not self._cached and self._rebuilds:
-            self._cached, self._staged = True, False  # its frame is known; the slot is told again
-            return
         self._cached = True
         codes, moves = frames["code"].tolist(), frames["move"].tolist()
-        for row, chosen in enumerate(zip(codes, moves, strict=True)):
-            if self._again and self._again[0] != chosen:
-                self._follow_log()
-                return
-            self._gain(*chosen, frames["hidden"][row], row if self._window.fixed else 0)
+        for row, (code, move) in enumerate(zip(codes, moves, strict=True)):
+            self._gain(code, move, frames["hidden"][row])
         if ended != (self._progress is None):
             raise AssertionError("device and host disagree on where the utterance ends")
         self._settle()
 
-    @property
-    def _rebuilds(self) -> bool:
-        """Whether a prompt only rebuilds the cache, up to the last frame that is known."""
-        return self._window.fixed and self._progress is not None and bool(self._progress.codes)
-
-    def _gain(self, code: int, move: int, hidden: Array, window: int) -> None:
-        """Take a frame that was computed; one that the log has already is not said again."""
+    def _gain(self, code: int, move: int, hidden: Array) -> None:
+        """Take a frame that was computed."""
         assert self._progress is not None
         unit, frame = self._progress.unit, self._frame
-        text, silent = unit.conditioning.text[list(self._move(code, move))], unit.silent_frames > 0
-        if self._again:
-            self._again.popleft()
-            self._words.clear()
-        else:
-            self._pending.append(_Pending(code, move, text, silent, hidden, frame, window))
-
-    def _follow_log(self) -> None:
-        """The log's last step was another talker's, with other settings: go on behind it."""
-        self._restoring.extend(self._again)
-        self._again.clear()
-        self.evict()
-        self._settle()
+        self._pending.append(_Pending(code, move, unit, self._move(code, move), hidden, frame))
 
     def take(self, count: int) -> tuple[Arrays, tuple[WordTime, ...]]:
         taken = [self._pending.popleft() for _ in range(count)]
@@ -375,11 +316,10 @@ class VesperStream(TalkerStream):
         raw = {
             "code": np.array([one.code for one in taken]),
             "move": np.array([one.move for one in taken]),
-            "text": np.stack([one.text for one in taken]),
-            "silent": np.array([one.silent for one in taken]).astype(np.int64),
+            "text": np.stack([one.unit.conditioning.text()[list(one.tokens)] for one in taken]),
+            "silent": np.array([one.unit.silent_frames > 0 for one in taken]).astype(np.int64),
             "hidden": np.stack([one.hidden for one in taken]),
             "frame": np.array([one.frame for one in taken]),
-            "window": np.array([one.window for one in taken]),
             "seed": np.full(count, self._request.seed),
         }
         return raw, tuple(words)

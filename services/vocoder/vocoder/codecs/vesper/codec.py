@@ -99,6 +99,7 @@ def spec_of(name: str, decoder: VesperDecoder, voices: tuple[Voice, ...]) -> Cod
         lag_samples=late,
         context_frames=decoder.context_frames,
         settle_samples=max(0, SETTLE_SAMPLES - late),
+        silence=tuple(decoder.silence.tolist()),
         voices=voices,
     )
 

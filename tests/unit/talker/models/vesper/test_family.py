@@ -159,7 +159,7 @@ def test_a_words_own_rate_stays_within_the_voices_speeds(model: Vesper) -> None:
 
 def test_words_are_timed_by_units() -> None:
     words = (Word("a", 1, 3), Word("b", 4, 5))
-    told = Conditioning(np.zeros(2), np.zeros((6, 2)), np.zeros((6, 1)), words)
+    told = Conditioning(np.zeros(2), np.zeros((6, 2)), lambda: np.zeros((6, 1)), words)
     progress = SpokenUnits(Unit(told))
     # The pointer: 0 0 | 1 2 | 3 3 | 3 4 | 4 4 | 5 5, one unit each.
     tokens = [progress.move(9, move) for move in (2, 3, 0, 1, 2, 2)]

@@ -1,0 +1,159 @@
+"""One run of `antiphon read`: speak what is missing, then make the file of what is there."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from rich.console import Console
+
+from antiphon import subtitles
+from antiphon.reading.casting import Plan, plan
+from antiphon.reading.folder import SpokenPortion, Wanted, WorkFolder, work_folder
+from antiphon.reading.order import Order
+from antiphon.reading.progress import SpeakingBar, bars, clock, complaints, introduction, size_of
+from antiphon.reading.speaking import Server, Speaking
+from antiphon.reading.tracks import Layout, lay_out
+from antiphon.stack import LocalStack
+from antiphon.stack.logview import LogView
+from antiphon.up import log_through
+from gateway.audio.chaptered import Description, book_file
+from ttscommon.books import Book, Portion
+
+Spoken: TypeAlias = Sequence[tuple[Portion, SpokenPortion]]
+Guard: TypeAlias = Callable[[Awaitable[Spoken]], Awaitable[Spoken]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A book, all of which is spoken. made_s: seconds of sound that this run added."""
+
+    plan: Plan
+    spoken: Spoken
+    made_s: float
+
+
+def run(order: Order, console: Console) -> None:
+    """Raises what reading, speaking and writing raise; what is spoken until then is kept."""
+    order.book()  # a book that cannot be read is refused before anything is started
+    if order.restart:
+        shutil.rmtree(order.folder, ignore_errors=True)
+    with work_folder(order.folder) as folder:
+        reading = asyncio.run(speak_book(order, folder, console))
+        layout = make_file(order, reading, console)
+        _conclude(order, reading, layout, console)
+        if not order.keep:
+            folder.remove()
+
+
+async def speak_book(order: Order, folder: WorkFolder, console: Console) -> Reading:
+    """Until every portion lies in the folder."""
+    async with _server(order, console) as (url, while_up):
+        said = await plan(order, url)
+        console.print(introduction(said), highlight=False)
+        with bars(console) as progress:
+            bar = SpeakingBar(said, progress)
+            spoken = await while_up(_speak(order, url, said, folder, bar))
+    return Reading(said, spoken, bar.made_s)
+
+
+async def _speak(
+    order: Order, url: str, said: Plan, folder: WorkFolder, bar: SpeakingBar
+) -> Spoken:
+    there: dict[Wanted, SpokenPortion] = {}
+    for wanted in said.wanted:
+        if found := folder.find(wanted):
+            there[wanted] = found
+            bar.found(wanted, found)
+
+    def take(wanted: Wanted, spoken: SpokenPortion) -> None:
+        there[wanted] = spoken
+        bar.take(wanted, spoken)
+
+    speaking = Speaking(Server(url, order.key, order.most), folder, take)
+    await speaking.run([wanted for wanted in said.wanted if wanted not in there])
+    return [(portion, there[wanted]) for portion, wanted in said.portions]
+
+
+@asynccontextmanager
+async def _server(order: Order, console: Console) -> AsyncIterator[tuple[str, Guard]]:
+    """The address of one that runs, or of this run's own; with it a guard that ends work when
+    the own one cannot be kept alive.
+    """
+    if order.url is not None:
+        yield order.url, _as_it_is
+        return
+    assert order.own is not None
+    view = LogView(console, "error")
+    log_through(view)
+    stack = LocalStack(order.own, view.line)
+    with console.status("starting a server of its own"):
+        await stack.__aenter__()
+    try:
+        yield stack.url, lambda work: _while_kept(stack, work)
+    finally:
+        await stack.stop()
+
+
+async def _as_it_is(work: Awaitable[Spoken]) -> Spoken:
+    return await work
+
+
+async def _while_kept(stack: LocalStack, work: Awaitable[Spoken]) -> Spoken:
+    """Raises StackFailed."""
+    working = asyncio.ensure_future(work)
+    watching = asyncio.create_task(stack.wait())
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            watching.result()
+        return await working
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+
+
+def make_file(order: Order, reading: Reading, console: Console) -> Layout:
+    """It appears under its name when it is whole."""
+    layout = lay_out(reading.spoken)
+    passing = order.output.with_name(f"{order.output.name}.part")
+    try:
+        _encode(order, reading.plan.book, layout, passing, console)
+        passing.replace(order.output)
+    finally:
+        passing.unlink(missing_ok=True)
+    subtitles.write_all(layout.words(), order.srt, subtitles.srt_blocks)
+    subtitles.write_all(layout.words(), order.vtt, subtitles.vtt_blocks)
+    return layout
+
+
+def _encode(order: Order, book: Book, layout: Layout, path: Path, console: Console) -> None:
+    chapters = tuple(layout.chapters(book))
+    said = Description(
+        *(book.title, book.author, book.language, book.cover, chapters), layout.origin
+    )
+    file = book_file(path, order.format, layout.sample_rate, said)
+    with bars(console) as progress:
+        task = progress.add_task("encoding", total=layout.samples, said=order.output.name)
+        for track in layout.tracks:
+            for block in track.blocks():
+                file.write(block)
+            progress.update(task, completed=track.end)
+    file.close()
+
+
+def _conclude(order: Order, reading: Reading, layout: Layout, console: Console) -> None:
+    size = order.output.stat().st_size / 1e6
+    made = f"{clock(layout.duration_s)}, {size_of(reading.plan.book)}, {size:.1f} MB"
+    now = f"{clock(reading.made_s)} of it spoken now"
+    console.print(f"[bold]{order.output}[/]  {made}; {now}", highlight=False, soft_wrap=True)
+    if (order.srt or order.vtt) and not any(layout.words()):
+        console.print("[yellow]this model does not time its words: the subtitles are empty[/]")
+    for line in complaints(reading.spoken):
+        console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,25 @@
+"""Books that are read aloud: text, Markdown and EPUB as chapters of passages by speaker."""
+
+from ttscommon.books.book import MOST_CHAPTERS, Book, Chapter, Cover, InvalidBook, Passage
+from ttscommon.books.cast import NARRATOR, Cast, parse_cast
+from ttscommon.books.portions import Pauses, Portion, portions
+from ttscommon.books.reading import KINDS, BookKind, kind_of, read_book
+
+__all__ = [
+    "KINDS",
+    "MOST_CHAPTERS",
+    "NARRATOR",
+    "Book",
+    "BookKind",
+    "Cast",
+    "Chapter",
+    "Cover",
+    "InvalidBook",
+    "Passage",
+    "Pauses",
+    "Portion",
+    "kind_of",
+    "parse_cast",
+    "portions",
+    "read_book",
+]

@@ -1,0 +1,83 @@
+"""Speakers: `Name: text` in a book, and the voices that a cast gives them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+
+from ttscommon.books.book import InvalidBook, Passage
+
+# The name in a cast for all that no named speaker says.
+NARRATOR: Final = "narrator"
+MOST_SPEAKERS: Final = 200
+_LONGEST_NAME: Final = 64
+
+_SAYS: Final = re.compile(r"\s*([^:\n]{1,64}?)\s*:(?:\s+|$)")
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Voices by the names of speakers, which are the same in any case."""
+
+    voices: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.voices) > MOST_SPEAKERS:
+            raise InvalidBook(f"a cast has at most {MOST_SPEAKERS} speakers")
+
+    @cached_property
+    def _folded(self) -> Mapping[str, str]:
+        return {name.casefold(): voice for name, voice in self.voices.items()}
+
+    def voice(self, speaker: str | None) -> str | None:
+        """The narrator's where the cast does not name the speaker; None where it has neither."""
+        narrator = self._folded.get(NARRATOR)
+        return narrator if speaker is None else self._folded.get(speaker.casefold(), narrator)
+
+
+def parse_cast(text: str) -> Cast:
+    """`Name = voice`, a line each; what follows a # is a comment. Raises InvalidBook."""
+    voices: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.partition("#")[0].strip()
+        if not line:
+            continue
+        name, equals, voice = (part.strip() for part in line.partition("="))
+        if not (name and equals and voice) or ":" in name or len(name) > _LONGEST_NAME:
+            raise InvalidBook(f"line {number} of the cast is not `Name = voice`: {line[:80]}")
+        voices[name] = voice
+    return Cast(voices)
+
+
+class Speakers:
+    """Finds who says what. Only names that are known count: any sentence may hold a colon."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = {name.casefold(): name for name in names}
+
+    def passages(self, paragraph: str) -> Iterator[Passage]:
+        """A paragraph is the narrator's up to a line that begins with a name."""
+        speaker: str | None = None
+        said: list[str] = []
+        for line in paragraph.split("\n"):
+            name, rest = self._split(line)
+            if name is not None:
+                yield from _passage(said, speaker)
+                speaker, said = name, []
+            said.append(rest)
+        yield from _passage(said, speaker)
+
+    def _split(self, line: str) -> tuple[str | None, str]:
+        found = _SAYS.match(line) if self._names else None
+        name = self._names.get(found[1].casefold()) if found else None
+        return (None, line) if name is None or found is None else (name, line[found.end() :])
+
+
+def _passage(lines: Iterable[str], speaker: str | None) -> Iterator[Passage]:
+    """None of what nothing can be said of: rules, ornaments, space."""
+    text = " ".join(" ".join(lines).split())
+    if any(character.isalnum() for character in text):
+        yield Passage(text, speaker)

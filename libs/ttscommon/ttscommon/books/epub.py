@@ -1,0 +1,143 @@
+"""EPUB 2 and 3: the documents of the spine, cut into chapters by the list of contents."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import BinaryIO, Final
+
+from ttscommon.books.archive import Archive
+from ttscommon.books.book import MOST_CHAPTERS, Cover, InvalidBook, Outline
+from ttscommon.books.contents import ContentsEntry, read_contents, resolve
+from ttscommon.books.package import Package, read_package
+from ttscommon.books.xhtml import Section, read_xhtml
+from ttscommon.books.xml import parse_xml
+
+_CONTAINER: Final = "META-INF/container.xml"
+_ENCRYPTION: Final = "META-INF/encryption.xml"
+_PACKAGE: Final = "application/oebps-package+xml"
+
+Titles = Mapping[str, list[ContentsEntry]]
+
+
+def read_epub(file: BinaryIO) -> Outline:
+    """Raises InvalidBook."""
+    archive = Archive(file)
+    where = _package_path(archive)
+    package = read_package(archive.read(where), where)
+    lists = {resolve(where, href)[0] for href in package.lists}
+    paths = (resolve(where, item.href)[0] for item in package.spine)
+    spine = [path for path in paths if path not in lists]
+    if not spine:
+        raise InvalidBook(f"{where} names no document to read; export the book again")
+    _refuse_protected(archive, spine)
+    outline = Outline(package.title, package.author, package.language)
+    outline.cover = _cover(archive, package, where)
+    titles = _titles(archive, package, where)
+    if titles.keys().isdisjoint(spine):
+        _by_document(outline, archive, spine)
+    else:
+        _by_contents(outline, archive, spine, titles)
+    return outline
+
+
+def _package_path(archive: Archive) -> str:
+    if _CONTAINER not in archive:
+        raise InvalidBook(f"the file is no EPUB: it has no {_CONTAINER}")
+    found = _Attributes("rootfile", "full-path", "media-type")
+    parse_xml(archive.read(_CONTAINER), found, _CONTAINER)
+    paths = [path for path, kind in found.values if kind in ("", _PACKAGE)]
+    if not paths:
+        raise InvalidBook(f"{_CONTAINER} names no package document; export the book again")
+    return resolve("", paths[0])[0]
+
+
+def _refuse_protected(archive: Archive, spine: list[str]) -> None:
+    """Fonts may be encrypted: that keeps no one from reading."""
+    if _ENCRYPTION not in archive:
+        return
+    found = _Attributes("cipherreference", "uri")
+    parse_xml(archive.read(_ENCRYPTION), found, _ENCRYPTION)
+    protected = {resolve("", uri)[0] for uri, *_ in found.values}
+    if not protected.isdisjoint(spine):
+        raise InvalidBook("the book is protected (DRM): only a copy without protection can be read")
+
+
+def _cover(archive: Archive, package: Package, where: str) -> Cover | None:
+    item = package.cover_image
+    path = resolve(where, item.href)[0] if item else ""
+    return Cover.of(archive.read(path)) if path in archive else None
+
+
+def _titles(archive: Archive, package: Package, where: str) -> Titles:
+    """The first list of contents that there is, by file."""
+    for item in package.contents:
+        path = resolve(where, item.href)[0]
+        if path in archive and (entries := read_contents(archive.read(path), path)):
+            return _by_path(entries)
+    return {}
+
+
+def _by_path(entries: list[ContentsEntry]) -> Titles:
+    """As deep as there are no more chapters than a file may have."""
+    depth = max(entry.depth for entry in entries)
+    while depth > 1 and sum(entry.depth <= depth for entry in entries) > MOST_CHAPTERS:
+        depth -= 1
+    found = defaultdict(list)
+    for entry in entries:
+        if entry.depth <= depth:
+            found[entry.path].append(entry)
+    return found
+
+
+def _by_contents(outline: Outline, archive: Archive, spine: list[str], titles: Titles) -> None:
+    """A document that the list does not name belongs to the chapter before it."""
+    for path in spine:
+        section = read_xhtml(archive.read(path), path)
+        starts = _starts(section, titles.get(path, []))
+        for number, paragraph in enumerate(section.paragraphs):
+            if number in starts:
+                outline.begin(starts[number])
+            outline.add(paragraph.text)
+
+
+def _starts(section: Section, entries: list[ContentsEntry]) -> Mapping[int, str]:
+    """Titles by the paragraph that begins the chapter. Of several the last is the deepest, and one
+    without a place of its own is the document's only if no other is.
+    """
+    starts: dict[int, str] = {}
+    for entry in entries:
+        if entry.fragment in section.anchors:
+            starts[section.anchors[entry.fragment]] = entry.title
+        else:
+            starts.setdefault(0, entry.title)
+    return starts
+
+
+def _by_document(outline: Outline, archive: Archive, spine: list[str]) -> None:
+    for path in spine:
+        paragraphs = read_xhtml(archive.read(path), path).paragraphs
+        if paragraphs:
+            headings = (one.text for one in paragraphs if one.level)
+            outline.begin(next(headings, ""))
+        for paragraph in paragraphs:
+            outline.add(paragraph.text)
+
+
+class _Attributes:
+    """Gathers attributes of all elements of one name; empty where an element has none."""
+
+    def __init__(self, element: str, *names: str) -> None:
+        self.values: list[tuple[str, ...]] = []
+        self._element, self._names = element, names
+
+    def start(self, name: str, attributes: Mapping[str, str]) -> None:
+        if name == self._element:
+            folded = {key.lower(): value for key, value in attributes.items()}
+            self.values.append(tuple(folded.get(one, "") for one in self._names))
+
+    def end(self, name: str) -> None:
+        pass
+
+    def text(self, data: str) -> None:
+        pass

@@ -1,0 +1,22 @@
+"""Files of a whole book: Ogg Opus, MP3 and M4B with chapters, a cover and what is known of it."""
+
+from gateway.audio.chaptered.description import ChapterTime, Description
+from gateway.audio.chaptered.files import (
+    BOOK_FORMATS,
+    BookFile,
+    BookFormat,
+    book_encoder,
+    book_file,
+    require,
+)
+
+__all__ = [
+    "BOOK_FORMATS",
+    "BookFile",
+    "BookFormat",
+    "ChapterTime",
+    "Description",
+    "book_encoder",
+    "book_file",
+    "require",
+]

@@ -1,0 +1,20 @@
+"""Books: long texts that are spoken behind listeners, by whichever gateway lives, and kept."""
+
+from gateway.books.desk import BookDesk, DeskTuning
+from gateway.books.parts import FolderParts, Parts, StoredParts
+from gateway.books.records import BookOrder, BookRecord, PortionText, Result
+from gateway.books.shelf import BookShelf, FoundBook
+
+__all__ = [
+    "BookDesk",
+    "BookOrder",
+    "BookRecord",
+    "BookShelf",
+    "DeskTuning",
+    "FolderParts",
+    "FoundBook",
+    "Parts",
+    "PortionText",
+    "Result",
+    "StoredParts",
+]

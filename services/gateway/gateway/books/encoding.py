@@ -1,0 +1,89 @@
+"""The sound of a book as its clients download it, made of the portions in their order.
+
+A gateway that takes a book over begins the encoding anew, of the portions that are stored: the same
+samples make the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from gateway.audio import AudioFormat, Encoder, Pcm, encoder_for, tags, wav
+from gateway.books.parts import Parts
+from gateway.books.portions import patiently
+from gateway.books.records import BookRecord, Result, ResultPart
+
+# What is given to an encoder at a time, and what is stored as one part.
+_BLOCK_S: Final = 1
+_PART_BYTES: Final = 2 << 20
+_SAMPLE_BYTES: Final = 2
+# The sizes in a WAV's head have 32 bits.
+_LONGEST_WAV: Final = (1 << 32) - (1 << 16)
+
+Sound = Callable[[int], Awaitable[Pcm]]
+
+
+def is_raw(audio: AudioFormat) -> bool:
+    """Whether the portions' samples are the result as they are."""
+    return audio.codec == "pcm_s16le"
+
+
+def raw_result(record: BookRecord) -> Result:
+    """The stored portions one behind the other, with a head in front of a WAV."""
+    made = sorted(record.made.items())
+    parts = tuple(
+        ResultPart(record.portion_name(index, one.epoch), one.samples * _SAMPLE_BYTES)
+        for index, one in made
+    )
+    head = b""
+    order = record.order
+    if order.audio.container == "wav":
+        fits = record.samples * _SAMPLE_BYTES < _LONGEST_WAV
+        info = tags.riff_info(order.provenance)
+        head = wav.header(order.sample_rate, record.samples if fits else None, info=info)
+    return Result(parts, packed=True, head=head)
+
+
+class BookEncoder:
+    """Encodes a book while it is spoken. sound: of a portion, as soon as it is made.
+
+    stored: called with how many parts are stored so far.
+    """
+
+    def __init__(
+        self, parts: Parts, record: BookRecord, sound: Sound, stored: Callable[[int], None]
+    ) -> None:
+        self._store = parts
+        self._record = record
+        self._sound = sound
+        self._stored = stored
+        order = record.order
+        self._encoder: Encoder = encoder_for(order.audio, order.sample_rate, order.provenance)
+        self._waiting = bytearray()
+        self._parts: list[ResultPart] = []
+
+    async def run(self) -> Result:
+        """Raises Unsupported for a format that is not installed here."""
+        for index in range(self._record.portions):
+            await self._feed(await self._sound(index))
+        self._waiting += await asyncio.to_thread(self._encoder.finish)
+        await self._put(least=1)
+        return Result(tuple(self._parts))
+
+    async def _feed(self, pcm: Pcm) -> None:
+        block = _BLOCK_S * self._record.order.sample_rate
+        for start in range(0, len(pcm), block):
+            some = pcm[start : start + block]
+            self._waiting += await asyncio.to_thread(self._encoder.feed, some)
+        await self._put(least=_PART_BYTES)
+
+    async def _put(self, least: int) -> None:
+        while len(self._waiting) >= least:
+            data = bytes(self._waiting[:_PART_BYTES])
+            name = self._record.part_name(len(self._parts), self._record.epoch)
+            await patiently(lambda name=name, data=data: self._store.put(name, data), name)  # type: ignore[misc]
+            del self._waiting[:_PART_BYTES]
+            self._parts.append(ResultPart(name, len(data)))
+            self._stored(len(self._parts))

@@ -1,0 +1,153 @@
+"""A book's record on the bus: what was asked for, how far it is, and which gateway speaks it."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from gateway.audio import AudioFormat, Provenance
+from gateway.requests import Wishes
+from ttscommon.wire.subjects import token
+
+BookState: TypeAlias = Literal["queued", "running", "done", "failed", "removing"]
+OVER: Final = ("done", "failed", "removing")
+
+
+class BookOrder(msgspec.Struct, frozen=True):
+    """How a book is to be spoken. called: the audio format, by the client's name for it.
+
+    seed: what those of the portions are made of. provenance: what the sound says of its origin,
+    whichever gateway encodes it.
+    """
+
+    model: str
+    audio: AudioFormat
+    called: str
+    sample_rate: int
+    seed: int
+    speed: float = 1.0
+    wishes: Wishes = msgspec.field(default_factory=Wishes)
+    title: str = ""
+    provenance: Provenance | None = None
+
+
+class PortionText(msgspec.Struct, frozen=True, array_like=True):
+    """What is spoken as one request, by which voice, and the silence behind it."""
+
+    text: str
+    voice: str
+    pause_s: float
+    chapter: int = 0
+
+
+class PortionMade(msgspec.Struct, frozen=True, array_like=True):
+    """A portion whose sound is stored. epoch: of the gateway that stored it, part of its name."""
+
+    samples: int
+    epoch: int
+
+
+class ResultPart(msgspec.Struct, frozen=True, array_like=True):
+    """A stretch of the result, so many bytes of what clients download."""
+
+    name: str
+    size: int
+
+
+class Result(msgspec.Struct, frozen=True):
+    """The finished sound. packed: its parts are losslessly compressed samples, which are unpacked
+    for the client. head: bytes in front of the first part.
+    """
+
+    parts: tuple[ResultPart, ...]
+    packed: bool = False
+    head: bytes = b""
+
+    @property
+    def size(self) -> int:
+        return len(self.head) + sum(part.size for part in self.parts)
+
+
+class BookRecord(msgspec.Struct, frozen=True):
+    """The state of one book. The revision of the record fences: a gateway that wrote it with an
+    older one has lost the book.
+
+    owner: the gateway that speaks it, if one does; epoch: counts its owners. beat: counts what an
+    owner wrote. made: by portion. running: requests in work, when this was written. encoded: parts
+    of the result that this epoch stored. spoken: characters of the portions that are made.
+    """
+
+    book_id: str
+    tenant: str
+    order: BookOrder
+    portions: int
+    characters: int
+    created_unix_s: float
+    state: BookState = "queued"
+    owner: str = ""
+    epoch: int = 0
+    beat: int = 0
+    made: dict[int, PortionMade] = {}
+    running: tuple[str, ...] = ()
+    encoded: int = 0
+    spoken: int = 0
+    samples: int = 0
+    size: int = 0
+    runaways: int = 0
+    started_unix_s: float = 0.0
+    ended_unix_s: float = 0.0
+    expires_unix_s: float = 0.0
+    code: str = ""
+    message: str = ""
+
+    def encode(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> BookRecord:
+        """Raises msgspec.MsgspecError."""
+        return msgspec.msgpack.decode(data, type=cls)
+
+    @property
+    def over(self) -> bool:
+        return self.state in OVER
+
+    @property
+    def text_name(self) -> str:
+        """Of its portions' text, in the store of parts."""
+        return f"{self.book_id}.text"
+
+    @property
+    def result_name(self) -> str:
+        return f"{self.book_id}.result"
+
+    def portion_name(self, index: int, epoch: int) -> str:
+        """Of a portion's sound. No two gateways write to the same name."""
+        return f"{self.book_id}.{index}.{epoch}"
+
+    def part_name(self, number: int, epoch: int) -> str:
+        """Of a part of the encoded result."""
+        return f"{self.book_id}.part.{number}.{epoch}"
+
+    def request_id(self, index: int, attempt: int) -> str:
+        """Of a portion's request."""
+        return token(f"{self.book_id}-{self.epoch}-{index}-{attempt}")
+
+
+def index_of(request_id: str) -> int:
+    """The portion of a request; see BookRecord.request_id."""
+    return int(request_id.rsplit("-", 2)[1])
+
+
+__all__ = [
+    "OVER",
+    "BookOrder",
+    "BookRecord",
+    "BookState",
+    "PortionMade",
+    "PortionText",
+    "Result",
+    "ResultPart",
+    "index_of",
+]

@@ -1,0 +1,197 @@
+"""The items of a session, in order, within bounds. Pure."""
+
+from __future__ import annotations
+
+import secrets
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from gateway.errors import ItemExists, UnknownItem
+from ttscommon.wire.errors import BadRequest
+
+MOST_ITEMS: Final = 256
+MOST_BYTES: Final = 256 << 10
+_LONGEST_ID: Final = 128
+_ROOT: Final = "root"
+_TEXTS: Final = ("input_text", "output_text", "text")
+# Is not sent back: it would fill frames, and the client has it.
+_HEAVY: Final = ("audio", "image_url")
+
+
+def new_id(kind: str) -> str:
+    """`item_...`, `resp_...`: 128 random bits."""
+    return f"{kind}_{secrets.token_urlsafe(16)}"
+
+
+@dataclass
+class ConversationItem:
+    """told: as clients see it. spoken: nothing of it is left to say. marks: where in its transcript
+    each word ends, and when it begins, in seconds. duration_s: of its audio.
+    """
+
+    told: dict[str, Any]
+    spoken: bool = False
+    marks: Sequence[tuple[int, float]] = ()
+    duration_s: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return str(self.told["id"])
+
+    @property
+    def text(self) -> str:
+        """What it says in writing."""
+        parts = (part for part in self.told.get("content") or () if isinstance(part, dict))
+        texts = (part.get("text") for part in parts if part.get("type") in _TEXTS)
+        return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
+
+    @property
+    def size(self) -> int:
+        return len(msgspec.json.encode(self.told))
+
+    def cut(self, heard_s: float) -> float:
+        """Keep what was heard until then, to the word; returns how much audio is left of it."""
+        heard_s = min(heard_s, self.duration_s)
+        for part in self.told.get("content") or ():
+            if isinstance(part, dict) and isinstance(part.get("transcript"), str):
+                part["transcript"] = self._heard(part["transcript"], heard_s)
+        self.duration_s = heard_s
+        return heard_s
+
+    def _heard(self, transcript: str, heard_s: float) -> str:
+        """Words that began before; where none is timed, their share of the audio's length."""
+        if self.marks:
+            count = bisect_left(self.marks, heard_s, key=lambda mark: mark[1])
+            return transcript[: self.marks[count - 1][0]] if count else ""
+        if not self.duration_s or heard_s >= self.duration_s:
+            return transcript
+        end = round(len(transcript) * heard_s / self.duration_s)
+        return transcript[:end].rpartition(" ")[0]
+
+    def stored(self) -> dict[str, Any]:
+        """What a record holds of it."""
+        more = {"marks": list(self.marks)} if self.marks else {}
+        return {"told": self.told, "spoken": self.spoken, "duration_s": self.duration_s, **more}
+
+    @classmethod
+    def restored(cls, stored: Mapping[str, Any]) -> ConversationItem:
+        marks = [(end, start_s) for end, start_s in stored.get("marks", ())]
+        return cls(stored["told"], stored["spoken"], marks, stored["duration_s"])
+
+
+def parsed_item(given: Any) -> ConversationItem:
+    """An item as a client makes it; raises BadRequest."""
+    if not isinstance(given, Mapping):
+        raise BadRequest("'item': an object is expected", param="item")
+    name = given.get("id")
+    if name is not None and not _is_id(name):
+        raise BadRequest("'item.id': a short string is expected", param="item.id")
+    kind = given.get("type") or "message"
+    told = {**given, "id": name or new_id("item"), "object": "realtime.item", "type": kind}
+    told["status"] = given.get("status") or "completed"
+    if kind == "message":
+        told |= {"role": given.get("role") or "user", "content": _content(given.get("content"))}
+    item = ConversationItem(told)
+    if item.size > MOST_BYTES:
+        raise BadRequest(f"an item has at most {MOST_BYTES} bytes", param="item")
+    return item
+
+
+def _content(given: Any) -> list[dict[str, Any]]:
+    """Parts of a message, without what would only be carried to and fro."""
+    if given is None:
+        return []
+    if isinstance(given, str):
+        return [{"type": "input_text", "text": given}]
+    if not isinstance(given, list) or not all(isinstance(part, dict) for part in given):
+        raise BadRequest("'item.content': a list of parts is expected", param="item.content")
+    return [{k: v for k, v in part.items() if k not in _HEAVY} for part in given]
+
+
+def _is_id(name: Any) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= _LONGEST_ID
+
+
+@dataclass
+class Conversation:
+    """The items of a session. The oldest go when there are too many, or too much is in them.
+
+    An item that was spoken, deleted and made again is not spoken again: LiveKit changes items so.
+    """
+
+    items: list[ConversationItem] = field(default_factory=list)
+    _bytes: int = 0
+    _once: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_ITEMS))
+
+    def __iter__(self) -> Iterator[ConversationItem]:
+        return iter(self.items)
+
+    def add(self, item: ConversationItem, after: Any = None) -> list[str]:
+        """Put it behind another, in front of all (`root`), or at the end, where the other is not
+        known as well. Returns what had to go; raises ItemExists.
+        """
+        if self.find(item.id) is not None:
+            raise ItemExists(f"there is an item '{item.id}' already", param="item.id")
+        item.spoken = item.spoken or item.id in self._once
+        self.items.insert(self._place(after), item)
+        self._bytes += item.size
+        return self._trimmed(item)
+
+    def before(self, item: ConversationItem) -> str | None:
+        """The id of the item in front of it."""
+        place = self.items.index(item)
+        return self.items[place - 1].id if place else None
+
+    def find(self, name: Any) -> ConversationItem | None:
+        return next((item for item in self.items if item.id == name), None)
+
+    def get(self, name: Any) -> ConversationItem:
+        """Raises UnknownItem."""
+        if (found := self.find(name)) is None:
+            raise UnknownItem("there is no such item in the conversation", param="item_id")
+        return found
+
+    def remove(self, item: ConversationItem) -> None:
+        self.items.remove(item)
+        self._bytes -= item.size
+        if item.spoken:
+            self._once.append(item.id)
+
+    def resized(self) -> None:
+        """What items say has changed."""
+        self._bytes = sum(item.size for item in self.items)
+
+    def newest(self) -> ConversationItem | None:
+        """The newest item that says something and was not spoken."""
+        return newest(self.items)
+
+    def speak(self, item: ConversationItem) -> None:
+        """It is spoken now, and what stands in front of it is not caught up on."""
+        for one in self.items[: self.items.index(item) + 1]:
+            one.spoken = True
+
+    def _place(self, after: Any) -> int:
+        if after == _ROOT:
+            return 0
+        places = (place for place, item in enumerate(self.items) if item.id == after)
+        return next(places, len(self.items) - 1) + 1
+
+    def _trimmed(self, kept: ConversationItem) -> list[str]:
+        gone = []
+        for item in list(self.items):
+            if len(self.items) <= MOST_ITEMS and self._bytes <= MOST_BYTES:
+                break
+            if item is not kept:
+                self.remove(item)
+                gone.append(item.id)
+        return gone
+
+
+def newest(items: Sequence[ConversationItem]) -> ConversationItem | None:
+    """The last of them that says something and was not spoken."""
+    return next((item for item in reversed(items) if item.text and not item.spoken), None)

@@ -1,0 +1,109 @@
+"""A Realtime session over the real services: turns, an interruption, and deaths in mid-answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from antiphon.stack import LocalStack, StackConfig
+from tests.realtime import Client, opened, sound, transcript
+from tests.waits import PATIENCE_S
+
+TEXT = "One after another the lamps are lit along the wall. " * 2
+# About twice as fast as speech, so that much is left to say when the first sound is there.
+CURVE = {"base_s": 0.02, "stream_s": 0.0002, "prefill_s": 0.003}
+
+
+@pytest.fixture
+async def slow_stack(tmp_path: Path) -> AsyncIterator[LocalStack]:
+    curve = tmp_path / "curve.json"
+    curve.write_text(json.dumps(CURVE))
+    environ = {"talker": {"ANTIPHON_FAKE_CURVE": str(curve)}}
+    config = StackConfig(port=0, store=tmp_path / "store", engine="fake", environ=environ)
+    async with LocalStack(config) as running:
+        yield running
+
+
+async def ask(client: Client, text: str) -> None:
+    await client.say(text)
+    await client.send("response.create")
+
+
+async def some(client: Client, samples: int) -> None:
+    """Until so much was heard."""
+    while len(sound(client.events)) < samples:
+        await client.event()
+
+
+async def test_turns_and_an_interruption(slow_stack: LocalStack) -> None:
+    async with opened(slow_stack.url) as client:
+        await ask(client, "The lamps.")
+        first = await client.until("response.done")
+        await ask(client, TEXT)
+        await client.until("response.output_audio.delta")
+        await client.send("response.cancel")
+        cut = await client.until("response.done")
+        item = cut[-1]["response"]["output"][0]["id"]
+        about = {"item_id": item, "content_index": 0, "audio_end_ms": 100}
+        await client.send("conversation.item.truncate", **about)
+        await client.send("conversation.item.retrieve", item_id=item)
+        found = (await client.last("conversation.item.retrieved"))["item"]
+        await ask(client, "The lamps.")
+        again = await client.until("response.done")
+    assert [e[-1]["response"]["status"] for e in (first, cut, again)] == [
+        *("completed", "cancelled", "completed")
+    ]
+    assert len(sound(first)) == len(sound(again)) > 0
+    assert transcript(first) == transcript(again) == "The lamps."
+    assert len(sound(cut)) < 5 * len(sound(first))
+    assert TEXT.startswith(found["content"][0]["transcript"])
+    assert found["content"][0]["transcript"] != TEXT
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["talker", "vocoder", "gateway"])
+async def test_a_session_goes_on_when_a_process_is_killed(
+    slow_stack: LocalStack, victim: str
+) -> None:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(opened(slow_stack.url, "&resumable=true"))
+        name = client.events[0]["session"]["id"]
+        await ask(client, TEXT)
+        whole = await client.until("response.done")
+        client.events.clear()
+        await ask(client, TEXT)
+        await some(client, 24_000)
+        slow_stack.children[victim].kill()
+        before: list[dict[str, Any]] = []
+        try:
+            await client.until("response.done")
+        except ConnectionClosed:
+            before = client.events
+            client = await back(stack, slow_stack.url, name, len(sound(before)))
+            await client.until("response.done")
+        await client.send("response.create")
+        nothing = (await client.last("response.done"))["response"]
+    done = next(e["response"] for e in client.events if e["type"] == "response.done")
+    assert (victim == "gateway") == bool(before)
+    assert done["status"] == "completed"
+    assert done["output"][0]["content"][0]["transcript"] == TEXT.strip()
+    assert len(sound([*before, *client.events])) == len(sound(whole))
+    assert nothing["output"] == []  # what was said is not said again
+
+
+async def back(stack: AsyncExitStack, url: str, name: str, samples: int) -> Client:
+    """The session over another connection, as soon as there is a gateway."""
+    query = f"&session={name}&from_sample={samples}"
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                return await stack.enter_async_context(opened(url, query))
+            except (OSError, InvalidHandshake, ConnectionClosed):
+                await asyncio.sleep(0.1)

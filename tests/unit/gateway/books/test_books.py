@@ -1,0 +1,127 @@
+"""What of a book is the same whichever gateway speaks it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from gateway.audio import AudioFormat, Provenance
+from gateway.audio.lossless import packed, unpacked
+from gateway.books.encoding import BookEncoder, raw_result
+from gateway.books.portions import is_final, passes, pause_s, seed_of
+from gateway.books.records import BookOrder, BookRecord, PortionMade, index_of
+from gateway.books.shelf import made_of
+from gateway.errors import Poison, SynthesisFailed
+from gateway.requests import Wishes
+from ttscommon.wire.errors import AntiphonError, BusUnavailable, Overloaded, UnknownVoice
+
+RATE = 16_000
+
+
+def record(audio: AudioFormat = AudioFormat(container="wav"), portions: int = 3) -> BookRecord:  # noqa: B008 -- frozen
+    wishes = Wishes(extra_params={"min_p": 0.1}, lexicons=("brands",))
+    order = BookOrder("vesper", audio, "wav", RATE, 7, wishes=wishes)
+    return BookRecord("b" * 22, "acme", order, portions, 300, 1.0, epoch=2)
+
+
+class Memory(dict[str, bytes]):
+    """Parts that are kept here."""
+
+    async def put(self, name: str, data: bytes) -> None:
+        self[name] = data
+
+    async def delete(self, name: str) -> None:
+        self.pop(name, None)
+
+    async def get(self, name: str) -> bytes | None:  # type: ignore[override]
+        return super().get(name)
+
+
+def sound(index: int) -> np.ndarray[Any, np.dtype[np.int16]]:
+    times = np.arange(RATE // 2 + index)
+    return (8000 * np.sin(times * (index + 1) / 30)).astype(np.int16)
+
+
+async def sound_of(index: int) -> np.ndarray[Any, np.dtype[np.int16]]:
+    return sound(index)
+
+
+def test_a_record_survives_its_own_encoding() -> None:
+    one = record()
+    assert BookRecord.decode(one.encode()) == one
+
+
+def test_portions_have_seeds_of_their_own_that_never_change() -> None:
+    seeds = [seed_of(7, index, redraw) for index in range(50) for redraw in range(3)]
+    assert len(set(seeds)) == len(seeds)
+    assert seed_of(7, 0, 0) == 1_896_524_673
+    assert seed_of(8, 0, 0) != seed_of(7, 0, 0)
+
+
+def test_a_request_tells_its_portion_whatever_the_name_of_the_book() -> None:
+    assert index_of(record().request_id(17, 3)) == 17
+
+
+@pytest.mark.parametrize("samples", [0, 1, 40_000])
+def test_stored_samples_come_back_bit_by_bit(samples: int) -> None:
+    pcm = np.random.default_rng(0).integers(-32_768, 32_767, samples, np.int16, endpoint=True)
+    assert np.array_equal(unpacked(packed(pcm, RATE)), pcm)
+
+
+def test_a_wav_is_the_portions_behind_a_head_that_knows_their_length() -> None:
+    made = {2: PortionMade(30, 1), 0: PortionMade(10, 1), 1: PortionMade(20, 2)}
+    one = replace(record(), made=made, samples=60)
+    result = raw_result(one)
+    owners = ((0, 1), (1, 2), (2, 1))
+    assert [part.name for part in result.parts] == [one.portion_name(*each) for each in owners]
+    assert result.size == 44 + 120
+    assert int.from_bytes(result.head[40:44], "little") == 120
+
+
+def test_a_sound_says_that_it_is_synthetic_whichever_gateway_made_it() -> None:
+    one = record()
+    told = replace(one, order=replace(one.order, provenance=Provenance("vesper", "Acme")))
+    assert BookRecord.decode(told.encode()) == told
+    assert b"trainedAlgorithmicMedia" in raw_result(told).head
+    assert b"Acme" in raw_result(told).head
+
+
+async def test_an_encoded_book_is_the_same_bytes_whoever_encodes_it() -> None:
+    first, second = Memory(), Memory()
+    told: list[int] = []
+    one = record(AudioFormat("flac"), portions=4)
+    made = await BookEncoder(first, one, sound_of, told.append).run()
+    again = await BookEncoder(second, one, sound_of, told.append).run()
+    assert made == again
+    assert first == second
+    assert made.size == sum(map(len, first.values()))
+    assert told
+
+
+def test_what_an_owner_may_have_stored_is_known_to_its_successor() -> None:
+    one = record()
+    made, running = {0: PortionMade(5, 1)}, (one.request_id(2, 0),)
+    names = set(made_of(replace(one, made=made, running=running, encoded=1)))
+    assert {one.portion_name(0, 1), one.portion_name(2, 2), one.part_name(0, 2)} <= names
+
+
+@pytest.mark.parametrize(
+    ("error", "failures", "final"),
+    [
+        (Overloaded("full", retry_after_s=500.0), 99, False),
+        (BusUnavailable("away"), 99, False),
+        (UnknownVoice("gone"), 0, True),
+        (Poison("it kills"), 0, True),
+        (SynthesisFailed("why?"), 2, False),
+        (SynthesisFailed("why?"), 3, True),
+    ],
+)
+def test_a_book_fails_with_what_does_not_pass(
+    error: AntiphonError, failures: int, final: bool
+) -> None:
+    assert is_final(error, failures) is final
+    assert passes(error) is (failures == 99)
+    assert 1.0 <= pause_s(error) <= 30.0

@@ -1,0 +1,99 @@
+"""A book has one owner: the one whose revision the record has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.audio import AudioFormat
+from gateway.books.hold import BookHold, BookLost, HoldTuning
+from gateway.books.records import BookOrder, BookRecord, PortionMade
+from gateway.books.shelf import FoundBook
+from ttscommon.wire.errors import BusUnavailable
+
+TUNING = HoldTuning(again_s=0.0)
+BOOK = BookRecord("b" * 22, "acme", BookOrder("m", AudioFormat(), "pcm", 8000, 1), 3, 30, 1.0)
+
+
+class Broker:
+    """One record, its revision, and writes whose acknowledgement is lost."""
+
+    def __init__(self) -> None:
+        self.record: BookRecord | None = BOOK
+        self.revision = 1
+        self.unheard = 0
+
+    @property
+    def found(self) -> FoundBook:
+        assert self.record is not None
+        return FoundBook(self.record, self.revision)
+
+    async def write(self, record: BookRecord, revision: int) -> int | None:
+        if self.record is None or revision != self.revision:
+            return None
+        self.record, self.revision = record, self.revision + 1
+        if self.unheard:
+            self.unheard -= 1
+            raise BusUnavailable("no word")
+        return self.revision
+
+    async def look(self, key: str) -> FoundBook | None:
+        return None if self.record is None else self.found
+
+
+async def taken(broker: Any, owner: str, found: FoundBook | None = None) -> BookHold | None:
+    return await BookHold.take(broker, found or broker.found, owner, TUNING, 5.0)
+
+
+async def test_of_two_gateways_that_see_a_free_book_one_gets_it() -> None:
+    broker = Broker()
+    seen = broker.found
+    first = await taken(broker, "one", seen)
+    assert first is not None
+    assert (first.record.owner, first.record.epoch, first.record.state) == ("one", 1, "running")
+    assert await taken(broker, "two", seen) is None
+
+
+async def test_an_owner_that_was_away_finds_that_it_has_lost_the_book() -> None:
+    broker = Broker()
+    first = await taken(broker, "one")
+    second = await taken(broker, "two")
+    assert first is not None
+    assert second is not None
+    first.made(0, PortionMade(9, 1), 10)
+    with pytest.raises(BookLost):
+        await first.write()
+    second.made(1, PortionMade(8, 2), 10)
+    await second.write()
+    assert broker.found.record.made == {1: PortionMade(8, 2)}
+    assert broker.found.record.epoch == 2
+
+
+async def test_a_deleted_book_is_lost() -> None:
+    broker = Broker()
+    hold = await taken(broker, "one")
+    assert hold is not None
+    broker.record = None
+    with pytest.raises(BookLost):
+        await hold.write()
+
+
+async def test_a_write_that_was_not_acknowledged_was_its_own() -> None:
+    broker = Broker()
+    hold = await taken(broker, "one")
+    assert hold is not None
+    broker.unheard = 2
+    hold.made(2, PortionMade(7, 1), 10)
+    await hold.write()
+    assert (broker.found.record.spoken, broker.found.record.samples) == (10, 7)
+    await hold.let_go()
+    assert broker.found.record.owner == ""
+
+
+async def test_what_the_store_has_lost_is_not_made() -> None:
+    hold = await taken(Broker(), "one")
+    assert hold is not None
+    hold.made(2, PortionMade(7, 1), 10)
+    hold.unmade(2, 10)
+    assert (hold.record.made, hold.record.spoken, hold.record.samples) == ({}, 0, 0)

@@ -1,0 +1,30 @@
+"""Ranges of bytes, as RFC 9110 has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.protocols.shared.ranges import range_of
+
+
+@pytest.mark.parametrize(
+    ("header", "wanted"),
+    [
+        (None, None),
+        ("bytes=0-0", (0, 1)),
+        ("bytes=10-19", (10, 20)),
+        ("bytes=90-", (90, 100)),
+        ("bytes=90-400", (90, 100)),
+        ("bytes=-10", (90, 100)),
+        ("bytes=-400", (0, 100)),
+        ("bytes=100-", (100, 100)),
+        ("bytes=9-3", None),
+        ("bytes=-", None),
+        ("bytes=0-1,5-6", None),
+        ("samples=0-1", None),
+    ],
+)
+def test_a_range_is_what_the_client_lacks(
+    header: str | None, wanted: tuple[int, int] | None
+) -> None:
+    assert range_of(header, 100) == wanted
