@@ -26,7 +26,7 @@ FEW, READING = {"joined in mid-flight"}, {"cosyvoice", "kyutai_tts"}
 # Whole segments cannot be cut, and are compared in float64: see test_kokoro.py, test_s3_flow.py,
 # test_glm_voice.py.
 # What Fish Audio's codec says may not be distributed.
-ALONE = {"kokoro", "chatterbox", "cosyvoice", "step_audio2", "fish_s2", "glm_voice"}
+ALONE = {"kokoro", "chatterbox", "cosyvoice", "fish_s2", "glm_voice", "step_audio2"}
 Load = Callable[[str, str], Loaded[Any]]
 every_family = pytest.mark.parametrize("family", FAMILIES)
 

@@ -33,10 +33,11 @@ _VOICES: Final = "voices"
 _NAMED: Final = (*PICKLES, ".pth.tar", ".pt.tar")
 _INDEX: Final = ".index.json"
 _STEMS: Final = ("pytorch_model", "model")
-# Parts of one model whose tensors' names do not meet: CosyVoice's, the decoders' of GLM-4-Voice and
-# Step-Audio 2, and Tacotron 2 with HiFi-GAN.
+# Parts of one model whose tensors' names do not meet: CosyVoice's, the decoders of GLM-4-Voice and
+# of Step-Audio 2, and Tacotron 2 with HiFi-GAN.
 _PARTS: Final = (
-    *(("llm.pt", "flow.pt", "hift.pt"), ("flow.pt", "hift.pt")),
+    ("llm.pt", "flow.pt", "hift.pt"),
+    ("flow.pt", "hift.pt"),
     ("tacotron2.pt", "generator.pt"),
 )
 # A codec that lies beside its talker's safetensors, and keeps its name: Fish Audio's.

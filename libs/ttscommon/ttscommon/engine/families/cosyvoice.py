@@ -14,8 +14,10 @@ FLOW: Final = (
 HIFT: Final = (
     *("f0_predictor.", "m_source.", "conv_p", "ups.", "source_", "resblocks.", "generator."),
 )
-# Other families say who they are; Step-Audio 2's codec has this one.
+# Other families say who they are. Of codecs, GLM-4-Voice's flow, which is of the version before,
+# has a regulator of lengths, and Step-Audio 2's has another estimator.
 _NAMED: Final = ("model_type", "family")
+OLDER: Final = "length_regulator.model.0.weight"
 CONVDIT: Final = "decoder.estimator.t_embedder.mlp.0.weight"
 
 
@@ -24,9 +26,8 @@ def _talks(signs: Signs) -> bool:
 
 
 def _sounds(signs: Signs) -> bool:
-    # Flows of others: GLM-4-Voice's, of the version before, has a regulator of lengths.
-    others = {"length_regulator.model.0.weight", CONVDIT}
-    return _says(signs, "spk_embed_affine_layer.weight") and others.isdisjoint(signs.tensors())
+    others = (OLDER, CONVDIT)
+    return _says(signs, "spk_embed_affine_layer.weight") and signs.tensors().isdisjoint(others)
 
 
 def _says(signs: Signs, tensor: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ttscommon.engine.families.cosyvoice import HIFT
+from ttscommon.engine.families.cosyvoice import HIFT, OLDER
 from ttscommon.engine.families.facts import CodecFacts, FamilyFacts, Signs
 
 # What names of the flow's tensors begin with.
@@ -19,7 +19,7 @@ def _talks(signs: Signs) -> bool:
 
 
 def _sounds(signs: Signs) -> bool:
-    return not signs.config and "length_regulator.model.0.weight" in signs.tensors()
+    return not signs.config and OLDER in signs.tensors()
 
 
 FAMILY = FamilyFacts(

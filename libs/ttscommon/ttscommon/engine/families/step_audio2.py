@@ -34,8 +34,8 @@ FAMILY: Final = FamilyFacts(
         prefixes=(*FLOW, *HIFT),
     ),
     accepts=(
-        *("instructions", "ref_audio", "turns"),
-        *("temperature", "top_p", "repetition_penalty", "max_new_tokens"),
+        *("instructions", "ref_audio", "speech", "turns"),
+        *("temperature", "top_k", "top_p", "repetition_penalty", "max_new_tokens"),
     ),
     code="Apache-2.0",
     weights="Apache-2.0",

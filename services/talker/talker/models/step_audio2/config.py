@@ -83,11 +83,16 @@ class ChatIds:
         def of(name: str) -> int:
             return tokenizer.special(name, _PUBLISHED.get(name))
 
-        names = ("<|BOT|>", "<|EOT|>", "<tts_start>", "<audio_start>", "<audio_end>")
         ends = ("<|EOT|>", "<tts_end>", "<|endoftext|>", "<|im_end|>")
         found = cls(
-            *(of(name) for name in names),
-            *(of("<audio_patch>"), of("<audio_0>"), frozenset(of(name) for name in ends)),
+            begin=of("<|BOT|>"),
+            end=of("<|EOT|>"),
+            speak=of("<tts_start>"),
+            audio_start=of("<audio_start>"),
+            audio_end=of("<audio_end>"),
+            audio_patch=of("<audio_patch>"),
+            first_audio=of("<audio_0>"),
+            ends=frozenset(of(name) for name in ends),
         )
         if found.first_audio + TOKENS >= ids:
             raise CheckpointError(f"{ids} ids have no place for {TOKENS} tokens of speech")

@@ -6,7 +6,7 @@ are those of published checkpoints.
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final
 
 import torch
 from torch import Tensor, nn
@@ -106,12 +106,13 @@ class StepHearing(nn.Module):
 
     def forward(self, wav: Tensor) -> Tensor:
         """[samples] float32 in -1..1 at 16 kHz -> [rows, llm_dim]."""
-        return torch.cat([self._segment(part) for part in wav.split(SEGMENT_S * RATE_HZ)])
+        each = SEGMENT_S * RATE_HZ
+        parts = (wav[at : at + each] for at in range(0, len(wav), each))
+        return torch.cat([self._segment(part) for part in parts])
 
     def _segment(self, wav: Tensor) -> Tensor:
         mel = self.mel(nn.functional.pad(wav, (0, _PADDING)))
-        weight = cast(nn.Conv1d, self.encoder.conv1).weight
-        found: Tensor = self.adapter(self.encoder(mel.to(weight.dtype)))
+        found: Tensor = self.adapter(self.encoder(mel.to(self.encoder.conv1.weight.dtype)))
         return found[: rows_of(len(wav))]
 
 

@@ -7,7 +7,7 @@ checkpoints.
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -47,8 +47,8 @@ class LeftPair(nn.Module):
 
     def forward(self, x: Tensor, run: Pass) -> Tensor:
         """[rows, steps, width] -> the same."""
-        first, norm, second = self.block.values()
-        x = nn.functional.mish(norm(first.passed(x.mT, run).mT))
+        first, second = (cast(LeftConv, self.block[place]) for place in ("1", "6"))
+        x = nn.functional.mish(self.block["3"](first.passed(x.mT, run).mT))
         found: Tensor = second.passed(x.mT, run).mT
         return found
 
@@ -65,7 +65,7 @@ class ConvDiTBlock(nn.Module):
 
     def forward(self, x: Tensor, time: Tensor, run: Pass) -> Tensor:
         """[rows, steps, width], time [rows, 1, width] -> the first's shape."""
-        attn, feed, conv = _parts(self.adaLN_modulation, time).unflatten(2, (3, 3, -1)).unbind(2)
+        attn, feed, conv = _parts(self.adaLN_modulation, time, 9).split(3, 2)
         x = x + _gate(attn) * self.attn(_moved(x, attn), run)
         x = x + _gate(conv) * self.conv(_moved(x, conv), run)
         hidden = nn.functional.gelu(self.mlp["fc1"](_moved(x, feed)), approximate="tanh")
@@ -82,7 +82,7 @@ class LastLayer(nn.Module):
         self.linear = nn.Linear(c.width, c.mels)
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        told = _parts(self.adaLN_modulation, time).unflatten(2, (2, -1))
+        told = _parts(self.adaLN_modulation, time, 2)
         found: Tensor = self.linear(_moved(x, told))
         return found
 
@@ -102,8 +102,8 @@ class ConvDiT(nn.Module):
         self, x: Tensor, mu: Tensor, speaker: Tensor, cond: Tensor, span: Tensor, run: Pass
     ) -> Tensor:
         """[rows, mels, steps] each, but the speaker's [rows, mels]; span: [rows, 2] times."""
-        first, second = self.t_embedder["mlp"].values()
-        time = second(nn.functional.silu(first(_waves(span[:, 0]))))[:, None]
+        mlp = cast(nn.ModuleDict, self.t_embedder["mlp"])
+        time = mlp["2"](nn.functional.silu(mlp["0"](_waves(span[:, 0]))))[:, None]
         wide = speaker[..., None].expand(-1, -1, x.shape[2])
         y = self.in_proj(torch.cat((x, mu, wide, cond), 1).mT)
         for block in self.blocks:
@@ -112,10 +112,10 @@ class ConvDiT(nn.Module):
         return found
 
 
-def _parts(told: nn.ModuleDict, time: Tensor) -> Tensor:
-    """[rows, 1, width] -> [rows, 1, parts * width]."""
+def _parts(told: nn.ModuleDict, time: Tensor, count: int) -> Any:
+    """[rows, 1, width] -> [rows, 1, count, width]."""
     found: Tensor = told["1"](nn.functional.silu(time))
-    return found
+    return found.reshape(*time.shape[:2], count, -1)
 
 
 def _moved(x: Tensor, told: Tensor) -> Tensor:

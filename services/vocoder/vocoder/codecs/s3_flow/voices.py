@@ -1,4 +1,4 @@
-"""What streams with the same recording share."""
+"""Recordings as streams know them: those with the same one share what it says."""
 
 from __future__ import annotations
 
