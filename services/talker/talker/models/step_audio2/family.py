@@ -73,10 +73,8 @@ class StepAudio2(AnsweringModel):
             )
         said = turns_of(request, turns or [None] * len(request.turns), SEGMENT_ROWS)
         width = self._net.config.text_config.hidden_size
-        return StepPrepared(
-            *(request, said, len(reference["token"])),
-            *(self._tokenizer, self._control, width, self._positions),
-        )
+        tokens, tokenizer = len(reference["token"]), self._tokenizer
+        return StepPrepared(request, said, tokens, tokenizer, self._control, width, self._positions)
 
     def fit(self, positions: int) -> None:
         self._positions = min(positions, self.spec.max_positions)
