@@ -214,7 +214,7 @@ MORE: Final[tuple[Served, ...]] = (
     Served("tacotron", write_tacotron, "slt", SENTENCES, 12_000, 256, peak=300, rate=22_050),
     Served("fish", write_fish, "default", samples=20_000, stride=2048, peak=300, rate=44_100),
     Served("voxcpm", write_voxcpm2, "default", stride=7680, peak=300, rate=48_000),
-    Served("glm", write_glm_voice, "glm-4-voice", stride=1764, peak=300, rate=22_050),
+    Served("glm", write_glm_voice, "glm-4-voice", TEXT, 8_000, 1764, peak=300, rate=22_050),
 )
 _NAMED: Final = {family.name: family for family in MORE}
 POCKET, PIPER, ZONOS = (_NAMED[name] for name in ("pocket", "piper", "zonos"))
