@@ -32,11 +32,11 @@ def opened(of: S3Flow, seed: int = 1) -> S3Stream:
     return state
 
 
-def tokens(count: int, seed: int = 3) -> np.ndarray:  # type: ignore[type-arg]
+def tokens(count: int, seed: int = 3) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 6561, count).astype(np.int16)
 
 
-def spoken(of: S3Flow, state: S3Stream, said: np.ndarray, *sizes: int) -> Samples:  # type: ignore[type-arg]
+def spoken(of: S3Flow, state: S3Stream, said: np.ndarray, *sizes: int) -> Samples:
     """Samples of tokens, so many in each work, and the rest."""
     parts, at = [], 0
     for size in (*sizes, len(said)):
