@@ -10,6 +10,7 @@ import torch
 
 from tests.unit.vocoder.codecs.s3_flow.tiny import AMPLE, recording, tiny
 from ttscommon.wire.errors import MalformedMessage
+from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.base import Samples, Work
 from vocoder.codecs.s3_flow.codec import S3Flow
@@ -32,11 +33,11 @@ def opened(of: S3Flow, seed: int = 1) -> S3Stream:
     return state
 
 
-def tokens(count: int, seed: int = 3) -> np.ndarray:
+def tokens(count: int, seed: int = 3) -> Array:
     return np.random.default_rng(seed).integers(0, 6561, count).astype(np.int16)
 
 
-def spoken(of: S3Flow, state: S3Stream, said: np.ndarray, *sizes: int) -> Samples:
+def spoken(of: S3Flow, state: S3Stream, said: Array, *sizes: int) -> Samples:
     """Samples of tokens, so many in each work, and the rest."""
     parts, at = [], 0
     for size in (*sizes, len(said)):
