@@ -165,15 +165,10 @@ class _Listeners(ClosedLoop):
 def draw(out: Path) -> None:
     """comparison.md, simulated.jsonl and the pictures, from real.jsonl and the curves."""
     real = Records(out, "real").read()
-    made = [
-        simulated(
-            _key(one),
-            out,
-            [other for other in real if other["what"] == one["what"]],
-            one.get("others", 0.0),
-        )
-        for one in real
-    ]
+    made = []
+    for one in real:
+        alike = [other for other in real if other["what"] == one["what"]]
+        made.append(simulated(_key(one), out, alike, one.get("others", 0.0)))
     (out / "simulated.jsonl").unlink(missing_ok=True)
     kept = Records(out, "simulated")
     for one in made:
