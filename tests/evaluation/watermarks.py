@@ -79,7 +79,7 @@ def marked(perth: Perth, pcm: Pcm) -> Pcm:
 
 def score(perth: Perth, pcm: Pcm, rate: int) -> float:
     """The highest of its cuts."""
-    return max(one.score for one in scores_of_cuts(perth, pcm / np.float32(_FULL), rate))
+    return max(one.score for one in scores_of_cuts(perth, (pcm / _FULL).astype(np.float32), rate))
 
 
 def cost(e: Evaluated) -> dict[str, float]:

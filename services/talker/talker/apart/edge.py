@@ -74,6 +74,16 @@ class FamilyThere:
             raise NotImplementedError("this family clones no voices")
         return self._engine.facts.revision
 
+    @property
+    def hears(self) -> bool:
+        """See Family."""
+        return self._engine.facts.hears
+
+    def hear(self, recording: bytes) -> Arrays:
+        """See Family."""
+        heard: Arrays = self._engine.call("hear", recording)
+        return heard
+
     def derive(self, recording: bytes) -> Arrays:
         """See Family."""
         derived: Arrays = self._engine.call("derive", recording)

@@ -21,10 +21,13 @@ class AdaptableFacts:
 
 @dataclass(frozen=True)
 class TalkerFacts:
-    """revision: None of a family that derives nothing. adapters: None of one that has none."""
+    """revision: None of a family that derives nothing. adapters: None of one that has none. hears:
+    see Family.
+    """
 
     spec: ModelSpec
     revision: str | None
+    hears: bool
     adapters: AdaptableFacts | None
 
 

@@ -41,7 +41,8 @@ class TalkerHost(Host[Engine]):
 
     def facts(self, engine: Engine) -> TalkerFacts:
         family = engine.family
-        return TalkerFacts(engine.spec, _revision(family), _facts(family.adapters))
+        adapters = _facts(family.adapters)
+        return TalkerFacts(engine.spec, _revision(family), family.hears, adapters)
 
     def handlers(self) -> Mapping[str, Callable[..., Any]]:
         return {
@@ -50,6 +51,7 @@ class TalkerHost(Host[Engine]):
             "next": self._next,
             "forget": lambda number: self._held.pop(number, None),
             "derive": lambda recording: self._engine.family.derive(recording),
+            "hear": lambda recording: self._engine.family.hear(recording),
             "open": self._open,
             "feed": self._feed,
             "acknowledge": lambda key: self._engine.acknowledge(key),

@@ -48,7 +48,7 @@ def test_a_stream_is_marked_as_the_authors_code_marks_a_whole() -> None:
 def test_the_detector_hears_what_the_authors_does() -> None:
     frames, pcm = SpectrumFrames(RATE, BINS), sound(SECONDS, RATE)
     with np.load(GOLDEN) as golden:
-        told = tiny().heard(levels(frames.spectra(pcm / np.float32(32_768))))
+        told = tiny().heard(levels(frames.spectra((pcm / 32_768).astype(np.float32))))
         assert told == pytest.approx(float(golden["heard"][0].clip(0, 1)), abs=1e-4)
 
 
@@ -92,7 +92,7 @@ def test_silence_stays_silence() -> None:
 
 
 def test_a_recording_is_judged_part_by_part() -> None:
-    heard = sound(11.5, 8000) / np.float32(32_768)
+    heard = (sound(11.5, 8000) / 32_768).astype(np.float32)
     cuts = list(scores_of_cuts(tiny(), heard, 8000))
     assert [(cut.start_s, cut.end_s) for cut in cuts] == [(0, 5), (5, 10), (10, 11.5)]
     assert list(scores_of_cuts(tiny(), heard[:100], 8000)) == []
