@@ -29,6 +29,8 @@ from talker.sampling.draw_triton import _choose, _uniforms
 _LAYER_PHASES: Final = 5
 _LEAST_ROWS: Final = 16  # of a product on tensor cores
 _MOST_ROWS: Final = 32  # more of them at once, and registers are spilled
+# With fewer warps or more stages of loads ahead, registers are spilled where there are 255.
+SHAPE: Final = {"num_warps": 8, "num_stages": 2}
 
 
 @triton.jit
@@ -397,6 +399,6 @@ def run(
         HAS_TOP_K=settings.top_k is not None,
         HAS_TOP_P=settings.top_p is not None,
         PRECISION="ieee" if inputs.dtype == float32 else None,
-        num_warps=4,
+        **SHAPE,
         launch_cooperative_grid=True,
     )

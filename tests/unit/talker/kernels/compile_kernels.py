@@ -241,8 +241,11 @@ CASES: Final = (
 )
 
 
-# Of a kernel that is given more warps than others by its caller.
-_WARPS: Final = {"sample": 8}
+# Of kernels that their callers give other warps or stages than there are by default.
+_OPTIONS: Final = {
+    "sample": {"num_warps": 8},
+    **{f"whole frame, {rows} rows": predictor_triton.SHAPE for rows in (16, 32)},
+}
 # What a launch finds of pointers, and Triton then knows: memory is handed out so.
 _ALIGNED: Final = [["tt.divisibility", 16]]
 _TOOLS: Final = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -268,8 +271,8 @@ def main(names: list[str]) -> None:
             pointers = [n for n, kind in enumerate(ordered.values()) if kind[0] == "*"]
             attributes = {(place,): _ALIGNED for place in pointers}
             source = ASTSource(kernel, ordered, constants, attributes)
-            options = {"num_warps": _WARPS[name]} if name in _WARPS else None
-            compiled = triton.compile(source, GPUTarget("cuda", target, 32), options)
+            device = GPUTarget("cuda", target, 32)
+            compiled = triton.compile(source, device, _OPTIONS.get(name))
             own = spilled(compiled.asm["cubin"])
             print(f"{name} sm_{target} {compiled.metadata.shared} {own}", flush=True)
 

@@ -39,8 +39,6 @@ def test_every_kernel_is_among_those_compiled() -> None:
 
 # Compiling these takes longer than all others together.
 HEAVY: Final = "whole frame"
-# Bytes a thread: of the thirty addresses that such a kernel is told, ptxas keeps a few in memory.
-MOST_SPILLED: Final = 64
 
 
 def names(*, heavy: bool) -> list[str]:
@@ -77,6 +75,5 @@ def test_every_kernel_compiles_for_ampere_and_hopper(tmp_path: Path, heavy: bool
     assert len(lines) == len(TARGETS) * len(cases) > 0
     for target in TARGETS:
         assert sum(f" sm_{target} " in line for line in lines) == len(lines) // len(TARGETS)
-    most = MOST_SPILLED if heavy else 0
-    spilled = [line for line in lines if int(line.rpartition(" ")[2]) > most]
+    spilled = [line for line in lines if int(line.rpartition(" ")[2]) > 0]
     assert spilled == [], "registers are spilled"
