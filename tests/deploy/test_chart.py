@@ -158,7 +158,7 @@ def slots_of(example_name: str) -> int:
         stage = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
         if stage in ("talker", "vocoder", "pair"):
             slots = int(
-                environment(deployment["spec"]["template"], SECRETS).get("ANTIPHON_SLOTS", 32)
+                environment(deployment["spec"]["template"], SECRETS).get("ANTIPHON_SLOTS", 64)
             )
             workers = scaled.get(deployment["metadata"]["name"]) or deployment["spec"]["replicas"]
             held[stage] += workers * slots

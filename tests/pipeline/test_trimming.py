@@ -59,7 +59,7 @@ async def front(broker: Any) -> AsyncIterator[Front]:
     await bus.ensure()
     found = Front(bus, Retention(bus, 0.0, QUICK, SHORT))
     bus.logs.purge = found.purge  # type: ignore[method-assign]
-    catalogue: Any = SimpleNamespace(own=Counter[str]())
+    catalogue: Any = SimpleNamespace(own=Counter[str](), offline=Counter[str]())
     admission = Admission(GatewaySettings(), catalogue, GatewayMetrics())
     duties = [
         asyncio.create_task(Exchange(bus, admission, found.retention, CHATTY).run()),

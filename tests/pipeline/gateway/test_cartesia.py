@@ -48,7 +48,7 @@ def pcm(messages: list[dict[str, Any]]) -> Any:
     [
         (RAW, "audio/pcm;rate=16000;channels=1", b""),
         ({**RAW, "container": "wav", "encoding": "pcm_f32le"}, "audio/wav", b"RIFF"),
-        ({"container": "mp3", "sample_rate": 44_100, "bit_rate": 128_000}, "audio/mpeg", b"\xff"),
+        ({"container": "mp3", "sample_rate": 44_100, "bit_rate": 128_000}, "audio/mpeg", b"ID3"),
         ({**RAW, "encoding": "pcm_mulaw", "sample_rate": 8000}, "", b""),
     ],
 )

@@ -18,7 +18,7 @@ from talker.family.outlook import STEP, Outlook
 from talker.family.signs import Seen, Sign, Watch, longest_s
 from talker.family.streams import Caught, CutShort, Plan, SlotWriter, TalkerStream
 from ttscommon.wire.fields import Array, Arrays, Field, concatenate, cut, rows
-from ttscommon.wire.messages import WordTime
+from ttscommon.wire.messages import SaidText, WordTime
 
 REDRAW: Final = "redraw"
 """The number of the draw that a frame is of, and LEFT more where what was before it was left."""
@@ -145,6 +145,9 @@ class GuardedStream(TalkerStream):
             write(name, other_seed(value, redraw) if name == _SEED else value, at)
 
         self._inner.stage(seeded)
+
+    def said(self) -> tuple[SaidText, ...]:
+        return self._inner.said()
 
     def evict(self) -> None:
         self._inner.evict()

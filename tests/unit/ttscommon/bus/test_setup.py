@@ -74,7 +74,7 @@ async def test_a_migration_changes_what_differs_and_only_that(connect: Connect) 
     logs = ["antiphon-TEXT", "antiphon-CODES", "antiphon-AUDIO"]
     names = ("recordings", "recordings_passing", "book_parts")
     stores = [f"OBJ_antiphon-{name}" for name in names]
-    assert await later.setup.migrate() == [*logs, *stores]
+    assert await later.setup.migrate() == [*logs, "KV_antiphon-sessions", *stores]
     assert await later.setup.inspect() == []
     assert (await stream(later, CODES.stream)).max_bytes == 1 << 27
 
