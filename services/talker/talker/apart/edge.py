@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from talker.apart.facts import AdaptableFacts, TalkerFacts, UnitName
-from talker.engine.interface import SpeechEngine
 from talker.family.adapters import Adaptable
 from talker.family.base import ModelSpec, Prepared
 from talker.service import serve
@@ -156,5 +155,4 @@ class AdaptersThere:
 
 
 if __name__ == "__main__":
-    _: type[SpeechEngine] = TalkerEdge
     run_edge("talker", TalkerSettings, TalkerEdge, serve)
