@@ -28,7 +28,7 @@ import talker.loading
 import vocoder.service
 from talker.apart.host import TalkerHost
 from talker.settings import TalkerSettings
-from ttscommon.engine.apart.host import Host
+from ttscommon.engine.apart.host import EngineHost
 from ttscommon.engine.stage import Build
 from ttscommon.process.metrics import Metrics
 from ttscommon.process.service import Service, run_process
@@ -106,7 +106,7 @@ class Half:
         service: Service,
         stage: str,
         model: str,
-        host: type[Host[Any]],
+        host: type[EngineHost[Any]],
         build: Build[Any],
         environ: Mapping[str, str],
     ) -> None:

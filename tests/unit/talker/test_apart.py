@@ -50,7 +50,7 @@ def _called(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
     loop.call_soon_threadsafe(event.set)
 
 
-class Pair(NamedTuple):
+class Halves(NamedTuple):
     host: TalkerHost
     edge: TalkerEdge
     engine: Engine
@@ -63,7 +63,7 @@ class Pair(NamedTuple):
 
 
 @pytest.fixture
-def host() -> Iterator[Pair]:
+def host() -> Iterator[Halves]:
     here, there = Pipe()
     edge, host = TalkerEdge(there), TalkerHost(here, lambda: None)
     engine = Engine(
@@ -71,13 +71,13 @@ def host() -> Iterator[Pair]:
     )
     host.serve(engine)
     edge.build(Metrics(), beat=lambda: None, died=lambda: None)
-    yield Pair(host, edge, engine, (here, there))
+    yield Halves(host, edge, engine, (here, there))
     host.close()
     engine.stop()
 
 
 @pytest.fixture
-def edge(host: Pair) -> TalkerEdge:
+def edge(host: Halves) -> TalkerEdge:
     return host.edge
 
 
@@ -133,7 +133,7 @@ async def test_what_the_model_refuses_is_the_request_s_end(bus: Bus, edge: Talke
     assert (end.outcome, end.code, end.param) == ("error", "unknown_voice", "voice")
 
 
-async def test_an_engine_that_goes_away_leaves_its_jobs_to_others(bus: Bus, host: Pair) -> None:
+async def test_an_engine_that_goes_away_leaves_its_jobs_to_others(bus: Bus, host: Halves) -> None:
     died = asyncio.Event()
     loop = asyncio.get_running_loop()
     host.edge._died = lambda: loop.call_soon_threadsafe(died.set)
@@ -149,7 +149,7 @@ async def test_an_engine_that_goes_away_leaves_its_jobs_to_others(bus: Bus, host
     assert not isinstance(tail.record, End)
 
 
-async def test_what_was_read_is_forgotten_with_its_request(host: Pair) -> None:
+async def test_what_was_read_is_forgotten_with_its_request(host: Halves) -> None:
     def read() -> int:
         prepared = host.edge.family.prepare(job().request)
         units = list(prepared.read(unmarked(SENTENCE, (), ()), final=True))
@@ -160,7 +160,7 @@ async def test_what_was_read_is_forgotten_with_its_request(host: Pair) -> None:
     await until(lambda: not host.host._held)
 
 
-async def test_an_edge_knows_what_its_engine_measures(bus: Bus, host: Pair) -> None:
+async def test_an_edge_knows_what_its_engine_measures(bus: Bus, host: Halves) -> None:
     turned = asyncio.Event()
     loop = asyncio.get_running_loop()
     host.edge._beat = partial(_called, loop, turned)

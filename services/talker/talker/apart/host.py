@@ -15,7 +15,7 @@ from talker.engine.engine import Engine
 from talker.family.adapters import Adaptable, Sized
 from talker.family.base import Family, Prepared
 from ttscommon.cluster.adapters.peft import Lora
-from ttscommon.engine.apart.host import Host
+from ttscommon.engine.apart.host import EngineHost
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Piece
@@ -30,8 +30,8 @@ class _Read:
     readings: dict[int, Iterator[Any]] = field(default_factory=dict)
 
 
-class TalkerHost(Host[Engine]):
-    """See Host."""
+class TalkerHost(EngineHost[Engine]):
+    """See EngineHost."""
 
     def __init__(self, connection: Connection, heard: Callable[[], object]) -> None:
         self._numbers = itertools.count()

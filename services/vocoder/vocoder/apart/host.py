@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ttscommon.engine.apart.host import Host
+from ttscommon.engine.apart.host import EngineHost
 from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.apart.facts import VocoderFacts
@@ -13,8 +13,8 @@ from vocoder.engine.engine import Engine
 from vocoder.engine.stream import Resume
 
 
-class VocoderHost(Host[Engine]):
-    """See Host."""
+class VocoderHost(EngineHost[Engine]):
+    """See EngineHost."""
 
     def facts(self, engine: Engine) -> VocoderFacts:
         return VocoderFacts(engine.spec, engine.told)

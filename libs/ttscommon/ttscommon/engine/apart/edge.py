@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, NoReturn, Self, TypeVar
 
 from prometheus_client.metrics_core import Metric
 
-from ttscommon.engine.apart.line import Line, LineClosed
+from ttscommon.engine.apart.line import EngineLine, LineClosed
 from ttscommon.engine.apart.state import EngineState
 from ttscommon.engine.runtime import Failed, Finished, OnStep, Sink, Stopped
 from ttscommon.process.metrics import Metrics
@@ -59,7 +59,7 @@ class EdgeEngine(Generic[FactsT]):
             "metrics": self._collect,
         }
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._line = Line(connection, handlers, self._closed, self._soon)
+        self._line = EngineLine(connection, handlers, self._closed, self._soon)
         self._line.start()
 
     def build(

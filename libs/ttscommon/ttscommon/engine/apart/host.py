@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from prometheus_client.metrics_core import Metric
 
-from ttscommon.engine.apart.line import Line, LineClosed, portable
+from ttscommon.engine.apart.line import EngineLine, LineClosed, portable
 from ttscommon.engine.apart.state import EngineState
 from ttscommon.engine.runtime import Failed, Sink, Stopped
 from ttscommon.engine.stage import StageEngine
@@ -32,7 +32,7 @@ class ServedEngine(StageEngine, Protocol):
 E = TypeVar("E", bound=ServedEngine)
 
 
-class Host(ABC, Generic[E]):
+class EngineHost(ABC, Generic[E]):
     """Holds an edge's line until there is an engine for it, and the engine for its line.
 
     problems: why the edge does not take work just now; none once it does.
@@ -44,7 +44,7 @@ class Host(ABC, Generic[E]):
         self._heard = heard
         self._turns = 0
         self._over = threading.Event()
-        self._line = Line(connection, self._handlers())
+        self._line = EngineLine(connection, self._handlers())
         self._line.start()
 
     def beat(self) -> None:

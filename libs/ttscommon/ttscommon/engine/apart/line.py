@@ -30,7 +30,7 @@ class LineClosed(Exception):
     """The process at the other end is gone."""
 
 
-class Line:
+class EngineLine:
     """One end. `handlers` hear the other end by name: what was `cast`, one by one on the reader's
     thread, so that they may not block; what was `call`ed, on threads of their own.
 

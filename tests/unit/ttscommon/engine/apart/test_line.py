@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.waits import PATIENCE_S
-from ttscommon.engine.apart.line import Line, LineClosed, portable
+from ttscommon.engine.apart.line import EngineLine, LineClosed, portable
 from ttscommon.wire.errors import UnknownVoice
 
-Ends = tuple[Line, Line]
+Ends = tuple[EngineLine, EngineLine]
 
 
 class Odd(Exception):
@@ -48,7 +48,7 @@ def ends(said: list[Any]) -> Iterator[Ends]:
         "odd": odd,
         "wait": lambda: done.wait(PATIENCE_S),
     }
-    near, far = Line(here, {}), Line(there, handlers)
+    near, far = EngineLine(here, {}), EngineLine(there, handlers)
     near.start()
     far.start()
     yield near, far
@@ -101,14 +101,14 @@ def test_an_end_that_goes_away_fails_who_waits_and_who_asks_later(ends: Ends) ->
 def test_what_is_cast_until_a_later_moment_travels_together() -> None:
     here, there = Pipe()
     flushes: list[Callable[[], None]] = []
-    near = Line(here, {}, soon=flushes.append)
+    near = EngineLine(here, {}, soon=flushes.append)
     for number in range(3):
         near.cast("say", number)
     assert not there.poll()
     assert len(flushes) == 1
     flushes[0]()
     said: list[Any] = []
-    far = Line(there, {"say": said.append, "all": lambda: list(said)})
+    far = EngineLine(there, {"say": said.append, "all": lambda: list(said)})
     far.start()
     near.start()
     near.cast("say", 3)
