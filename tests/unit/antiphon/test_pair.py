@@ -89,6 +89,21 @@ def test_what_edges_measure_comes_on_top() -> None:
     assert len(lines) == len({line.rsplit(" ", 1)[0] for line in lines})
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_one_edge_without_a_broker_is_not_hidden_by_the_other(lost: int) -> None:
+    edges, merged = [Metrics("m"), Metrics("m")], pair.Merged()
+    merged.registries.append(Metrics("m").registry)
+    merged.elsewhere += [lambda edge=edge: list(edge.registry.collect()) for edge in edges]
+    for number, edge in enumerate(edges):
+        for gauge in (edge.bus_up, edge.store_up):
+            gauge.labels().set(number != lost)
+    registry = CollectorRegistry()
+    registry.register(merged)
+    lines = samples(registry)
+    assert 'tts_bus_up{model="m"} 0.0' in lines
+    assert 'tts_store_up{model="m"} 0.0' in lines
+
+
 def test_an_edge_gets_the_settings_of_its_stage_and_probes_of_its_own() -> None:
     given = {
         "ANTIPHON_SLOTS": "8",
