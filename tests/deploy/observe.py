@@ -122,6 +122,7 @@ async def observe(engine: Engine, rates: Sequence[float], step_s: float) -> dict
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{program.port}") as client:
                 began_s = await _now_s(client)
                 leaving = asyncio.create_task(_leave(local.url))
+                await _order(local.url)
                 await _load(local, rates, step_s, folder)
                 leaving.cancel()
                 await asyncio.sleep(3 * SCRAPE_S)
@@ -166,6 +167,14 @@ async def _leave(url: str) -> None:
                     if resumable:  # a broken connection may come back, a closed one does not
                         socket.transport.abort()
             await asyncio.sleep(1.0)
+
+
+async def _order(url: str) -> None:
+    """A job of a few minutes, which gives way to the load."""
+    paragraph = "The tide is coming in, and the boats along the quay begin to lift and turn."
+    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+        body = {"input": "\n\n".join([paragraph] * 60)}
+        (await client.post("/v1/audio/jobs", json=body)).raise_for_status()
 
 
 async def _send(socket: ClientConnection, **message: object) -> None:
