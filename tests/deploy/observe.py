@@ -46,6 +46,8 @@ OF_DRAFTS: Final = [
     "Antiphon: stages: Frames that a step gains a stream",
     "Antiphon: stages: Streams' steps by the frames that they try",
 ]
+# What only a codec whose streams' states grow fills.
+OF_STATES: Final = ["Antiphon: stages: Memory for what a codec's streams carry"]
 # What the exporter beside a broker of the chart tells.
 OF_BROKERS: Final = [
     "Antiphon: recovery: The broker's disk",
