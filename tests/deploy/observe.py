@@ -47,7 +47,10 @@ OF_DRAFTS: Final = [
     "Antiphon: stages: Streams' steps by the frames that they try",
 ]
 # What only a codec whose streams' states grow fills.
-OF_STATES: Final = ["Antiphon: stages: Memory for what a codec's streams carry"]
+OF_STATES: Final = [
+    "Antiphon: stages: Memory for what a codec's streams carry",
+    "Antiphon: stages: Stretches computed again, for want of that memory",
+]
 # What the exporter beside a broker of the chart tells.
 OF_BROKERS: Final = [
     "Antiphon: recovery: The broker's disk",
