@@ -1,4 +1,4 @@
-"""How a request's ids are drawn: a model's defaults, and what the request asks for instead."""
+"""Defaults of drawing ids, and the wishes of a request in their place."""
 
 from __future__ import annotations
 
