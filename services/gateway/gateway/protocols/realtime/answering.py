@@ -54,8 +54,8 @@ def _turn(item: ConversationItem) -> Iterator[Turn]:
     role = item.told.get("role")
     if role == "user" and item.sound and time.time() - item.sound_unix_s < _SOUND_S:
         yield Turn(_USER, "", Reference(item.sound))
-    elif role == "user" and item.text:
-        yield Turn(_USER, item.text)
+    elif role == "user" and (said := item.text or item.transcript):
+        yield Turn(_USER, said)
     elif role == "assistant" and (said := item.text or item.transcript):
         yield Turn(_MODEL, said)
 

@@ -41,10 +41,12 @@ TURNS: Final[Mapping[str, Settings]] = {
     },
     "semantic_vad": {"type": "semantic_vad", "eagerness": "auto", **_ANSWERS},
 }
+_IDLE: Final = "idle_timeout_ms"
 _BOUNDS: Final = {
     "threshold": (0.0, 1.0),
     "prefix_padding_ms": (0, 5000),
     "silence_duration_ms": (20, 10_000),
+    _IDLE: (100, 50_000),
 }
 
 
@@ -188,6 +190,10 @@ def _check_turns(turns: Any) -> None:
         raise BadRequest(f"'{where}': an object or null is expected", param=where)
     for name, (least, most) in _BOUNDS.items():
         value = turns.get(name, least)
+        if value is None and name == _IDLE:
+            continue
         if not isinstance(value, int | float) or not least <= value <= most:
             told = f"'{where}.{name}': {least:g} to {most:g} is expected"
             raise BadRequest(told, param=f"{where}.{name}")
+    if turns["type"] != "server_vad" and turns.get(_IDLE) is not None:
+        raise Unsupported(f"'{_IDLE}' is of server_vad alone", param=f"{where}.{_IDLE}")
