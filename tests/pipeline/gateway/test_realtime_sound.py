@@ -81,7 +81,7 @@ async def test_a_client_that_finds_turns_itself_commits_them(stand: Any) -> None
 async def hearing(stand: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The stage's model answers in words of its own."""
     known = type(stand.stage).report.__globals__
-    accepts = (*known["MODEL"].accepts, "instructions")
+    accepts = (*known["MODEL"].accepts, "instructions", "max_new_tokens")
     monkeypatch.setitem(
         known, "MODEL", msgspec.structs.replace(known["MODEL"], says=True, accepts=accepts)
     )
@@ -104,7 +104,7 @@ async def test_a_model_that_hears_answers_a_spoken_turn(hearing: Any) -> None:
     async with opened(hearing.url) as client:
         await client.configure(instructions="Be brief.")
         await client.say("How high is it?")
-        await client.send("response.create")
+        await client.send("response.create", response={"max_output_tokens": 60})
         first = await client.until("response.done")
         await append(client, (0.5, 0.0), (0.5, 0.1), (0.8, 0.0))
         spoken = await client.until("response.done")
@@ -114,6 +114,7 @@ async def test_a_model_that_hears_answers_a_spoken_turn(hearing: Any) -> None:
     assert (written.text, written.turns, written.instructions) == (
         *("How high is it?", (), "Be brief."),
     )
+    assert (written.sampling.max_new_tokens, heard.sampling.max_new_tokens) == (60, None)
     assert heard.text == ""
     said = [(turn.speaker, turn.text) for turn in heard.turns]
     assert said == [(0, "How high is it?"), (1, "It is coming in."), (0, "")]

@@ -72,6 +72,7 @@ def test_formats_are_told_as_clients_validate_them() -> None:
             "idle_timeout_ms",
         ),
         ({"output_modalities": []}, "output_modalities"),
+        ({"max_output_tokens": 5000}, "max_output_tokens"),
         ({"instructions": "x" * (80 << 10)}, "session"),
     ],
 )

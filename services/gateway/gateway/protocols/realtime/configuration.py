@@ -22,6 +22,7 @@ Settings: TypeAlias = dict[str, Any]
 PCM_HZ: Final = 24_000
 _TELEPHONE_HZ: Final = 8_000
 _MOST_BYTES: Final = 64 << 10
+_MOST_TOKENS: Final = 4096
 _DEEPEST: Final = 8
 _PCM: Final = "audio/pcm"
 _CODECS: Final[Mapping[str, tuple[AudioFormat, int]]] = {
@@ -91,7 +92,8 @@ def merged(settings: Settings, update: Any) -> Settings:
 
 def for_response(settings: Settings, asked: Mapping[str, Any]) -> Settings:
     """The settings of one response; raises BadRequest."""
-    update = {name: asked[name] for name in ("output_modalities",) if asked.get(name) is not None}
+    own = ("output_modalities", "max_output_tokens")
+    update = {name: asked[name] for name in own if asked.get(name) is not None}
     audio = asked.get("audio")
     output = audio.get("output") if isinstance(audio, Mapping) else None
     if isinstance(output, Mapping):
@@ -148,6 +150,10 @@ def _check(made: Settings) -> None:
         audio[name]["format"] = _format(audio[name].get("format"), f"session.audio.{name}.format")
     _check_output(made)
     _check_turns(made["audio"]["input"].get("turn_detection"))
+    most = made["max_output_tokens"] = made["max_output_tokens"] or "inf"
+    if most != "inf" and (type(most) is not int or not 1 <= most <= _MOST_TOKENS):
+        where = "session.max_output_tokens"
+        raise BadRequest(f"'{where}': 1 to {_MOST_TOKENS} or \"inf\" is expected", param=where)
     made["model"] = made["model"] if isinstance(made["model"], str) else DEFAULT
 
 
