@@ -3,9 +3,9 @@
 Plain Python. What it promises, and tests/unit/talker/engine/test_placement.py holds it to:
 a stream that runs owns blocks for all of its plan; a stream that gives way does not run in the
 same step; streams give way only to one that has clearly less slack, or when no stream could run at
-all, only if that makes room, and no more of them than it takes; as long as one of the claims fits into
-an empty cache, one of them runs or blocks are on their way back; and some stream comes to its next
-frame, however many steps that takes.
+all, only if that makes room, and no more of them than it takes; as long as one of the claims fits
+into an empty cache, one of them runs or blocks are on their way back; and some stream comes to its
+next frame, however many steps that takes.
 """
 
 from __future__ import annotations

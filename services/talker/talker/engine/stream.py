@@ -51,9 +51,9 @@ class Stream:
     that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s` are of
     the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its first
     prompt was computed. `fed_s`: when text last came that it waited for. `lacking`: frames that its
-    first chunk still lacks, 0 once it was sent. sunk: see Claim. lag_frames: see ModelSpec. sought: the planned
-    sequence may begin with what others computed. successor: another talker began it. caught:
-    runaways that it has counted.
+    first chunk still lacks, 0 once it was sent. sunk: see Claim. lag_frames: see ModelSpec. sought:
+    the planned sequence may begin with what others computed. successor: another talker began it.
+    caught: runaways that it has counted.
     """
 
     request: SpeechRequest
