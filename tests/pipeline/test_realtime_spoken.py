@@ -2,71 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import numpy as np
 import pytest
 import pytest_asyncio
 from websockets.exceptions import ConnectionClosed
 
-from antiphon.stack import LocalStack, StackConfig
-from antiphon.stack.checkpoints import Checkpoint
-from antiphon_bench.synthetic import glm_voice, step_audio2
-from tests.pipeline.test_checkpoints import models
+from antiphon.stack import LocalStack
+from tests.answering import LIMIT_S, VOICES, answering, ready
 from tests.pipeline.test_realtime import back, some
 from tests.realtime import Client, opened, sound, transcript
-from tests.unit.ttscommon.sound.test_recordings import wav
-from ttscommon.engine.families.glm_voice import FAMILY as GLM
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 IDS: Final = 150
 """Of an answer: words and sound, some blocks of each flow."""
-VOICES: Final[Mapping[str, str]] = {"glm": "glm-4-voice", "step": "anna"}
-LIMIT_S: Final = 240
-
 families = pytest.mark.parametrize("family", sorted(VOICES))
-
-
-def write_answering(folder: Path) -> list[Checkpoint]:
-    """Both families, whose answers end where a client has them end."""
-    glm_voice.write_checkpoint(folder / "glm", seed=3, ending=0.0)
-    glm_voice.write_codec(folder / "glm" / GLM.codec.inside, seed=3)
-    step_audio2.write_checkpoint(folder / "step", seed=3, ending=0.0)
-    step_audio2.add_codec(folder / "step", seed=3)
-    return [Checkpoint.parse(f"{name}={folder / name}") for name in VOICES]
-
-
-def answering(folder: Path, environ: Mapping[str, Mapping[str, str]] | None = None) -> StackConfig:
-    """A stack of them beside the default voice, patient with a machine that is slow."""
-    patient = {"ANTIPHON_FIRST_AUDIO_TIMEOUT_S": "120", "ANTIPHON_STALL_TIMEOUT_S": "120"}
-    patient |= {"ANTIPHON_ADMISSION": "off", **(environ or {}).get("gateway", {})}
-    small = {"ANTIPHON_BATCH_STREAMS": "4", "ANTIPHON_BATCH_FRAMES": "32"}
-    return StackConfig(
-        port=0,
-        store=folder / "store",
-        models=tuple(write_answering(folder)),
-        environ={"gateway": patient, "vocoder": small},
-        start_timeout_s=300.0,
-    )
-
-
-async def ready(stack: LocalStack) -> None:
-    """All models are served, and Step-Audio 2 has its voice, which is made of a recording."""
-    async with httpx.AsyncClient(base_url=stack.url, timeout=LIMIT_S) as client:
-        async with asyncio.timeout(60):
-            while await models(client) != {"vesper", *VOICES}:
-                await asyncio.sleep(0.05)  # gateways look once a second
-        sample = {"audio_sample": ("anna.wav", wav(1.5), "audio/wav")}
-        told = {"name": VOICES["step"], "consent": "Yes."}
-        made = await client.post("/v1/audio/voices", files=sample, data=told)
-    assert made.status_code == 200, made.text
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
