@@ -69,7 +69,7 @@ class Call:
         return self.request.request_id
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """A request to come: when, of how many characters."""
 

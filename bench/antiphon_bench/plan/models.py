@@ -54,6 +54,7 @@ class Unmeasured(Metrics):
         """No metric is registered."""
 
     def __getattr__(self, name: str) -> _Nothing:
+        setattr(self, name, _NOTHING)  # found without this from now on
         return _NOTHING
 
     def chunk(self, *_: object, **__: object) -> None:
