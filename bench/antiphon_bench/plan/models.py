@@ -80,6 +80,7 @@ class PlannedModel(Family):
         sleep: Sleep,
         think: Sleep,
         cache: Cache = Cache(),
+        lag_frames: int = 0,
     ) -> None:
         rendering = curve.render_base_s > 0.0 or curve.render_frame_s > 0.0
         self.spec = ModelSpec(
@@ -94,6 +95,7 @@ class PlannedModel(Family):
             max_positions=_ENDLESS,
             width=max(curve.drafts, default=1),
             chunks=chunks,
+            lag_frames=lag_frames,
         )
         self.measured_round_s = curve.started_s or {
             size: curve.seconds(size, 0) + size * curve.render_frame_s for size in (1, 4, 16, 64)
