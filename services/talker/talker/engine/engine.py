@@ -171,6 +171,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     # turn
 
     def _turn(self) -> bool:
+        self._contention.begin()
         began, opened = self._clock(), len(self._slots)
         chosen = self._plan(began)
         self._launch(chosen)
