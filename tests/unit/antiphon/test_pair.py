@@ -6,10 +6,11 @@ import ast
 import asyncio
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Metric, generate_latest
 
 import antiphon
 from antiphon import pair
@@ -89,11 +90,15 @@ def test_what_edges_measure_comes_on_top() -> None:
     assert len(lines) == len({line.rsplit(" ", 1)[0] for line in lines})
 
 
+def collected(metrics: Metrics) -> list[Metric]:
+    return list(metrics.registry.collect())
+
+
 @pytest.mark.parametrize("lost", [0, 1])
 def test_one_edge_without_a_broker_is_not_hidden_by_the_other(lost: int) -> None:
     edges, merged = [Metrics("m"), Metrics("m")], pair.Merged()
     merged.registries.append(Metrics("m").registry)
-    merged.elsewhere += [lambda edge=edge: list(edge.registry.collect()) for edge in edges]
+    merged.elsewhere += [partial(collected, edge) for edge in edges]
     for number, edge in enumerate(edges):
         for gauge in (edge.bus_up, edge.store_up):
             gauge.labels().set(number != lost)
