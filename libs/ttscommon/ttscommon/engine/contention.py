@@ -58,15 +58,20 @@ class Contention:
         ran_s, waited_s = self._ran_s * decay, self._waited_s * decay
         return (ran_s + waited_s + _PRIOR_S) / (ran_s + _PRIOR_S)
 
-    def measure(self) -> float:
-        """Seconds waited since the last call. Each call is to come from the same thread."""
+    def measure(self, *, counts: bool = True) -> float:
+        """Seconds waited since the last call. Each call is to come from the same thread.
+
+        counts: it says something of what other work will have to wait for.
+        """
         self._read = self._read or Schedstat()
         now, usage, before = self._clock(), self._read(), self._before
         self._before = usage
         if usage is None or before is None:
             return 0.0
-        decay = math.exp2((self._at_s - now) / _HALF_LIFE_S)
         waited_s = max(0.0, usage[1] - before[1])
+        if not counts:
+            return waited_s
+        decay = math.exp2((self._at_s - now) / _HALF_LIFE_S)
         self._ran_s = self._ran_s * decay + max(0.0, usage[0] - before[0])
         self._waited_s = self._waited_s * decay + waited_s
         self._at_s = now
