@@ -185,6 +185,7 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         return self._offline.wait_s(self._clock(), super()._idle_s)
 
     def _turn(self) -> bool:
+        self._contention.begin()
         began = self._clock()
         opened = sum(not stream.offline for stream in self._slots)
         chosen = self._plan(began)
