@@ -1,4 +1,4 @@
-"""What streams of jobs may take of an engine, besides what listeners' streams need.
+"""The part of an engine that streams of jobs may take, behind what listeners' streams need.
 
 A listener who comes meets the step that is under way, and computes behind it. So while listeners
 are about, steps with streams of jobs are short and have pauses between them, and there are none
