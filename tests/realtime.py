@@ -22,6 +22,8 @@ TEXT = "".join(WORDS)
 class Client:
     """A socket, and every event that came over it."""
 
+    patience_s: float = PATIENCE_S
+
     def __init__(self, socket: ClientConnection) -> None:
         self.socket = socket
         self.events: list[dict[str, Any]] = []
@@ -30,7 +32,7 @@ class Client:
         await self.socket.send(json.dumps({"type": kind, **fields}))
 
     async def event(self) -> dict[str, Any]:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(self.patience_s):
             frame = await self.socket.recv()
         assert isinstance(frame, str)
         assert len(frame) < 1 << 20

@@ -27,6 +27,8 @@ AGENTS: Final = (
     "pipecat_openai", "pipecat_elevenlabs", "pipecat_cartesia", "pipecat_deepgram",
 )  # fmt: skip
 REALTIME: Final = ("realtime_openai", "realtime_livekit", "realtime_pipecat")
+# With a model that hears; the driver is of the same client.
+SPOKEN: Final = tuple(("spoken", name.replace("realtime", "spoken")) for name in REALTIME)
 SPEAKING: Final = (
     *(("sdks", name) for name in SDKS),
     *(("agents", name) for name in AGENTS),

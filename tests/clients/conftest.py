@@ -18,6 +18,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from antiphon.stack import LocalStack, StackConfig
+from tests.answering import answering, ready
 from tests.clients.cases import LONG, SENTENCES, TEXT, Case
 
 Drive: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
@@ -55,8 +56,15 @@ def here() -> Callable[[Iterable[Case]], list[Case]]:
 
 @pytest.fixture
 async def stack(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[LocalStack]:
-    """keys: two keys, the second of one stream. engine: fake unless named."""
+    """keys: two keys, the second of one stream. engine: fake unless named. answering: with the
+    models that hear.
+    """
     wanted: dict[str, Any] = getattr(request, "param", {})
+    if wanted.get("answering"):
+        async with LocalStack(answering(tmp_path)) as running:
+            await ready(running)
+            yield running
+        return
     gateway = {"ANTIPHON_WYOMING_PORT": "0", "ANTIPHON_ADMISSION": "off"}
     if wanted.get("keys"):
         digest = hashlib.sha256(KEY.encode()).hexdigest()
@@ -84,6 +92,9 @@ def drive(stack: LocalStack) -> Drive:
             "CLIENT_TEXT": TEXT,
             "CLIENT_LONG": LONG,
             "CLIENT_SHORT": SENTENCES[0],
+            "CLIENT_MODEL": change.get("model", ""),
+            "CLIENT_VOICE": change.get("voice", ""),
+            "CLIENT_LIMIT_S": change.get("limit_s", "60"),
             "SSL_CERT_FILE": change.get("authority", ""),
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         }

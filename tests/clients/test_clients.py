@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from antiphon.stack import LocalStack
+from tests.answering import VOICES
 from tests.clients.cases import (
     ALIGNED,
     INTERRUPTING,
@@ -24,6 +25,7 @@ from tests.clients.cases import (
     RETRYING,
     SENTENCES,
     SPEAKING,
+    SPOKEN,
     TEXT,
     TIMED,
     UNAUTHORISED,
@@ -115,6 +117,21 @@ async def test_who_interrupts_hears_no_more_of_it_and_all_of_what_is_next(
         if not (fits and 0 < heard["cut_s"] < long_s / 2 and cancelled(stack) > before):
             wrong[name] = heard
     assert wrong == {}, short_s
+
+
+@pytest.mark.parametrize("stack", [{"answering": True}], indirect=True)
+async def test_what_users_say_is_answered_by_models_that_hear(drive: Any, here: Any) -> None:
+    """Two turns that the client finds; then one that the server finds, and one that cuts it off."""
+    wrong = {}
+    for case in here(SPOKEN):
+        for model, voice in VOICES.items():
+            about = {"model": model, "voice": voice, "limit_s": "240"}
+            whole, cut = [await drive(*case, mode, **about) for mode in ("speak", "interrupt")]
+            answers = [*whole["words"], *cut["words"]]
+            spoke = all(words.strip() and seconds > 0.3 for words, seconds in answers)
+            if not (spoke and len(answers) == 3 and cut["cut_s"] > 0) or cut["error"]:
+                wrong[case[1], model] = whole, cut
+    assert wrong == {}
 
 
 async def test_failures_are_the_clients_own_classes(drive: Any, here: Any) -> None:

@@ -25,6 +25,7 @@ from gateway.connections import (
 )
 from gateway.protocols.wyoming import WyomingServer
 from gateway.settings import GatewaySettings
+from gateway.sockets import LARGE
 from ttscommon.bus import Bus, StoreWatch
 from ttscommon.cluster.reaper import Reaper
 from ttscommon.process.metrics import GatewayMetrics
@@ -137,7 +138,7 @@ def server(gateway: Gateway, settings: GatewaySettings) -> uvicorn.Server:
         gateway.app,
         loop="none",
         http=cast(type[asyncio.Protocol], partial(GuardedHttp, _limits(settings))),
-        ws=GuardedWebSocket,
+        ws=cast(type[asyncio.Protocol], partial(GuardedWebSocket, LARGE)),
         # Nothing a client says of its address is believed unless a known proxy says it.
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),

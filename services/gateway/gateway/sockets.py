@@ -36,6 +36,9 @@ KINDS: Final[Mapping[str, Callable[[WebSocket, GatewayContext], AnySession]]] = 
     }
 )
 
+LARGE: Final[Mapping[str, int]] = MappingProxyType({"/v1/realtime": realtime.MOST_MESSAGE_BYTES})
+"""Bytes of a message where more are taken than elsewhere."""
+
 
 class Sockets:
     """Of one gateway. `sessions`: its connected clients; `places`: what each key holds."""

@@ -111,10 +111,13 @@ def pipecat_service(name: str, url: str) -> Any:
     return DeepgramTTSService(api_key=KEY, base_url=socket)
 
 
-def _sink(heard: Heard, came: asyncio.Event, interrupted: asyncio.Event) -> Any:
+def _sink(
+    heard: Heard, came: asyncio.Event, interrupted: asyncio.Event, ended: asyncio.Event
+) -> Any:
     from pipecat.frames.frames import (
         ErrorFrame,
         InterruptionFrame,
+        LLMFullResponseEndFrame,
         TTSAudioRawFrame,
         TTSTextFrame,
     )
@@ -136,6 +139,8 @@ def _sink(heard: Heard, came: asyncio.Event, interrupted: asyncio.Event) -> Any:
                 heard.error = "ErrorFrame"
             elif isinstance(frame, InterruptionFrame):
                 interrupted.set()
+            elif isinstance(frame, LLMFullResponseEndFrame):
+                ended.set()
             await self.push_frame(frame, direction)
 
     return Sink()
@@ -148,9 +153,9 @@ class Pipeline:
         from pipecat.pipeline.pipeline import Pipeline as Line
         from pipecat.pipeline.task import PipelineParams, PipelineTask
 
-        self._came, self._interrupted = asyncio.Event(), asyncio.Event()
+        self._came, self._interrupted, self._ended = (asyncio.Event() for _ in range(3))
         self._heard = heard
-        line = Line([service, _sink(heard, self._came, self._interrupted)])
+        line = Line([service, _sink(heard, self._came, self._interrupted, self._ended)])
         self._task = PipelineTask(line, params=PipelineParams(audio_out_sample_rate=24_000))
 
         @self._task.event_handler("on_pipeline_error")  # type: ignore[untyped-decorator]
@@ -180,6 +185,11 @@ class Pipeline:
 
     async def first_audio(self) -> None:
         await self._came.wait()
+
+    async def ended(self) -> None:
+        """Until a response of a realtime service has ended."""
+        await self._ended.wait()
+        self._ended.clear()
 
     async def quiet(self) -> None:
         """Until nothing came for a while."""

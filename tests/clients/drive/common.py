@@ -19,6 +19,7 @@ SENTENCES = (
 TEXT = " ".join(SENTENCES)
 LONG = " ".join([TEXT] * 12)
 CUT_AFTER_S = 0.2
+LIMIT_S = float(os.environ.get("CLIENT_LIMIT_S", "60"))
 
 
 class Enough(Exception):
@@ -107,5 +108,5 @@ async def _own(interruption: Interruption, url: str) -> Heard:
 
 
 async def _within(driving: Awaitable[Heard]) -> Heard:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_S):
         return await driving

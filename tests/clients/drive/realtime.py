@@ -24,7 +24,7 @@ async def _ask(connection: Any, text: str) -> None:
     await connection.response.create()
 
 
-async def _hear(connection: Any, heard: Heard) -> Any:
+async def hear(connection: Any, heard: Heard) -> Any:
     """Up to the response's end; returns it. Raises Enough, with the item's id."""
     async for event in connection:
         match event.type:
@@ -44,44 +44,44 @@ async def _hear(connection: Any, heard: Heard) -> Any:
     raise Failed("closed")
 
 
-def _openai(url: str) -> Any:
+def opened(url: str, model: str = "gpt-realtime") -> Any:
     import openai
 
     client = openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY)
-    return client.realtime.connect(model="gpt-realtime")
+    return client.realtime.connect(model=model)
 
 
 async def realtime_openai(url: str, heard: Heard, text: str) -> None:
-    async with _openai(url) as connection:
+    async with opened(url) as connection:
         await connection.session.update(
             session={"type": "realtime", "audio": {"output": {"voice": "marin", "speed": 1.0}}}
         )
         await _ask(connection, text)
-        if (response := await _hear(connection, heard)).status != "completed":
+        if (response := await hear(connection, heard)).status != "completed":
             raise Failed(response.status)
 
 
 async def realtime_openai_interrupted(url: str, heard: Heard) -> None:
     """Cancels, and says how much was played; then the next turn of the same session."""
     cut = Heard(until_s=CUT_AFTER_S)
-    async with _openai(url) as connection:
+    async with opened(url) as connection:
         await _ask(connection, LONG)
         try:
-            await _hear(connection, cut)
+            await hear(connection, cut)
         except Enough as enough:
             heard.cut_s, cut.until_s = cut.seconds, None
             await connection.response.cancel()
             played_ms = round(1000 * CUT_AFTER_S)
             about = {"item_id": enough.args[0], "content_index": 0}
             await connection.conversation.item.truncate(**about, audio_end_ms=played_ms)
-        if (await _hear(connection, cut)).status != "cancelled":
+        if (await hear(connection, cut)).status != "cancelled":
             raise Failed("not cancelled")
         heard.stray_s = cut.seconds - heard.cut_s
         await _ask(connection, SENTENCES[0])
-        await _hear(connection, heard)
+        await hear(connection, heard)
 
 
-def _livekit(url: str, session: aiohttp.ClientSession) -> Any:
+def livekit(url: str, session: aiohttp.ClientSession, **options: Any) -> Any:
     from livekit.agents import APIConnectOptions
     from livekit.plugins.openai import realtime
 
@@ -90,6 +90,7 @@ def _livekit(url: str, session: aiohttp.ClientSession) -> Any:
         api_key=KEY,
         http_session=session,
         conn_options=APIConnectOptions(max_retry=0),
+        **options,
     )
 
 
@@ -102,7 +103,7 @@ async def _reply(session: Any, text: str) -> Any:
     return await anext(aiter(generation.message_stream))
 
 
-async def _take(message: Any, heard: Heard) -> None:
+async def take(message: Any, heard: Heard) -> None:
     """Its frames, and its words as they are timed."""
 
     async def words() -> None:
@@ -123,7 +124,7 @@ async def _take(message: Any, heard: Heard) -> None:
 
 async def realtime_livekit(url: str, heard: Heard, text: str) -> None:
     async with aiohttp.ClientSession() as http:
-        session = _livekit(url, http).session()
+        session = livekit(url, http).session()
         failed: list[Exception] = []
         session.on("error", lambda event: failed.append(event.error))
         replying = asyncio.create_task(_reply(session, text))
@@ -132,24 +133,24 @@ async def realtime_livekit(url: str, heard: Heard, text: str) -> None:
         if failed:
             replying.cancel()
             raise failed[0]
-        await _take(await replying, heard)
+        await take(await replying, heard)
         await session.aclose()
 
 
 async def realtime_livekit_interrupted(url: str, heard: Heard) -> None:
     """`interrupt` and `truncate`, as an agent's session calls them; then the next reply."""
     async with aiohttp.ClientSession() as http:
-        session = _livekit(url, http).session()
+        session = livekit(url, http).session()
         message, cut = await _reply(session, LONG), Heard(until_s=CUT_AFTER_S)
         try:
-            await _take(message, cut)
+            await take(message, cut)
         except Enough:
             heard.cut_s, cut.until_s = cut.seconds, None
             session.interrupt()
             played_ms = round(1000 * CUT_AFTER_S)
             about = {"message_id": message.message_id, "modalities": ["audio"]}
             session.truncate(**about, audio_end_ms=played_ms)
-        await _take(await _reply(session, SENTENCES[0]), heard)
+        await take(await _reply(session, SENTENCES[0]), heard)
         await session.aclose()
 
 

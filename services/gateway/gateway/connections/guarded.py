@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, cast
@@ -18,6 +18,7 @@ from uvicorn._types import ASGIReceiveEvent
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.http11 import Request
 
 from gateway.connections.feed import Feed
 
@@ -166,9 +167,21 @@ class GuardedHttp(HttpToolsProtocol):
 
 
 class GuardedWebSocket(WebSocketsSansIOProtocol):
-    """A WebSocket whose frames are parsed no faster than the application takes the messages."""
+    """A WebSocket whose frames are parsed no faster than the application takes the messages.
+
+    large: bytes of a message at paths where more are taken than elsewhere.
+    """
 
     _feed: Feed | None = None
+
+    def __init__(self, large: Mapping[str, int], **uvicorn: Any) -> None:
+        super().__init__(**uvicorn)
+        self._large = large
+
+    def handle_connect(self, event: Request) -> None:
+        if (most := self._large.get(event.path.partition("?")[0])) is not None:
+            self.conn.max_message_size = max(most, self.conn.max_message_size or most)
+        super().handle_connect(event)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)

@@ -3,8 +3,9 @@
 Plain Python. What it promises, and tests/unit/talker/engine/test_placement.py holds it to:
 a stream that runs owns blocks for all of its plan; a stream that gives way does not run in the
 same step; streams give way only to one that has clearly less slack, or when no stream could run at
-all, only if that makes room, and no more of them than it takes; and as long as one of the claims
-fits into an empty cache, one of them runs or blocks are on their way back.
+all, only if that makes room, and no more of them than it takes; as long as one of the claims fits
+into an empty cache, one of them runs or blocks are on their way back; and some stream comes to its
+next frame, however many steps that takes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ MARGIN_S: Final = 0.5
 
 
 class Claim(Protocol):
-    """A stream that would like to run, with positions 0 .. `end` of each lane in the cache."""
+    """A stream that would like to run, with positions 0 .. `end` of each lane in the cache.
+
+    sunk: steps since its last frame, which it would have to take again without its blocks.
+    """
 
     @property
     def key(self) -> str: ...
@@ -34,6 +38,8 @@ class Claim(Protocol):
     def lanes(self) -> int: ...
     @property
     def starved(self) -> bool: ...
+    @property
+    def sunk(self) -> int: ...
 
 
 ClaimT = TypeVar("ClaimT", bound=Claim)
@@ -70,7 +76,7 @@ def place(
     """
     placed: Placement[ClaimT] = Placement()
     running: set[str] = set()
-    withheld = False
+    waiting: Claim | None = None
     if promised is not None:
         order = sorted(order, key=lambda claim: claim.key != promised)
     for claim in order:
@@ -78,11 +84,11 @@ def place(
             continue
         missing = allocator.missing(claim.key, claim.end, claim.lanes)
         if missing > 0:
-            if withheld or not _make_room(
+            if _stands_back(claim, waiting, promised) or not _make_room(
                 claim, missing, slack_of, running, placed, allocator, take
             ):
-                # Others must not live on the blocks that a starved stream is waiting for.
-                withheld = withheld or claim.starved or claim.key == promised
+                if waiting is None and (claim.starved or claim.key == promised):
+                    waiting = claim
                 continue
             allocator.reserve(claim.key, claim.end, claim.lanes)
         placed.run.append(claim)
@@ -90,6 +96,15 @@ def place(
     if idle and not placed.run:
         _force(order, slack_of, placed, allocator, take)
     return placed
+
+
+def _stands_back(claim: Claim, waiting: Claim | None, promised: str | None) -> bool:
+    """Others must not live on the blocks that a starved stream is waiting for.
+
+    But one in the middle of a frame goes on: it would be taken for the one that waits, lose its
+    steps, wait in its turn, and both would begin again for ever.
+    """
+    return waiting is not None and (waiting.key == promised or not claim.sunk)
 
 
 def _make_room(
@@ -123,8 +138,10 @@ def _force(
     allocator: BlockAllocator,
     take: Callable[[str], object],
 ) -> None:
-    """No stream could run: the most urgent that can, does, whatever slack the others have."""
-    for claim in order:
+    """No stream could run: the most urgent that can, does, whatever slack the others have. Those
+    that would lose most come first, or steps would be lost in turn.
+    """
+    for claim in sorted(order, key=lambda claim: -claim.sunk):
         missing = allocator.missing(claim.key, claim.end, claim.lanes)
         holders = [(key, slack_s) for key, slack_s in slack_of() if key != claim.key]
         for victim in victims(holders, missing, allocator):

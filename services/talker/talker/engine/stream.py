@@ -11,7 +11,7 @@ from talker.family.chunker import ChunkSizes
 from talker.family.streams import Caught, CutShort, Plan, TalkerStream
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.wire.errors import TextTooLong
-from ttscommon.wire.fields import Arrays
+from ttscommon.wire.fields import Arrays, rows
 from ttscommon.wire.messages import SaidText, SpeechRequest, WordTime
 
 UNACKNOWLEDGED_CHUNKS: Final = 8
@@ -51,9 +51,9 @@ class Stream:
     that was cut. `final`: all of its text has been fed. `planned`, `slack_s` and `waited_s` are of
     the current turn. `launched_s`, `prefilled_s`: when its first launch began, and when its first
     prompt was computed. `fed_s`: when text last came that it waited for. `lacking`: frames that its
-    first chunk still lacks, 0 once it was sent. lag_frames: see ModelSpec. sought: the planned
-    sequence may begin with what others computed. successor: another talker began it. caught:
-    runaways that it has counted.
+    first chunk still lacks, 0 once it was sent. sunk: see Claim. lag_frames: see ModelSpec. sought:
+    the planned sequence may begin with what others computed. successor: another talker began it.
+    caught: runaways that it has counted.
     """
 
     request: SpeechRequest
@@ -80,6 +80,7 @@ class Stream:
     sent_chunks: int = 0
     last_frames: int = 0
     lacking: int = 0
+    sunk: int = 0
     lag_frames: int = 0
     sought: bool = False
     successor: bool = False
@@ -101,6 +102,13 @@ class Stream:
     def startup(self) -> bool:
         """Nothing of it was sent yet, by this talker or another, and a listener waits for it."""
         return not (self.sent_frames or self.offline)
+
+    def needs(self, slack_s: float, now: float) -> bool:
+        """Whether a listener of it has less than that, and it computes, or could. For the turn
+        that it was planned in.
+        """
+        computes = self.planned is not None or self.ahead > 0 or self.drafting
+        return not self.offline and computes and self.slack_at(now) < slack_s
 
     @property
     def lanes(self) -> int:
@@ -212,6 +220,7 @@ class Stream:
         self.ahead -= 1
         self.drafting = False
         self.model.accept(cached, frames, ended)
+        self.sunk = 0 if rows(frames) else self.sunk + 1
         new = self.model.caught[self.caught :]
         self.caught += len(new)
         if ended or new:
@@ -225,7 +234,7 @@ class Stream:
 
     def _restart(self) -> None:
         self.generation += 1
-        self.ahead, self.drafting, self.rest = 0, False, None
+        self.ahead, self.drafting, self.rest, self.sunk = 0, False, None, 0
 
     def playback(self, start_s: float) -> None:
         """Playback of the request's first sample was, or would have been, at `start_s`."""

@@ -66,7 +66,13 @@ def test_formats_are_told_as_clients_validate_them() -> None:
         (audio(output=5), "audio.output"),
         (audio(input={"turn_detection": {"type": "magic"}}), "turn_detection.type"),
         (audio(input={"turn_detection": {"threshold": 2}}), "threshold"),
+        (audio(input={"turn_detection": {"idle_timeout_ms": 10**6}}), "idle_timeout_ms"),
+        (
+            audio(input={"turn_detection": {"type": "semantic_vad", "idle_timeout_ms": 5000}}),
+            "idle_timeout_ms",
+        ),
         ({"output_modalities": []}, "output_modalities"),
+        ({"max_output_tokens": 5000}, "max_output_tokens"),
         ({"instructions": "x" * (80 << 10)}, "session"),
     ],
 )

@@ -21,6 +21,7 @@ class Claimant:
     end: int
     starved: bool = False
     lanes: int = 1
+    sunk: int = 0
 
 
 class Cache:

@@ -1,8 +1,9 @@
-"""Compile every kernel for every target, without a device. Run as a program, see test_compile.
+"""Compile every kernel for a target, without a device. Run as a program, see test_compile.
 
-Prints a line for each: case, target, bytes of shared memory, and bytes of a thread's own memory,
-which registers were spilled to if it is not 0. In a process of its own, because Triton either
-interprets or compiles. Arguments: the names of cases, all of them if there are none, or --list.
+Prints a line for each: case, bytes of shared memory, and bytes of a thread's own memory, which
+registers were spilled to if it is not 0. In a process of its own, because Triton either interprets
+or compiles. Arguments: a compute capability as 90 and the names of cases, all of them if there are
+none; or --list.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from talker.sampling import draw_triton
 from ttscommon.engine.kernels import blocks_triton, experts_triton, lora_triton
 from vocoder.codecs.kernels import behind_triton, ring_triton
 
-TARGETS: Final = (80, 90)
-CUOBJDUMP: Final = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
 _IDS: Final = {"ids_out": "*i64", "finite_out": "*i1", "vocabulary": "i32", "draw": "i32"}
 _SAMPLE: Final = {
     "logits": "*fp32",
@@ -261,24 +260,23 @@ def spilled(cubin: bytes) -> int:
     return max(int(size) for size in re.findall(r"(?:STACK|LOCAL):(\d+)", told))
 
 
-def main(names: list[str]) -> None:
-    for target in TARGETS:
-        for name, kernel, signature, constants in CASES:
-            if names and name not in names:
-                continue
-            types = {**signature, **dict.fromkeys(constants, "constexpr")}
-            ordered = {argument: types[argument] for argument in kernel.arg_names}
-            pointers = [n for n, kind in enumerate(ordered.values()) if kind[0] == "*"]
-            attributes = {(place,): _ALIGNED for place in pointers}
-            source = ASTSource(kernel, ordered, constants, attributes)
-            device = GPUTarget("cuda", target, 32)
-            compiled = triton.compile(source, device, _OPTIONS.get(name))
-            own = spilled(compiled.asm["cubin"])
-            print(f"{name} sm_{target} {compiled.metadata.shared} {own}", flush=True)
+def main(target: int, names: list[str]) -> None:
+    device = GPUTarget("cuda", target, 32)
+    for name, kernel, signature, constants in CASES:
+        if names and name not in names:
+            continue
+        types = {**signature, **dict.fromkeys(constants, "constexpr")}
+        ordered = {argument: types[argument] for argument in kernel.arg_names}
+        pointers = [n for n, kind in enumerate(ordered.values()) if kind[0] == "*"]
+        attributes = {(place,): _ALIGNED for place in pointers}
+        source = ASTSource(kernel, ordered, constants, attributes)
+        compiled = triton.compile(source, device, _OPTIONS.get(name))
+        own = spilled(compiled.asm["cubin"])
+        print(f"{name} {compiled.metadata.shared} {own}", flush=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--list"]:
         print("\n".join(name for name, *_ in CASES))
     else:
-        main(sys.argv[1:])
+        main(int(sys.argv[1]), sys.argv[2:])

@@ -2,5 +2,6 @@
 
 from gateway.protocols.realtime.secrets import router
 from gateway.protocols.realtime.socket import RealtimeSession
+from gateway.protocols.realtime.uploads import MOST_MESSAGE_BYTES
 
-__all__ = ["RealtimeSession", "router"]
+__all__ = ["MOST_MESSAGE_BYTES", "RealtimeSession", "router"]

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from gateway.protocols.realtime.items import ConversationItem
 from gateway.protocols.realtime.wanted import WantedResponse
-from gateway.requests import SpeechSpec
+from gateway.requests import SpeechSpec, Wishes
 from ttscommon.wire.errors import NothingToSay, TextTooLong
 from ttscommon.wire.messages import MAX_TEXT_CHARS, MAX_TURNS, Reference, Turn
 
@@ -17,6 +19,7 @@ _USER, _MODEL = 0, 1
 # Recordings that came with a request are gone after an hour.
 _SOUND_S: Final = 3000.0
 _INSTRUCTIONS: Final = "instructions"
+_MOST: Final = "max_new_tokens"
 
 
 def answered(
@@ -38,10 +41,20 @@ def answered(
     turns = _fitting(turns[-MAX_TURNS:])
     if len(response.instructions) > MAX_TEXT_CHARS:
         raise TextTooLong(f"instructions have at most {MAX_TEXT_CHARS} characters")
-    wishes = spec.wishes
-    if _INSTRUCTIONS in spec.model.accepts and response.instructions:
-        wishes = replace(wishes, instructions=response.instructions)
+    wishes = _wishes(spec, response)
     return replace(spec, turns=tuple(turns), wishes=wishes, answers=heard)
+
+
+def _wishes(spec: SpeechSpec, response: WantedResponse) -> Wishes:
+    """How it is to answer, and for how long at most."""
+    wishes, accepts = spec.wishes, spec.model.accepts
+    if _INSTRUCTIONS in accepts and response.instructions:
+        wishes = replace(wishes, instructions=response.instructions)
+    most = response.settings["max_output_tokens"]
+    if _MOST in accepts and isinstance(most, int):
+        sampling = structs.replace(wishes.sampling, max_new_tokens=max(2, most))
+        wishes = replace(wishes, sampling=sampling)
+    return wishes
 
 
 def _before(items: Sequence[ConversationItem], source: ConversationItem | None) -> list[Turn]:
@@ -54,8 +67,8 @@ def _turn(item: ConversationItem) -> Iterator[Turn]:
     role = item.told.get("role")
     if role == "user" and item.sound and time.time() - item.sound_unix_s < _SOUND_S:
         yield Turn(_USER, "", Reference(item.sound))
-    elif role == "user" and item.text:
-        yield Turn(_USER, item.text)
+    elif role == "user" and (said := item.text or item.transcript):
+        yield Turn(_USER, said)
     elif role == "assistant" and (said := item.text or item.transcript):
         yield Turn(_MODEL, said)
 

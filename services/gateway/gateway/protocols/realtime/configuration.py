@@ -22,6 +22,7 @@ Settings: TypeAlias = dict[str, Any]
 PCM_HZ: Final = 24_000
 _TELEPHONE_HZ: Final = 8_000
 _MOST_BYTES: Final = 64 << 10
+_MOST_TOKENS: Final = 4096
 _DEEPEST: Final = 8
 _PCM: Final = "audio/pcm"
 _CODECS: Final[Mapping[str, tuple[AudioFormat, int]]] = {
@@ -41,10 +42,12 @@ TURNS: Final[Mapping[str, Settings]] = {
     },
     "semantic_vad": {"type": "semantic_vad", "eagerness": "auto", **_ANSWERS},
 }
+_IDLE: Final = "idle_timeout_ms"
 _BOUNDS: Final = {
     "threshold": (0.0, 1.0),
     "prefix_padding_ms": (0, 5000),
     "silence_duration_ms": (20, 10_000),
+    _IDLE: (100, 50_000),
 }
 
 
@@ -89,7 +92,8 @@ def merged(settings: Settings, update: Any) -> Settings:
 
 def for_response(settings: Settings, asked: Mapping[str, Any]) -> Settings:
     """The settings of one response; raises BadRequest."""
-    update = {name: asked[name] for name in ("output_modalities",) if asked.get(name) is not None}
+    own = ("output_modalities", "max_output_tokens")
+    update = {name: asked[name] for name in own if asked.get(name) is not None}
     audio = asked.get("audio")
     output = audio.get("output") if isinstance(audio, Mapping) else None
     if isinstance(output, Mapping):
@@ -146,6 +150,10 @@ def _check(made: Settings) -> None:
         audio[name]["format"] = _format(audio[name].get("format"), f"session.audio.{name}.format")
     _check_output(made)
     _check_turns(made["audio"]["input"].get("turn_detection"))
+    most = made["max_output_tokens"] = made["max_output_tokens"] or "inf"
+    if most != "inf" and (type(most) is not int or not 1 <= most <= _MOST_TOKENS):
+        where = "session.max_output_tokens"
+        raise BadRequest(f"'{where}': 1 to {_MOST_TOKENS} or \"inf\" is expected", param=where)
     made["model"] = made["model"] if isinstance(made["model"], str) else DEFAULT
 
 
@@ -188,6 +196,10 @@ def _check_turns(turns: Any) -> None:
         raise BadRequest(f"'{where}': an object or null is expected", param=where)
     for name, (least, most) in _BOUNDS.items():
         value = turns.get(name, least)
+        if value is None and name == _IDLE:
+            continue
         if not isinstance(value, int | float) or not least <= value <= most:
             told = f"'{where}.{name}': {least:g} to {most:g} is expected"
             raise BadRequest(told, param=f"{where}.{name}")
+    if turns["type"] != "server_vad" and turns.get(_IDLE) is not None:
+        raise Unsupported(f"'{_IDLE}' is of server_vad alone", param=f"{where}.{_IDLE}")

@@ -13,21 +13,26 @@ from ttscommon.wire.errors import BadRequest
 class ConversationEvents:
     """Takes `conversation.item` events. `tell` queues an event.
 
-    stop: called with the id of an item that is not wanted any more, should it be spoken now.
+    stop: called with the id of an item that is not wanted any more, should it be spoken now. hear:
+    called with an item, for the sound that came with it.
     """
 
     def __init__(
-        self, tell: Callable[[JsonObject], None], stop: Callable[[Any], Awaitable[None]]
+        self,
+        tell: Callable[[JsonObject], None],
+        stop: Callable[[Any], Awaitable[None]],
+        hear: Callable[[ConversationItem], Awaitable[None]],
     ) -> None:
         self.items = Conversation()
-        self._tell, self._stop = tell, stop
+        self._tell, self._stop, self._hear = tell, stop, hear
 
     async def take(self, kind: str, message: JsonObject) -> None:
-        """Do what an event says; raises ItemExists, UnknownItem, BadRequest."""
+        """Do what an event says; raises ItemExists, UnknownItem, BadRequest, what `hear` raises."""
         name = message.get("item_id")
         match kind:
             case "create":
                 item = parsed_item(message.get("item"))
+                await self._hear(item)
                 self.add(item, message.get("previous_item_id"))
                 self.tell_item("done", item)
             case "retrieve":

@@ -19,6 +19,7 @@ MOST_BYTES: Final = 256 << 10
 _LONGEST_ID: Final = 128
 _ROOT: Final = "root"
 _TEXTS: Final = ("input_text", "output_text", "text")
+_SOUND: Final = "input_audio"
 # Is not sent back: it would fill frames, and the client has it.
 _HEAVY: Final = ("audio", "image_url")
 
@@ -32,7 +33,8 @@ def new_id(kind: str) -> str:
 class ConversationItem:
     """told: as clients see it. spoken: nothing of it is left to say. marks: where in its transcript
     each word ends, and when it begins, in seconds. duration_s: of its audio. sound: the recording
-    of it, for a model that hears, and when it was made.
+    of it, for a model that hears, and when it was made. unheard: what its client sent as sound, in
+    base64, until it is a recording.
     """
 
     told: dict[str, Any]
@@ -41,6 +43,7 @@ class ConversationItem:
     duration_s: float = 0.0
     sound: str = ""
     sound_unix_s: float = 0.0
+    unheard: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -109,7 +112,7 @@ def parsed_item(given: Any) -> ConversationItem:
     told["status"] = given.get("status") or "completed"
     if kind == "message":
         told |= {"role": given.get("role") or "user", "content": _content(given.get("content"))}
-    item = ConversationItem(told)
+    item = ConversationItem(told, unheard=_unheard(given))
     if item.size > MOST_BYTES:
         raise BadRequest(f"an item has at most {MOST_BYTES} bytes", param="item")
     return item
@@ -124,6 +127,14 @@ def _content(given: Any) -> list[dict[str, Any]]:
     if not isinstance(given, list) or not all(isinstance(part, dict) for part in given):
         raise BadRequest("'item.content': a list of parts is expected", param="item.content")
     return [{k: v for k, v in part.items() if k not in _HEAVY} for part in given]
+
+
+def _unheard(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Sound of a message of the user's."""
+    if (given.get("role") or "user") != "user" or not isinstance(given.get("content"), list):
+        return ()
+    heard = (part.get("audio") for part in given["content"] if part.get("type") == _SOUND)
+    return tuple(audio for audio in heard if isinstance(audio, str) and audio)
 
 
 def _is_id(name: Any) -> bool:
@@ -207,5 +218,5 @@ class Conversation:
 
 def newest(items: Sequence[ConversationItem]) -> ConversationItem | None:
     """The last of them that says something and was not spoken."""
-    says = (item for item in reversed(items) if item.text or item.sound)
+    says = (item for item in reversed(items) if item.text or item.sound or item.unheard)
     return next((item for item in says if not item.spoken), None)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import binascii
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.audio import Pcm
+from gateway.audio import AudioFormat, Pcm
 from gateway.errors import NothingRecorded
 from gateway.protocols.realtime.configuration import Settings, format_of
 from gateway.protocols.realtime.hearing import (
@@ -16,20 +14,19 @@ from gateway.protocols.realtime.hearing import (
     HeardSound,
     SpeechDetector,
     SpeechEdge,
-    decoded,
 )
 from gateway.protocols.realtime.items import new_id
+from gateway.protocols.realtime.uploads import sound_of
 from gateway.protocols.shared.sockets import JsonObject
-from ttscommon.wire.errors import BadRequest
 
-_SLICE_CHARS: Final = 1 << 16  # whole groups of four
 _LEAST_S: Final = 0.1
 
 
 @dataclass(frozen=True)
 class UserTurn:
-    """Sound that becomes an item. found: the server found where it ends. pcm: [samples] int16 at
-    `rate_hz`; none where it is not wanted.
+    """Sound that becomes an item. found: the server found where it ends. quiet: nothing was said
+    in it, for as long as its client waits. pcm: [samples] int16 at `rate_hz`; none where it is not
+    wanted.
     """
 
     item_id: str
@@ -37,6 +34,7 @@ class UserTurn:
     found: bool
     pcm: Pcm
     rate_hz: int
+    quiet: bool = False
 
 
 class UserSound:
@@ -57,6 +55,22 @@ class UserSound:
         self._detector: SpeechDetector | None = None
         self._item_id = ""
         self._interrupts = True
+        self._quiet_from_s: float | None = None
+
+    @property
+    def form(self) -> tuple[AudioFormat, int]:
+        """Of the sound that comes, and its rate in Hz."""
+        return self._audio, self._rate
+
+    @property
+    def speaking(self) -> bool:
+        """The user is in a turn of speech."""
+        return self._detector is not None and self._detector.speaking
+
+    @property
+    def patience_s(self) -> float | None:
+        """How long the user may say nothing; None: as long as he wants."""
+        return None if self._detector is None else self._patience_s
 
     def configure(self, settings: Settings, *, hears: bool) -> None:
         """Take sound as the settings say; what came so far is forgotten if that is another way."""
@@ -71,14 +85,14 @@ class UserSound:
         self._detector = None if turns is None else SpeechDetector(self._rate, turns)
         self._interrupts = turns is not None and turns.get("interrupt_response") is not False
         self._padding_s = 0.0 if turns is None else turns.get("prefix_padding_ms", 300) / 1000
+        idle_ms = None if turns is None else turns.get("idle_timeout_ms")
+        self._patience_s = None if idle_ms is None else idle_ms / 1000
+        self._quiet_from_s = None
 
     async def append(self, audio: Any) -> None:
-        """More sound, in base64; raises BadRequest."""
-        if not isinstance(audio, str):
-            raise BadRequest("'audio': base64 is expected", param="audio")
-        for start in range(0, len(audio), _SLICE_CHARS):
-            await self._take(_bytes(audio[start : start + _SLICE_CHARS]))
-            await asyncio.sleep(0)
+        """More sound, in base64; raises BadRequest, MessageTooBig."""
+        async for pcm in sound_of(audio, self._audio):
+            await self._take(pcm)
 
     async def commit(self) -> None:
         """What waits is a turn; raises NothingRecorded."""
@@ -91,24 +105,40 @@ class UserSound:
     def clear(self) -> None:
         """What waits is not wanted."""
         self._sound.take()
-        self._item_id = ""
+        self._item_id, self._quiet_from_s = "", None
         if self._detector is not None:
             self._detector.reset()
         self._tell({"type": "input_audio_buffer.cleared"})
 
-    async def _take(self, data: bytes) -> None:
-        pcm = decoded(data, self._audio)
+    def hush(self) -> None:
+        """Nothing is spoken to the user any more: what comes now is kept, speech or not."""
+        if not self.speaking:
+            self._quiet_from_s = self._sound.total_s
+
+    async def tire(self) -> None:
+        """The user said nothing since `hush`: that is a turn as well."""
+        if self._detector is None or self.speaking or self._quiet_from_s is None:
+            return
+        self._item_id = new_id("item")
+        self._sound.begin_at(self._quiet_from_s)
+        ends = {"audio_start_ms": self._sound.from_s, "audio_end_ms": self._sound.total_s}
+        self._tell_edge("timeout_triggered", **ends)
+        await self._commit(self._sound.total_s, quiet=True)
+
+    async def _take(self, pcm: Pcm) -> None:
         self._sound.add(pcm)
         if self._detector is None:
             return
         for edge in self._detector.feed(pcm):
             await (self._begins(edge) if edge.begins else self._ends(edge))
         if not self._detector.speaking:
-            self._sound.begin_at(self._sound.total_s - self._padding_s)
+            begin_s = self._sound.total_s - self._padding_s
+            kept_s = begin_s if self._quiet_from_s is None else self._quiet_from_s
+            self._sound.begin_at(min(begin_s, kept_s))
 
     async def _begins(self, edge: SpeechEdge) -> None:
         self._sound.begin_at(edge.at_s)
-        self._item_id = new_id("item")
+        self._item_id, self._quiet_from_s = new_id("item"), None
         self._tell_edge("speech_started", audio_start_ms=edge.at_s)
         if self._interrupts:
             await self._interrupt()
@@ -117,21 +147,15 @@ class UserSound:
         self._tell_edge("speech_stopped", audio_end_ms=edge.at_s)
         await self._commit(edge.at_s)
 
-    async def _commit(self, end_s: float | None = None) -> None:
+    async def _commit(self, end_s: float | None = None, *, quiet: bool = False) -> None:
         """`end_s`: where the server found the turn's end."""
         begin_s, pcm = self._sound.from_s, self._sound.take(end_s)
         seconds = min(self._sound.from_s - begin_s, MOST_S)
         name, self._item_id = self._item_id or new_id("item"), ""
-        turn = UserTurn(name, seconds, end_s is not None, pcm, self._rate)
+        self._quiet_from_s = None
+        turn = UserTurn(name, seconds, end_s is not None, pcm, self._rate, quiet)
         await self._committed(turn)
 
     def _tell_edge(self, kind: str, **at_s: float) -> None:
         told = {name: round(1000 * seconds) for name, seconds in at_s.items()}
         self._tell({"type": f"input_audio_buffer.{kind}", **told, "item_id": self._item_id})
-
-
-def _bytes(part: str) -> bytes:
-    try:
-        return binascii.a2b_base64(part, strict_mode=True)
-    except (binascii.Error, ValueError) as error:
-        raise BadRequest("'audio': base64 is expected", param="audio") from error

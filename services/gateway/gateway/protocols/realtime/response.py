@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Final
@@ -40,7 +41,7 @@ class ResponseEvents:
         added: Callable[[ConversationItem], None],
     ) -> None:
         self.wanted = wanted
-        self.ended = False
+        self.ended = self.completed = False
         self._tell = tell
         self._conversation = conversation
         self._added = added
@@ -112,7 +113,7 @@ class ResponseEvents:
         """Close what is open, and tell how it ended; what comes later is not told."""
         if self.ended:
             return
-        self.ended = True
+        self.ended, self.completed = True, status == _COMPLETED
         if self._item is not None:
             self._close(self._item, status, duration_s)
         told = self._response(status, details, usage)
@@ -182,7 +183,8 @@ class ResponseEvents:
 
 
 class SpokenResponse(Framing):
-    """A response that is spoken. heard_s: of its audio, over another connection.
+    """A response that is spoken. heard_s: of its audio, over another connection. begun_s: when its
+    first sound left, by the monotonic clock.
 
     A model that times no word in its first second times none: its text is told as one then.
     """
@@ -197,6 +199,7 @@ class SpokenResponse(Framing):
         audio, self._rate = format_of(events.wanted.settings["audio"]["output"])
         self._sample_bytes = audio.sample_bytes
         self._samples = self._position = 0
+        self.begun_s: float | None = None
         self._untimed = self._answered = False
 
     def parts(self, piece: PcmBlock) -> Iterable[PcmBlock]:
@@ -207,6 +210,8 @@ class SpokenResponse(Framing):
             yield replace(first, data=data, samples=samples)
 
     def audio(self, speech: Speech, piece: PcmBlock) -> str:
+        if self.begun_s is None and piece.data:
+            self.begun_s = time.monotonic()
         for word in piece.words:
             self._take(word)
         for said in piece.said:

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import structlog
 from starlette.websockets import WebSocket
 
 from gateway import errors
-from gateway.audio import wav
-from gateway.errors import Draining, SessionExpired
+from gateway.audio import Pcm, wav
+from gateway.errors import Draining, SessionExpired, Unsupported
 from gateway.protocols.realtime.configuration import defaults, merged
 from gateway.protocols.realtime.items import ConversationItem, parsed_item
 from gateway.protocols.realtime.listening import UserSound, UserTurn
+from gateway.protocols.realtime.quiet import QuietTimer
 from gateway.protocols.realtime.record import SessionRecord
 from gateway.protocols.realtime.speaking import SpeakingSession, Spoken
+from gateway.protocols.realtime.uploads import MOST_MESSAGE_BYTES, joined, restored
+from gateway.protocols.session import Phase
 from gateway.protocols.shared.credentials import key_of, tenant_of
 from gateway.protocols.shared.shapes import ErrorShape, openai_shape
 from gateway.protocols.shared.sockets import JsonObject, json_of, object_of
@@ -50,6 +53,8 @@ class RealtimeSession(SpeakingSession):
         query = socket.query_params
         self.idle_s = max(self.idle_s, _IDLE_S)
         self._sound = UserSound(self.tell, self._take_turn, self.interrupt)
+        self._quiet = QuietTimer(self._sound.hush, self._tire)
+        self._doing = asyncio.Lock()
         self.resumable = query.get("resumable", "").lower() in _TRUE or "session" in query
         self._kept = self._expired = False
 
@@ -89,14 +94,12 @@ class RealtimeSession(SpeakingSession):
             await super().serve()
         finally:
             timer.cancel()
+            await self._quiet.close()
             await self._record.close(keep=self._kept)
 
     async def parse(self, frame: Mapping[str, Any]) -> JsonObject:
-        given = await json_of(frame, self.settings)
-        message = dict(object_of(given))
-        if isinstance(audio := message.get("audio"), str):
-            message["audio"] = given.restore(audio)
-        return message
+        given = await json_of(frame, self.settings, MOST_MESSAGE_BYTES)
+        return restored(dict(object_of(given)), given)
 
     def changed(self) -> None:
         self._record.touch()
@@ -169,6 +172,12 @@ class RealtimeSession(SpeakingSession):
     # What events do
 
     async def take(self, message: JsonObject) -> None:
+        async with self._doing:
+            await self._take(message)
+        if self.active is not None or self._sound.speaking:
+            self._quiet.stop()
+
+    async def _take(self, message: JsonObject) -> None:
         match message.get("type"):
             case "session.update":
                 self.config = merged(self.config, message.get("session"))
@@ -194,28 +203,73 @@ class RealtimeSession(SpeakingSession):
         if self.said.items.items:
             self.changed()
 
+    async def hear(self, item: ConversationItem) -> None:
+        every, item.unheard = item.unheard, ()
+        if not every:
+            return
+        if self.hears:
+            await self._listen(item, every)
+        elif not (item.text or item.transcript):
+            told = "the model does not hear: send what was said as input_text"
+            raise Unsupported(told, param="item.content")
+
+    async def _listen(self, item: ConversationItem, every: Sequence[str]) -> None:
+        form, rate_hz = self._sound.form
+        try:
+            pcm = await joined(every, form)
+            item.duration_s = len(pcm) / rate_hz
+            await self._keep(item, pcm, rate_hz)
+        except BadRequest as error:
+            error.param = "item.content"
+            raise
+
+    def finished(self, utterance: Spoken) -> None:
+        conversational = utterance is self.active
+        super().finished(utterance)
+        patience_s, begun_s = self._sound.patience_s, utterance.framing.begun_s
+        if conversational and patience_s is not None and begun_s is not None:
+            ends_s = begun_s + utterance.speech.delivery.duration_s
+            whole = utterance.framing.events.completed
+            left_s = max(0.0, ends_s - time.monotonic()) if whole else 0.0
+            self._quiet.start(left_s, patience_s)
+
+    async def _tire(self) -> None:
+        """Nothing was said for as long as the client's `idle_timeout_ms`."""
+        async with self._doing:
+            if self.active is not None or self.phase is not Phase.OPEN:
+                return
+            try:
+                await self._sound.tire()
+            except AntiphonError as error:
+                self.refused(error, None)
+
     async def _take_turn(self, turn: UserTurn) -> None:
         """The user has said something: a model that hears answers it."""
         content = [{"type": "input_audio", "transcript": None}]
         item = parsed_item({"id": turn.item_id, "role": "user", "content": content})
         item.duration_s = turn.seconds
         if len(turn.pcm):
-            await self._keep(item, turn)
+            await self._keep_turn(item, turn)
         self.said.commit(item)
         self.changed()
         turns = self.config["audio"]["input"]["turn_detection"] or {}
         asked = turn.found and turns.get("create_response") is not False
-        if item.sound and asked and self.active is None:
+        heard = item.sound or (turn.quiet and self.hears)
+        if heard and asked and self.active is None:
             await self.respond(None)
 
-    async def _keep(self, item: ConversationItem, turn: UserTurn) -> None:
-        """Store its sound for the talkers; what is silence to them is not."""
-        pcm = turn.pcm[-int(MOST_S * turn.rate_hz) :]
-        data = wav.header(turn.rate_hz, len(pcm)) + pcm.astype("<i2").tobytes()
+    async def _keep_turn(self, item: ConversationItem, turn: UserTurn) -> None:
+        """What is silence to the talkers is not stored."""
         try:
-            item.sound = await self.context.heard(self.tenant, data)
-            item.sound_unix_s = time.time()
+            await self._keep(item, turn.pcm, turn.rate_hz)
         except BadRecording as error:
             log_.info("session.unheard", why=error.message)
         except BusUnavailable as error:
             self.refused(error, None)
+
+    async def _keep(self, item: ConversationItem, pcm: Pcm, rate_hz: int) -> None:
+        """Store its sound for the talkers; raises BadRecording, BusUnavailable."""
+        pcm = pcm[-int(MOST_S * rate_hz) :]
+        data = wav.header(rate_hz, len(pcm)) + pcm.astype("<i2").tobytes()
+        item.sound = await self.context.heard(self.tenant, data)
+        item.sound_unix_s = time.time()

@@ -12,6 +12,7 @@ from gateway.errors import Draining, NoActiveResponse, ResponseActive
 from gateway.protocols.realtime.answering import answered
 from gateway.protocols.realtime.configuration import Settings, for_response, format_of, voice_of
 from gateway.protocols.realtime.conversation import ConversationEvents
+from gateway.protocols.realtime.items import ConversationItem
 from gateway.protocols.realtime.response import ResponseEvents, SpokenResponse
 from gateway.protocols.realtime.wanted import WantedResponse, wanted
 from gateway.protocols.session import Phase
@@ -35,11 +36,17 @@ class SpeakingSession(JsonSession[SpokenResponse]):
         super().__init__(socket, context)
         self.tenant = ""
         self.config: Settings = {}
-        self.said = ConversationEvents(self.tell, self._stop_item)
+        self.said = ConversationEvents(self.tell, self._stop_item, self.hear)
         self.active: Spoken | None = None
         self.running: RunningResponse | None = None
         self.resumable = self.hears = False
         self._events = count(1)
+
+    @abstractmethod
+    async def hear(self, item: ConversationItem) -> None:
+        """Have the sound that came with an item be heard, where there is any; raises Unsupported
+        where the model hears none, BadRequest.
+        """
 
     @abstractmethod
     def changed(self) -> None:
@@ -58,6 +65,8 @@ class SpeakingSession(JsonSession[SpokenResponse]):
         if response.conversational and self.active is not None:
             raise ResponseActive("the conversation has a response in progress")
         self.require_room()
+        if response.source is not None:
+            await self.hear(response.source)
         events = self._begun(response)
         try:
             await self._speak(response, events)

@@ -128,16 +128,19 @@ def object_of(given: Json) -> JsonObject:
     return {name: value for name, value in message.items() if value is not None}
 
 
-async def json_of(frame: Mapping[str, Any], settings: GatewaySettings) -> Json:
-    """A frame's JSON; raises BinaryMessage, MessageTooBig, and what `sifted` raises."""
+async def json_of(frame: Mapping[str, Any], settings: GatewaySettings, most: int = 0) -> Json:
+    """A frame's JSON; raises BinaryMessage, MessageTooBig, and what `sifted` raises.
+
+    most: bytes of one with recordings, where a protocol has more than the settings.
+    """
     text = frame.get("text")
     if text is None:
         raise BinaryMessage("messages are JSON text; binary frames are for audio only")
     data, limit = text.encode(), settings.max_message_bytes
     if len(data) <= limit:
         return await sifted(data)
-    if len(data) > settings.max_recording_bytes:
-        raise MessageTooBig(f"the message is over {settings.max_recording_bytes} bytes")
+    if len(data) > (most := max(most, settings.max_recording_bytes)):
+        raise MessageTooBig(f"the message is over {most} bytes")
     message = await sifted(data)
     if len(message.data) > limit:
         raise MessageTooBig(f"the message is over {limit} bytes besides its recording")

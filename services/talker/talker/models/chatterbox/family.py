@@ -35,9 +35,9 @@ from talker.models.chatterbox.request import (
     MOST_POSITIONS,
     START_TEXT,
     STOP_TEXT,
+    ChatterboxDrawing,
     ChatterboxPrepared,
     Conditions,
-    Drawing,
     heard_of,
     parameters,
 )
@@ -113,7 +113,7 @@ class Chatterbox(TalkerModel):
     ) -> ChatterboxPrepared:
         del turns
         c = self._net.config
-        drawing, language = Drawing.of(request, c), self._language(request)
+        drawing, language = ChatterboxDrawing.of(request, c), self._language(request)
         conditions = self._conditions(self._voice(request, reference), drawing)
         ids = partial(self._ids, language=language)
         return ChatterboxPrepared(request, c, conditions, drawing, ids, self._positions, self._most)
@@ -143,7 +143,7 @@ class Chatterbox(TalkerModel):
         known = ", ".join(self._known) or "none"
         raise UnknownVoice(f"no voice {request.voice!r}: {known} is known{made}", param="voice")
 
-    def _conditions(self, voice: Arrays, drawing: Drawing) -> Conditions:
+    def _conditions(self, voice: Arrays, drawing: ChatterboxDrawing) -> Conditions:
         """What a prompt with this voice begins with."""
         c = self._net.config
         speaker, heard = heard_of(voice, c)

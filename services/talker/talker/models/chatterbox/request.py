@@ -11,7 +11,8 @@ import numpy as np
 from talker.family.base import Prepared
 from talker.models.chatterbox.config import BEGIN, CODES, SPEAKER, T3Sizes
 from talker.models.chatterbox.text import ends_sentence
-from talker.models.shared.asked import chosen, plain_text
+from talker.models.shared.asked import plain_text
+from talker.models.shared.drawing import PenalisedDrawing
 from talker.text.passages import Passages
 from ttscommon.wire.errors import BadRequest, MalformedMessage, NothingToSay, TextTooLong
 from ttscommon.wire.fields import Array, Arrays
@@ -55,13 +56,9 @@ def parameters(c: T3Sizes) -> tuple[Parameter, ...]:
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """How a request's ids are drawn: the package's defaults where it says nothing."""
+class ChatterboxDrawing(PenalisedDrawing):
+    """min_p, weight, emotion: see the package's settings above."""
 
-    temperature: float
-    top_k: int
-    top_p: float
-    penalty: float
     min_p: float = 0.0
     weight: float = 0.0
     emotion: float = 0.0
@@ -69,16 +66,17 @@ class Drawing:
     @classmethod
     def of(cls, request: SpeechRequest, c: T3Sizes) -> Self:
         """The request's wishes over those of its checkpoint's package."""
-        asked, extra = request.sampling, completed(parameters(c), request.extra_params)
-        return cls(
-            chosen(asked.temperature, 0.8),
-            chosen(asked.top_k, 1000 if c.gpt else 0),
-            chosen(asked.top_p, 0.95 if c.gpt else 1.0),
-            chosen(asked.repetition_penalty, 2.0 if c.multilingual else 1.2),
+        extra = completed(parameters(c), request.extra_params)
+        usual = cls(
+            0.8,
+            1000 if c.gpt else 0,
+            0.95 if c.gpt else 1.0,
+            2.0 if c.multilingual else 1.2,
             float(extra.get("min_p", 0.0)),
             float(extra.get("cfg_weight", 0.0)),
             float(extra.get("exaggeration", 0.0)),
         )
+        return usual.wished(request.sampling)
 
 
 class Conditions(NamedTuple):
@@ -111,7 +109,7 @@ class ChatterboxPrepared(Prepared):
         request: SpeechRequest,
         c: T3Sizes,
         conditions: Conditions,
-        drawing: Drawing,
+        drawing: ChatterboxDrawing,
         read: Callable[[str], Sequence[int]],
         positions: int,
         most: int | None = None,

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from talker.family.base import Prepared
 from talker.models.cosyvoice.config import END_OF_PROMPT, TOKENS
 from talker.models.cosyvoice.layout import Opening
-from talker.models.shared.asked import chosen, plain_text
+from talker.models.shared.asked import plain_text
+from talker.models.shared.drawing import Drawing
 from talker.models.shared.qwen2_tokenizer import GrowingIds, Qwen2Tokenizer
 from talker.text.passages import Passages
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
@@ -25,22 +26,8 @@ _PROMPT_SHARE: Final = 2
 _ENDLESS: Final = 1 << 40
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """How tokens are drawn: the reference's settings where a request says nothing."""
-
-    temperature: float = 1.0
-    top_k: int = 25
-    top_p: float = 0.8
-
-    @classmethod
-    def of(cls, request: SpeechRequest) -> Drawing:
-        plain, asked = cls(), request.sampling
-        return cls(
-            chosen(asked.temperature, plain.temperature),
-            chosen(asked.top_k, plain.top_k),
-            chosen(asked.top_p, plain.top_p),
-        )
+# The reference's settings where a request says nothing.
+_USUAL: Final = Drawing(temperature=1.0, top_k=25, top_p=0.8)
 
 
 class CosyPassage(NamedTuple):
@@ -132,7 +119,7 @@ class CosyPrepared(Prepared):
     ) -> None:
         """positions: of a sequence. most: tokens of speech, unless the request says fewer."""
         self.request, self.opening, self.streamed = request, opening, streamed
-        self.drawing = Drawing.of(request)
+        self.drawing = _USUAL.wished(request.sampling)
         self._tokenizer, self._positions = vocabulary.tokenizer, positions
         asked = request.sampling.max_new_tokens
         self.most_frames = min(asked or _ENDLESS, most or _ENDLESS)

@@ -39,7 +39,7 @@ class CsmConfig(LlamaSizes):
 
 
 @dataclass(frozen=True)
-class Drawing:
+class CsmGeneration:
     """How ids are drawn where a request says nothing; a greedy choice counts as temperature 0."""
 
     do_sample: bool = True
@@ -61,10 +61,10 @@ def load_config(folder: Path) -> CsmConfig:
     return config
 
 
-def load_drawing(folder: Path) -> Drawing:
+def load_generation(folder: Path) -> CsmGeneration:
     """Read generation_config.json, if there is one; raises CheckpointError."""
     path = folder / "generation_config.json"
-    return read_json(path, Drawing) if path.exists() else Drawing()
+    return read_json(path, CsmGeneration) if path.exists() else CsmGeneration()
 
 
 def _problems(c: CsmConfig) -> list[str]:

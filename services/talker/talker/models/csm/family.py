@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from talker.family.base import CacheSpec, ModelSpec, Prepared
-from talker.models.csm.config import END_CODE, CsmConfig, Drawing, load_drawing
+from talker.models.csm.config import END_CODE, CsmConfig, CsmGeneration, load_generation
 from talker.models.csm.net import CsmNet, load_encoder, load_net
-from talker.models.csm.request import CsmPrepared
-from talker.models.csm.request import Drawing as Asked
+from talker.models.csm.request import CsmPrepared, usual_drawing
 from talker.models.csm.stream import CsmStream
 from talker.models.shared.depth import Picks
 from talker.models.shared.recordings import resampled
@@ -57,7 +56,7 @@ class Csm(TalkerModel):
         net: CsmNet,
         encoder: MimiEncoder,
         tokenizer: TextTokenizer,
-        defaults: Drawing,
+        defaults: CsmGeneration,
         most_frames: int | None = None,
     ) -> None:
         """most_frames: of a request's speech, where it does not ask for a number."""
@@ -67,14 +66,14 @@ class Csm(TalkerModel):
         dim = net.config.hidden_size
         self.hidden = {"hidden": ((dim,), self.cache_dtype), "samples": ((), torch.bool)}
         self._net, self._encoder, self._tokenizer = net, encoder, tokenizer
-        self._defaults, self._positions = defaults, self.spec.max_positions
+        self._usual, self._positions = usual_drawing(defaults), self.spec.max_positions
         self._most = most_frames or self._positions
         self._revision = ""
 
     @classmethod
     def load(cls, name: str, checkpoint: Path, *, device: str, dtype: str) -> Self:
         """Read a checkpoint folder; raises CheckpointError."""
-        tokenizer, defaults = TextTokenizer.load(checkpoint), load_drawing(checkpoint)
+        tokenizer, defaults = TextTokenizer.load(checkpoint), load_generation(checkpoint)
         net, encoder = load_net(checkpoint, device, dtype), load_encoder(checkpoint, device)
         return cls(name, net, encoder, tokenizer, defaults)
 
@@ -84,7 +83,7 @@ class Csm(TalkerModel):
         reference: Arrays | None = None,
         turns: Sequence[Arrays | None] = (),
     ) -> CsmPrepared:
-        drawing = Asked.of(request.sampling, self._defaults)
+        drawing = self._usual.wished(request.sampling)
         before, c = turns_of(request, reference, turns), self._net.config
         return CsmPrepared(
             *(request, drawing, before, self._tokenizer, c.num_codebooks),

@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
-from talker.models.csm.config import BEGIN_TEXT, END_CODE, END_TEXT
-from talker.models.csm.config import Drawing as Defaults
-from talker.models.shared.asked import chosen
+from talker.models.csm.config import BEGIN_TEXT, END_CODE, END_TEXT, CsmGeneration
+from talker.models.shared.drawing import LayeredDrawing
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.models.shared.turns import Turn, TurnsPrepared
 from ttscommon.wire.fields import Array
-from ttscommon.wire.messages import Sampling, SpeechRequest
+from ttscommon.wire.messages import SpeechRequest
 
 # The model often goes on in silence instead of ending: slow speech takes half of these.
 _FRAMES_A_TOKEN, _FRAMES_BEYOND = 10, 25
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """How a request's ids are drawn; `subtalker` is the depth transformer."""
-
-    temperature: float
-    top_k: int
-    top_p: float
-    subtalker_temperature: float
-    subtalker_top_k: int
-    subtalker_top_p: float
-
-    @classmethod
-    def of(cls, asked: Sampling, d: Defaults) -> Self:
-        """The request's wishes over the checkpoint's."""
-        return cls(
-            chosen(asked.temperature, d.temperature * d.do_sample),
-            chosen(asked.top_k, d.top_k),
-            chosen(asked.top_p, d.top_p),
-            chosen(
-                asked.subtalker_temperature, d.depth_decoder_temperature * d.depth_decoder_do_sample
-            ),
-            chosen(asked.subtalker_top_k, d.depth_decoder_top_k),
-            chosen(asked.subtalker_top_p, d.depth_decoder_top_p),
-        )
+def usual_drawing(d: CsmGeneration) -> LayeredDrawing:
+    """The checkpoint's; `subtalker` is the depth transformer."""
+    return LayeredDrawing(
+        d.temperature * d.do_sample,
+        d.top_k,
+        d.top_p,
+        d.depth_decoder_temperature * d.depth_decoder_do_sample,
+        d.depth_decoder_top_k,
+        d.depth_decoder_top_p,
+    )
 
 
 class CsmPrepared(TurnsPrepared):
@@ -52,7 +35,7 @@ class CsmPrepared(TurnsPrepared):
     def __init__(
         self,
         request: SpeechRequest,
-        drawing: Drawing,
+        drawing: LayeredDrawing,
         turns: Sequence[Turn],
         tokenizer: TextTokenizer,
         codebooks: int,

@@ -16,7 +16,8 @@ import numpy as np
 from talker.family.base import Prepared
 from talker.family.prefixes import keys
 from talker.models.fish_s2.config import WINDOW, FishConfig
-from talker.models.shared.asked import chosen, plain_text
+from talker.models.shared.asked import plain_text
+from talker.models.shared.drawing import Drawing
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.models.shared.turns import FRAME, Turn
 from ttscommon.wire.errors import NothingToSay, TextTooLong
@@ -60,24 +61,16 @@ _BEGIN, _END, _VOICE = "<|im_start|>", "<|im_end|>", "<|voice|>"
 
 
 @dataclass(frozen=True)
-class FishDrawing:
-    """How a request's codes are drawn; window: frames that repetition is looked for in."""
+class FishDrawing(Drawing):
+    """window: frames that repetition is looked for in."""
 
-    temperature: float
-    top_k: int
-    top_p: float
-    window: int
+    window: int = 0
 
     @classmethod
     def of(cls, request: SpeechRequest) -> Self:
         """The request's wishes over the defaults of the authors' server."""
-        asked, told = request.sampling, completed(PARAMETERS, request.extra_params)
-        return cls(
-            chosen(asked.temperature, 0.8),
-            chosen(asked.top_k, 30),
-            chosen(asked.top_p, 0.8),
-            int(told["ras_win_len"]),
-        )
+        told = completed(PARAMETERS, request.extra_params)
+        return cls(0.8, 30, 0.8, int(told["ras_win_len"])).wished(request.sampling)
 
 
 class Batch(NamedTuple):

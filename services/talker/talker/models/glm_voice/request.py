@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from talker.family.base import Prepared
 from talker.family.prefixes import keys
 from talker.models.shared.answers import AnswerIds
 from talker.models.shared.asked import chosen, plain_text
+from talker.models.shared.drawing import Drawing
 from talker.models.shared.ranked_tokenizer import RankedTokenizer
 from talker.models.shared.turns import Turn
 from ttscommon.engine.checkpoint import CheckpointError
@@ -39,24 +39,9 @@ _NEW_LINE: Final = "\n"
 _PROMPT_SHARE: Final = 2
 
 
-@dataclass(frozen=True)
-class GlmDrawing:
-    """How ids are drawn, and how many at the most: the demo's where a request says nothing."""
-
-    temperature: float = 0.2
-    top_k: int = 50
-    top_p: float = 0.8
-    tokens: int = 2000
-
-    @classmethod
-    def of(cls, request: SpeechRequest) -> GlmDrawing:
-        plain, asked = cls(), request.sampling
-        return cls(
-            chosen(asked.temperature, plain.temperature),
-            chosen(asked.top_k, plain.top_k),
-            chosen(asked.top_p, plain.top_p),
-            chosen(asked.max_new_tokens, plain.tokens),
-        )
+# The demo's where a request says nothing; tokens of the answer.
+_USUAL: Final = Drawing(temperature=0.2, top_k=50, top_p=0.8)
+_USUAL_TOKENS: Final = 2000
 
 
 class Dialogue(NamedTuple):
@@ -128,7 +113,8 @@ class GlmPrepared(Prepared):
         positions: int,
     ) -> None:
         """sounds: what was derived of each turn's. positions: of prompt and answer."""
-        self.request, self.drawing = request, GlmDrawing.of(request)
+        self.request, self.drawing = request, _USUAL.wished(request.sampling)
+        self._most = chosen(request.sampling.max_new_tokens, _USUAL_TOKENS)
         self._turns = [
             Turn(min(turn.speaker, 1), turn.text, None if sound is None else sound["codes"])
             for turn, sound in zip(request.turns, sounds, strict=True)
@@ -150,9 +136,7 @@ class GlmPrepared(Prepared):
                 " the oldest turns",
                 param="turns",
             )
-        return Dialogue(
-            np.array(ids, np.int64), min(self.drawing.tokens, self._positions - len(ids))
-        )
+        return Dialogue(np.array(ids, np.int64), min(self._most, self._positions - len(ids)))
 
     def _asked(self, text: str) -> list[Turn]:
         """The turns, the last of which is the user's."""

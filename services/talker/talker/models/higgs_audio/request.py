@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 
 from talker.models.higgs_audio.config import HiggsConfig, HiggsDefaults
-from talker.models.shared.asked import chosen
+from talker.models.shared.drawing import Drawing
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.models.shared.turns import Turn, TurnsPrepared
 from ttscommon.wire.errors import BadRequest
@@ -25,30 +25,22 @@ _SYSTEM: Final = "Generate audio following instruction."
 
 
 @dataclass(frozen=True)
-class HiggsDrawing:
+class HiggsDrawing(Drawing):
     """How a request's codes are drawn.
 
     window: a code that stands `repeats` times in as many rows of its codebook is drawn again, from
     all ids and at temperature 1 (repetition-aware sampling; VALL-E 2, Chen et al., 2024).
     """
 
-    temperature: float
-    top_k: int
-    top_p: float
-    window: int
-    repeats: int
+    window: int = 0
+    repeats: int = 1
 
     @classmethod
     def of(cls, request: SpeechRequest, d: HiggsDefaults) -> Self:
         """The request's wishes over the checkpoint's."""
-        asked, told = request.sampling, completed(parameters(d), request.extra_params)
-        return cls(
-            chosen(asked.temperature, d.temperature),
-            chosen(asked.top_k, d.top_k),
-            chosen(asked.top_p, d.top_p),
-            int(told["ras_win_len"]),
-            int(told["ras_win_max_num_repeat"]),
-        )
+        told = completed(parameters(d), request.extra_params)
+        window, repeats = int(told["ras_win_len"]), int(told["ras_win_max_num_repeat"])
+        return cls(d.temperature, d.top_k, d.top_p, window, repeats).wished(request.sampling)
 
 
 def parameters(d: HiggsDefaults) -> tuple[Parameter, ...]:

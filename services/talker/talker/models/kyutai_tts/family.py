@@ -21,7 +21,7 @@ from talker.models.kyutai_tts.net import Hear, KyutaiNet, load_net
 from talker.models.kyutai_tts.request import (
     MOST_ENTRIES,
     MOST_PIECES,
-    Drawing,
+    KyutaiDrawing,
     KyutaiPrepared,
     parameters,
 )
@@ -93,7 +93,7 @@ class KyutaiTts(TalkerModel, TwoPartComputation):
         if request.voice not in names:
             known = ", ".join(names[:9])
             raise UnknownVoice(f"no voice {request.voice!r}; there are {known}", param="voice")
-        drawing = Drawing.of(request, self._net.config)
+        drawing = KyutaiDrawing.of(request, self._net.config)
         return KyutaiPrepared(request, drawing, names.index(request.voice), self._tokenizer)
 
     def open(self, prepared: Prepared) -> KyutaiStream:

@@ -45,7 +45,7 @@ def parameters(c: KyutaiConfig) -> tuple[Parameter, ...]:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class KyutaiDrawing:
     """How a request's ids are drawn: `subtalker` are the codes. guided: which of the guidances."""
 
     temperature: float
@@ -80,7 +80,7 @@ class KyutaiPrepared(Prepared):
     """A request whose text is told an entry at a time."""
 
     def __init__(
-        self, request: SpeechRequest, drawing: Drawing, voice: int, tokenizer: WordTokenizer
+        self, request: SpeechRequest, drawing: KyutaiDrawing, voice: int, tokenizer: WordTokenizer
     ) -> None:
         """voice: its row in the tables of voices."""
         self.request, self.drawing, self.voice = request, drawing, voice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from talker.family.base import Prepared
 from talker.family.signs import letters, longest_s
@@ -17,7 +17,8 @@ from talker.models.orpheus.config import (
     END_TURN,
     SLOTS,
 )
-from talker.models.shared.asked import chosen, plain_text
+from talker.models.shared.asked import plain_text
+from talker.models.shared.drawing import PenalisedDrawing
 from talker.models.shared.tokenizer import TextTokenizer
 from talker.text.passages import Passages
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
@@ -39,25 +40,16 @@ PARAMETERS: Final = (
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """How a request's ids are drawn: the package's defaults where it says nothing."""
+class OrpheusDrawing(PenalisedDrawing):
+    """min_p: see PARAMETERS."""
 
-    temperature: float = 0.6
-    top_k: int = 0
-    top_p: float = 0.8
-    penalty: float = 1.3
     min_p: float = 0.0
 
     @classmethod
-    def of(cls, request: SpeechRequest) -> Drawing:
-        plain, asked = cls(), request.sampling
-        return cls(
-            chosen(asked.temperature, plain.temperature),
-            chosen(asked.top_k, plain.top_k),
-            chosen(asked.top_p, plain.top_p),
-            chosen(asked.repetition_penalty, plain.penalty),
-            float(completed(PARAMETERS, request.extra_params)["min_p"]),
-        )
+    def of(cls, request: SpeechRequest) -> Self:
+        """The request's wishes over the package's defaults."""
+        extra = completed(PARAMETERS, request.extra_params)
+        return cls(0.6, 0, 0.8, 1.3, float(extra["min_p"])).wished(request.sampling)
 
 
 class OrpheusPrompt(NamedTuple):
@@ -86,7 +78,7 @@ class OrpheusPrepared(Prepared):
         self, request: SpeechRequest, tokenizer: TextTokenizer, positions: int, most_tokens: int
     ) -> None:
         """positions: of prompt and speech. most_tokens: of speech, unless the request says less."""
-        self.request, self.drawing = request, Drawing.of(request)
+        self.request, self.drawing = request, OrpheusDrawing.of(request)
         self._tokenizer, self._positions = tokenizer, positions
         asked = request.sampling.max_new_tokens
         self._most = min(most_tokens, asked or most_tokens)

@@ -45,7 +45,7 @@ def parameters(config: PocketConfig) -> tuple[Parameter, ...]:
 
 
 @dataclass(frozen=True)
-class Drawing:
+class PocketDrawing:
     """How latents are drawn. deviation: of the noise. after: negative follows from the text."""
 
     deviation: float
@@ -99,7 +99,7 @@ class PocketPrepared(Prepared):
     ) -> None:
         """positions: of prompt and speech. most: frames of a chunk, for tests of the engine."""
         self.request, self.voice = request, voice
-        self.drawing = Drawing.of(request, config)
+        self.drawing = PocketDrawing.of(request, config)
         self._config, self._tokenizer = config, tokenizer
         self._positions, self._most = positions, most or positions
         self.most_frames = request.sampling.max_new_tokens or _ENDLESS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from talker.models.qwen3_tts.languages import NAMES
 from talker.models.qwen3_tts.prompt import InContext, PromptRequest, prompt_positions
 from talker.models.qwen3_tts.tokenizer import TextTokenizer
 from talker.models.shared.asked import chosen, plain_text
+from talker.models.shared.drawing import LayeredDrawing, PenalisedDrawing
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import Sampling, SpeechRequest
@@ -30,36 +31,29 @@ _LANGUAGES: Final = {"": "auto", MANY: "auto", **NAMES}
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """How a request's ids are drawn; temperatures of a greedy choice are 0."""
+class Qwen3Drawing(LayeredDrawing, PenalisedDrawing):
+    """frames: that may be spoken at the most."""
 
-    temperature: float
-    top_k: int
-    top_p: float
-    penalty: float
-    frames: int
-    subtalker_temperature: float
-    subtalker_top_k: int
-    subtalker_top_p: float
+    frames: int = 1
 
     @classmethod
-    def of(cls, asked: Sampling, defaults: GenerationConfig) -> Drawing:
-        """The request's wishes over the checkpoint's.
+    def of(cls, asked: Sampling, defaults: GenerationConfig) -> Self:
+        """The request's wishes over the checkpoint's; temperatures of a greedy choice are 0.
 
         With `max_new_tokens` of N the official package returns N - 1 frames at the most.
         """
         d = defaults
-        tokens = chosen(asked.max_new_tokens, d.max_new_tokens)
-        return cls(
-            chosen(asked.temperature, d.temperature if d.do_sample else 0.0),
-            chosen(asked.top_k, d.top_k),
-            chosen(asked.top_p, d.top_p),
-            chosen(asked.repetition_penalty, d.repetition_penalty),
-            min(tokens, d.max_new_tokens) - 1,
-            chosen(asked.subtalker_temperature, d.subtalker_temperature * d.subtalker_dosample),
-            chosen(asked.subtalker_top_k, d.subtalker_top_k),
-            chosen(asked.subtalker_top_p, d.subtalker_top_p),
+        usual = cls(
+            temperature=d.temperature * d.do_sample,
+            top_k=d.top_k,
+            top_p=d.top_p,
+            penalty=d.repetition_penalty,
+            subtalker_temperature=d.subtalker_temperature * d.subtalker_dosample,
+            subtalker_top_k=d.subtalker_top_k,
+            subtalker_top_p=d.subtalker_top_p,
+            frames=min(chosen(asked.max_new_tokens, d.max_new_tokens), d.max_new_tokens) - 1,
         )
+        return usual.wished(asked)
 
 
 class Tokens(NamedTuple):
@@ -83,7 +77,7 @@ class Qwen3Prepared(Prepared):
         self,
         request: SpeechRequest,
         asked: PromptRequest,
-        drawing: Drawing,
+        drawing: Qwen3Drawing,
         speaker: Array | None,
         tokenizer: TextTokenizer,
         most_tokens: int,
@@ -171,7 +165,7 @@ class Reader:
             cloned=cloned,
             reference=self._in_context(request, reference) if cloned else None,
         )
-        drawing = Drawing.of(request.sampling, self._defaults)
+        drawing = Qwen3Drawing.of(request.sampling, self._defaults)
         embedding = reference["speaker"] if cloned and reference is not None else None
         return Qwen3Prepared(
             *(request, asked, drawing, embedding),

@@ -26,7 +26,7 @@ from talker.models.qwen3_tts.prompt import (
     prompt,
     spoken_frames,
 )
-from talker.models.qwen3_tts.request import Drawing, Tokens, with_text
+from talker.models.qwen3_tts.request import Qwen3Drawing, Tokens, with_text
 from ttscommon.wire.adapters import ADAPTER
 from ttscommon.wire.fields import Array, Arrays
 from ttscommon.wire.messages import SpeechRequest, WordTime
@@ -48,7 +48,7 @@ class PreparedPrompt(Protocol):
     @property
     def asked(self) -> PromptRequest: ...
     @property
-    def drawing(self) -> Drawing: ...
+    def drawing(self) -> Qwen3Drawing: ...
     @property
     def speaker(self) -> Array | None: ...
     @property

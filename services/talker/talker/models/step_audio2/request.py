@@ -6,14 +6,14 @@ What a human said may be sound, whose rows stand between two marks, or text, or 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from talker.family.base import Prepared
 from talker.family.prefixes import keys
-from talker.models.shared.asked import chosen, plain_text
+from talker.models.shared.asked import plain_text
+from talker.models.shared.drawing import PenalisedDrawing
 from talker.models.shared.qwen2_tokenizer import Qwen2Tokenizer
 from talker.models.step_audio2.config import ChatIds
 from ttscommon.wire.errors import BadRequest, NothingToSay, TextTooLong
@@ -29,24 +29,8 @@ _PROMPT_SHARE: Final = 2
 MOST_TOKENS: Final = 2500
 
 
-@dataclass(frozen=True)
-class StepDrawing:
-    """How ids are drawn: the authors' settings where a request says nothing."""
-
-    temperature: float = 0.7
-    top_k: int = 0
-    top_p: float = 0.9
-    penalty: float = 1.05
-
-    @classmethod
-    def of(cls, request: SpeechRequest) -> StepDrawing:
-        plain, asked = cls(), request.sampling
-        return cls(
-            chosen(asked.temperature, plain.temperature),
-            chosen(asked.top_k, plain.top_k),
-            chosen(asked.top_p, plain.top_p),
-            chosen(asked.repetition_penalty, plain.penalty),
-        )
+# The authors' settings where a request says nothing.
+_USUAL: Final = PenalisedDrawing(temperature=0.7, top_k=0, top_p=0.9, penalty=1.05)
 
 
 class ChatTurn(NamedTuple):
@@ -90,7 +74,7 @@ class StepPrepared(Prepared):
         positions: int,
     ) -> None:
         """width: of rows. positions: of prompt and answer."""
-        self.request, self.drawing = request, StepDrawing.of(request)
+        self.request, self.drawing = request, _USUAL.wished(request.sampling)
         self._turns, self._tokenizer, self.control = turns, tokenizer, control
         self._width, self._positions = width, positions
         asked = request.sampling.max_new_tokens or MOST_TOKENS

@@ -26,8 +26,8 @@ from talker.models.zonos.request import (
     PARAMETERS,
     SPEEDS,
     STAGGER,
-    Asked,
     Layout,
+    ZonosDrawing,
     ZonosPrepared,
     speaker_of,
     values_of,
@@ -111,7 +111,7 @@ class Zonos(TalkerModel):
         values = values_of(request, settings, self._speaker(request, reference))
         rows = self._net.config.prefix_conditioner.rows
         layout = Layout(self._before, tuple(row.name in values for row in rows))
-        told, asked = self._conditions.told(values), Asked.of(request, settings)
+        told, asked = self._conditions.told(values), ZonosDrawing.of(request, settings)
         sentences = self._readings.of(request.language, str(settings[WAY]))
         heard, words = None, ""
         if reference is not None and request.reference and not request.reference.x_vector_only:

@@ -10,7 +10,7 @@ import numpy as np
 
 from talker.family.base import Prepared
 from talker.models.piper.phones import Sentence, Sentences
-from talker.models.shared.asked import chosen
+from talker.models.shared.drawing import PenalisedDrawing
 from talker.models.zonos.config import CODEBOOKS, EMOTIONS, MASK
 from talker.models.zonos.phones import ESPEAK, LANGUAGE_IDS, OWN, code_of, ids_of
 from talker.text.reader import Reader
@@ -53,27 +53,17 @@ PARAMETERS: Final = (
 
 
 @dataclass(frozen=True)
-class Asked:
-    """How a request's codes are drawn, with the reference's defaults; guidance 1 is none."""
+class ZonosDrawing(PenalisedDrawing):
+    """min_p: of the likeliest id's share; guidance: 1 is none."""
 
-    temperature: float
-    top_k: int
-    top_p: float
-    penalty: float
-    min_p: float
-    guidance: float
+    min_p: float = 0.0
+    guidance: float = 1.0
 
     @classmethod
     def of(cls, request: SpeechRequest, settings: Mapping[str, Any]) -> Self:
-        asked = request.sampling
-        return cls(
-            chosen(asked.temperature, 1.0),
-            chosen(asked.top_k, 0),
-            chosen(asked.top_p, 1.0),
-            chosen(asked.repetition_penalty, 3.0),
-            float(settings["min_p"]),
-            float(settings[GUIDED]),
-        )
+        """The request's wishes over the reference's defaults."""
+        usual = cls(1.0, 0, 1.0, 3.0, float(settings["min_p"]), float(settings[GUIDED]))
+        return usual.wished(request.sampling)
 
 
 def values_of(
@@ -146,7 +136,7 @@ class ZonosPrepared(Prepared):
     def __init__(
         self,
         request: SpeechRequest,
-        asked: Asked,
+        asked: ZonosDrawing,
         told: Array,
         layout: Layout,
         sentences: Sentences,

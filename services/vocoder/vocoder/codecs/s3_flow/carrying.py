@@ -67,6 +67,9 @@ class Carrying(ABC):
     def keep(self, stream: int, passage: Passage | None) -> None:
         """The stream carries this and nothing else now."""
 
+    def expect(self, stream: int, tokens: int) -> None:  # noqa: B027
+        """The stream will carry as much as so many tokens add, and then little more."""
+
     def run(self, work: Callable[[], T]) -> T:
         """Do this where the networks are."""
         return work()
@@ -86,6 +89,18 @@ class OwnTensors(Carrying):
     def __init__(self, net: FlowNet, memory: int, frame_bytes: int) -> None:
         super().__init__(net, memory, frame_bytes)
         self._carried = dict[int, int]()
+        self._bound = dict[int, int]()
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """What a stream is bound to carry is not free before it does."""
+        of = self._carried.keys() | self._bound.keys()
+        taken = sum(max(self._carried.get(key, 0), self._bound.get(key, 0)) for key in of)
+        each = self.frame_bytes
+        return max(0, self.memory - taken) // each, self.memory // each
+
+    def expect(self, stream: int, tokens: int) -> None:
+        self._bound[stream] = tokens * self.frame_bytes
 
     @property
     def held(self) -> int:
@@ -107,5 +122,6 @@ class OwnTensors(Carrying):
     def keep(self, stream: int, passage: Passage | None) -> None:
         if passage is None:
             self._carried.pop(stream, None)
+            self._bound.pop(stream, None)
         else:
             self._carried[stream] = passage.kept.nbytes

@@ -40,6 +40,7 @@ from vocoder.codecs.s3_flow.spec import spec_of
 from vocoder.codecs.s3_flow.stretches import S3News, S3Stream, Stretches
 from vocoder.codecs.s3_flow.voices import FlowPrompts
 from vocoder.codecs.s3_flow.weights import Networks
+from vocoder.codecs.s3_flow.windows import WINDOW
 
 
 class S3Flow(Codec):
@@ -80,6 +81,9 @@ class S3Flow(Codec):
 
     def tell(self, state: S3Stream, conditions: Arrays) -> None:
         state.prompt = self._prompts.of(conditions)
+        if self._flow.windowed:
+            bound = len(state.prompt.tokens) + WINDOW // MEL_FRAMES
+            self._carrying.expect(id(state), bound)
 
     def _heard_of(self, conditions: Arrays) -> FlowPrompt:
         return self._carrying.run(lambda: self._prompt(conditions))

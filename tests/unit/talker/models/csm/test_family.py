@@ -12,10 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from antiphon_bench.synthetic.csm import config, write_checkpoint
-from talker.models.csm.config import load_config, load_drawing
+from talker.models.csm.config import load_config, load_generation
 from talker.models.csm.family import Csm
 from talker.models.csm.net import load_encoder, load_net
-from talker.models.csm.request import Drawing
+from talker.models.csm.request import usual_drawing
 from talker.models.shared.turns import FRAME, TurnsPrompt
 from tests.unit.talker.models.csm.tiny import parts, tiny
 from tests.unit.ttscommon.sound.test_recordings import wav
@@ -112,13 +112,13 @@ def test_a_recording_becomes_frames_of_the_codec() -> None:
 def test_a_checkpoint_says_how_ids_are_drawn(tmp_path: Path) -> None:
     greedy = {"do_sample": False, "depth_decoder_temperature": 0.7, "top_k": 5}
     dump_json(tmp_path / "generation_config.json", greedy)
-    of = Drawing.of(Sampling(), load_drawing(tmp_path))
+    of = usual_drawing(load_generation(tmp_path))
     assert (of.temperature, of.top_k, of.subtalker_temperature, of.subtalker_top_k) == (
         *(0.0, 5, 0.7, 50),
     )
-    asked = Drawing.of(Sampling(temperature=0.3, subtalker_top_p=0.5), load_drawing(tmp_path))
+    asked = of.wished(Sampling(temperature=0.3, subtalker_top_p=0.5))
     assert (asked.temperature, asked.subtalker_top_p) == (0.3, 0.5)
-    assert Drawing.of(Sampling(), load_drawing(tmp_path / "none")).temperature == 0.9
+    assert usual_drawing(load_generation(tmp_path / "none")).temperature == 0.9
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 from antiphon_bench.synthetic.csm import write_checkpoint
-from talker.models.csm.config import Drawing
+from talker.models.csm.config import CsmGeneration
 from talker.models.csm.family import Csm
 from talker.models.csm.net import CsmNet, load_encoder, load_net
 from talker.models.shared.tokenizer import TextTokenizer
@@ -29,4 +29,4 @@ def parts() -> tuple[CsmNet, MimiEncoder, TextTokenizer]:
 def tiny(most_frames: int | None = None) -> Csm:
     """most_frames: see Csm."""
     torch.set_num_threads(1)
-    return Csm("m", *parts(), Drawing(), most_frames)
+    return Csm("m", *parts(), CsmGeneration(), most_frames)

@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from tests.unit.vocoder.codecs.s3_flow.tiny import AMPLE, recording, tiny
+from tests.unit.vocoder.codecs.s3_flow.tiny import AMPLE, networks, recording, tiny
+from ttscommon.cluster.admission.forecast import cached_streams
 from ttscommon.wire.errors import MalformedMessage
 from ttscommon.wire.fields import Array
 from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.replicas import Replica
 from vocoder.codecs.base import Samples, Work
+from vocoder.codecs.s3_flow.asked import together
 from vocoder.codecs.s3_flow.codec import S3Flow
 from vocoder.codecs.s3_flow.passage import Passage
 from vocoder.codecs.s3_flow.past import GrowingPass, Pair, Past, Stretch
+from vocoder.codecs.s3_flow.sizes import FRAME_SAMPLES
+from vocoder.codecs.s3_flow.sound import Sound
+from vocoder.codecs.s3_flow.source import Phase
 from vocoder.codecs.s3_flow.stretches import S3Stream
 from vocoder.codecs.s3_flow.windows import noise_from, reach, shortened, stretch_end
 
@@ -117,6 +123,50 @@ def test_state_stays_bounded_and_grows_with_the_encoder_alone() -> None:
         sizes.append((sum(past.nbytes for past in kept.pasts), kept.encoded.nbytes))
     assert len({flows for flows, _ in sizes[-3:]}) == 1
     assert of.state_use.held_bytes == sum(sizes[-1])
+
+
+@pytest.mark.slow
+def test_admission_hears_of_what_streams_will_carry_before_they_do() -> None:
+    """Of two that have just begun it foretells as many more as when both have spoken."""
+    alone, said, slots = flow(), tokens(60), 64
+    alone.decode([Work(opened(alone), {"token": said}, final=False)])
+    of = flow(memory=10 * alone.state_use.held_bytes)
+    states, guesses = [opened(of), opened(of)], []
+    for _ in range(2):
+        (free, every), left = of.room, slots - len(states)
+        replica = Replica("v", "vocoder", (), slots, left, kv_free=free, kv_positions=every)
+        guesses.append(cached_streams(replica))
+        for state in states:
+            of.decode([Work(state, {"token": said}, final=False)])
+    assert 8 <= guesses[0] <= guesses[1] <= 12, guesses
+    for state in states:
+        of.close(state)
+    assert of.room == (every, every)
+
+
+def test_joints_of_chunks_are_no_steps() -> None:
+    """HiFT chunk by chunk, without a fade, gives the samples of all frames at once."""
+    hift, count = networks("step_audio2").hift, 200
+    drawn = torch.randn(hift.sizes.harmonics, count * FRAME_SAMPLES, dtype=torch.float64)
+    mel = torch.randn(hift.sizes.mels, count).cumsum(1) * 0.1 - 3
+
+    def heard(*ends: int) -> torch.Tensor:
+        sound = Sound(hift, Phase.LINE)
+        window, at, parts = sound.window(torch.zeros(hift.sizes.harmonics).double()), 0, []
+        for end in ends:
+            part = mel[:, at:end]
+            work = sound.advance(
+                window, part, lambda first, n: drawn[:, first : first + n],
+                upto=count, complete=end == count,
+            )  # fmt: skip
+            ((window, samples),) = together([work])
+            parts.append(samples)
+            at = end
+        return torch.cat(parts).detach()
+
+    whole = heard(count)
+    assert whole.abs().max() > 0.05
+    torch.testing.assert_close(heard(50, 100, 150, count), whole, rtol=0, atol=1e-5)
 
 
 def test_without_memory_chunks_are_solved_again_to_the_same_samples() -> None:

@@ -1,0 +1,124 @@
+"""Spoken turns over the Realtime socket with GLM-4-Voice and Step-Audio 2, and deaths in them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import pytest_asyncio
+from websockets.exceptions import ConnectionClosed
+
+from antiphon.stack import LocalStack
+from tests.answering import LIMIT_S, VOICES, answering, ready
+from tests.pipeline.test_realtime import back, some
+from tests.realtime import Client, opened, sound, transcript
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+IDS: Final = 150
+"""Of an answer: words and sound, some blocks of each flow."""
+families = pytest.mark.parametrize("family", sorted(VOICES))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalStack]:
+    config = answering(tmp_path_factory.mktemp("answering"))
+    lines: list[str] = []
+    async with LocalStack(config, lambda name, line: lines.append(f"{name}: {line}")) as running:
+        await ready(running)
+        yield running
+    print("\n".join(lines))
+
+
+async def speak(client: Client, seconds: float) -> None:
+    """The user's voice, and what is quiet around it."""
+    noise = np.random.default_rng(5).standard_normal(int(24_000 * seconds)) * 3000
+    quiet = np.zeros(24_000)
+    for pcm in np.array_split(np.concatenate([quiet[:12_000], noise, quiet]), 20):
+        audio = base64.b64encode(pcm.astype("<i2").tobytes()).decode()
+        await client.send("input_audio_buffer.append", audio=audio)
+
+
+async def configure(client: Client, family: str, **turns: Any) -> None:
+    voice = {"output": {"voice": VOICES[family]}}
+    heard = {"input": {"turn_detection": {"type": "server_vad", **turns} if turns else None}}
+    await client.configure(model=family, audio=voice | heard, max_output_tokens=IDS)
+
+
+def done(events: list[dict[str, Any]]) -> dict[str, Any]:
+    (found,) = (event["response"] for event in events if event["type"] == "response.done")
+    return dict(found)
+
+
+def heard_whole(events: list[dict[str, Any]]) -> None:
+    """A completed response, all of whose sound and words came."""
+    response = done(events)
+    assert response["status"] == "completed", response
+    assert response["output"][0]["content"][0]["transcript"] == transcript(events)
+    assert transcript(events)
+    assert np.abs(sound(events).astype(int)).max() > 100
+
+
+@families
+async def test_a_turn_that_is_committed_an_interruption_and_a_turn_that_is_found(
+    family: str, served: LocalStack
+) -> None:
+    async with opened(served.url) as client:
+        client.patience_s = LIMIT_S
+        await configure(client, family)
+        await speak(client, 0.6)
+        await client.send("input_audio_buffer.commit")
+        await client.send("response.create")
+        heard_whole(await client.until("response.done"))
+        await configure(client, family, silence_duration_ms=300)
+        await client.send("response.create", response={"input": [written()]})
+        await client.until("response.output_audio.delta")
+        await speak(client, 0.6)
+        cut = await client.until("response.done")
+        found = await client.until("response.done")
+    assert done(cut)["status_details"] == {"type": "cancelled", "reason": "turn_detected"}
+    assert "input_audio_buffer.speech_started" in [event["type"] for event in cut]
+    heard_whole(found)
+
+
+def written() -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "input_text", "text": "Is it odd?"}]}
+
+
+@families
+@pytest.mark.parametrize("victim", ["talker", "vocoder", "gateway"])
+async def test_a_spoken_turn_is_answered_whole_when_a_process_is_killed(
+    family: str, victim: str, served: LocalStack
+) -> None:
+    process = victim if victim == "gateway" else f"{victim}-{family}-1"
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(opened(served.url, "&resumable=true"))
+        client.patience_s = LIMIT_S
+        await configure(client, family)
+        name = client.events[0]["session"]["id"]
+        await speak(client, 0.6)
+        await client.send("input_audio_buffer.commit")
+        await client.send("response.create")
+        await some(client, 12_000)
+        served.children[process].kill()
+        before: list[dict[str, Any]] = []
+        try:
+            await client.until("response.done")
+        except ConnectionClosed:
+            before = client.events
+            client = await back(stack, served.url, name, len(sound(before)))
+            client.patience_s = LIMIT_S
+            await client.until("response.done")
+        told = client.events
+        await client.send("response.create")
+        nothing = done(await client.until("response.done"))
+    assert (victim == "gateway") == bool(before)
+    heard_whole(told)
+    frames = done(told)["usage"]["output_tokens"]
+    samples = len(sound([*before, *told]))
+    print(family, victim, samples, frames, len(sound(before)))
+    assert nothing["output"] == []  # what was answered is not answered again
