@@ -113,7 +113,7 @@ async def test_a_spoken_turn_is_answered_whole_when_a_process_is_killed(
             client = await back(stack, served.url, name, len(sound(before)))
             client.patience_s = LIMIT_S
             await client.until("response.done")
-        told = client.events
+        told = list(client.events)
         await client.send("response.create")
         nothing = done(await client.until("response.done"))
     assert (victim == "gateway") == bool(before)
