@@ -44,8 +44,8 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca \
     --mount=type=cache,target=/root/.cache/pip \
     set -eu; \
     case ${SERVICE} in \
-      gateway) packages="services/gateway[voices]";; \
-      pair) packages="services/gateway[voices,opus] services/talker[checkpoints] services/vocoder[checkpoints] cli";; \
+      gateway) packages="services/gateway[voices,mark]";; \
+      pair) packages="services/gateway[voices,mark,opus] services/talker[checkpoints] services/vocoder[checkpoints] cli";; \
       *) packages="services/${SERVICE}[checkpoints]";; \
     esac; \
     echo libs/ttscommon ${packages} | sed 's/\[[a-z,]*\]//g; s/[^ ][^ ]*/.\/&/g' > packages.txt; \

@@ -22,6 +22,7 @@ _STAGE: Final = f'stage=~"$stage", {_MODEL}'
 _GRAPHS: Final = f'path="graph", {_STAGE}'
 _USED: Final = f'state="used", {_MODEL}'
 _LIMIT: Final = f'state="limit", {_MODEL}'
+_PORTIONS: Final = f'outcome=~"made|gave_way|failed", {_MODEL}'
 _BAD_ENDS: Final = f'outcome=~"detached|error|runaway", {_MODEL}'
 
 
@@ -123,6 +124,35 @@ LISTENERS: Final = Dashboard(
             "reqps",
             {"{{tenant}}": _rate("tts_refused_total", _LISTENER, "tenant")},
             12,
+        ),
+        Panel(
+            "Streams of jobs, behind listeners",
+            "short",
+            {"{{model}}": f"sum by (model) (tts_offline_streams{{{_MODEL}}})"},
+            stacked=True,
+            help="What no listener hears as it is made. Not among the listeners above.",
+        ),
+        Panel(
+            "Portions of jobs by what became of them",
+            "short",
+            {
+                "{{outcome}}": (
+                    "sum by (outcome) "
+                    f"(increase(tts_book_portions_total{{{_PORTIONS}}}[$__rate_interval]))"
+                )
+            },
+            stacked=True,
+            help="made: stored. gave_way: its slot went to a listener, and it is spoken again.",
+        ),
+        Panel(
+            "Jobs: held by gateways, and ended",
+            "short",
+            {
+                "held": f"sum(tts_books_held{{{_NAMESPACE}}})",
+                "{{state}}": (
+                    f"sum by (state) (increase(tts_books_total{{{_NAMESPACE}}}[$__rate_interval]))"
+                ),
+            },
         ),
     ),
 )

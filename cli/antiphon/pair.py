@@ -39,6 +39,8 @@ from vocoder.settings import VocoderSettings
 
 _EXIT_USAGE: Final = 2
 _STAGES: Final = ("talker", "vocoder")
+# The process is as well connected as the worse of its edges.
+_LEAST: Final = ("tts_bus_up", "tts_store_up")
 _ENGINE_LIMIT_S: Final = 30.0
 _KILL_S: Final = 5.0
 
@@ -52,7 +54,7 @@ class Merged(Collector):
 
     The few that name none, such as the process's, are the same in all `registries`; the first one's
     count. Those of other processes, as `elsewhere` gives them, come on top: what is counted adds
-    up, and of a gauge the larger value counts.
+    up, and of a gauge the larger value counts, or the smaller where it says whether all is well.
     """
 
     def __init__(self) -> None:
@@ -85,17 +87,17 @@ def _add(known: Metric, other: Metric) -> None:
     series = {_series(sample): sample for sample in known.samples}
     for sample in other.samples:
         before = series.get(_series(sample))
-        value = sample.value
-        if before is not None:
-            value = max(before.value, value) if _is_gauge(other) else before.value + value
+        value = sample.value if before is None else _both(other)((before.value, sample.value))
         series[_series(sample)] = sample._replace(value=value)
     known.samples = list(series.values())
 
 
-def _is_gauge(family: Metric) -> bool:
-    """Memory and files of several processes add up all the same; the beginning does not."""
+def _both(family: Metric) -> Callable[[Iterable[float]], float]:
+    """What several processes' values make: memory and files add up, the beginning does not."""
     adds_up = family.name.startswith("process_") and "start_time" not in family.name
-    return family.type == "gauge" and not adds_up
+    if family.type != "gauge" or adds_up:
+        return sum
+    return min if family.name in _LEAST else max
 
 
 class Half:

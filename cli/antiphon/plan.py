@@ -83,13 +83,19 @@ def plan(
         int, typer.Option(min=0, help="Machines that all is dealt out to; 0: as many as it takes.")
     ] = 0,
     cores: Annotated[float, typer.Option(min=0, help="Cores of each of the --nodes.")] = 0.0,
-    slots: Annotated[int, typer.Option(min=1, help="Streams of a talker.")] = 32,
-    batch: Annotated[int, typer.Option(min=1, help="Streams of a talker's step.")] = 32,
+    slots: Annotated[
+        int | None, typer.Option(min=1, help="Streams of a talker; by default its own setting.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Streams of a talker's step; likewise.")
+    ] = None,
     kv_blocks: Annotated[
         int, typer.Option(min=0, help="Blocks of 16 positions in a talker's KV cache; 0: plenty.")
     ] = 0,
     prompt: Annotated[int, typer.Option(min=1, help="Positions of a prompt in that cache.")] = 128,
-    vocoder_slots: Annotated[int, typer.Option(min=1, help="Streams of a vocoder.")] = 64,
+    vocoder_slots: Annotated[
+        int | None, typer.Option(min=1, help="Streams of a vocoder; likewise.")
+    ] = None,
     utilisation: Annotated[
         float, typer.Option(min=0.05, max=1, help="The gateways' setting of that name.")
     ] = 0.85,
@@ -177,12 +183,13 @@ def _question(given: dict[str, Any]) -> Question:
     if given["brokers"] not in (1, 3):
         raise typer.BadParameter("--brokers is 1 or 3, as in the chart")
     cache = Cache(given["kv_blocks"], given["prompt"]) if given["kv_blocks"] else Cache()
+    curves = read_curves(given["curves"])
     setup = Setup(
-        read_curves(given["curves"]),
+        curves,
         Shape(brokers=given["brokers"], nodes=given["nodes"], cores=given["cores"]),
         GatewaySetup(ttfp_target_s=given["ttfp_p95"], utilisation=given["utilisation"]),
         TalkerSetup.of(given["slots"], given["batch"], cache),
-        VocoderSetup(given["vocoder_slots"]),
+        VocoderSetup.of(given["vocoder_slots"], curves.costs.speech.frame_rate_hz),
     )
     target = Target(given["ttfp_p95"], given["viable"], given["refused"])
     events = tuple(Event.parse(text) for text in given["event"] or ())

@@ -127,7 +127,7 @@ def _curl(url: str, *, key: bool) -> str:
     """A command that speaks, for a person to copy."""
     credentials = ' -H "authorization: Bearer $ANTIPHON_API_KEY"' if key else ""
     body = """-H content-type:application/json -d '{"input": "Hello, world."}'"""
-    return f"curl -s {url}/v1/audio/speech{credentials} {body} -o hello.mp3"
+    return f"curl -fsS {url}/v1/audio/speech{credentials} {body} -o hello.mp3"
 
 
 def _addresses(stack: LocalStack) -> list[str]:

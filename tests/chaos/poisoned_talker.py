@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Any, Final
 
 from talker.models.fake import FakeModel, FakePrepared
 from talker.service import serve
 from talker.settings import TalkerSettings
 from ttscommon.process.service import launch
-from ttscommon.wire.fields import Arrays
 from ttscommon.wire.messages import SpeechRequest
 
 POISON: Final = "Ignotum per ignotius."
 _prepare: Final = FakeModel.prepare
 
 
-def prepare(
-    model: FakeModel, request: SpeechRequest, reference: Arrays | None = None
-) -> FakePrepared:
+def prepare(model: FakeModel, request: SpeechRequest, *given: Any) -> FakePrepared:
     """End the process at once, as a fault in native code would."""
     if POISON in request.text:
         os._exit(139)
-    return _prepare(model, request, reference)
+    return _prepare(model, request, *given)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 from helm_python.chart import Chart
+
+from antiphon.pair import load_settings
+from gateway.settings import GatewaySettings
+from talker.settings import TalkerSettings
+from ttscommon.process.settings import ServiceSettings
+from vocoder.settings import VocoderSettings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHART: Final = ROOT / "helm/antiphon"
@@ -19,6 +27,19 @@ EXAMPLES: Final = ("laptop", "one-gpu", "fleet")
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Object = dict[str, Any]
+
+SETTINGS: Final[dict[str, type[ServiceSettings]]] = {
+    "gateway": GatewaySettings,
+    "talker": TalkerSettings,
+    "vocoder": VocoderSettings,
+}
+PASSWORD: Final = "p" + "Secret" * 6
+SECRETS: Final = defaultdict(lambda: defaultdict(lambda: PASSWORD))  # type: ignore[var-annotated]
+# The oldest Kubernetes that the chart supports, and one of today.
+VERSIONS: Final = ("1.27", "1.34")
+MODEL: Final = {"name": "vesper", "weights": {"image": "voices", "path": "vesper"}}
+
+every_example = pytest.mark.parametrize("name", EXAMPLES)
 
 
 def example(name: str) -> Mapping[str, Any]:
@@ -90,3 +111,34 @@ def environment(pod: Object, secrets: Mapping[str, Mapping[str, str]]) -> dict[s
         else:
             values[variable["name"]] = "pod-0"
     return values
+
+
+def in_cluster(objects: list[Object]) -> list[Object]:
+    """The objects whose kinds are Kubernetes' own, for which there are schemas."""
+    own = ("v1", "apps/v1", "batch/v1", "policy/v1", "autoscaling/v2", "networking.k8s.io/v1")
+    return [found for found in objects if found["apiVersion"] in own]
+
+
+def understood(pod: Object) -> Iterator[tuple[str, ServiceSettings]]:
+    """What each service in a pod reads of its environment."""
+    component = pod["metadata"]["labels"]["app.kubernetes.io/component"]
+    if component == "pair":
+        yield from zip(("talker", "vocoder"), load_settings(environment(pod, SECRETS)), strict=True)
+    else:
+        yield component, SETTINGS[component].load(environment(pod, SECRETS))
+
+
+def selector_of(found: Object) -> dict[str, str]:
+    spec = found["spec"]
+    selector: dict[str, Any] = spec.get("selector", spec.get("podSelector"))
+    labels: dict[str, str] = selector.get("matchLabels", selector)
+    return labels
+
+
+def external(kind: str, **tls: Any) -> dict[str, Any]:
+    """Values for a broker elsewhere that knows services by `kind`."""
+    return {
+        "nats": {"enabled": False},
+        "externalBus": {"urls": ["tls://bus:4222"], "tls": tls},
+        "busAuth": {"kind": kind, "existingSecret": "identities"},
+    }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.engine import ComposeStack, host_address, missing, running
+from tests.deploy.engine import SERVICES, ComposeStack, host_address, missing, running
 from tests.otlp import OtlpReceiver
 
 
@@ -18,10 +18,10 @@ def compose(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ComposeStack]:
     if reason := missing():
         pytest.skip(reason)
     folder: Path = tmp_path_factory.mktemp("compose")
-    project = f"antiphon-test-{secrets.token_hex(3)}"
+    project, services = f"antiphon-test-{secrets.token_hex(3)}", (*SERVICES, "prometheus")
     with (
         OtlpReceiver(host_address()) as receiver,
-        running(project, folder, ["prometheus"], CPU_ENGINES="2", TRACES=receiver.url) as stack,
+        running(project, folder, services, CPU_ENGINES="2", TRACES=receiver.url) as stack,
     ):
         stack.traces = receiver
         yield stack

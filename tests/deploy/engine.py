@@ -114,18 +114,23 @@ def docker(*arguments: str) -> str:
 
 @contextmanager
 def running(
-    project: str, folder: Path, also: Sequence[str] = (), **variables: str
+    project: str,
+    folder: Path,
+    services: Sequence[str] = SERVICES,
+    files: Sequence[str] = ("compose.yaml",),
+    **variables: str,
 ) -> Iterator[ComposeStack]:
-    """Build compose.yaml and run it, and the services in `also`, until the block ends.
+    """Build the compose `files` and run their `services` until the block ends.
 
-    `variables` replace its defaults. Its volumes go with it.
+    `variables` replace their defaults. Their volumes go with them.
     """
     env_file = folder / "compose.env"
     ports = dict.fromkeys(("PORT", "PROMETHEUS_PORT", "GRAFANA_PORT"), "0")
     values = {**_substitutes(), "COMPOSE_PROJECT_NAME": project, **ports, **variables}
     env_file.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-    services = [*SERVICES, *also]
-    compose = DockerCompose(ROOT, build=True, env_file=str(env_file), services=services)
+    compose = DockerCompose(
+        ROOT, list(files), build=True, env_file=str(env_file), services=list(services)
+    )
     try:
         with compose:
             yield ComposeStack(compose, project)

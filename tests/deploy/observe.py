@@ -46,6 +46,11 @@ OF_DRAFTS: Final = [
     "Antiphon: stages: Frames that a step gains a stream",
     "Antiphon: stages: Streams' steps by the frames that they try",
 ]
+# What only a codec whose streams' states grow fills.
+OF_STATES: Final = [
+    "Antiphon: stages: Memory for what a codec's streams carry",
+    "Antiphon: stages: Stretches computed again, for want of that memory",
+]
 # What the exporter beside a broker of the chart tells.
 OF_BROKERS: Final = [
     "Antiphon: recovery: The broker's disk",
@@ -122,6 +127,7 @@ async def observe(engine: Engine, rates: Sequence[float], step_s: float) -> dict
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{program.port}") as client:
                 began_s = await _now_s(client)
                 leaving = asyncio.create_task(_leave(local.url))
+                await _order(local.url)
                 await _load(local, rates, step_s, folder)
                 leaving.cancel()
                 await asyncio.sleep(3 * SCRAPE_S)
@@ -166,6 +172,14 @@ async def _leave(url: str) -> None:
                     if resumable:  # a broken connection may come back, a closed one does not
                         socket.transport.abort()
             await asyncio.sleep(1.0)
+
+
+async def _order(url: str) -> None:
+    """A job of a few minutes, which gives way to the load."""
+    paragraph = "The tide is coming in, and the boats along the quay begin to lift and turn."
+    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+        body = {"input": "\n\n".join([paragraph] * 60)}
+        (await client.post("/v1/audio/jobs", json=body)).raise_for_status()
 
 
 async def _send(socket: ClientConnection, **message: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import wave
 from collections.abc import AsyncIterator
@@ -15,11 +16,14 @@ import msgspec
 import nats
 import pytest
 import pytest_asyncio
+from websockets.exceptions import InvalidStatus
 
 from antiphon.client import Audio, SpeechOptions, speak
 from antiphon.say import whole
+from tests.adapters import files as adapter
 from tests.deploy.chart import example
 from tests.deploy.rendered import RunningChart, running
+from tests.realtime import opened
 from tests.waits import PATIENCE_S
 from ttscommon.bus import Bus
 from ttscommon.bus.backup import back_up, restore
@@ -73,6 +77,7 @@ VALUES: Final[dict[str, Any]] = {
     "talker": ENGINES,
     "vocoder": ENGINES,
     "pair": {"engine": "fake"},
+    "gateway": {**example("laptop")["gateway"], "settings": {"max_adapters": 1}},
 }
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -131,6 +136,55 @@ async def test_a_pair_speaks_with_the_rights_of_both_stages(chart: RunningChart)
                 await asyncio.sleep(0.1)  # gateways look once a second
         assert (await http.post("/v1/audio/speech", json=body)).status_code == 200
     assert violations(chart) == []
+
+
+async def test_what_clients_leave_is_kept_with_the_rights_of_a_gateway(
+    chart: RunningChart,
+) -> None:
+    async with httpx.AsyncClient(base_url=chart.url, timeout=PATIENCE_S) as http:
+        entries = [{"grapheme": "quay", "alias": "key"}]
+        lexicon = {"name": "sea", "language": "en-US", "entries": entries}
+        assert (await http.post("/v1/audio/lexicons", json=lexicon)).is_success
+        content = adapter({"layers.0.q_proj": (8, 8)})
+        parts = {"adapter_config": content.config, "adapter_model": content.weights}
+        added = await http.post("/v1/audio/adapters", data={"name": "mine"}, files=parts)
+        assert added.is_success, added.text
+        assert len(await spoken_as_a_job(http, {"input": SENTENCE, "lexicons": ["sea"]})) > 10_000
+        for path in ("lexicons/sea", "adapters/mine"):
+            assert (await http.delete(f"/v1/audio/{path}")).is_success
+    async with opened(chart.url, "&resumable=true") as client:
+        session = client.events[0]["session"]["id"]
+        await client.say(SENTENCE)
+        await client.send("response.create")
+        await client.until("response.done")
+        client.socket.transport.abort()
+    await gone_on_with(chart.url, session)
+    assert violations(chart) == []
+
+
+async def gone_on_with(url: str, session: str) -> None:
+    """The broken connection has to be noticed, and the session to be stored."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with contextlib.suppress(InvalidStatus):
+                async with opened(url, f"&session={session}") as client:
+                    assert client.events[0]["session"]["id"] == session
+                    return
+            await asyncio.sleep(0.1)
+
+
+async def spoken_as_a_job(http: httpx.AsyncClient, order: dict[str, Any]) -> bytes:
+    """Its sound; the job is removed."""
+    job = (await http.post("/v1/audio/jobs", json=order)).json()
+    path = f"/v1/audio/jobs/{job['id']}"
+    async with asyncio.timeout(PATIENCE_S):
+        while job["status"] in ("queued", "running"):
+            await asyncio.sleep(0.1)
+            job = (await http.get(path)).json()
+    assert job["status"] == "done", job
+    sound = (await http.get(f"{path}/audio")).content
+    assert (await http.delete(path)).is_success
+    return sound
 
 
 async def test_a_service_may_not_speak_for_another(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ async def test_a_gateway_is_killed_for_slow_listeners_and_max_streams_bounds_the
     assert after(started) > before(started)
     assert after(resident) < during(resident)
     assert "OOMKilled" in page("AntiphonGatewayRestarted")
-    assert "256 MiB and 2.5 MiB a stream" in page("AntiphonGatewayMemory")
+    assert "256 MiB, 2.5 MiB a stream" in page("AntiphonGatewayMemory")
 
 
 async def until_restarted(stack: LocalStack) -> None:

@@ -41,6 +41,7 @@ class Call:
     frames: int
     account: PlaybackAccount
     user: int = -1
+    characters: int = 0
     request: SpeechRequest = field(init=False)
     gateway: Host | None = None
     talker: Worker | None = None
@@ -49,7 +50,7 @@ class Call:
     alone_s: float = 0.0
     alone: bool = False
     silent: bool = True
-    admitted_s: float = 0.0
+    began_s: float = 0.0
     asked: bool = False
     committed: int = 0
     whole: bool = False
@@ -69,7 +70,7 @@ class Call:
         return self.request.request_id
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """A request to come: when, of how many characters."""
 
@@ -79,11 +80,14 @@ class Wanted:
 
 class Load(Protocol):
     """The source of requests. `first`: what is known beforehand, in order. `next`: what a user asks
-    next, after one that ended, was heard to its end at `heard_s`, or was refused.
+    next, after one of so many characters that was heard to its end at `heard_s`, failed then, or
+    was refused, in which case its gateway said to come again after `retry_s`.
     """
 
     def first(self) -> Iterable[tuple[Wanted, int]]: ...
-    def next(self, user: int, heard_s: float, *, ok: bool) -> Wanted | None: ...
+    def next(
+        self, user: int, characters: int, heard_s: float, outcome: Outcome, retry_s: float
+    ) -> Wanted | None: ...
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,10 @@ class OpenLoop:
     def first(self) -> Iterator[tuple[Wanted, int]]:
         return ((one, -1) for one in self.wanted)
 
-    def next(self, user: int, heard_s: float, *, ok: bool) -> None:
-        del user, heard_s, ok
+    def next(
+        self, user: int, characters: int, heard_s: float, outcome: Outcome, retry_s: float
+    ) -> None:
+        del user, characters, heard_s, outcome, retry_s
 
 
 class ClosedLoop:
@@ -105,7 +111,9 @@ class ClosedLoop:
     def __init__(
         self, users: int, characters: Iterator[int], until_s: float, spread_s: float, retry_s: float
     ) -> None:
-        """`spread_s`: over which they begin. `retry_s`: until one who was refused asks again."""
+        """`spread_s`: over which they begin. `retry_s`: until one who was refused asks again,
+        whatever the gateway said.
+        """
         self._users, self._characters = users, characters
         self._until_s, self._spread_s, self._retry_s = until_s, spread_s, retry_s
 
@@ -113,8 +121,11 @@ class ClosedLoop:
         for user in range(self._users):
             yield Wanted(user * self._spread_s / self._users, next(self._characters)), user
 
-    def next(self, user: int, heard_s: float, *, ok: bool) -> Wanted | None:
-        at_s = heard_s + (0.0 if ok else self._retry_s)
+    def next(
+        self, user: int, characters: int, heard_s: float, outcome: Outcome, retry_s: float
+    ) -> Wanted | None:
+        del user, characters, retry_s
+        at_s = heard_s + (0.0 if outcome == "ok" else self._retry_s)
         return Wanted(at_s, next(self._characters)) if at_s < self._until_s else None
 
 

@@ -28,11 +28,18 @@ class Edge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Processor seconds of a process, engine apart: of a request, and of a second of its sound.
 
     idle: cores that it takes for itself, without any request: heartbeats, reports, timers.
+    refused_s: of a request that is refused; half of another's where that was not measured.
     """
 
     request_s: float
     sound_s: float
     idle: float = 0.0
+    refused_s: float | None = None
+
+    @property
+    def refusal_s(self) -> float:
+        """Of one that is refused: no less than what is done before it is judged."""
+        return max(self.request_s / 2, self.refused_s or 0.0)
 
 
 class Slower(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,12 +58,14 @@ class Slower(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Speech(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a model says: its rate, how long a character lasts, and how it cuts chunks.
 
-    lag_s: sound that its decoder holds back. The rest: see ChunkSeconds.
+    lag_s: sound that its decoder holds back; lag_frames: what a talker counts of that. The rest:
+    see ChunkSeconds.
     """
 
     frame_rate_hz: float
     seconds_per_character: float
     lag_s: float = 0.0
+    lag_frames: int = 0
     initial_s: float = 0.12
     regular_s: float = 1.0
     busy_growth: float = 2.0
@@ -179,7 +188,11 @@ def _check_drafts(path: Path, curve: TalkerCurve) -> None:
 
 def _check_costs(path: Path, costs: Costs) -> None:
     edges = (costs.gateway, costs.broker, costs.talker, costs.vocoder, costs.reading)
-    seconds = [part for edge in edges for part in (edge.request_s, edge.sound_s, edge.idle)]
+    seconds = [
+        part
+        for edge in edges
+        for part in (edge.request_s, edge.sound_s, edge.idle, edge.refused_s or 0.0)
+    ]
     _check_seconds(path, (*seconds, costs.hop_s, costs.read_s, costs.speech.lag_s), BadCosts)
     factors = [f for one in costs.slower.values() for f in (one.alone, one.crowded)]
     if any(not 0.1 <= factor <= _MOST_SLOWER for factor in factors):

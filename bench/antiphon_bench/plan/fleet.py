@@ -1,52 +1,49 @@
-"""A whole deployment in virtual time: requests on their way through gateways, bus and engines."""
+"""A whole deployment in virtual time: its processes, and requests from their arrival to their end.
+
+What is between is in `talking`, `sounding` and `hearing`.
+"""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
-from typing import cast
 
-from antiphon_bench.plan.bus import Bus
-from antiphon_bench.plan.calls import Call, Heard, Host, Load, Outcome, Wanted
+from antiphon_bench.plan.calls import Call, Heard, Load, Outcome, Wanted
 from antiphon_bench.plan.costs import Edge
-from antiphon_bench.plan.errors import PlanError
 from antiphon_bench.plan.gateways import Gateway
-from antiphon_bench.plan.kernel import Action, Kernel, Node, Seat, Station
+from antiphon_bench.plan.ground import Ground
+from antiphon_bench.plan.hearing import ClientSide
+from antiphon_bench.plan.kernel import Seat
 from antiphon_bench.plan.models import SAMPLES
-from antiphon_bench.plan.pools import Pool
 from antiphon_bench.plan.shapes import Setup
-from antiphon_bench.plan.spoken import PlannedRequest, frames_of
+from antiphon_bench.plan.sounding import VocoderSide
+from antiphon_bench.plan.talking import TalkerSide
 from antiphon_bench.plan.workers import TalkerWorker, VocoderWorker, Worker
-from talker.engine.stream import ChunkReady
 from ttscommon.cluster.admission import View
-from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.sound.playback import PlaybackAccount
-from vocoder.engine.stream import DecodedAudio, Resume, first_frame
 
 
 class Fleet:
     """Processes and what is between them. `run` until every request has ended."""
 
     def __init__(self, setup: Setup) -> None:
-        self.setup, self.kernel = setup, Kernel()
+        self.setup, ground = setup, Ground(setup)
+        self._ground, self._costs = ground, ground.costs
+        self.kernel, self.nodes = ground.kernel, ground.nodes
+        self.bus, self.calls = ground.bus, ground.calls
         self.heard = Heard()
-        self._costs = setup.curves.costs
-        shape = setup.shape
-        cores = shape.cores if shape.nodes else math.inf
-        self.nodes = [Node(cores) for _ in range(max(1, shape.nodes))]
-        self.bus = Bus(self.kernel, self.nodes[0], self._costs, shape.brokers)
-        self.nodes[0].idle += shape.brokers * self._costs.broker.idle + shape.beside
-        self._listeners = Station(self.kernel, self.nodes[0], servers=64)
-        self.talkers, self.vocoders = Pool(self._talk), Pool(self._vocode)
+        self._clients = ClientSide(ground, lambda call: self._end(call, "ok"))
+        self._vocoding = VocoderSide(ground, self._clients.reach)
+        self._talking = TalkerSide(ground, self._vocoding.pool, self._vocoding.feed)
+        self.talkers, self.vocoders = self._talking.pool, self._vocoding.pool
         self.gateways: list[Gateway] = []
-        self.calls: dict[str, Call] = {}
         self._places: Counter[str] = Counter()
         self._numbers, self._named = count(), count()
         self._load: Load | None = None
         self._turn = 0
+        shape = setup.shape
         for kind, wanted in (
             ("gateway", shape.gateways),
             ("talker", shape.talkers),
@@ -67,11 +64,11 @@ class Fleet:
         if kind == "gateway":
             self.gateways.append(Gateway(kernel, seat, setup.gateway))
         elif kind == "talker":
-            self.talkers.add(TalkerWorker(setup.curves, setup.talker, kernel, seat, self._spoke))
+            told = self._talking.spoke
+            self.talkers.add(TalkerWorker(setup.curves, setup.talker, kernel, seat, told))
         else:
-            self.vocoders.add(
-                VocoderWorker(setup.curves, setup.vocoder, kernel, seat, self._sounded)
-            )
+            heard = self._vocoding.sounded
+            self.vocoders.add(VocoderWorker(setup.curves, setup.vocoder, kernel, seat, heard))
 
     def run(self, load: Load, until_s: float) -> Heard:
         """What became of all requests of the load; those unended by `until_s` are errors."""
@@ -82,7 +79,7 @@ class Fleet:
             self._end(call, "error")
         return self.heard
 
-    # the way of a request
+    # the beginning of a request
 
     def _pull(self, coming: Iterator[tuple[Wanted, int]]) -> None:
         """Expect the next of those known beforehand: an hour of them at once would fill memory."""
@@ -98,8 +95,8 @@ class Fleet:
         """A client asks; it is where it was sent, so its clock begins now."""
         speech = self._costs.speech
         account = PlaybackAccount(round(speech.frame_rate_hz * SAMPLES))
-        frames = speech.frames(wanted.characters)
-        call = Call(next(self._numbers), self.kernel.now, frames, account, user)
+        number, now = next(self._numbers), self.kernel.now
+        call = Call(number, now, speech.frames(wanted.characters), account, user, wanted.characters)
         self.calls[call.key] = call
         self._connect(call)
 
@@ -110,25 +107,28 @@ class Fleet:
             return
         self._turn += 1
         gateway = living[self._turn % len(living)]
-        if self.setup.shape.listeners is not None:
-            self._listeners.serve(self.setup.shape.listeners.request_s, _nothing)
-        work_s = self._costs.gateway.request_s / 2
-        hop_s = self._costs.hop_s
-        self.kernel.after(
-            hop_s, lambda: gateway.edge.serve(work_s, partial(self._admit, call, gateway))
-        )
+        self._clients.ask()
+        work_s, judged = self._costs.gateway.request_s / 2, partial(self._admit, call, gateway)
+        self._ground.bus.hop(lambda: gateway.edge.serve(work_s, judged))
 
     def _admit(self, call: Call, gateway: Gateway) -> None:
         if call.over:
             return
         if not gateway.alive:
             self.kernel.after(self._costs.recovery.resume_s, partial(self._connect, call))
-        elif gateway.admit(call, self.view()):
-            timeout_s = self.setup.gateway.first_audio_timeout_s
-            self.kernel.after(timeout_s, partial(self._give_up, call))
-            self.bus.publish(gateway.home, 0.5, 0.0, lambda: self._queue(self.talkers, call))
+        elif (refusal := gateway.admit(call, self.view())) is None:
+            self._begin(call, gateway)
         else:
-            self._end(call, "refused")
+            edge = self._costs.gateway
+            gateway.edge.serve(edge.refusal_s - edge.request_s / 2, lambda: None)
+            self._end(call, "refused", refusal.retry_after_s)
+
+    def _begin(self, call: Call, gateway: Gateway) -> None:
+        self._clients.admitted()
+        timeout_s = self.setup.gateway.first_audio_timeout_s
+        self.kernel.after(timeout_s, partial(self._give_up, call))
+        queued = partial(self._ground.queue, self.talkers, call)
+        self.bus.publish(gateway.home, 0.5, 0.0, queued)
 
     def view(self) -> View:
         """What gateways know of the workers, and of each other."""
@@ -136,185 +136,14 @@ class Fleet:
         rate = self._costs.speech.frame_rate_hz
         return View(self.talkers.reports(), self.vocoders.reports(), busy, rate)
 
-    def _queue(self, pool: Pool, call: Call) -> None:
-        """The queue takes a job as soon as it has a leader."""
-        if self.kernel.now < self.bus.queues_back_s:
-            self.kernel.at(self.bus.queues_back_s, partial(self._queue, pool, call))
-        elif not call.over:
-            pool.submit(call)
+    # its end
 
     def _give_up(self, call: Call) -> None:
         if not call.over and call.silent and self.talkers.withdraw(call):
-            self._end(call, "refused")
+            self._end(call, "refused", 1.0)
 
-    # talkers
-
-    def _talk(self, worker: Worker, call: Call) -> None:
-        call.talker = worker
-        now, node, reading = self.kernel.now, worker.node, self._costs.reading
-        read_s = self._costs.read_s * node.stretch(now)
-        node.worked(reading.request_s + reading.sound_s * self._seconds(call.frames), now)
-        opened = partial(self._open_talker, worker, call)
-        worker.edge.serve(
-            self._costs.talker.request_s / 2, lambda: self.kernel.after(read_s, opened)
-        )
-        if not call.asked:
-            call.asked = True
-            self.bus.publish(worker.home, 0.0, 0.0, lambda: self._queue(self.vocoders, call))
-
-    def _open_talker(self, worker: Worker, call: Call) -> None:
-        if not worker.alive:
-            return
-        if call.over or call.talker is not worker:
-            self.talkers.release(worker)
-            return
-        engine = cast(TalkerWorker, worker).engine
-        restored = frames_of(call.committed) if call.committed else None
-        prepared = PlannedRequest(call.request)
-        worker.tell(lambda: engine.open(prepared, restored, (call.frames,), final=True))
-        if not call.silent:
-            worker.playback(call.key, self._playback_s(call))
-
-    def _spoke(self, worker: Worker, key: str, event: object) -> None:
-        """An event of a talker's engine."""
-        call = self.calls.get(key)
-        if isinstance(event, Finished):
-            self.talkers.release(worker)
-        if call is None or call.talker is not worker:
-            return
-        match event:
-            case ChunkReady(arrays):
-                frames = len(arrays["codes"])
-                self._send(worker, frames, partial(self._commit, call, worker, frames))
-            case Finished():
-                worker.edge.serve(
-                    self._costs.talker.request_s / 2, partial(self._commit, call, worker, 0)
-                )
-            case Failed(error):
-                raise PlanError(f"a talker failed: {error}") from error
-
-    def _send(self, worker: Worker, frames: float, then: Action) -> None:
-        """What a worker's edge does with so many frames of sound, or of what becomes sound."""
-        edge = self._costs.talker if worker.stage == "talker" else self._costs.vocoder
-        worker.edge.serve(edge.sound_s * frames / self._costs.speech.frame_rate_hz, then)
-
-    def _commit(self, call: Call, worker: Worker, frames: int) -> None:
-        """The next frames of a request, or its end, are in the log."""
-        if not worker.alive or call.over or call.talker is not worker:
-            return
-        call.committed += frames
-        call.whole = call.whole or not frames
-        if frames:
-            engine = cast(TalkerWorker, worker).engine
-            worker.tell(lambda: engine.acknowledge(call.key))
-        self.bus.publish(worker.home, 0.0, self._seconds(frames), lambda: self._feed(call))
-
-    # vocoders
-
-    def _vocode(self, worker: Worker, call: Call) -> None:
-        call.vocoder, call.fed, call.finishing = worker, -1, False
-        opened = partial(self._open_vocoder, worker, call)
-        worker.edge.serve(self._costs.vocoder.request_s / 2, opened)
-
-    def _open_vocoder(self, worker: Worker, call: Call) -> None:
-        """Begin where the listener stands, with what the log has by now."""
-        if not worker.alive:
-            return
-        if call.over or call.vocoder is not worker:
-            self.vocoders.release(worker)
-            return
-        engine = cast(VocoderWorker, worker).engine
-        spec = engine.spec
-        frame = (call.voiced + spec.lag_samples) // spec.samples_per_frame if call.voiced else 0
-        resume = Resume(call.voiced, frame)
-        worker.tell(lambda: engine.open(call.request, resume))
-        if not call.silent:
-            worker.playback(call.key, self._playback_s(call))
-        call.fed = first_frame(spec, frame, None)
-        self._feed(call)
-
-    def _feed(self, call: Call) -> None:
-        """Give the vocoder what the log has and it has not."""
-        worker = call.vocoder
-        if call.over or worker is None or not worker.alive or call.fed < 0 or call.finishing:
-            return
-        engine = cast(VocoderWorker, worker).engine
-        if (more := call.committed - call.fed) > 0:
-            call.fed = call.committed
-            worker.tell(lambda: engine.feed(call.key, frames_of(more)))
-        if call.whole:
-            call.finishing = True
-            worker.tell(lambda: engine.finish(call.key))
-
-    def _sounded(self, worker: Worker, key: str, event: object) -> None:
-        """An event of a vocoder's engine."""
-        call = self.calls.get(key)
-        if isinstance(event, Finished):
-            self.vocoders.release(worker)
-        if call is None or call.vocoder is not worker:
-            return
-        match event:
-            case DecodedAudio(pcm):
-                samples = len(pcm)
-                call.voiced += samples
-                self._send(worker, samples / SAMPLES, partial(self._voice, call, worker, samples))
-            case Finished():
-                worker.edge.serve(
-                    self._costs.vocoder.request_s / 2, partial(self._voice, call, worker, 0)
-                )
-            case Failed(error):
-                raise PlanError(f"a vocoder failed: {error}") from error
-
-    def _voice(self, call: Call, worker: Worker, samples: int) -> None:
-        """Sound, or its end, on its way to the gateway."""
-        seconds = self._seconds(samples / SAMPLES)
-        share = 0.0 if samples else 0.5
-        self.bus.publish(worker.home, share, seconds, lambda: self._reach(call, samples))
-
-    # listeners
-
-    def _reach(self, call: Call, samples: int, *, resumed: bool = False) -> None:
-        """Sound at the gateway, or at the next one for a client whose own has died."""
-        gateway = call.gateway
-        call.said = call.said or not (samples or resumed)
-        call.held += samples
-        if gateway is None or not gateway.alive or call.over:
-            return
-        samples, call.held = call.held, 0
-        work_s = self._costs.gateway.sound_s * self._seconds(samples / SAMPLES)
-        work_s += self._costs.gateway.request_s / 2 if call.said else 0.0
-        gateway.edge.serve(work_s, lambda: self._hear(call, gateway, samples))
-
-    def _hear(self, call: Call, gateway: Host, samples: int) -> None:
-        if call.over:
-            return
-        if not gateway.alive or call.gateway is not gateway:
-            call.held += samples
-            self._reach(call, 0, resumed=True)
-            return
-        if samples:
-            if call.silent:
-                gateway.spoke(call)
-            self.kernel.after(self._costs.hop_s, partial(self._play, call, samples))
-        if call.said:
-            self.kernel.after(self._costs.hop_s, lambda: self._end(call, "ok"))
-
-    def _play(self, call: Call, samples: int) -> None:
-        account = call.account
-        first = not account.started
-        account.feed(samples, self.kernel.now)
-        if self.setup.shape.listeners is not None:
-            work_s = self.setup.shape.listeners.sound_s * self._seconds(samples / SAMPLES)
-            self._listeners.serve(work_s, _nothing)
-        if first:
-            self.bus.publish(0, 0.0, 0.0, lambda: self._tell_playback(call))
-
-    def _tell_playback(self, call: Call) -> None:
-        for worker in (call.talker, call.vocoder):
-            if worker is not None and worker.alive and not call.over:
-                worker.playback(call.key, self._playback_s(call))
-
-    def _end(self, call: Call, outcome: Outcome) -> None:
+    def _end(self, call: Call, outcome: Outcome, retry_s: float = 0.0) -> None:
+        """`retry_s`: when a client who was refused is told to ask again."""
         if call.over:
             return
         call.over = True
@@ -325,7 +154,7 @@ class Fleet:
         account, now = call.account, self.kernel.now
         heard_s = max(now, account.ends_at_s) if account.started else now
         if self._load is not None:
-            wanted = self._load.next(call.user, heard_s, ok=outcome == "ok")
+            wanted = self._load.next(call.user, call.characters, heard_s, outcome, retry_s)
             if wanted is not None:
                 self._expect(wanted, call.user)
 
@@ -347,16 +176,5 @@ class Fleet:
             return False
         gateway = min(living, key=lambda one: one.streams)
         gateway.hold(call)
-        self._reach(call, 0, resumed=True)
+        self._clients.reach(call, 0, resumed=True)
         return True
-
-    def _seconds(self, frames: float) -> float:
-        return frames / self._costs.speech.frame_rate_hz
-
-    def _playback_s(self, call: Call) -> float:
-        first_s = call.account.first_at_s
-        return self.kernel.now if first_s is None else first_s
-
-
-def _nothing() -> None:
-    """There is nothing to do."""

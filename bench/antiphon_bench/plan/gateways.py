@@ -7,11 +7,12 @@ from typing import Final
 
 from antiphon_bench.plan.calls import Call
 from antiphon_bench.plan.kernel import Kernel, Seat, Station
-from ttscommon.cluster.admission import AdmissionLimits, Judge, View, forecast
+from ttscommon.cluster.admission import AdmissionLimits, Ends, Judge, View, forecast
 from ttscommon.cluster.admission.shares import Standing
 from ttscommon.wire.errors import Overloaded
 
 TENANT: Final = ""
+_LONGEST_RETRY_S: Final = 60.0
 
 
 @dataclass(frozen=True)
@@ -30,34 +31,50 @@ class Gateway:
 
     def __init__(self, kernel: Kernel, seat: Seat, setup: GatewaySetup) -> None:
         self.name, self.node, self.home, self.place = seat.name, seat.node, seat.home, seat.place
-        self.edge = Station(kernel, seat.node)
+        self.edge = Station(kernel, seat.node, name=seat.name)
         self.alive = True
         self.born_s = kernel.now
         self._kernel = kernel
         self._setup = setup
         self._limits = AdmissionLimits()
         self._judge = Judge({TENANT: 1.0}, self._limits, setup.ttfp_target_s)
+        self._ends = Ends()
+        self._running: dict[int, Call] = {}
 
     @property
     def streams(self) -> int:
         return self._judge.shares.total
 
-    def admit(self, call: Call, view: View) -> bool:
-        """Whether it may start now; then it holds a place until `end`."""
-        now = self._kernel.now
-        if not view.talkers or not view.vocoders:
-            return False
-        if self._setup.predict:
-            try:
-                self._predict(call, view, now)
-            except Overloaded:
-                self._judge.refused(TENANT, now)
-                return False
-        elif self.streams >= self._setup.max_streams:
-            return False
+    def admit(self, call: Call, view: View) -> Overloaded | None:
+        """Why it may not start now; otherwise it holds a place until `end`."""
+        try:
+            self._judge_it(call, view)
+        except Overloaded as refusal:
+            return refusal.with_traceback(None)
         call.alone = not self.streams
         self.hold(call)
-        return True
+        return None
+
+    def _judge_it(self, call: Call, view: View) -> None:
+        now = self._kernel.now
+        if not view.talkers or not view.vocoders:
+            raise Overloaded("no worker lives")
+        if not self._setup.predict:
+            if self.streams >= self._setup.max_streams:
+                raise Overloaded("there is no room for another stream now")
+            return
+        try:
+            self._predict(call, view, now)
+        except Overloaded as refusal:
+            self._judge.refused(TENANT, now)
+            self._say_when(refusal, now)
+            raise
+
+    def _say_when(self, refusal: Overloaded, now: float) -> None:
+        """As gateways do: when a stream will have ended for which no other was told to come."""
+        wait_s = self._ends.promise(TENANT, self._running.values(), now)
+        if wait_s is not None:
+            refusal.retry_after_s = min(max(refusal.retry_after_s, wait_s), _LONGEST_RETRY_S)
 
     def _predict(self, call: Call, view: View, now: float) -> None:
         ahead = forecast(view, self._judge.hold_s, self._setup.utilisation)
@@ -69,7 +86,8 @@ class Gateway:
 
     def hold(self, call: Call) -> None:
         """The request is this gateway's from now on."""
-        call.gateway, call.admitted_s = self, self._kernel.now
+        call.gateway, call.began_s = self, self._kernel.now
+        self._running[call.number] = call
         self._judge.take(TENANT)
         if not call.silent:
             self._judge.silent[TENANT] -= 1
@@ -80,7 +98,7 @@ class Gateway:
         self._judge.silent[TENANT] -= 1
         now = self._kernel.now
         if call.predicted_s and call.alone_s:
-            took_s = now - call.admitted_s
+            took_s = now - call.began_s
             self._judge.learn(took_s, call.predicted_s, call.alone_s, now, alone=call.alone)
 
     def end(self, call: Call) -> None:
@@ -88,4 +106,7 @@ class Gateway:
         self._judge.shares.give_back(TENANT)
         if call.silent:
             self._judge.silent[TENANT] -= 1
-        self._judge.held(self._kernel.now - call.admitted_s)
+        held_s = self._kernel.now - call.began_s
+        self._judge.held(held_s)
+        self._ends.learn(call.characters, held_s)
+        del self._running[call.number]

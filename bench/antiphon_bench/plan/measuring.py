@@ -48,6 +48,10 @@ MEASURED: Final = Recovery(
 )
 # More listeners than two cores carry.
 _CROWD: Final = 24
+# Where a refusal is made, and where it is heard.
+ASKED: Final = ("gateway", "generator")
+# Refusals say too little of what one costs.
+_FEW: Final = 20
 READING: Final = "reading"
 _HOPS: Final = 5
 _IDLE_S: Final = 4.0
@@ -61,6 +65,7 @@ class Work:
     requests: int
     sound_s: float
     spent_s: Mapping[str, float]
+    refused: int = 0
 
 
 def spent_s(url: str) -> dict[str, float]:
@@ -102,6 +107,14 @@ def edges(works: Sequence[Work]) -> dict[str, Edge]:
     return found
 
 
+def refusal_s(crowd: Work, name: str, edge: Edge) -> float | None:
+    """What a process spent on each request that was refused: all beyond what the others cost."""
+    if name not in ASKED or crowd.refused < _FEW:
+        return None
+    served_s = crowd.requests * edge.request_s + crowd.sound_s * edge.sound_s
+    return round(max(0.0, crowd.spent_s[name] - served_s) / crowd.refused, 6)
+
+
 def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores: int) -> Costs:
     """Costs of the stack at the configuration's address, whose curves are in `folder`.
 
@@ -112,9 +125,11 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
     alone, quiet = _served(config, "alone", "medium", 1, 8.0)
     idle = _idle(config.target.url)
     works = [_work(config, texts, 6.0, idle) for texts in ("short", "long")]
-    _, busy = _served(config, "crowded", "mixed", _CROWD, 10.0, listen=True)
+    crowd, busy = _crowd(config, idle)
     found = {
-        name: msgspec.structs.replace(edge, idle=round(idle.get(name, 0.0), 5))
+        name: msgspec.structs.replace(
+            edge, idle=round(idle.get(name, 0.0), 5), refused_s=refusal_s(crowd, name, edge)
+        )
         for name, edge in edges(works).items()
     }
     heard = [one for one in alone if one.outcome == "ok"]
@@ -183,17 +198,37 @@ def _idle(url: str) -> dict[str, float]:
     return {name: seconds / took_s for name, seconds in spent.items()}
 
 
+def _crowd(config: RunConfig, idle: Mapping[str, float]) -> tuple[Work, Engines]:
+    """More listeners than two cores carry: what refusals cost, and what it took of the engines."""
+    meter = _Meter(config.target.url, idle)
+    results, busy = _served(config, "crowded", "mixed", _CROWD, 10.0, listen=True)
+    return meter.work(results), busy
+
+
 def _work(config: RunConfig, texts: TextSet, for_s: float, idle: Mapping[str, float]) -> Work:
-    """What all of a run's requests cost, those outside of its window too, beyond being there."""
-    url = config.target.url
-    before, own_s, began_s = spent_s(url), _own_s(), time.monotonic()
-    results = _results(config, texts, texts, 2, for_s)
-    took_s = time.monotonic() - began_s
-    spent = without_engines({n: s - before.get(n, 0.0) for n, s in spent_s(url).items()})
-    spent = {name: max(0.0, s - idle.get(name, 0.0) * took_s) for name, s in spent.items()}
-    spent["generator"] = _own_s() - own_s
-    served = [one for one in results if one.outcome == "ok"]
-    return Work(len(served), sum(one.audio_s for one in served), spent)
+    meter = _Meter(config.target.url, idle)
+    return meter.work(_results(config, texts, texts, 2, for_s))
+
+
+class _Meter:
+    """Looks at what processes have spent when a run begins and when it has ended."""
+
+    def __init__(self, url: str, idle: Mapping[str, float]) -> None:
+        """`idle`: cores that each takes without any request."""
+        self._url, self._idle = url, idle
+        self._before, self._own_s, self._began_s = spent_s(url), _own_s(), time.monotonic()
+
+    def work(self, results: Sequence[RequestResult]) -> Work:
+        """What all of a run's requests cost, those outside of its window too, beyond being there;
+        Engines apart.
+        """
+        took_s, before = time.monotonic() - self._began_s, self._before
+        spent = without_engines({n: s - before.get(n, 0.0) for n, s in spent_s(self._url).items()})
+        spent = {n: max(0.0, s - self._idle.get(n, 0.0) * took_s) for n, s in spent.items()}
+        spent["generator"] = _own_s() - self._own_s
+        served = [one for one in results if one.outcome == "ok"]
+        refused = sum(one.outcome == "refused" for one in results)
+        return Work(len(served), sum(one.audio_s for one in served), spent, refused)
 
 
 def _own_s() -> float:
@@ -228,6 +263,7 @@ def speech_of(voice_dir: Path) -> Speech:
         frame_rate_hz=talker.frame_rate_hz,
         seconds_per_character=1.0,
         lag_s=codec.lag_samples / codec.sample_rate,
+        lag_frames=talker.lag_frames,
         initial_s=talker.chunks.initial_s,
         regular_s=talker.chunks.regular_s,
         busy_growth=talker.chunks.busy_growth,

@@ -54,6 +54,7 @@ class Unmeasured(Metrics):
         """No metric is registered."""
 
     def __getattr__(self, name: str) -> _Nothing:
+        setattr(self, name, _NOTHING)  # found without this from now on
         return _NOTHING
 
     def chunk(self, *_: object, **__: object) -> None:
@@ -79,6 +80,7 @@ class PlannedModel(Family):
         sleep: Sleep,
         think: Sleep,
         cache: Cache = Cache(),
+        lag_frames: int = 0,
     ) -> None:
         rendering = curve.render_base_s > 0.0 or curve.render_frame_s > 0.0
         self.spec = ModelSpec(
@@ -93,6 +95,7 @@ class PlannedModel(Family):
             max_positions=_ENDLESS,
             width=max(curve.drafts, default=1),
             chunks=chunks,
+            lag_frames=lag_frames,
         )
         self.measured_round_s = curve.started_s or {
             size: curve.seconds(size, 0) + size * curve.render_frame_s for size in (1, 4, 16, 64)

@@ -35,6 +35,7 @@ class PlannedRunner:
         self._curve = curve
         self._sleep, self._think = sleep, think
         self._seconds: dict[tuple[int, int], float] = {}
+        self._turns: dict[int, float] = {}
         self._accepted = {w: chance(drafted.gained, w) for w, drafted in curve.drafts.items()}
         self._dice = Random("drafts")
 
@@ -42,7 +43,19 @@ class PlannedRunner:
         """Nothing is recorded."""
 
     def launch(self, batch: Sequence[Row]) -> Results:
-        kinds = Counter(_width(row.plan) for row in batch)
+        widths = [_width(row.plan) for row in batch]
+        self._compute(widths)
+        self._think(self._turn(len(batch)))
+        gained = [self._gained(row, width) for row, width in zip(batch, widths, strict=True)]
+        kept = [_kept(row.plan, count) for row, count in zip(batch, gained, strict=True)]
+        never, most = [False] * len(batch), max(gained)
+        return Results({"codes": _FRAMES[: len(batch), :most]}, gained, never, never, kept)
+
+    def _compute(self, widths: Sequence[int]) -> None:
+        if len(widths) == 1 and widths[0]:  # most of a fleet with room to spare
+            self._sleep(self._decoding(widths[0], 1))
+            return
+        kinds = Counter(widths)
         prompts = kinds.pop(0, 0)
         if prompts and max(kinds, default=1) == 1:
             kinds[1] += prompts  # prompts share a launch with plain steps
@@ -50,11 +63,11 @@ class PlannedRunner:
             self._sleep(self._decoding(1, prompts))
         took_s = sum(self._decoding(width, count) for width, count in kinds.items())
         self._sleep(took_s + self._curve.prefill_s * prompts)
-        self._think(self._curve.turn_seconds(len(batch)))
-        gained = [self._gained(row) for row in batch]
-        never, width = [False] * len(batch), max(gained)
-        kept = [_kept(row.plan, count) for row, count in zip(batch, gained, strict=True)]
-        return Results({"codes": _FRAMES[: len(batch), :width]}, gained, never, never, kept)
+
+    def _turn(self, streams: int) -> float:
+        if streams not in self._turns:
+            self._turns[streams] = self._curve.turn_seconds(streams)
+        return self._turns[streams]
 
     def collect(self, ticket: Results) -> Results:
         return ticket
@@ -73,9 +86,9 @@ class PlannedRunner:
             self._seconds[width, streams] = self._curve.step_seconds(width, streams)
         return self._seconds[width, streams]
 
-    def _gained(self, row: Row) -> int:
+    def _gained(self, row: Row, width: int) -> int:
         """Frames: the certain one, and drafted ones up to the first that is not accepted."""
-        if (width := _width(row.plan)) <= 1:
+        if width <= 1:
             return int(not row.plan.partial)
         gained, accepted, dice = 1, self._accepted[width], self._dice
         assert isinstance(row.stream, PlannedStream)

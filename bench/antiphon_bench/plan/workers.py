@@ -14,38 +14,53 @@ from antiphon_bench.plan.kernel import Action, Kernel, Seat, Station
 from antiphon_bench.plan.models import NAME, Cache, PlannedCodec, PlannedModel, Unmeasured
 from talker.engine import engine as talking
 from talker.engine import scheduler
+from talker.settings import TalkerSettings
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.runtime import Runtime
 from ttscommon.wire.replicas import Replica
 from ttscommon.wire.subjects import StageName
 from vocoder.engine import engine as vocoding
 from vocoder.engine import scheduler as vocoder_scheduler
+from vocoder.settings import VocoderSettings
 
 # What a worker says of itself is so old at most: see ReporterTuning.
 REPORT_S: Final = 0.4
+
+
+# Settings that no variable changes: what a worker does that is started without any.
+_TALKER: Final = TalkerSettings()
+_VOCODER: Final = VocoderSettings()
 
 
 @dataclass(frozen=True)
 class TalkerSetup:
     """A talker's settings, by the names that it has them under. `policy`: see POLICIES."""
 
-    slots: int = 32
+    slots: int = _TALKER.slots
     limits: scheduler.StepLimits = field(default_factory=scheduler.StepLimits)
     cache: Cache = field(default_factory=Cache)
     policy: scheduler.PolicyName = "online"
 
     @classmethod
-    def of(cls, slots: int, batch: int, cache: Cache) -> TalkerSetup:
-        """With `slots` streams, of which a step takes `batch`."""
-        return cls(slots, scheduler.StepLimits(streams=batch), cache)
+    def of(cls, slots: int | None, batch: int | None, cache: Cache) -> TalkerSetup:
+        """With `slots` streams, of which a step takes `batch`; None for a talker's own setting."""
+        limits = scheduler.StepLimits(batch or _TALKER.batch_streams, _TALKER.batch_positions)
+        return cls(slots or _TALKER.slots, limits, cache, _TALKER.policy)
 
 
 @dataclass(frozen=True)
 class VocoderSetup:
     """A vocoder's settings, by the names that it has them under."""
 
-    slots: int = 64
+    slots: int = _VOCODER.slots
     limits: vocoder_scheduler.BatchLimits = field(default_factory=vocoder_scheduler.BatchLimits)
+
+    @classmethod
+    def of(cls, slots: int | None, frame_rate_hz: float) -> VocoderSetup:
+        """With `slots` streams, None for a vocoder's own setting; steps are as it makes them of
+        frames of that rate.
+        """
+        return cls(slots or _VOCODER.slots, _VOCODER.limits(frame_rate_hz))
 
 
 @dataclass
@@ -80,7 +95,7 @@ class Worker(ABC):
         node = seat.node
         self.slots, self.batch = setup.slots, setup.limits.streams
         self.name, self.node, self.home, self.place = seat.name, node, seat.home, seat.place
-        self.edge = Station(kernel, node)
+        self.edge = Station(kernel, node, name=seat.name)
         self.alive = True
         self.draining = False
         self.used = 0
@@ -225,6 +240,7 @@ class TalkerWorker(Worker):
             self._sleep,
             self._think,
             setup.cache,
+            speech.lag_frames,
         )
         self.engine = talking.Engine(
             model,

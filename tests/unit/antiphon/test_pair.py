@@ -6,10 +6,11 @@ import ast
 import asyncio
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Metric, generate_latest
 
 import antiphon
 from antiphon import pair
@@ -87,6 +88,25 @@ def test_what_edges_measure_comes_on_top() -> None:
     assert 'tts_slots{model="m",stage="talker"} 4.0' in lines
     assert 'tts_recoveries_total{model="m",stage="talker"} 3.0' in lines
     assert len(lines) == len({line.rsplit(" ", 1)[0] for line in lines})
+
+
+def collected(metrics: Metrics) -> list[Metric]:
+    return list(metrics.registry.collect())
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_one_edge_without_a_broker_is_not_hidden_by_the_other(lost: int) -> None:
+    edges, merged = [Metrics("m"), Metrics("m")], pair.Merged()
+    merged.registries.append(Metrics("m").registry)
+    merged.elsewhere += [partial(collected, edge) for edge in edges]
+    for number, edge in enumerate(edges):
+        for gauge in (edge.bus_up, edge.store_up):
+            gauge.labels().set(number != lost)
+    registry = CollectorRegistry()
+    registry.register(merged)
+    lines = samples(registry)
+    assert 'tts_bus_up{model="m"} 0.0' in lines
+    assert 'tts_store_up{model="m"} 0.0' in lines
 
 
 def test_an_edge_gets_the_settings_of_its_stage_and_probes_of_its_own() -> None:

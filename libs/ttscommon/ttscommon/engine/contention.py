@@ -27,8 +27,9 @@ class Contention:
     """How many times as long the work of one thread takes as on a processor of its own.
 
     The kernel counts how long a thread that could run had to wait for a processor. That follows the
-    machine within tenths of a second, whatever the thread computes, and does not count what it
-    waits for by itself: a device, a lock, a message. Where no such count is to be had it says 1.
+    machine within tenths of a second, whatever the thread computes. What its work waits for by
+    itself, a device or a lock, takes as long as ever, so it counts as work that is done. Where no
+    such count is to be had it says 1.
 
     A thread has to work to know it. One that has nothing to do any more, because its requests are
     refused for what others take, works for a moment now and then until they take it no longer.
@@ -48,26 +49,39 @@ class Contention:
         self._spend = spend or _spend
         self._before: Usage | None = None
         self._at_s = clock()
-        self._ran_s = self._waited_s = 0.0
+        self._since_s: float | None = None  # nothing is known of the time before it began to work
+        self._worked_s = self._waited_s = 0.0
 
     @property
     def factor(self) -> float:
         """Lately, 1 or more; 1 again when the thread has not worked for a while."""
         age_s = max(0.0, self._clock() - self._at_s - _HOLD_S)
         decay = math.exp2(-age_s / _HALF_LIFE_S)
-        ran_s, waited_s = self._ran_s * decay, self._waited_s * decay
-        return (ran_s + waited_s + _PRIOR_S) / (ran_s + _PRIOR_S)
+        worked_s, waited_s = self._worked_s * decay, self._waited_s * decay
+        return (worked_s + waited_s + _PRIOR_S) / (worked_s + _PRIOR_S)
 
-    def measure(self) -> float:
-        """Seconds waited since the last call. Each call is to come from the same thread."""
+    def begin(self) -> None:
+        """The thread has work, maybe again. Before that, since `idle`, it waited for some."""
+        if self._since_s is None:
+            self._since_s = self._clock()
+
+    def measure(self, *, counts: bool = True) -> float:
+        """Seconds waited since the last call. Each call is to come from the same thread.
+
+        counts: it says something of what other work will have to wait for.
+        """
         self._read = self._read or Schedstat()
         now, usage, before = self._clock(), self._read(), self._before
+        passed_s, self._since_s = now - (now if self._since_s is None else self._since_s), now
         self._before = usage
         if usage is None or before is None:
             return 0.0
-        decay = math.exp2((self._at_s - now) / _HALF_LIFE_S)
         waited_s = max(0.0, usage[1] - before[1])
-        self._ran_s = self._ran_s * decay + max(0.0, usage[0] - before[0])
+        if not counts:
+            return waited_s
+        decay = math.exp2((self._at_s - now) / _HALF_LIFE_S)
+        worked_s = max(0.0, usage[0] - before[0], passed_s - waited_s)
+        self._worked_s = self._worked_s * decay + worked_s
         self._waited_s = self._waited_s * decay + waited_s
         self._at_s = now
         return waited_s
@@ -79,7 +93,7 @@ class Contention:
         self._read = self._read or Schedstat()
         due = self._clock() - self._at_s >= _PROBE_EVERY_S
         probing = probe and due and self.factor >= _PROBED
-        self._before = self._read()
+        self._before, self._since_s = self._read(), None
         if probing:
             self._spend(_PROBE_S)
             self.measure()

@@ -140,7 +140,15 @@ class Metrics:
             "From the process's beginning until it took work, by what that was spent on.",
             ("stage", "part"),
         )
-        self.startup = Startup(lambda stage, part, s: started.labels(stage, part).set(s))
+        waited = self._gauge(
+            "tts_startup_waited_seconds",
+            "How much of its start the process waited for a processor that others had.",
+            ("stage",),
+        )
+        self.startup = Startup(
+            lambda stage, part, s: started.labels(stage, part).set(s),
+            tell_waited=lambda stage, s: waited.labels(stage).set(s),
+        )
         self._declare()
 
     def chunk(

@@ -31,10 +31,24 @@ def process_began_s(stat: Path = Path("/proc/self/stat")) -> float:
     return time.monotonic() - age_s
 
 
+def waited_s(tasks: Path = Path("/proc/self/task")) -> float:
+    """For how long the threads of this process could have run and had no processor; 0 where the
+    system does not tell.
+    """
+    total_ns = 0
+    for task in tasks.glob("*/schedstat"):
+        try:
+            total_ns += int(task.read_text().split()[1])
+        except (OSError, ValueError, IndexError):
+            continue  # a thread that has ended
+    return 1e-9 * total_ns
+
+
 class Startup:
     """Seconds of each part; a part may come in several stretches.
 
-    `tell` hears of each part, and of what no part accounts for, when the process takes work.
+    `tell` hears of each part, and of what no part accounts for, when the process takes work, and
+    `tell_waited` how much of all that the process waited for a processor.
     """
 
     def __init__(
@@ -42,10 +56,11 @@ class Startup:
         tell: Callable[[str, str, float], None] = lambda stage, part, seconds: None,
         clock: Callable[[], float] = time.monotonic,
         began_s: float | None = None,
+        tell_waited: Callable[[str, float], None] = lambda stage, seconds: None,
     ) -> None:
-        """tell: called with the stage, the part and its seconds."""
+        """tell: called with the stage, the part and its seconds; tell_waited: without a part."""
         self.parts: dict[str, float] = {}
-        self._tell, self._clock = tell, clock
+        self._tell, self._tell_waited, self._clock = tell, tell_waited, clock
         self._began_s = process_began_s() if began_s is None else began_s
 
     @contextmanager
@@ -67,8 +82,10 @@ class Startup:
         self._add(OTHER, max(0.0, total_s - sum(self.parts.values())))
         for name, seconds in self.parts.items():
             self._tell(stage, name, seconds)
+        self._tell_waited(stage, waited := min(total_s, waited_s()))
         parts = {f"{name}_s": round(seconds, 3) for name, seconds in self.parts.items()}
-        log_.info("service.started", stage=stage, total_s=round(total_s, 3), **parts)
+        told = {"total_s": round(total_s, 3), "waited_s": round(waited, 3)}
+        log_.info("service.started", stage=stage, **told, **parts)
 
     def _add(self, name: str, seconds: float) -> None:
         self.parts[name] = self.parts.get(name, 0.0) + seconds

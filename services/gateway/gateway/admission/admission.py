@@ -14,7 +14,6 @@ from typing import Final
 
 import structlog
 
-from gateway.admission.ends import Ends
 from gateway.admission.keys import KeyRing, TextLimits
 from gateway.admission.limits import KeyLimits
 from gateway.admission.offline import OfflineStreams
@@ -25,7 +24,7 @@ from gateway.admission.terms import Applicant, Capacity
 from gateway.admission.turns import Turnstile
 from gateway.errors import Draining, RateLimited, StreamsUsed, Unavailable
 from gateway.settings import GatewaySettings
-from ttscommon.cluster.admission import AdmissionLimits, Forecast, Judge, forecast
+from ttscommon.cluster.admission import AdmissionLimits, Ends, Forecast, Judge, forecast
 from ttscommon.cluster.admission.predictions import share_used
 from ttscommon.cluster.admission.shares import Standing
 from ttscommon.process.metrics import GatewayMetrics

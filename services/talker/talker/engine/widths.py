@@ -51,6 +51,31 @@ class Gains:
         return self._frames / self._steps if self._steps else 1.0
 
 
+class _Lately:
+    """The last so many of what was measured. Each step adds to one of them and asks all, so what
+    they come to is computed once for every change.
+    """
+
+    def __init__(self, most: int, middle: Callable[[deque[float]], float]) -> None:
+        self._values: deque[float] = deque(maxlen=most)
+        self._middle_of = middle
+        self._middle: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def append(self, value: float) -> None:
+        self._values.append(value)
+        self._middle = None
+
+    @property
+    def middle(self) -> float:
+        """Raises StatisticsError of none."""
+        if self._middle is None:
+            self._middle = self._middle_of(self._values)
+        return self._middle
+
+
 class Widths:
     """Chooses the width of each step; steps are told apart by the power of two of their streams."""
 
@@ -59,8 +84,8 @@ class Widths:
         self._told = gained
         narrower = [1 << n for n in range(most.bit_length()) if 1 << n < most]
         self.choices = (*narrower, most)
-        self._seconds: dict[tuple[int, int], deque[float]] = defaultdict(_recent)
-        self._gained: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=_SEEN_GAINS))
+        self._seconds: dict[tuple[int, int], _Lately] = defaultdict(lambda: _Lately(_SEEN, median))
+        self._gained: dict[int, _Lately] = defaultdict(lambda: _Lately(_SEEN_GAINS, fmean))
         self._steps: dict[int, int] = defaultdict(int)
 
     def widen(self, chosen: Sequence[Draftable], positions: int, limit: int) -> None:
@@ -98,13 +123,13 @@ class Widths:
         self._steps[size] += 1
         if (size, 1) not in self._seconds:
             return 1
-        best = 1
+        best, most = 1, self._rate(1, self._seconds[size, 1].middle)
         for width in self.choices[1:]:
             seconds = self._expected(size, width)
             if seconds is None or len(self._gained[width]) < _FEW:
                 return width  # hardly anything is known, of smaller batches either: try it
-            if self._rate(size, width, seconds) > _MARGIN * self._rate(size, best):
-                best = width
+            if (rate := self._rate(width, seconds)) > _MARGIN * most:
+                best, most = width, rate
         if self._steps[size] % _PROBE_EVERY == 0:
             return self._other(size, best)
         return best
@@ -114,9 +139,8 @@ class Widths:
         self._seconds[streams.bit_length(), width].append(seconds)
         self._gained[width].append(gained / streams)
 
-    def _rate(self, size: int, width: int, seconds: float | None = None) -> float:
-        took_s = self._expected(size, width) if seconds is None else seconds
-        return fmean(self._gained[width]) / took_s if took_s else 0.0
+    def _rate(self, width: int, took_s: float) -> float:
+        return self._gained[width].middle / took_s if took_s else 0.0
 
     def _expected(self, size: int, width: int) -> float | None:
         """Seconds of a step, at least: a wider one grows with the batch no less than a plain one.
@@ -126,9 +150,9 @@ class Widths:
         for known in range(size, -1, -1):
             if seconds := self._seconds.get((known, width)):
                 if known == size:
-                    return median(seconds)
+                    return seconds.middle
                 if plain := self._seconds.get((known, 1)):
-                    return median(self._seconds[size, 1]) * median(seconds) / median(plain)
+                    return self._seconds[size, 1].middle * seconds.middle / plain.middle
         return None
 
     def _other(self, size: int, best: int) -> int:
@@ -145,7 +169,3 @@ def plain(most: int, gained: Callable[[int, int], object]) -> Widths:
     """Steps that never draft, whatever the family could."""
     del most
     return Widths(1, gained)
-
-
-def _recent() -> deque[float]:
-    return deque(maxlen=_SEEN)

@@ -37,4 +37,14 @@ def test_what_a_process_exports_is_read() -> None:
         pass
     metrics.startup.finish("vocoder")
     page = generate_latest(metrics.registry).decode()
-    assert slowest([page])["vocoder"] == pytest.approx(sum(metrics.startup.parts.values()))
+    waited_s = metrics.registry.get_sample_value(
+        "tts_startup_waited_seconds", {"stage": "vocoder", "model": "m"}
+    )
+    assert waited_s is not None
+    started_s = sum(metrics.startup.parts.values())
+    assert slowest([page])["vocoder"] == pytest.approx(started_s - waited_s)
+
+
+def test_what_a_start_waited_for_a_processor_is_not_counted() -> None:
+    waited = 'tts_startup_waited_seconds{stage="talker"} 1.5\n'
+    assert slowest([page("talker", load=4.0) + waited]) == pytest.approx({"talker": 2.5})

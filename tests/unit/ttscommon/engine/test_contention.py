@@ -64,10 +64,38 @@ def test_a_machine_that_became_slower_is_known_within_a_second(
 
 def test_one_step_beside_others_says_enough_for_a_first_chunk(machine: Machine) -> None:
     found = contention(machine)
-    machine.now = 60.0  # idle before
+    found.idle(probe=False)
+    machine.now = 60.0
+    found.begin()
     machine.work(0.01, share=0.125)
     assert found.measure() == pytest.approx(0.07)
     assert found.factor > 4.0
+
+
+@pytest.mark.parametrize(("device_s", "factor"), [(0.0, 4.0), (0.008, 1.33), (0.08, 1.037)])
+def test_only_the_hosts_part_of_a_step_takes_longer_beside_others(
+    machine: Machine, device_s: float, factor: float
+) -> None:
+    found = contention(machine)
+    while machine.now < 10.0:
+        found.begin()
+        machine.work(0.001, share=0.25)
+        machine.now += device_s  # the thread sleeps until the device is done
+        assert found.measure() == pytest.approx(0.003)
+    alone_s, beside_s = 0.001 + device_s, 0.004 + device_s
+    assert found.factor == pytest.approx(beside_s / alone_s, rel=0.03)
+    assert found.factor == pytest.approx(factor, rel=0.05)
+
+
+def test_waiting_for_requests_is_no_work(machine: Machine) -> None:
+    found = contention(machine)
+    for _ in range(100):
+        found.idle(probe=False)
+        machine.now += 0.02
+        found.begin()
+        machine.work(0.004, share=0.25)
+        found.measure()
+    assert found.factor == pytest.approx(4.0, rel=0.15)
 
 
 def test_what_was_is_forgotten_by_a_thread_without_work(machine: Machine) -> None:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from ttscommon.process.metrics import Metrics
-from ttscommon.process.startup import Startup, process_began_s
+from ttscommon.process.startup import Startup, process_began_s, waited_s
 
 
 class Clock:
@@ -42,6 +42,23 @@ def test_a_part_that_fails_counts() -> None:
     except OSError:
         pass
     assert startup.parts == {"load": 4.0}
+
+
+def test_what_all_threads_waited_for_a_processor_is_summed_up(tmp_path: Path) -> None:
+    for thread, waited_ns in (("7", 1_500_000_000), ("8", 500_000_000)):
+        (tmp_path / thread).mkdir()
+        (tmp_path / thread / "schedstat").write_text(f"900 {waited_ns} 12\n")
+    assert waited_s(tmp_path) == 2.0
+    assert waited_s(Path("/nowhere")) == 0.0
+
+
+def test_no_start_waited_longer_than_it_took() -> None:
+    told: list[tuple[str, float]] = []
+    clock = Clock()
+    Startup(clock=clock, began_s=clock.now_s, tell_waited=lambda *word: told.append(word)).finish(
+        "talker"
+    )
+    assert told == [("talker", 0.0)]
 
 
 def test_the_time_before_the_first_import_counts() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.admission.ends import Ends
+from ttscommon.cluster.admission import Ends
 
 
 @dataclass

@@ -1,0 +1,121 @@
+"""Engines of the chart: talkers, vocoders, and pairs of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helm_python.errors import HelmError
+
+from antiphon.pair import load_settings
+from talker.settings import TalkerSettings
+from tests.deploy.chart import (
+    MODEL,
+    SECRETS,
+    environment,
+    example,
+    external,
+    jobs,
+    named,
+    of_kind,
+    pods,
+    render,
+    understood,
+)
+from ttscommon.process.settings import StageSettings
+
+
+def test_a_gpu_engine_takes_the_cuda_image_and_a_gpu() -> None:
+    found = pods(render(example("fleet")))["antiphon-large-talker"]["spec"]
+    container = found["containers"][0]
+    assert container["image"].endswith("/antiphon-talker:0.2.0-cuda")
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
+    assert found["runtimeClassName"] == "nvidia"
+
+
+def test_one_gpu_is_given_to_one_process_with_both_stages() -> None:
+    found = pods(render(example("one-gpu")))
+    assert set(found) == {"antiphon-nats", "antiphon-gateway", "antiphon-vesper-pair"}
+    spec = found["antiphon-vesper-pair"]["spec"]
+    assert "order" not in [one["name"] for one in spec["initContainers"]]
+    [container] = spec["containers"]
+    assert container["image"].endswith("/antiphon-pair:0.2.0-cuda")
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1
+    talking, vocoding = load_settings(environment(found["antiphon-vesper-pair"], SECRETS))
+    assert (talking.slots, vocoding.slots, talking.device) == (64, 64, "cuda")
+
+
+def test_a_setting_of_a_pair_may_be_one_stages_alone() -> None:
+    own = {"talker__slots": 48, "vocoder__slots": 300, "kv_bytes": 1 << 30}
+    values: dict[str, Any] = {"models": [{**MODEL, "paired": True, "pair": {"settings": own}}]}
+    objects = render({**values, "pair": {"autoscaling": {"kind": "keda", "maxReplicas": 3}}})
+    talking, vocoding = load_settings(environment(pods(objects)["antiphon-vesper-pair"], SECRETS))
+    assert (talking.slots, vocoding.slots, talking.kv_bytes) == (48, 300, 1 << 30)
+    [job] = jobs(objects)
+    assert environment(job, SECRETS)["ANTIPHON_BUS__SLOTS"] == "900"
+    [scaler] = of_kind(objects, "ScaledObject")
+    queries = [trigger["metadata"]["query"] for trigger in scaler["spec"]["triggers"]]
+    assert len(queries) == 6
+    assert {stage for stage in ("talker", "vocoder") if f'stage="{stage}"' in str(queries)} == {
+        "talker",
+        "vocoder",
+    }
+
+
+@pytest.mark.parametrize("kind", ["nkey", "creds"])
+def test_a_pair_has_the_identities_of_both_stages(kind: str) -> None:
+    objects = render({**external(kind), "models": [{**MODEL, "paired": True}]})
+    pod = pods(objects)["antiphon-vesper-pair"]
+    values = environment(pod, SECRETS)
+    assert values[f"ANTIPHON_BUS__{kind.upper()}_FILE"] == "/run/antiphon/bus/talker"
+    assert values[f"ANTIPHON_VOCODER__BUS__{kind.upper()}_FILE"] == "/run/antiphon/bus/vocoder"
+    [volume] = [v for v in pod["spec"]["volumes"] if v["name"] == "bus-identity"]
+    assert [item["key"] for item in volume["secret"]["items"]] == ["talker", "vocoder"]
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_codec_that_is_published_by_itself_has_a_folder_of_its_own(paired: bool) -> None:
+    weights = {"claim": "voices", "path": "higgs", "codec": "higgs-codec"}
+    model = {"name": "higgs", "weights": weights, "paired": paired}
+    found = pods(render({"models": [model]}))
+    stages = [
+        settings
+        for name in sorted(found)
+        if name.startswith("antiphon-higgs-")
+        for _, settings in understood(found[name])
+    ]
+    assert [str(one.voice_dir) for one in stages if isinstance(one, StageSettings)] == [
+        "/app/voices/higgs",
+        "/app/voices/higgs-codec",
+    ]
+    [talker] = [one for one in stages if isinstance(one, TalkerSettings)]
+    assert str(talker.codec_dir) == "/app/voices/higgs-codec"
+
+
+def test_every_model_has_a_talker_and_a_vocoder_that_serve_it() -> None:
+    found = pods(render(example("fleet")))
+    for model in ("vesper", "large"):
+        for stage in ("talker", "vocoder"):
+            values = environment(found[f"antiphon-{model}-{stage}"], SECRETS)
+            assert values["ANTIPHON_MODEL"] == model
+            assert values["ANTIPHON_VOICE_DIR"] == f"/app/voices/{model}"
+
+
+def test_scaled_engines_leave_their_count_to_the_scaler() -> None:
+    objects = render(example("fleet"))
+    for scaler in of_kind(objects, "ScaledObject", "HorizontalPodAutoscaler"):
+        target = scaler["spec"]["scaleTargetRef"]["name"]
+        assert "replicas" not in named(objects, "Deployment", target)["spec"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "setting", "value"), [("talker", "kv_bytes", 2 << 30), ("vocoder", "state_mb", 2048)]
+)
+def test_an_engines_memory_has_to_hold_what_its_streams_carry(
+    stage: str, setting: str, value: int
+) -> None:
+    settings = {"settings": {setting: value}}
+    with pytest.raises(HelmError, match=f"{setting} and the process need 2816 Mi"):
+        render({stage: settings})
+    render({stage: {**settings, "resources": {"limits": {"memory": "3Gi"}}}})
+    render({stage: {**settings, "gpu": {"count": 1}}})
