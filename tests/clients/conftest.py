@@ -101,7 +101,7 @@ def drive(stack: LocalStack) -> Drive:
             "CLIENT_SHORT": SENTENCES[0],
             "CLIENT_MODEL": change.get("model", ""),
             "CLIENT_VOICE": change.get("voice", ""),
-            "CLIENT_LIMIT_S": change.get("limit_s", "60"),
+            "CLIENT_LIMIT_S": "300",
             "SSL_CERT_FILE": change.get("authority", ""),
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         }
