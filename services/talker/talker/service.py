@@ -9,6 +9,7 @@ from talker.adapters import Adapters
 from talker.engine.interface import SpeechEngine
 from talker.engine.stream import Event
 from talker.loading import build_engine
+from talker.reading_turns import ReadingTurns
 from talker.settings import TalkerSettings
 from talker.talk_job import TalkJob
 from talker.text_feed import TextTiming
@@ -62,6 +63,7 @@ class Talker:
         self._adapters = adapters
         self._engine = engine
         self._timing = timing
+        self._turns = ReadingTurns()
         self._router: EventRouter[Event] = EventRouter()
         engine.listen(self._router)
 
@@ -79,7 +81,7 @@ class Talker:
             else:
                 talking = TalkJob(
                     *(self._bus, self._engine, self._router, job, writer, self._timing),
-                    self._adapters,
+                    *(self._adapters, self._turns),
                 )
                 await talking.run()
 

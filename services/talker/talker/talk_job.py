@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, Final
 
 import structlog
@@ -15,6 +16,7 @@ from talker.engine.stream import ChunkReady, Event
 from talker.family.base import Prepared
 from talker.family.checks import check
 from talker.family.streams import CutShort
+from talker.reading_turns import ReadingTurns
 from talker.text_feed import TextFeed, TextTiming, next_unit
 from ttscommon.bus import Bus, LogWriter
 from ttscommon.cluster.references import Derived, References
@@ -48,25 +50,35 @@ class TalkJob:
         writer: LogWriter,
         timing: TextTiming,
         adapters: Adapters | None = None,
+        turns: ReadingTurns | None = None,
     ) -> None:
-        """adapters: of a model that is served with any."""
+        """adapters: of a model that is served with any. turns: of all jobs of the talker."""
         self._bus = bus
         self._engine = engine
         self._job = job
         self._writer = writer
         self._room_s = timing.room_s
         self._stage = StageJob(subjects.TALKER, engine, router, job, writer)
-        self._text = TextFeed(bus, engine, job, writer, timing)
+        self._turns = turns or ReadingTurns()
+        self._text = TextFeed(bus, engine, job, writer, timing, self._turns)
         self._key = job.request_id
         self._opened_s = time.monotonic()
         self._request = job.request
         self._derived = Derived()
         self._adapters = adapters
         self._give_back: Callable[[], None] = lambda: None
+        self._starting = ExitStack()  # while a listener waits for its first chunk
         self._refused: Exception | None = None
 
     async def run(self) -> None:
         """Have the engine speak while the vocoders' job is queued, and write the End."""
+        if not self._request.offline:
+            self._engine.expect()
+        with self._starting:
+            await self._run()
+
+    async def _run(self) -> None:
+        self._starting.enter_context(self._turns.starting(offline=self._request.offline))
         await self._find_reference()
         # The first frames need not wait for the broker's word that the vocoders have their job.
         submitting = asyncio.create_task(self._submit())
@@ -146,7 +158,8 @@ class TalkJob:
             raise self._refused
         if self._adapters is not None and self._request.adapter is not None:
             self._give_back = await self._adapters.acquire(self._request.adapter)
-        prepared, units, first = await asyncio.to_thread(self._begin)
+        async with self._turns.turn(offline=self._request.offline):
+            prepared, units, first = await asyncio.to_thread(self._begin)
         restored = self._restored()
         self._opened_s = time.monotonic()
         self._engine.open(prepared, restored, first)
@@ -177,6 +190,7 @@ class TalkJob:
                     chunk = CodecChunk(self._key, at, tensors, words, spent, said=said)
                     await self._writer.put(chunk)
                     self._text.begun.set()
+                    self._starting.close()
                     self._engine.acknowledge(self._key)
                 case CutShort():
                     cut_short = event

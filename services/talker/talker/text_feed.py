@@ -14,6 +14,7 @@ import structlog
 
 from talker.engine.interface import SpeechEngine
 from talker.family.base import Prepared
+from talker.reading_turns import ReadingTurns
 from ttscommon.bus import Bus, LogReader, LogWriter
 from ttscommon.cluster.worker import Job
 from ttscommon.engine.stage_job import FREE_TIMEOUT_S
@@ -52,7 +53,13 @@ class TextFeed:
     """
 
     def __init__(
-        self, bus: Bus, engine: SpeechEngine, job: Job, writer: LogWriter, timing: TextTiming
+        self,
+        bus: Bus,
+        engine: SpeechEngine,
+        job: Job,
+        writer: LogWriter,
+        timing: TextTiming,
+        turns: ReadingTurns,
     ) -> None:
         self.begun = asyncio.Event()
         self._bus = bus
@@ -61,6 +68,7 @@ class TextFeed:
         self._writer = writer
         self._timing = timing
         self._key = job.request_id
+        self._turns = turns
 
     async def feed(self, prepared: Prepared, units: Iterator[Any], *, spoken: bool) -> None:
         """Pass on what follows the first utterance; `spoken`: there was one."""
@@ -78,11 +86,13 @@ class TextFeed:
 
     async def _feed_all(self, units: Iterator[Any]) -> None:
         while True:
-            began = time.monotonic()
-            if not (unit := await asyncio.to_thread(next_unit, units)):
+            async with self._turns.turn(offline=self._job.request.offline):
+                began = time.monotonic()
+                unit = await asyncio.to_thread(next_unit, units)
+                took_s = time.monotonic() - began
+            if not unit:
                 return
             self._engine.feed(self._key, unit, final=False)
-            took_s = time.monotonic() - began
             await asyncio.sleep(took_s * (1.0 / self._timing.rest_share - 1.0))
 
     async def _feed_late(self, prepared: Prepared) -> None:

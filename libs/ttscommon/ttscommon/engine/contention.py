@@ -65,16 +65,21 @@ class Contention:
         if self._since_s is None:
             self._since_s = self._clock()
 
-    def measure(self) -> float:
-        """Seconds waited since the last call. Each call is to come from the same thread."""
+    def measure(self, *, counts: bool = True) -> float:
+        """Seconds waited since the last call. Each call is to come from the same thread.
+
+        counts: it says something of what other work will have to wait for.
+        """
         self._read = self._read or Schedstat()
         now, usage, before = self._clock(), self._read(), self._before
         passed_s, self._since_s = now - (now if self._since_s is None else self._since_s), now
         self._before = usage
         if usage is None or before is None:
             return 0.0
-        decay = math.exp2((self._at_s - now) / _HALF_LIFE_S)
         waited_s = max(0.0, usage[1] - before[1])
+        if not counts:
+            return waited_s
+        decay = math.exp2((self._at_s - now) / _HALF_LIFE_S)
         worked_s = max(0.0, usage[0] - before[0], passed_s - waited_s)
         self._worked_s = self._worked_s * decay + worked_s
         self._waited_s = self._waited_s * decay + waited_s

@@ -151,6 +151,11 @@ class Runtime(ABC, Generic[StreamT, EventT]):
 
     # for subclasses
 
+    @property
+    def _idle_s(self) -> float:
+        """How long to wait for a command where there is nothing to do."""
+        return _IDLE_WAIT_S
+
     @abstractmethod
     def _turn(self) -> bool:
         """Compute; False if there is nothing to do until a command comes."""
@@ -254,7 +259,7 @@ class Runtime(ABC, Generic[StreamT, EventT]):
 
     def _take_commands(self) -> None:
         """Run every waiting command."""
-        wait_s = _IDLE_WAIT_S if self._blocked else None
+        wait_s = self._idle_s if self._blocked else None
         try:
             command = self._commands.get(block=self._blocked, timeout=wait_s)
             while command is not None:

@@ -46,6 +46,10 @@ class TalkerEdge(EdgeEngine[TalkerFacts]):
         """See Engine."""
         self.say("feed", key, tuple(units), final)
 
+    def expect(self) -> None:
+        """See Engine."""
+        self.say("expect")
+
     def acknowledge(self, key: str) -> None:
         """See Engine."""
         self.say("acknowledge", key)

@@ -54,6 +54,7 @@ class TalkerHost(EngineHost[Engine]):
             "hear": lambda recording: self._engine.family.hear(recording),
             "open": self._open,
             "feed": self._feed,
+            "expect": lambda: self._engine.expect(),
             "acknowledge": lambda key: self._engine.acknowledge(key),
             "park": self._park,
             "fit": self._fit,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from talker.engine.candidates import candidates, positions
 from talker.engine.gauges import STAGE, Gauges
 from talker.engine.placement import CacheSpace
 from talker.engine.scheduler import Policy, StepLimits, online
@@ -19,6 +20,7 @@ from talker.family.runner import Results, Row, Runner
 from talker.family.streams import CutShort
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import launch_bisected
+from ttscommon.engine.offline import OfflineShare
 from ttscommon.engine.pace import Pace
 from ttscommon.engine.runtime import Runtime, Stopped
 from ttscommon.engine.slots import Slots
@@ -77,9 +79,11 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         self._clock = clock
         self._pace = Pace(family.measured_round_s, clock)
         self._contention = Contention(clock) if contention is None else contention
+        self._offline = OfflineShare()
         self._widths = widths(self._runner.width, self._gauges.gained)
         self._collected_s = 0.0
-        self._expected = 0  # positions that open streams will have taken
+        # Positions that listeners' streams will have taken, and that others hold.
+        self._expected = self._yielding = 0
 
     @property
     def idle(self) -> bool:
@@ -104,11 +108,13 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     def kv_positions(self) -> tuple[int, int]:
         """Positions of the KV cache that are free, and all of them; zeros without a cache.
 
-        What open streams will still take, by their prompts and texts, is not free.
+        What open streams will still take, by their prompts and texts, is not free. What streams
+        without listeners hold is: they give it up for one with a listener.
         """
         free, total = self._room.blocks
         left = total * BLOCK_POSITIONS - self._expected
-        return max(0, min(free * BLOCK_POSITIONS, left)), total * BLOCK_POSITIONS
+        given = free * BLOCK_POSITIONS + self._yielding
+        return max(0, min(given, left)), total * BLOCK_POSITIONS
 
     def open(
         self,
@@ -130,6 +136,10 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     def feed(self, key: str, units: Sequence[Any], *, final: bool) -> None:
         """Later text of a stream, as `Prepared.read` gives it."""
         self._put(lambda: self._with(key, lambda stream: self._feed(stream, units, final)))
+
+    def expect(self) -> None:
+        """A stream with a listener will be opened in a moment."""
+        self._put(lambda: self._offline.coming(self._clock()))
 
     def acknowledge(self, key: str) -> None:
         """A ChunkReady was taken over by the bus; a stream far ahead of that pauses."""
@@ -170,9 +180,14 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
 
     # turn
 
+    @property
+    def _idle_s(self) -> float:
+        return self._offline.wait_s(self._clock(), super()._idle_s)
+
     def _turn(self) -> bool:
         self._contention.begin()
-        began, opened = self._clock(), len(self._slots)
+        began = self._clock()
+        opened = sum(not stream.offline for stream in self._slots)
         chosen = self._plan(began)
         self._launch(chosen)
         gained = -1
@@ -180,31 +195,49 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
             gained = max(gained, 0) + self._collect()
         self._send_due()
         self._gauges.room(len(self._slots), self._room.blocks, self._room.kept)
-        self._expected = sum(stream.lanes * stream.model.extent for stream in self._slots)
+        self._expected, self._yielding = positions(self._slots, self._room.table)
         if not chosen and gained < 0:
             self._contention.idle(probe=not len(self._slots))
             return False
-        waited_s = self._contention.measure()
-        if chosen or gained > 0:
-            took_s = self._clock() - began
-            self._pace.add(opened, max(gained, 0), max(0.0, took_s - waited_s))
+        offline = sum(stream.offline for stream in chosen)
+        waited_s = self._contention.measure(counts=not offline)
+        now = self._clock()
+        worked_s = max(0.0, now - began - waited_s)
+        if offline:
+            self._offline.stepped(now, worked_s, offline)
+        elif opened and (chosen or gained > 0):
+            self._pace.add(opened, max(gained, 0), worked_s)
         return True
 
     def _plan(self, now: float) -> list[Stream]:
         """The streams that step now, each with its plan and with blocks for all of it."""
-        most, longest = self._prompt_positions, self._room.most_positions
-        planned = self._each(lambda stream: stream.plan(now, most, longest(stream.lanes)))
-        ready = [stream for stream, can in planned if can]
+        longest = self._room.most_positions
+        ready = candidates(
+            self._slots, self._offline, self._limits.streams, now, partial(self._planned, now)
+        )
         chosen = self._policy(ready, self._limits)
         for stream in chosen:
             if stream.planned is not None and not stream.planned.start:
                 prefix = self._prefix(stream)
-                stream.begin_at(self._room.share(stream.key, prefix, stream.lanes), most)
+                held = self._room.share(stream.key, prefix, stream.lanes)
+                stream.begin_at(held, self._most(stream, now))
                 stream.sought = bool(prefix)
         if self._room.free_for(sum(stream.lanes for stream in chosen)):
             self._widths.widen(chosen, self._limits.positions, longest())
         slacks, idle = partial(self._slacks, now), not self._in_flight
         return self._room.place(chosen, slacks, self._evict, idle=idle)
+
+    def _planned(self, now: float, streams: Iterable[Stream]) -> list[Stream]:
+        """Those of them that can step, with their plans."""
+        longest = self._room.most_positions
+        planned = self._each(lambda s: s.plan(now, self._most(s, now), longest(s.lanes)), streams)
+        return [stream for stream, can in planned if can]
+
+    def _most(self, stream: Stream, now: float) -> int:
+        """Positions of the stream's prompt in one step."""
+        short = stream.offline and self._offline.expects(now)
+        most = self._prompt_positions
+        return min(most, self._offline.tuning.positions) if short else most
 
     @property
     def _prompt_positions(self) -> int:

@@ -103,6 +103,13 @@ class Stream:
         """Nothing of it was sent yet, by this talker or another, and a listener waits for it."""
         return not (self.sent_frames or self.offline)
 
+    def needs(self, slack_s: float, now: float) -> bool:
+        """Whether a listener of it has less than that, and it computes, or could. For the turn
+        that it was planned in.
+        """
+        computes = self.planned is not None or self.ahead > 0 or self.drafting
+        return not self.offline and computes and self.slack_at(now) < slack_s
+
     @property
     def lanes(self) -> int:
         """See TalkerStream."""

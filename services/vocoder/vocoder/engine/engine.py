@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import Any, Final, get_args
 
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import LaunchPath, launch_bisected
+from ttscommon.engine.offline import OfflineShare
 from ttscommon.engine.runtime import Failed, Finished, Runtime, Stopped
 from ttscommon.engine.slots import Slots
 from ttscommon.process.metrics import Metrics
@@ -19,7 +21,7 @@ from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.subjects import VOCODER
 from vocoder.codecs.base import Codec, CodecSpec, Decoded, Due, Work
 from vocoder.engine.gauges import StateGauges
-from vocoder.engine.scheduler import BatchLimits, schedule
+from vocoder.engine.scheduler import BatchLimits, Ready, schedule
 from vocoder.engine.stream import DecodedAudio, Event, Resume, Stream
 
 _STAGE: Final = VOCODER.name
@@ -59,6 +61,8 @@ class Engine(Runtime[Stream, DecodedAudio]):
         self._contention = Contention(clock) if contention is None else contention
         self._step_s: dict[tuple[int, int], deque[float]] = {}
         self._collected_s = 0.0
+        self._offline = OfflineShare()
+        self._heard = True
         self._states = StateGauges(metrics, codec)
         for path in get_args(LaunchPath):  # counters start at 0
             metrics.launches.labels(_STAGE, path)
@@ -174,8 +178,12 @@ class Engine(Runtime[Stream, DecodedAudio]):
 
     # turn
 
+    @property
+    def _idle_s(self) -> float:
+        return self._offline.wait_s(self._clock(), super()._idle_s)
+
     def _turn(self) -> bool:
-        self._contention.measure()
+        self._contention.measure(counts=self._heard)
         launched = self._launch(self._schedule())
         collected = False
         while len(self._in_flight) > (self._codec.depth if launched else 0):
@@ -189,9 +197,10 @@ class Engine(Runtime[Stream, DecodedAudio]):
 
     def _schedule(self) -> list[tuple[Stream, Work]]:
         now = self._clock()
-        waiting = [stream.as_ready(now) for stream in self._slots if stream.ready]
+        waiting, limits = self._waiting(now)
+        self._heard = not any(one.offline for one in waiting)
         batch = []
-        for pick in schedule(waiting, self._limits):
+        for pick in schedule(waiting, limits):
             stream = self._slots.get(pick.key)
             assert stream is not None
             try:
@@ -201,6 +210,30 @@ class Engine(Runtime[Stream, DecodedAudio]):
             except Exception as error:
                 self._fail(stream, error)
         return batch
+
+    def _waiting(self, now: float) -> tuple[list[Ready], BatchLimits]:
+        """What could be decoded, and how much of it: streams without listeners while no other
+        could be, and none of them soon.
+        """
+        heard = [stream for stream in self._slots if not stream.request.offline]
+        if heard:
+            self._offline.heard(now)
+        ready = [stream.as_ready(now) for stream in heard if stream.ready]
+        if ready or len(heard) == len(self._slots):
+            return ready, self._limits
+        tuning = self._offline.tuning
+        if self._offline.pause_s(now) > 0.0:
+            return [], self._limits
+        if any(stream.awaits(tuning.slack_s, tuning.first_s, now) for stream in heard):
+            return [], self._limits
+        others = [s.as_ready(now) for s in self._slots if s.request.offline and s.ready]
+        return others, self._short() if self._offline.expects(now) else self._limits
+
+    def _short(self) -> BatchLimits:
+        """Of a step that a listener who comes would have to wait for."""
+        frames = min(self._offline.size, self._limits.frames)
+        each = min(frames, self._limits.stream_frames)
+        return replace(self._limits, frames=frames, stream_frames=each)
 
     def _launch(self, batch: Batch) -> bool:
         """Begin to decode the batch. If that fails, only the stream to blame falls."""
@@ -221,8 +254,13 @@ class Engine(Runtime[Stream, DecodedAudio]):
         batch, started, ticket = self._in_flight.oldest()
         results = self._codec.collect(ticket)
         self._in_flight.settle()
-        now, waited_s = self._clock(), self._contention.measure()
-        self._measure(batch, now - max(started, self._collected_s), waited_s)
+        offline = batch[0][0].request.offline  # then all of them are
+        now, waited_s = self._clock(), self._contention.measure(counts=not offline)
+        took_s = now - max(started, self._collected_s)
+        if offline:
+            size = len(batch) * max(len(work) for _, work in batch)
+            self._offline.stepped(now, took_s - waited_s, size)
+        self._measure(batch, took_s, waited_s)
         self._collected_s = now
         self._measure_segments(batch, results, max(0.0, now - started - waited_s))
         for (stream, work), decoded in zip(batch, results, strict=True):

@@ -1,9 +1,9 @@
 """Random schedules under KV pressure: every stream says what it says alone, and ends once.
 
-Streams come, go, are resumed at any frame, are fed late and are cancelled, in a cache that holds
-two or three of them, with prompts that are cut, frames that are drafted and launches that fly. The
-fake family checks in every step that its cache holds its own positions and no others. 100 schedules
-run with the other tests; ANTIPHON_SCHEDULES=1000 runs more.
+Streams of listeners and of jobs come, go, are resumed at any frame, are fed late and are cancelled,
+in a cache that holds two or three of them, with prompts that are cut, frames that are drafted and
+launches that fly. The fake family checks in every step that its cache holds its own positions and
+no others. 100 schedules run with the other tests; ANTIPHON_SCHEDULES=1000 runs more.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ttscommon.engine.runtime import Finished
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from ttscommon.wire.pieces import Text
+from ttscommon.wire.requests import OFFLINE
 
 SCHEDULES = int(os.environ.get("ANTIPHON_SCHEDULES", "100"))
 MANNERS = (
@@ -49,6 +50,7 @@ class Request:
         self.characters = dice.choice((dice.randint(1, 20), dice.randint(60, 95)))
         self.restored = dice.randrange(self.frames + 1) if dice.random() < 0.4 else 0
         self.late = dice.random() < 0.3
+        self.priority = OFFLINE if dice.random() < 0.3 else 5
         self.cancelled = False
         self.heard: list[np.ndarray] = []
         self.ends: list[Event] = []
@@ -147,7 +149,11 @@ class Schedule:
         return sum(r.prepared is not None and not r.over for r in self.requests.values())
 
     def open(self, request: Request) -> None:
-        asked = SpeechRequest(request.key, "m", "slt", "a" * request.characters, seed=request.seed)
+        asked = SpeechRequest(
+            *(request.key, "m", "slt", "a" * request.characters),
+            seed=request.seed,
+            priority=request.priority,
+        )
         prepared = request.prepared = self.model.prepare(asked)
         list(prepared.read([Text(asked.text)], final=True))
         restored = None

@@ -1,0 +1,173 @@
+"""Jobs beside listeners in the engine's steps, on a clock of its own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from talker.engine.engine import Engine
+from talker.engine.stream import ChunkReady, Event
+from talker.models.fake import Curve, FakeModel, Manner, fake_frames
+from ttscommon.engine.contention import Contention
+from ttscommon.engine.offline import OfflineTuning
+from ttscommon.process.metrics import Metrics
+from ttscommon.wire.messages import SpeechRequest
+from ttscommon.wire.pieces import Text
+from ttscommon.wire.requests import OFFLINE
+
+TUNING = OfflineTuning()
+# A step of all jobs takes 28 ms, one of 3 fits into 10.
+CURVE = Curve(0.004, 0.002, 0.002)
+JOBS = 12
+JOB_LETTERS, LETTERS = 200, 60
+SEED = 5
+
+
+class Turned:
+    """An engine that is turned by hand, with jobs in all slots but two."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.steps: list[tuple[float, float, Sequence[str]]] = []
+        self.frames: dict[str, list[np.ndarray]] = {}
+        self.first_s: dict[str, float] = {}
+        self.ended: dict[str, float] = {}
+        model = FakeModel("m", CURVE, self.sleep, Manner(cached=True), lambda: self.now)
+        self.engine = Engine(
+            model,
+            slots=JOBS + 2,
+            blocks=1000,
+            metrics=Metrics(),
+            clock=lambda: self.now,
+            contention=Contention(read=lambda: None),
+        )
+        self.engine.listen(self._hear)
+        self.engine.on_step = lambda took_s, keys: self.steps.append((self.now, took_s, keys))
+        for n in range(JOBS):
+            self.open(f"job{n}", JOB_LETTERS, OFFLINE)
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def open(self, key: str, letters: int, priority: int = 5) -> None:
+        self.frames[key] = []
+        asked = SpeechRequest(key, "m", "slt", "a" * letters, seed=SEED, priority=priority)
+        prepared = self.engine.family.prepare(asked)
+        units = list(prepared.read([Text(asked.text)], final=True))
+        self.engine.open(prepared, None, units, final=True)
+
+    def run(self, until: Callable[[], bool], most: int = 20_000) -> None:
+        for _ in range(most):
+            if until():
+                return
+            self.engine.cancel("nobody")  # a command, so that an idle turn does not wait for one
+            self.engine.step()
+            self.now += 0.0005
+        raise AssertionError("it did not come to that")
+
+    def run_for(self, seconds: float) -> list[tuple[float, Sequence[str]]]:
+        """Steps of so many seconds: what each took, and of which streams it was."""
+        begun, end = len(self.steps), self.now + seconds
+        self.run(lambda: self.now >= end)
+        return [(took_s, keys) for _, took_s, keys in self.steps[begun:]]
+
+    def _hear(self, events: Sequence[tuple[str, Event]]) -> None:
+        for key, event in events:
+            if isinstance(event, ChunkReady):
+                self.frames[key].append(event.arrays["codes"])
+                self.first_s.setdefault(key, self.now)
+                self.engine.acknowledge(key)
+            else:
+                self.ended[key] = self.now
+
+
+def jobs_in(keys: Sequence[str]) -> int:
+    return sum(key.startswith("job") for key in keys)
+
+
+def test_where_no_listener_is_about_jobs_fill_every_step() -> None:
+    turned = Turned()
+    assert {jobs_in(keys) for _, keys in turned.run_for(0.3)} == {JOBS}
+
+
+def test_no_job_is_beside_a_listener_before_enough_is_in_hand() -> None:
+    turned = Turned()
+    turned.run_for(0.1)
+    turned.open("heard", 400)
+    begun = len(turned.steps)
+    turned.run(lambda: jobs_in(turned.steps[-1][2]) > 0 and len(turned.steps) > begun + 1)
+    before = [keys for _, _, keys in turned.steps[begun:-1]]
+    assert all(keys == ["heard"] for keys in before)
+    played_s = turned.now - turned.first_s["heard"]
+    sent_s = sum(map(len, turned.frames["heard"])) / 25.0
+    assert sent_s - played_s >= TUNING.slack_s
+
+
+def test_steps_with_jobs_are_short_while_a_listener_is_expected_and_full_again_later() -> None:
+    turned = Turned()
+    turned.run_for(0.1)
+    turned.open("heard", LETTERS)
+    turned.run(lambda: "heard" in turned.ended)
+    turned.engine.step()
+    begun_s, short = turned.now, turned.run_for(2.0)
+    assert all(0 < jobs_in(keys) < JOBS for _, keys in short)
+    # Sizes are found by trying, and half of the time is left.
+    assert max(took_s for took_s, _ in short) < 1.3 * TUNING.step_s
+    worked_s = sum(took_s for took_s, _ in short)
+    assert worked_s < 1.1 * TUNING.share * (turned.now - begun_s)
+    assert jobs_in(short[-1][1]) > 1
+    turned.now = turned.ended["heard"] + TUNING.expected_s + 0.1
+    turned.engine.step()
+    assert {jobs_in(keys) for _, keys in turned.run_for(0.3)} == {JOBS}
+
+
+def test_what_jobs_cost_is_not_promised_to_listeners() -> None:
+    turned = Turned()
+    alone = turned.engine.step_seconds
+    turned.open("heard", 400)
+    turned.run_for(3.0)
+    assert turned.engine.step_seconds[1] == pytest.approx(alone[1], rel=0.2)
+
+
+def test_jobs_go_on_beside_listeners_who_come_for_ever() -> None:
+    """Listeners as fast as half of the engine's speed; jobs never wait for longer than 3 s."""
+    turned, dice, came = Turned(), random.Random(3), 0
+    next_s = 0.0
+    while jobs_in(list(turned.ended)) < JOBS:
+        if turned.now >= next_s and turned.engine.streams < turned.engine.capacity:
+            turned.open(f"heard{came}", LETTERS)
+            came, next_s = came + 1, turned.now + dice.expovariate(1 / 1.0)
+        end = turned.now + 0.05
+        turned.run(lambda end=end: turned.now >= end)  # type: ignore[misc]
+    with_jobs = [at for at, _, keys in turned.steps if jobs_in(keys)]
+    assert max(np.diff(with_jobs)) < 3.0
+    assert came > 10
+    for n in range(JOBS):
+        said = np.concatenate(turned.frames[f"job{n}"])
+        expected = fake_frames(np.full(len(said), SEED), np.arange(len(said)))
+        np.testing.assert_array_equal(said, expected)
+        assert len(said) == int(JOB_LETTERS * 1.6)
+
+
+def test_no_step_is_for_jobs_while_a_listener_s_text_is_read() -> None:
+    turned = Turned()
+    turned.run_for(0.1)
+    turned.engine.expect()
+    turned.engine.step()
+    assert turned.run_for(0.9 * TUNING.first_s) == []
+    assert turned.run_for(0.2 * TUNING.first_s) != []
+
+
+def test_what_jobs_hold_of_the_cache_is_free_to_listeners() -> None:
+    turned = Turned()
+    turned.run_for(1.0)
+    free, total = turned.engine.kv_positions
+    assert free == total
+    turned.open("heard", 400)
+    turned.engine.step()
+    turned.engine.step()
+    free, total = turned.engine.kv_positions
+    assert 0 < free < total
