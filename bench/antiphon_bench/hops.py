@@ -4,7 +4,9 @@
 
 Both sides run turn by turn on the same machine, with the same texts and seeds; the difference of
 the medians is what gateway, broker and four hops of it add. `stack_bus` and the other stages are
-the stack's own account, from its Server-Timing header.
+the stack's own account, from its Server-Timing header; `stack_reading` is what the talker spends
+before its engine has the text, and `stack_edge` what client, socket and gateway add to all of them.
+Beside listeners, `antiphon bench run` shows the same account.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -108,12 +110,21 @@ async def through_stack(
         heard_s = time.perf_counter() - began
         stages = server_timing(response.headers)
     parts = {f"stack_{name.removesuffix('_s')}": seconds for name, seconds in stages.items()}
-    return {"stack": heard_s, **parts}
+    return {"stack": heard_s, **parts, **_between(heard_s, stages)}
+
+
+def _between(heard_s: float, stages: Mapping[str, float]) -> dict[str, float]:
+    """What is in no stage's account; nothing where the stack gives none."""
+    if not stages:
+        return {}
+    told_s = sum(stages[f"{name}_s"] for name in ("bus", "talker", "vocoder"))
+    reading_s = stages["talker_s"] - stages["talker_engine_s"]
+    return {"stack_reading": reading_s, "stack_edge": heard_s - told_s}
 
 
 def summary(values: list[float]) -> dict[str, float]:
     """Milliseconds."""
-    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+    shares = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
     ordered = sorted(values)
     return {name: round(1e3 * percentile(ordered, share), 2) for name, share in shares.items()}
 

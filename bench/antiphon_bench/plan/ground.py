@@ -22,7 +22,8 @@ class Ground:
         cores = shape.cores if shape.nodes else math.inf
         self.nodes = [Node(cores) for _ in range(max(1, shape.nodes))]
         self.bus = Bus(self.kernel, self.nodes[0], self.costs, shape.brokers)
-        self.nodes[0].idle += shape.brokers * self.costs.broker.idle + shape.beside
+        clients = 0.0 if shape.listeners is None else shape.listeners.idle
+        self.nodes[0].idle += shape.brokers * self.costs.broker.idle + clients + shape.beside
         self.calls: dict[str, Call] = {}
 
     def queue(self, pool: Pool, call: Call) -> None:

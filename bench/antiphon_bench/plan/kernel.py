@@ -60,6 +60,24 @@ def _rarely_collected() -> Iterator[None]:
         gc.unfreeze()
 
 
+class Lately:
+    """Processor time, of which less counts the longer it is ago."""
+
+    def __init__(self) -> None:
+        self._seconds = self._at_s = 0.0
+
+    def add(self, seconds: float, now: float) -> None:
+        self._seconds = self._seconds * self._decay(now) + seconds
+        self._at_s = max(self._at_s, now)
+
+    def cores(self, now: float) -> float:
+        """How many that was."""
+        return self._seconds * self._decay(now) / _MEMORY_S
+
+    def _decay(self, now: float) -> float:
+        return math.exp((min(self._at_s, now) - now) / _MEMORY_S)
+
+
 class Node:
     """A machine. What computes on it shares its cores fairly.
 
@@ -71,26 +89,24 @@ class Node:
         self.cores = cores
         self.computing = 0
         self.idle = 0.0
-        self._lately_s = 0.0
-        self._at_s = 0.0
+        self._lately = Lately()
 
     def worked(self, seconds: float, now: float) -> None:
         """A process that is no engine takes so much processor time now."""
-        if self.cores == math.inf:
-            return
-        self._lately_s = self._lately_s * self._decay(now) + seconds
-        self._at_s = max(self._at_s, now)
+        if self.cores != math.inf:
+            self._lately.add(seconds, now)
 
-    def stretch(self, now: float, more: int = 1) -> float:
-        """How many times as long work takes as on a core of its own, with `more` of it beginning.
+    def stretch(self, now: float, own: float = 0.0) -> float:
+        """How many times as long work takes that begins now as on a core of its own.
 
         Processes that are no engines take what they need, a little at a time; the rest is shared
-        by all that computes for longer.
+        by all that computes for longer. `own`: cores that the process itself took lately: it does
+        not wait for itself.
         """
         if self.cores == math.inf:
             return 1.0
-        left = max(_LEAST * self.cores, self.cores - self._others(now))
-        return max(1.0, (self.computing + more) / left)
+        left = max(_LEAST * self.cores, self.cores - self._others(now) + own)
+        return max(1.0, (self.computing + 1) / left)
 
     def crowding(self, now: float) -> float:
         """For how much of its time, 0 to 1, all other cores work while a step begins.
@@ -104,10 +120,7 @@ class Node:
 
     def _others(self, now: float) -> float:
         """Cores that processes take which are no engines."""
-        return self._lately_s * self._decay(now) / _MEMORY_S + self.idle
-
-    def _decay(self, now: float) -> float:
-        return math.exp((min(self._at_s, now) - now) / _MEMORY_S)
+        return self._lately.cores(now) + self.idle
 
 
 @dataclass(frozen=True)
@@ -121,15 +134,26 @@ class Seat:
 
 
 class Waits:
-    """What threads of a machine wait for a processor: spread as widely as its mean is long."""
+    """What a process waits for a processor: spread as widely as its mean is long."""
 
     def __init__(self, kernel: Kernel, node: Node, name: str = "") -> None:
         self._kernel, self._node = kernel, node
         self._dice = Random(f"waits {name}")
+        self._own = Lately()
+
+    def worked(self, seconds: float) -> None:
+        """It takes so much processor time now."""
+        now = self._kernel.now
+        self._node.worked(seconds, now)
+        if self._node.cores != math.inf:
+            self._own.add(seconds, now)
 
     def stretch(self) -> float:
-        """How many times as long a piece of work takes that begins now."""
-        mean = self._node.stretch(self._kernel.now) - 1.0
+        """How many times as long a piece of its work takes that begins now."""
+        now, node = self._kernel.now, self._node
+        if node.cores == math.inf:
+            return 1.0
+        mean = node.stretch(now, self._own.cores(now)) - 1.0
         return 1.0 + mean * self._dice.expovariate(1.0) if mean else 1.0
 
 
@@ -143,7 +167,6 @@ class Station:
         self, kernel: Kernel, node: Node | None = None, servers: int = 1, name: str = ""
     ) -> None:
         self._kernel = kernel
-        self._node = node
         self._waits = Waits(kernel, node, name) if node is not None else None
         self._free_s = [0.0] * servers
         self.worked_s = 0.0
@@ -154,12 +177,11 @@ class Station:
 
     def serve(self, work_s: float, then: Action) -> None:
         """Work for so long when it is this one's turn, and do `then`."""
-        now, node = self._kernel.now, self._node
+        now = self._kernel.now
         self.worked_s += work_s
-        took_s = work_s
-        if node is not None:
-            took_s *= self.stretch()
-            node.worked(work_s, now)
+        took_s = work_s * self.stretch()
+        if self._waits is not None:
+            self._waits.worked(work_s)
         began_s = max(now, heapq.heappop(self._free_s))
         heapq.heappush(self._free_s, began_s + took_s)
         self._kernel.at(began_s + took_s, then)

@@ -150,7 +150,7 @@ async def test_a_result_has_its_text_s_chapters(kind: Any) -> None:
     ]  # fmt: skip
     memory = Memory()
     encoder = book_encoder(kind, RATE, said)
-    result = await BookEncoder(memory, one, sound_of, lambda _: None, encoder).run()  # type: ignore[arg-type]
+    result = await BookEncoder(memory, one, sound_of, lambda _: None, encoder).run()
     data = b"".join(memory[part.name] for part in result.parts)
     assert all(word in data[:2000] for word in (b"The First", b"The Second", b"A Book", b"Ann"))
 
@@ -166,7 +166,7 @@ async def test_an_m4b_is_whole_with_chapters(tmp_path: Path) -> None:
     one = replace(one, made={n: PortionMade(len(sound(n)), 1) for n in range(3)})
     assert is_file(one)
     memory = Memory()
-    encoder = BookEncoder(memory, one, sound_of, lambda _: None)  # type: ignore[arg-type]
+    encoder = BookEncoder(memory, one, sound_of, lambda _: None)
     result = await encoder.run_file(described(one, CHAPTERS))
     data = b"".join(memory[part.name] for part in result.parts)
     assert len(data) == result.size

@@ -54,7 +54,8 @@ def _parts(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     asked = response.get("input") if isinstance(response, dict) else None
     for item in (message.get("item"), *(asked if isinstance(asked, list) else ())):
         content = item.get("content") if isinstance(item, dict) else None
-        yield from (part for part in content or () if isinstance(part, dict))
+        parts = content if isinstance(content, list) else ()
+        yield from (part for part in parts if isinstance(part, dict))
 
 
 def _bytes(part: str) -> bytes:
