@@ -37,7 +37,7 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := .venv-clients
-CLIENT_STAMPS := $(CLIENTS)/.installed $(patsubst %,$(CLIENTS)/%/.installed,litellm wyoming-openai node)
+CLIENT_STAMPS := $(CLIENTS)/.installed $(patsubst %,$(CLIENTS)/%/.installed,litellm openai-agents wyoming-openai node)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # What tools/torch_index.py chose when the environment was made.
 INDEX = $(shell cat $(VENV)/.torch-index 2>/dev/null)
@@ -73,8 +73,9 @@ $(CLIENTS)/.installed: tests/clients/requirements.txt
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<
 	@touch $@
 
-# LiteLLM and wyoming-openai each want another openai than the rest.
-$(CLIENTS)/litellm/.installed: tests/clients/litellm.txt | $(CLIENTS)/.installed
+# LiteLLM and wyoming-openai each want another openai than the rest, the Agents SDK other websockets.
+$(CLIENTS)/litellm/.installed $(CLIENTS)/openai-agents/.installed: \
+  $(CLIENTS)/%/.installed: tests/clients/%.txt | $(CLIENTS)/.installed
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -r $<
 	@touch $@

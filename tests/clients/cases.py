@@ -28,7 +28,10 @@ AGENTS: Final = (
 )  # fmt: skip
 REALTIME: Final = ("realtime_openai", "realtime_livekit", "realtime_pipecat")
 # With a model that hears; the driver is of the same client.
-SPOKEN: Final = tuple(("spoken", name.replace("realtime", "spoken")) for name in REALTIME)
+SPOKEN: Final = (
+    *(("spoken", name.replace("realtime", "spoken")) for name in REALTIME),
+    ("openai_agents", "spoken_agents"),
+)
 SPEAKING: Final = (
     *(("sdks", name) for name in SDKS),
     *(("agents", name) for name in AGENTS),
@@ -37,6 +40,7 @@ SPEAKING: Final = (
     ("agents", "pipecat_elevenlabs_http"),
     *(("node", name) for name in ("node_pcm", "node_wav")),
     ("litellm", "litellm_speech"),
+    ("openai_agents", "agents_openai"),
     *(("bridge", name) for name in ("bridge_whole", "bridge_streamed")),
 )
 TIMED: Final = (
@@ -62,6 +66,7 @@ INTERRUPTING: Final = (
     *(("realtime", name) for name in REALTIME),
     ("agents", "pipecat_elevenlabs_open"),
     ("node", "node_pcm"),
+    ("openai_agents", "agents_openai"),
 )
 # Where the client's class for a wrong key is its transport's, that is what its users catch.
 UNAUTHORISED: Final[Mapping[Case, str]] = MappingProxyType(
@@ -139,6 +144,9 @@ ROWS: Final = (
     Row("openai (Python), `realtime`", _PYTHON, "openai", ("realtime_openai",)),
     Row("livekit-agents, `openai.realtime`", _PYTHON, "livekit-agents", ("realtime_livekit",)),
     Row("pipecat-ai, `OpenAIRealtimeLLMService`", _PYTHON, "pipecat-ai", ("realtime_pipecat",)),
+    Row(
+        "openai-agents, `RealtimeRunner`", "openai-agents.txt", "openai-agents", ("agents_openai",)
+    ),
     Row("litellm", "litellm.txt", "litellm", ("litellm",)),
     Row("wyoming-openai", "wyoming-openai.txt", "wyoming_openai", ("bridge",)),
 )

@@ -26,6 +26,13 @@ Drive: TypeAlias = Callable[..., Awaitable[dict[str, Any]]]
 INSTALLED: Final = os.environ.get("ANTIPHON_CLIENTS", "")
 DRIVERS: Final = Path(__file__).with_name("drive")
 KEY: Final = "sesame"
+# Of drivers that are not in the environment of all, or in a file of their name.
+_PLACES: Final = {
+    "litellm": "litellm/bin",
+    "bridge": "wyoming-openai/bin",
+    "openai_agents": "openai-agents/bin",
+}
+_FILES: Final = {"litellm": "bridges", "bridge": "bridges", "openai_agents": "sdk/openai_agents"}
 
 
 def command(module: str) -> list[str] | None:
@@ -34,8 +41,8 @@ def command(module: str) -> list[str] | None:
     if module == "node":
         found = shutil.which("node") if (place / "node" / "node_modules").exists() else None
         return [found, str(DRIVERS / "node.mjs")] if found else None
-    at = {"litellm": "litellm/bin", "bridge": "wyoming-openai/bin"}.get(module, "bin")
-    file = {"litellm": "bridges", "bridge": "bridges"}.get(module, module)
+    at = _PLACES.get(module, "bin")
+    file = _FILES.get(module, module)
     python = place / at / "python"
     return [str(python), str(DRIVERS / f"{file}.py")] if python.exists() else None
 
@@ -94,7 +101,7 @@ def drive(stack: LocalStack) -> Drive:
             "CLIENT_SHORT": SENTENCES[0],
             "CLIENT_MODEL": change.get("model", ""),
             "CLIENT_VOICE": change.get("voice", ""),
-            "CLIENT_LIMIT_S": change.get("limit_s", "60"),
+            "CLIENT_LIMIT_S": "300",
             "SSL_CERT_FILE": change.get("authority", ""),
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         }

@@ -125,7 +125,7 @@ async def test_what_users_say_is_answered_by_models_that_hear(drive: Any, here: 
     wrong = {}
     for case in here(SPOKEN):
         for model, voice in VOICES.items():
-            about = {"model": model, "voice": voice, "limit_s": "240"}
+            about = {"model": model, "voice": voice}
             whole, cut = [await drive(*case, mode, **about) for mode in ("speak", "interrupt")]
             answers = [*whole["words"], *cut["words"]]
             spoke = all(words.strip() and seconds > 0.3 for words, seconds in answers)
@@ -174,6 +174,6 @@ def cancelled(stack: LocalStack) -> float:
 
 async def nobody_is_heard(stack: LocalStack) -> None:
     pattern = r'^tts_active_streams\{.*stage="gateway".*\} (\S+)'
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while sum(map(float, re.findall(pattern, metrics(stack), re.M))):
             await asyncio.sleep(0.1)

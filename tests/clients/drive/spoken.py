@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import random
-from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -18,26 +16,13 @@ import aiohttp
 from agents import Pipeline
 from common import CUT_AFTER_S, KEY, Enough, Heard, main
 from realtime import Failed, hear, livekit, opened, take
+from sounds import HZ, TURN, blocks
 
 MODEL = os.environ.get("CLIENT_MODEL", "")
 VOICE = os.environ.get("CLIENT_VOICE", "")
 # Of an answer: some seconds of it.
 IDS = 150
-_HZ = 24_000
-_BLOCK_S = 0.1
-QUIET, LOUD = 0, 3000
-# What the user says, with what is quiet around it; loudness in samples, and seconds.
-TURN = ((QUIET, 0.4), (LOUD, 0.7), (QUIET, 0.7))
 _SERVER_TURNS = {"type": "server_vad", "silence_duration_ms": 300}
-
-
-def blocks(*parts: tuple[int, float]) -> list[bytes]:
-    """Noise of 24 kHz, a tenth of a second each."""
-    dice, count = random.Random(3), int(_HZ * _BLOCK_S)
-    loud = [part for part, seconds in parts for _ in range(round(seconds / _BLOCK_S))]
-    return [
-        array("h", (round(dice.gauss(0, each)) for _ in range(count))).tobytes() for each in loud
-    ]
 
 
 def note(heard: Heard, answer: Heard) -> None:
@@ -91,7 +76,7 @@ def _push(session: Any, *parts: tuple[int, float]) -> None:
     from livekit import rtc
 
     for block in blocks(*parts):
-        session.push_audio(rtc.AudioFrame(block, _HZ, 1, len(block) // 2))
+        session.push_audio(rtc.AudioFrame(block, HZ, 1, len(block) // 2))
 
 
 async def _answer(generation: Any, answer: Heard) -> Any:
@@ -168,7 +153,7 @@ class _Spoken(Pipeline):
         while not self._service._api_session_ready:
             await asyncio.sleep(0.02)
         for block in blocks(*parts):
-            await self._task.queue_frame(InputAudioRawFrame(block, _HZ, 1))
+            await self._task.queue_frame(InputAudioRawFrame(block, HZ, 1))
 
     async def end_turn(self) -> None:
         from pipecat.frames.frames import UserStoppedSpeakingFrame

@@ -29,6 +29,29 @@ _VALUES: Final[tuple[Any, ...]] = (
     "\ud800", [], [[]], {}, {"id": 1}, {"type": "id"}, "mp3", "pcm_16000", "1", "NaN", "-5",
     "<break time=", "{", "tts-1", "alloy",
 )  # fmt: skip
+# Of a Realtime session, where what is wrong may lie deeper.
+_PARTS: Final[tuple[Any, ...]] = (
+    {"type": "input_text", "text": "Hi."}, {"type": "input_audio", "audio": "AAAA" * 4000},
+    {"type": "input_audio", "audio": "A"}, {"type": "input_audio", "audio": None}, {"audio": []},
+    {"type": 5, "text": 5}, 5, None, {},
+)  # fmt: skip
+_TURNS: Final[tuple[Any, ...]] = (
+    None, {}, 5, {"type": "semantic_vad"}, {"type": "server_vad", "idle_timeout_ms": 100},
+    {"type": []}, {"threshold": "x"}, {"idle_timeout_ms": -1}, {"silence_duration_ms": None},
+)  # fmt: skip
+
+
+def _deep(dice: random.Random) -> Any:
+    """An item, a session or a response that is nearly right."""
+    content = dice.choice([None, "x", [dice.choice(_PARTS) for _ in range(dice.randrange(4))]])
+    item = {"role": dice.choice(["user", "assistant", 5]), "content": content, "id": "x"}
+    heard = {"turn_detection": dice.choice(_TURNS), "format": dice.choice(["audio/pcmu", 5, {}])}
+    said = {"format": {"type": dice.choice(["audio/pcma", "x", []])}, "voice": dice.choice(_VALUES)}
+    sound: Any = dice.choice([{"input": heard}, {"output": said}, {"input": 5}, [], None])
+    session = {"type": "realtime", "audio": sound, "max_output_tokens": dice.choice(_VALUES)}
+    asked = {"input": dice.choice([[item], [5], 5, [{"type": "item_reference", "id": "x"}]])}
+    return dice.choice([item, session, {**asked, "conversation": dice.choice(["none", None, 5])}])
+
 
 HTTP: Final = {
     "openai": (
@@ -104,6 +127,11 @@ def message(dice: random.Random, fields: tuple[str, ...], kinds: tuple[str, ...]
     if dice.random() < 0.1:
         return dice.choice(["{", "[]", "null", '"x"', "", "{}", "[" * 5000, "\x00", "{'a': 1}"])
     made = {name: dice.choice(_VALUES) for name in fields if dice.random() < 0.5}
+    for name in ("item", "session", "response"):
+        if name in made and dice.random() < 0.8:
+            made[name] = _deep(dice)
+    if made.get("audio") and dice.random() < 0.5:
+        made["audio"] = dice.choice(["AAAA" * 2000, "AAA=", "A" * 40_001])
     if kinds and dice.random() < 0.8:
         made["type"] = dice.choice(kinds)
     if dice.random() < 0.2:
