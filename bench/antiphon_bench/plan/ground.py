@@ -1,4 +1,4 @@
-"""What all parts of a simulated deployment stand on: time, machines, the bus, and who asked."""
+"""The ground that all parts of a simulated deployment stand on: time, machines, bus, requests."""
 
 from __future__ import annotations
 

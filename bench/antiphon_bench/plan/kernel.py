@@ -172,7 +172,7 @@ class Station:
         self.worked_s = 0.0
 
     def stretch(self) -> float:
-        """How many times as long work takes that begins now, whoever of the process does it."""
+        """How many times as long work of the process takes that begins now."""
         return self._waits.stretch() if self._waits is not None else 1.0
 
     def serve(self, work_s: float, then: Action) -> None:
