@@ -30,12 +30,12 @@ _VALUES: Final[tuple[Any, ...]] = (
     "<break time=", "{", "tts-1", "alloy",
 )  # fmt: skip
 # Of a Realtime session, where what is wrong may lie deeper.
-_PARTS: Final = (
+_PARTS: Final[tuple[Any, ...]] = (
     {"type": "input_text", "text": "Hi."}, {"type": "input_audio", "audio": "AAAA" * 4000},
     {"type": "input_audio", "audio": "A"}, {"type": "input_audio", "audio": None}, {"audio": []},
     {"type": 5, "text": 5}, 5, None, {},
 )  # fmt: skip
-_TURNS: Final = (
+_TURNS: Final[tuple[Any, ...]] = (
     None, {}, 5, {"type": "semantic_vad"}, {"type": "server_vad", "idle_timeout_ms": 100},
     {"type": []}, {"threshold": "x"}, {"idle_timeout_ms": -1}, {"silence_duration_ms": None},
 )  # fmt: skip
@@ -47,7 +47,7 @@ def _deep(dice: random.Random) -> Any:
     item = {"role": dice.choice(["user", "assistant", 5]), "content": content, "id": "x"}
     heard = {"turn_detection": dice.choice(_TURNS), "format": dice.choice(["audio/pcmu", 5, {}])}
     said = {"format": {"type": dice.choice(["audio/pcma", "x", []])}, "voice": dice.choice(_VALUES)}
-    sound = dice.choice([{"input": heard}, {"output": said}, {"input": 5}, [], None])
+    sound: Any = dice.choice([{"input": heard}, {"output": said}, {"input": 5}, [], None])
     session = {"type": "realtime", "audio": sound, "max_output_tokens": dice.choice(_VALUES)}
     asked = {"input": dice.choice([[item], [5], 5, [{"type": "item_reference", "id": "x"}]])}
     return dice.choice([item, session, {**asked, "conversation": dice.choice(["none", None, 5])}])
