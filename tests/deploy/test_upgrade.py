@@ -33,6 +33,8 @@ ORDER: Final = ("vocoder", "talker", "gateway")
 LISTENERS: Final = 6
 _PACKAGE: Final = "libs/ttscommon/pyproject.toml"
 _GRACE_S: Final = 40.0
+# Beside listeners, on a machine that may have other work.
+_START_S: Final = 240.0
 _NUMBERS: Final = itertools.count(100)
 
 
@@ -71,7 +73,7 @@ async def exchange(stack: ChaosStack, stage: str, environ: Mapping[str, str]) ->
         program = replace(was, name=fresh, environ={**was.environ, **environ})
         child = Child(program, stack._on_line, stack.config.restarts)
         stack._spawn(child)
-        await asyncio.wait_for(child.ready.wait(), 60)
+        await asyncio.wait_for(child.ready.wait(), _START_S)
         await old.stop(_GRACE_S)
         del stack.children[name]
 

@@ -86,8 +86,7 @@ class Faults:
     def _add(self, kind: str) -> None:
         """One more: it serves when it has started."""
         pool = self._fleet.talkers if kind == "talker" else self._fleet.vocoders
-        place = len(pool.workers)
-        self._kernel.after(self._recovery.start_s[kind], lambda: self._fleet.add(kind, place))
+        self._start(kind, len(pool.workers))
 
     # losses
 
@@ -102,10 +101,19 @@ class Faults:
         worker.die()
         self._kernel.after(self._recovery.takeover_s, partial(self._hand_on, worker))
         if back:
-            self._restart(worker.stage, worker.place)
+            self._start(worker.stage, worker.place)
 
-    def _restart(self, kind: str, place: int) -> None:
-        self._kernel.after(self._recovery.start_s[kind], lambda: self._fleet.add(kind, place))
+    def _start(self, kind: str, place: int) -> None:
+        """Its start takes a core of the machine, and as much longer as others have that."""
+        node, now = self._fleet.nodes[place % len(self._fleet.nodes)], self._kernel.now
+        took_s = self._recovery.start_s[kind] * node.stretch(now)
+        node.computing += 1
+
+        def started() -> None:
+            node.computing -= 1
+            self._fleet.add(kind, place)
+
+        self._kernel.after(took_s, started)
 
     def _hand_on(self, worker: Worker) -> None:
         """Those whose listeners have least to play go first."""
@@ -130,7 +138,7 @@ class Faults:
         for call in [c for c in self._fleet.calls.values() if c.gateway is gateway]:
             self._kernel.after(self._recovery.resume_s, partial(self._resume, call))
         if back:
-            self._restart("gateway", gateway.place)
+            self._start("gateway", gateway.place)
 
     def _resume(self, call: Call) -> None:
         """The client asks another gateway; while there is none it tries again."""
@@ -185,4 +193,4 @@ class Faults:
         if worker.alive:
             worker.die()
             self._kernel.after(_HAND_ON_S, partial(self._hand_on, worker))
-            self._restart(worker.stage, worker.place)
+            self._start(worker.stage, worker.place)

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import psutil
 
 from antiphon_bench.config import Closed, RunConfig, TextSet
 from antiphon_bench.plan.calls import ClosedLoop
@@ -29,7 +30,7 @@ from antiphon_bench.plan.costs import (
     read_vocoder,
 )
 from antiphon_bench.plan.fleet import Fleet
-from antiphon_bench.plan.serving import ENGINES, Engines, slower
+from antiphon_bench.plan.serving import ENGINES, MOST_OTHERS, Engines, slower
 from antiphon_bench.plan.shapes import Setup, Shape
 from antiphon_bench.plan.starts import starts
 from antiphon_bench.processes import stack_at
@@ -138,8 +139,9 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
     waits = [one.server.get("talker_s", 0.0) - one.server.get("talker_engine_s", 0.0)
              for one in heard]  # fmt: skip
     talker = found["talker"]
+    others = max(quiet.others, busy.others)
     costs = Costs(
-        source=source,
+        source=f"{source}, beside {others:.1f} cores of others" if others > MOST_OTHERS else source,
         speech=msgspec.structs.replace(speech, seconds_per_character=round(each_s, 5)),
         gateway=found["gateway"],
         broker=found["broker"],
@@ -156,7 +158,8 @@ def measure(config: RunConfig, folder: Path, speech: Speech, source: str, cores:
     talks, sounds = read_talker(folder / "talker.json"), read_vocoder(folder / "vocoder.json")
     found_slower = slower(Curves(talks, sounds, costs), quiet, busy, cores)
     costs = msgspec.structs.replace(costs, slower=found_slower)
-    costs = _with_hops(Curves(talks, sounds, costs), ttfp_s, characters // len(heard), cores)
+    shape = Shape(nodes=1, cores=cores, beside=quiet.others)
+    costs = _with_hops(Curves(talks, sounds, costs), ttfp_s, characters // len(heard), shape)
     _write(folder / "costs.json", costs)
     _write(folder / "listeners.json", found["generator"])
     return costs
@@ -181,12 +184,15 @@ def _served(
     config: RunConfig, name: str, texts: TextSet, users: int, for_s: float, *, listen: bool = False
 ) -> tuple[list[RequestResult], Engines]:
     """The same, and what it took of the engines."""
-    before = spent_s(config.target.url)
+    before, own_s, busy_s = spent_s(config.target.url), _own_s(), _busy_s()
+    began_s = time.monotonic()
     results = _results(config, name, texts, users, for_s, listen=listen)
     spent = {n: s - before.get(n, 0.0) for n, s in spent_s(config.target.url).items()}
+    ours_s = sum(spent.values()) + _own_s() - own_s
+    others = max(0.0, _busy_s() - busy_s - ours_s) / (time.monotonic() - began_s)
     sound_s = sum(one.audio_s for one in results)
     lengths = [len(one.text) for one in results if one.outcome == "ok"]
-    return results, Engines.of(users, for_s, lengths, spent, sound_s)
+    return results, Engines.of(users, for_s, lengths, spent, sound_s, others)
 
 
 def _idle(url: str) -> dict[str, float]:
@@ -231,15 +237,21 @@ class _Meter:
         return Work(len(served), sum(one.audio_s for one in served), spent, refused)
 
 
+def _busy_s() -> float:
+    """Processor seconds of the whole machine so far."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)
+
+
 def _own_s() -> float:
     """Processor seconds of this process so far."""
     counts = [task / "schedstat" for task in Path("/proc/self/task").iterdir()]
     return sum(int(count.read_text().split()[0]) for count in counts) * _NS
 
 
-def _with_hops(curves: Curves, ttfp_s: float, characters: int, cores: int) -> Costs:
+def _with_hops(curves: Curves, ttfp_s: float, characters: int, shape: Shape) -> Costs:
     """What a request alone took beyond all that is accounted for, divided among its hops."""
-    fleet = Fleet(Setup(curves, Shape(nodes=1, cores=cores)))
+    fleet = Fleet(Setup(curves, shape))
     lengths = iter([characters] * 20)
     heard = fleet.run(ClosedLoop(1, lengths, 60.0, 1.0, 1.0), 120.0)
     rest_s = ttfp_s - fmean(one for one in heard.ttfp_s if one >= 0.0)

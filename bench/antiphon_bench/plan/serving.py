@@ -18,6 +18,8 @@ from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.shapes import Setup, Shape
 
 ENGINES: Final = ("talker", "vocoder")
+# Cores that other programs take, from which on a measurement says little of engines.
+MOST_OTHERS: Final = 0.25
 # Half a second is what a refused user of the bench waits.
 _RETRY_S: Final = 0.5
 _SPREAD_S: Final = 2.0
@@ -29,13 +31,14 @@ _ROUNDS: Final = 4
 class Engines(NamedTuple):
     """Processor seconds of each stage's engine for a second of sound, at a load.
 
-    lengths: characters of its texts.
+    lengths: characters of its texts. others: cores that other programs took meanwhile.
     """
 
     users: int
     for_s: float
     lengths: Sequence[int]
     cost_s: Mapping[str, float]
+    others: float = 0.0
 
     @classmethod
     def of(
@@ -45,6 +48,7 @@ class Engines(NamedTuple):
         lengths: Sequence[int],
         spent: Mapping[str, float],
         sound_s: float,
+        others: float = 0.0,
     ) -> Engines:
         """`spent`: by thread, see spent_s; an engine is the busiest of its process's others."""
         found = {
@@ -53,11 +57,17 @@ class Engines(NamedTuple):
             )
             for stage in ENGINES
         }
-        return cls(users, for_s, lengths, {stage: s / sound_s for stage, s in found.items()})
+        cost_s = {stage: s / sound_s for stage, s in found.items()}
+        return cls(users, for_s, lengths, cost_s, others)
 
 
 def slower(curves: Curves, alone: Engines, crowded: Engines, cores: int) -> dict[str, Slower]:
-    """What has to be multiplied so that simulated engines take what real ones took."""
+    """What has to be multiplied so that simulated engines take what real ones took. Nothing is
+    found beside other programs: batches then follow from what those left, and steps share caches
+    with them.
+    """
+    if max(alone.others, crowded.others) > MOST_OTHERS:
+        return {}
     found = {stage: Slower() for stage in ENGINES}
     for _ in range(_ROUNDS):
         costs = msgspec.structs.replace(curves.costs, slower=found)
@@ -75,7 +85,7 @@ def slower(curves: Curves, alone: Engines, crowded: Engines, cores: int) -> dict
 
 def _simulated(curves: Curves, load: Engines, cores: int) -> dict[str, float]:
     """The same for simulated engines."""
-    fleet = Fleet(Setup(curves, Shape(nodes=1, cores=cores)))
+    fleet = Fleet(Setup(curves, Shape(nodes=1, cores=cores, beside=load.others)))
     lengths: Iterator[int] = cycle(load.lengths)
     users = ClosedLoop(load.users, lengths, load.for_s, _SPREAD_S, _RETRY_S)
     sound_s = sum(fleet.run(users, load.for_s + _DRAIN_S).sound_s)

@@ -24,7 +24,6 @@ from ttscommon.cluster.worker import Job
 from ttscommon.engine.events import EventRouter
 from ttscommon.engine.runtime import Failed, Finished
 from ttscommon.engine.stage_job import StageJob
-from ttscommon.engine.yielding import step_aside
 from ttscommon.process import tracing
 from ttscommon.process.tasks import stop
 from ttscommon.wire import subjects
@@ -169,7 +168,6 @@ class TalkJob:
 
     def _begin(self) -> tuple[Prepared, Iterator[Any], Sequence[Any]]:
         """The request as the model sees it, the units of its text, and the first of them."""
-        step_aside()
         request = self._request
         check(self._engine.spec, request)
         prepared = self._engine.family.prepare(request, *self._derived)

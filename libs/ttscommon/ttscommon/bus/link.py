@@ -212,6 +212,9 @@ class Link:
             await subscription.unsubscribe()
         except (nats.errors.Error, OSError):
             log_.debug("unsubscribe.dropped")
+        finally:
+            # It and its iterator refer to each other, and full collections are rare.
+            subscription._message_iterator = None
 
     def on_reconnect(self, hook: Hook) -> None:
         """Call `hook` after every reconnection until `off_reconnect`."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 _NS: Final = 1e-9
@@ -27,9 +28,9 @@ class Contention:
     """How many times as long the work of one thread takes as on a processor of its own.
 
     The kernel counts how long a thread that could run had to wait for a processor. That follows the
-    machine within tenths of a second, whatever the thread computes. What its work waits for by
-    itself, a device or a lock, takes as long as ever, so it counts as work that is done. Where no
-    such count is to be had it says 1.
+    machine within tenths of a second, whatever the thread computes, and does not count what it
+    waits for by itself: a lock, a message. A device takes as long as ever, so what is spent
+    `elsewhere` counts as work. Where no such count is to be had it says 1.
 
     A thread has to work to know it. One that has nothing to do any more, because its requests are
     refused for what others take, works for a moment now and then until they take it no longer.
@@ -49,8 +50,7 @@ class Contention:
         self._spend = spend or _spend
         self._before: Usage | None = None
         self._at_s = clock()
-        self._since_s: float | None = None  # nothing is known of the time before it began to work
-        self._worked_s = self._waited_s = 0.0
+        self._device_s = self._worked_s = self._waited_s = 0.0
 
     @property
     def factor(self) -> float:
@@ -60,10 +60,15 @@ class Contention:
         worked_s, waited_s = self._worked_s * decay, self._waited_s * decay
         return (worked_s + waited_s + _PRIOR_S) / (worked_s + _PRIOR_S)
 
-    def begin(self) -> None:
-        """The thread has work, maybe again. Before that, since `idle`, it waited for some."""
-        if self._since_s is None:
-            self._since_s = self._clock()
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """In it the thread waits for its device. From the same thread as `measure`."""
+        self._read = self._read or Schedstat()
+        began_s, before = self._clock(), self._read()
+        yield
+        after, passed_s = self._read(), self._clock() - began_s
+        if before is not None and after is not None:
+            self._device_s += max(0.0, passed_s - (sum(after) - sum(before)))
 
     def measure(self, *, counts: bool = True) -> float:
         """Seconds waited since the last call. Each call is to come from the same thread.
@@ -72,7 +77,6 @@ class Contention:
         """
         self._read = self._read or Schedstat()
         now, usage, before = self._clock(), self._read(), self._before
-        passed_s, self._since_s = now - (now if self._since_s is None else self._since_s), now
         self._before = usage
         if usage is None or before is None:
             return 0.0
@@ -80,7 +84,7 @@ class Contention:
         if not counts:
             return waited_s
         decay = math.exp2((self._at_s - now) / _HALF_LIFE_S)
-        worked_s = max(0.0, usage[0] - before[0], passed_s - waited_s)
+        worked_s, self._device_s = max(0.0, usage[0] - before[0]) + self._device_s, 0.0
         self._worked_s = self._worked_s * decay + worked_s
         self._waited_s = self._waited_s * decay + waited_s
         self._at_s = now
@@ -93,7 +97,7 @@ class Contention:
         self._read = self._read or Schedstat()
         due = self._clock() - self._at_s >= _PROBE_EVERY_S
         probing = probe and due and self.factor >= _PROBED
-        self._before, self._since_s = self._read(), None
+        self._before = self._read()
         if probing:
             self._spend(_PROBE_S)
             self.measure()

@@ -13,7 +13,6 @@ import structlog
 
 from ttscommon.engine.inflight import Command, InFlight
 from ttscommon.engine.slots import Slots
-from ttscommon.engine.yielding import step_aside
 
 _IDLE_WAIT_S: Final = 0.5
 _JOIN_S: Final = 10.0
@@ -247,7 +246,6 @@ class Runtime(ABC, Generic[StreamT, EventT]):
     # the thread
 
     def _run(self) -> None:
-        step_aside()
         try:
             while self._running:
                 self.step()

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 Codec: TypeAlias = Literal["pcm_s16le", "pcm_f32le", "mulaw", "alaw", "mp3", "opus", "aac", "flac"]
-Container: TypeAlias = Literal["none", "wav"]
+Container: TypeAlias = Literal["none", "wav", "mp4"]
 
 _MPEG_HZ: Final = (8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000)
 _OPUS_HZ: Final = (8000, 12_000, 16_000, 24_000, 48_000)
@@ -27,6 +27,7 @@ _MEDIA_TYPES: Final = MappingProxyType(
         "flac": "audio/flac",
     }
 )
+_CONTAINERS: Final = MappingProxyType({"wav": "audio/wav", "mp4": "audio/mp4"})
 _BYTES_PER_SAMPLE: Final = MappingProxyType({"pcm_s16le": 2, "pcm_f32le": 4, "mulaw": 1, "alaw": 1})
 
 
@@ -40,7 +41,7 @@ class AudioFormat:
 
     @property
     def media_type(self) -> str:
-        return "audio/wav" if self.container == "wav" else _MEDIA_TYPES[self.codec]
+        return _CONTAINERS.get(self.container) or _MEDIA_TYPES[self.codec]
 
     @property
     def raw(self) -> bool:

@@ -7,10 +7,13 @@ samples make the same bytes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from gateway.audio import AudioFormat, Encoder, Pcm, encoder_for, tags, wav
+from gateway.audio.chaptered import Description, book_file
 from gateway.books.parts import Parts
 from gateway.books.portions import patiently
 from gateway.books.records import BookRecord, Result, ResultPart
@@ -46,21 +49,32 @@ def raw_result(record: BookRecord) -> Result:
     return Result(parts, packed=True, head=head)
 
 
+def _blocks(pcm: Pcm, sample_rate: int) -> Iterator[Pcm]:
+    block = _BLOCK_S * sample_rate
+    for start in range(0, len(pcm), block):
+        yield pcm[start : start + block]
+
+
 class BookEncoder:
     """Encodes a book while it is spoken. sound: of a portion, as soon as it is made.
 
-    stored: called with how many parts are stored so far.
+    stored: called with how many parts are stored so far. encoder: in place of the format's own.
     """
 
     def __init__(
-        self, parts: Parts, record: BookRecord, sound: Sound, stored: Callable[[int], None]
+        self,
+        parts: Parts,
+        record: BookRecord,
+        sound: Sound,
+        stored: Callable[[int], None],
+        encoder: Encoder | None = None,
     ) -> None:
         self._store = parts
         self._record = record
         self._sound = sound
         self._stored = stored
         order = record.order
-        self._encoder: Encoder = encoder_for(order.audio, order.sample_rate, order.provenance)
+        self._encoder = encoder or encoder_for(order.audio, order.sample_rate, order.provenance)
         self._waiting = bytearray()
         self._parts: list[ResultPart] = []
 
@@ -73,11 +87,28 @@ class BookEncoder:
         return Result(tuple(self._parts))
 
     async def _feed(self, pcm: Pcm) -> None:
-        block = _BLOCK_S * self._record.order.sample_rate
-        for start in range(0, len(pcm), block):
-            some = pcm[start : start + block]
+        for some in _blocks(pcm, self._record.order.sample_rate):
             self._waiting += await asyncio.to_thread(self._encoder.feed, some)
         await self._put(least=_PART_BYTES)
+
+    async def run_file(self, book: Description) -> Result:
+        """The same as M4B, by way of a file of this gateway: its index is written last and stands
+        in front.
+        """
+        rate = self._record.order.sample_rate
+        with TemporaryDirectory(prefix="book-") as folder:
+            path = Path(folder) / "book.m4b"
+            file = await asyncio.to_thread(book_file, path, "m4b", rate, book)
+            for index in range(self._record.portions):
+                for some in _blocks(await self._sound(index), rate):
+                    await asyncio.to_thread(file.write, some)
+            await asyncio.to_thread(file.close)
+            with path.open("rb") as stored:
+                while data := await asyncio.to_thread(stored.read, _PART_BYTES):
+                    self._waiting += data
+                    await self._put(least=_PART_BYTES)
+        await self._put(least=1)
+        return Result(tuple(self._parts))
 
     async def _put(self, least: int) -> None:
         while len(self._waiting) >= least:

@@ -30,15 +30,20 @@ class BookOrder(msgspec.Struct, frozen=True):
     wishes: Wishes = msgspec.field(default_factory=Wishes)
     title: str = ""
     provenance: Provenance | None = None
+    author: str = ""
+    language: str = ""
 
 
 class PortionText(msgspec.Struct, frozen=True, array_like=True):
-    """What is spoken as one request, by which voice, and the silence behind it."""
+    """What is spoken as one request, by which voice, and the silence behind it. heading: the title
+    of the chapter that it begins, if that has one.
+    """
 
     text: str
     voice: str
     pause_s: float
     chapter: int = 0
+    heading: str = ""
 
 
 class PortionMade(msgspec.Struct, frozen=True, array_like=True):

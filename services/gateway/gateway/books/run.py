@@ -11,7 +11,9 @@ from heapq import heapify, heappop, heappush
 import structlog
 
 from gateway.audio import Pcm
+from gateway.audio.chaptered import book_encoder
 from gateway.audio.lossless import unpacked
+from gateway.books.chapters import described, headed, is_file
 from gateway.books.encoding import BookEncoder, is_raw, raw_result
 from gateway.books.hold import BookHold
 from gateway.books.portions import (
@@ -114,8 +116,7 @@ class BookRun:
             if is_raw(self._hold.record.order.audio):
                 await self._all_made()
                 return raw_result(self._hold.record)
-            encoder = BookEncoder(self._shelf.parts, self._hold.record, self._sound, self._stored)
-            return await encoder.run()
+            return await self._encoded()
         finally:
             await stop(*(one.task for one in self.working.values() if one.task is not None))
 
@@ -189,6 +190,22 @@ class BookRun:
         self._hold.change(running=tuple(one.request_id for one in self.working.values()))
 
     # sound
+
+    async def _encoded(self) -> Result:
+        """While it is spoken; or then, with chapters, which stand in front of the sound."""
+        wanted, file = headed(self._hold.record, self.portions), is_file(self._hold.record)
+        if wanted or file:
+            await self._all_made()
+        record = self._hold.record
+        parts = self._shelf.parts
+        if file:
+            encoder = BookEncoder(parts, record, self._sound, self._stored)
+            return await encoder.run_file(described(record, self.portions))
+        head = None
+        if wanted:
+            said = described(record, self.portions)
+            head = book_encoder(wanted, record.order.sample_rate, said)
+        return await BookEncoder(parts, record, self._sound, self._stored, head).run()
 
     async def _all_made(self) -> None:
         while len(self._hold.record.made) < len(self.portions):

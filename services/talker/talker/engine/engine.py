@@ -185,7 +185,6 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
         return self._offline.wait_s(self._clock(), super()._idle_s)
 
     def _turn(self) -> bool:
-        self._contention.begin()
         began = self._clock()
         opened = sum(not stream.offline for stream in self._slots)
         chosen = self._plan(began)
@@ -288,7 +287,8 @@ class Engine(Runtime[Stream, ChunkReady | CutShort]):
     def _collect(self) -> int:
         """Take the oldest launch's results; returns the frames gained."""
         batch, ticket, began = self._in_flight.oldest()
-        results = self._runner.collect(ticket)
+        with self._contention.elsewhere():
+            results = self._runner.collect(ticket)
         self._in_flight.settle()
         self._account(batch, results, began)
         for index, (stream, row, generation) in enumerate(batch):

@@ -252,7 +252,8 @@ class Engine(Runtime[Stream, DecodedAudio]):
 
     def _collect(self) -> None:
         batch, started, ticket = self._in_flight.oldest()
-        results = self._codec.collect(ticket)
+        with self._contention.elsewhere():
+            results = self._codec.collect(ticket)
         self._in_flight.settle()
         offline = batch[0][0].request.offline  # then all of them are
         now, waited_s = self._clock(), self._contention.measure(counts=not offline)

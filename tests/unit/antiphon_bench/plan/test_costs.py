@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from antiphon_bench.plan.costs import read_curves
+from antiphon_bench.plan.costs import Edge, read_curves
 from antiphon_bench.plan.errors import BadCosts, BadCurve
-from antiphon_bench.plan.measuring import Work, edges
+from antiphon_bench.plan.measuring import Work, edges, refusal_s
 from tests.unit.antiphon_bench.plan.scene import CURVES, write_curves
 
 
@@ -88,6 +88,19 @@ def test_processor_time_is_divided_between_requests_and_sound() -> None:
     for work in (short, long):
         spent_s = work.requests * found.request_s + work.sound_s * found.sound_s
         assert spent_s == pytest.approx(work.spent_s["gateway"], rel=0.01)
+
+
+def test_a_refusal_costs_what_the_served_did_not() -> None:
+    edge = Edge(0.004, 0.001)
+    crowd = Work(10, 50.0, {"gateway": 0.09 + 100 * 0.003}, refused=100)
+    assert refusal_s(crowd, "gateway", edge) == pytest.approx(0.003)
+    assert refusal_s(Work(10, 50.0, {"gateway": 0.1}, refused=3), "gateway", edge) is None
+    assert refusal_s(crowd, "talker", edge) is None  # it hears of none
+
+
+def test_without_a_measurement_a_refusal_is_half_a_request() -> None:
+    assert Edge(0.004, 0.001).refusal_s == 0.002
+    assert Edge(0.004, 0.001, refused_s=0.003).refusal_s == 0.003
 
 
 def test_no_cost_is_negative() -> None:

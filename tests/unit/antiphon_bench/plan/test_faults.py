@@ -50,6 +50,17 @@ def test_the_only_talker_is_waited_for_until_another_has_started() -> None:
     assert max(heard.longest_s) > 0.5
 
 
+def test_a_start_takes_a_core_and_gives_it_back() -> None:
+    fleet = Fleet(setup(Shape(1, 1, 2, nodes=1, cores=2.0)))
+    [node] = fleet.nodes
+    Faults(fleet, 0).schedule([Event("vocoder", 1.0)], 2.0)
+    fleet.kernel.run(1.5)
+    assert node.computing == 1
+    fleet.kernel.run(60.0)
+    assert node.computing == 0
+    assert len(list(fleet.vocoders)) == 2
+
+
 def test_a_rolling_restart_is_not_heard() -> None:
     _, heard, _ = disturbed("rolling@5")
     assert not sum(heard.underruns)

@@ -9,13 +9,16 @@ import msgspec
 import pytest
 
 from antiphon_bench.plan.answers import simulate
-from antiphon_bench.plan.calls import OUTCOMES, ClosedLoop, Heard, OpenLoop
+from antiphon_bench.plan.calls import OUTCOMES, ClosedLoop, Heard, OpenLoop, Outcome
 from antiphon_bench.plan.costs import Edge, Slower
 from antiphon_bench.plan.fleet import Fleet
 from antiphon_bench.plan.loads import Demand, Source
 from antiphon_bench.plan.models import Cache
 from antiphon_bench.plan.shapes import Setup, Shape
+from talker.models.fake import Drafted
 from tests.unit.antiphon_bench.plan.scene import COSTS, CURVES, SLOW, every, setup
+
+FIGURES = (0.03607685424949114, 0.04123801806299547, 13.422857142857142, 0.6582529141420828)
 
 
 def run(fleet: Fleet, *, requests: int = 40, every_s: float = 0.1) -> Heard:
@@ -68,6 +71,20 @@ def test_a_run_depends_on_nothing_but_its_seed() -> None:
     assert first != simulate(setup(Shape(2, 2, 2)), demand, seed=4)
 
 
+def test_the_figures_of_a_small_plan_are_as_ever() -> None:
+    """Whatever makes the simulation faster, it says the same."""
+    drafts = {
+        width: Drafted({1: 0.004 * width**0.5, 8: 0.012 * width**0.5}, gained)
+        for width, gained in ((1, 1.0), (2, 1.7), (4, 2.4))
+    }
+    talker = msgspec.structs.replace(CURVES.talker, drafts=drafts, turn_s={1: 0.0005, 8: 0.001})
+    curves = msgspec.structs.replace(CURVES, talker=talker)
+    demand = Demand((Source(4.0, "medium"),), length_s=8.0, warmup_s=1.0)
+    found = simulate(setup(Shape(2, 2, 2), curves=curves), demand)
+    figures = (found.ttfp_p50_s, found.ttfp_p95_s, found.sound_s_per_s, found.busy["talker"])
+    assert figures == pytest.approx(FIGURES, rel=1e-6)
+
+
 def test_more_than_the_engines_keep_up_with_is_refused_and_the_rest_is_served_well() -> None:
     fleet = Fleet(setup(curves=SLOW))
     heard = run(fleet, requests=60, every_s=0.1)
@@ -76,6 +93,41 @@ def test_more_than_the_engines_keep_up_with_is_refused_and_the_rest_is_served_we
     assert found.count("ok") == 60 - found.count("refused")
     assert not sum(heard.underruns)
     assert_idle(fleet)
+
+
+class Patient(OpenLoop):
+    """Clients who note when they are told to ask again."""
+
+    def __init__(self, requests: int) -> None:
+        super().__init__(every(0.01, requests))
+        self.told_s: list[float] = []
+
+    def next(
+        self, user: int, characters: int, heard_s: float, outcome: Outcome, retry_s: float
+    ) -> None:
+        if outcome == "refused":
+            self.told_s.append(heard_s + retry_s)
+
+
+def test_the_refused_are_told_to_come_one_after_another() -> None:
+    load = Patient(30)
+    Fleet(setup(curves=SLOW)).run(load, 300.0)
+    assert len(load.told_s) > 20
+    # All of them in a moment; what is in their way ends at several.
+    assert max(load.told_s) - min(load.told_s) > 3.0
+
+
+def test_refusals_that_cost_more_make_first_sounds_later() -> None:
+    one = setup(Shape(nodes=1, cores=1.0), curves=SLOW)
+    edge = Edge(0.004, 0.0004, refused_s=0.05)
+    costs = msgspec.structs.replace(SLOW.costs, gateway=edge)
+    dear = replace(one, curves=msgspec.structs.replace(SLOW, costs=costs))
+    worked = []
+    for each in (one, dear):
+        fleet = Fleet(each)
+        run(fleet, requests=60)
+        worked.append(fleet.gateways[0].edge.worked_s)
+    assert worked[1] > worked[0] + 0.5
 
 
 def test_without_admission_the_same_load_waits_and_hears_gaps() -> None:

@@ -20,6 +20,12 @@ def test_engines_that_took_twice_as_much_have_the_factor_two() -> None:
     assert found.crowded == pytest.approx(2.0, rel=0.2)
 
 
+def test_beside_other_programs_nothing_is_said_of_engines() -> None:
+    spent = {"talker/7": 2.0 * TALKER_S * 8.0, "vocoder/9": 0.4}
+    alone = Engines.of(1, 5.0, [100], spent, 8.0)
+    assert slower(CURVES, alone, Engines.of(1, 5.0, [100], spent, 8.0, 1.2), 2) == {}
+
+
 def test_of_an_engines_process_the_busiest_thread_is_the_engine() -> None:
     spent = {"talker/7": 2.0, "talker/8": 0.5, "vocoder/9": 3.0, "vocoder/10": 0.1}
     assert Engines.of(1, 6.0, [100], spent, 10.0).cost_s == {"talker": 0.2, "vocoder": 0.3}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.audio import AudioFormat, Provenance
+from gateway.audio.chaptered import book_encoder
 from gateway.audio.lossless import packed, unpacked
+from gateway.books.chapters import described, headed, is_file
 from gateway.books.encoding import BookEncoder, raw_result
 from gateway.books.portions import is_final, passes, pause_s, seed_of
-from gateway.books.records import BookOrder, BookRecord, PortionMade, index_of
+from gateway.books.records import BookOrder, BookRecord, PortionMade, PortionText, index_of
 from gateway.books.shelf import made_of
 from gateway.errors import Poison, SynthesisFailed
 from gateway.requests import Wishes
@@ -125,3 +128,52 @@ def test_a_book_fails_with_what_does_not_pass(
     assert is_final(error, failures) is final
     assert passes(error) is (failures == 99)
     assert 1.0 <= pause_s(error) <= 30.0
+
+
+CHAPTERS = [
+    PortionText("Before.", "a", 0.0),
+    PortionText("One.", "a", 0.0, 1, "The First"),
+    PortionText("Two.", "a", 0.0, 2, "The Second"),
+]
+
+
+@pytest.mark.parametrize("kind", ["mp3", "opus"])
+async def test_a_result_has_its_text_s_chapters(kind: Any) -> None:
+    audio = AudioFormat(kind)
+    one = record(audio)
+    one = replace(one, order=replace(one.order, title="A Book", author="Ann"))
+    one = replace(one, made={n: PortionMade(RATE * (n + 1), 1) for n in range(3)})
+    assert headed(one, CHAPTERS) == kind
+    said = described(one, CHAPTERS)
+    assert [(c.title, c.start_s, c.end_s) for c in said.chapters] == [
+        ("The First", 1.0, 3.0), ("The Second", 3.0, 6.0),
+    ]  # fmt: skip
+    memory = Memory()
+    encoder = book_encoder(kind, RATE, said)
+    result = await BookEncoder(memory, one, sound_of, lambda _: None, encoder).run()
+    data = b"".join(memory[part.name] for part in result.parts)
+    assert all(word in data[:2000] for word in (b"The First", b"The Second", b"A Book", b"Ann"))
+
+
+def test_without_titles_or_in_other_formats_there_are_none() -> None:
+    assert headed(record(AudioFormat("mp3")), CHAPTERS[:1]) is None
+    assert headed(record(AudioFormat("flac")), CHAPTERS) is None
+
+
+async def test_an_m4b_is_whole_with_chapters(tmp_path: Path) -> None:
+    av = pytest.importorskip("av")
+    one = record(AudioFormat("aac", "mp4"))
+    one = replace(one, made={n: PortionMade(len(sound(n)), 1) for n in range(3)})
+    assert is_file(one)
+    memory = Memory()
+    encoder = BookEncoder(memory, one, sound_of, lambda _: None)
+    result = await encoder.run_file(described(one, CHAPTERS))
+    data = b"".join(memory[part.name] for part in result.parts)
+    assert len(data) == result.size
+    path = tmp_path / "book.m4b"
+    path.write_bytes(data)
+    with av.open(str(path)) as file:
+        titles = [chapter["metadata"]["title"] for chapter in file.chapters()]
+        seconds = sum(frame.samples for frame in file.decode(audio=0)) / RATE
+    assert titles == ["The First", "The Second"]
+    assert seconds == pytest.approx(1.5, abs=0.15)

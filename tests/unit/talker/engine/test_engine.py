@@ -493,8 +493,6 @@ def test_a_first_chunk_is_stretched_in_the_step_in_which_others_take_the_process
     desk = Desk(contention=contention, sizes=ChunkSizes(2, 25))
     frames = []
     for name, share in (("quiet", 1.0), ("beside others", 0.25)):
-        while not desk.engine.waits:
-            desk.engine.step()
         hogged.now += 10.0
         hogged.share = share
         desk.open(name)

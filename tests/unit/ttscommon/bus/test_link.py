@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import re
 import signal
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -131,3 +133,19 @@ def test_a_user_and_a_file_of_credentials_contradict_each_other(tmp_path: Path) 
         BusSettings(tls_key=file)
     with pytest.raises(ValueError, match="there is no file"):
         BusSettings(tls_ca=tmp_path / "nowhere")
+
+
+async def test_a_subscription_that_ended_needs_no_collection(
+    broker: Any, links: list[Link]
+) -> None:
+    link = await Link.connect(broker.bus, "test", QUICK)
+    links.append(link)
+    gc.disable()
+    try:
+        subscription = await link.subscribe_inline("live.codes.r", lambda message: None)
+        left = weakref.ref(subscription)
+        await link.unsubscribe(subscription)
+        del subscription
+        assert left() is None
+    finally:
+        gc.enable()

@@ -64,9 +64,7 @@ def test_a_machine_that_became_slower_is_known_within_a_second(
 
 def test_one_step_beside_others_says_enough_for_a_first_chunk(machine: Machine) -> None:
     found = contention(machine)
-    found.idle(probe=False)
-    machine.now = 60.0
-    found.begin()
+    machine.now = 60.0  # idle before
     machine.work(0.01, share=0.125)
     assert found.measure() == pytest.approx(0.07)
     assert found.factor > 4.0
@@ -78,22 +76,21 @@ def test_only_the_hosts_part_of_a_step_takes_longer_beside_others(
 ) -> None:
     found = contention(machine)
     while machine.now < 10.0:
-        found.begin()
-        machine.work(0.001, share=0.25)
-        machine.now += device_s  # the thread sleeps until the device is done
+        machine.work(0.0005, share=0.25)
+        with found.elsewhere():
+            machine.work(0.0005, share=0.25)
+            machine.now += device_s  # the thread sleeps until the device is done
         assert found.measure() == pytest.approx(0.003)
     alone_s, beside_s = 0.001 + device_s, 0.004 + device_s
     assert found.factor == pytest.approx(beside_s / alone_s, rel=0.03)
     assert found.factor == pytest.approx(factor, rel=0.05)
 
 
-def test_waiting_for_requests_is_no_work(machine: Machine) -> None:
+def test_waiting_for_a_lock_is_no_device(machine: Machine) -> None:
     found = contention(machine)
     for _ in range(100):
-        found.idle(probe=False)
-        machine.now += 0.02
-        found.begin()
         machine.work(0.004, share=0.25)
+        machine.now += 0.02
         found.measure()
     assert found.factor == pytest.approx(4.0, rel=0.15)
 

@@ -100,6 +100,11 @@ class AudioWriter(RecordWriter):
         if self.remaking is None:
             await self._commits.window.add(pending)
 
+    async def release(self) -> None:
+        await super().release()
+        # Whatever still refers to the writer keeps no sound, until a collection finds it.
+        self._audio.forget()
+
     async def begin(self, listener: Position) -> Checkpoint:
         """Send from where `listener` stands on; returns what to begin decoding with."""
         self._audio.begin(listener.start)

@@ -12,6 +12,8 @@ from fastapi import Request
 from pydantic import Field, ValidationError, field_validator
 
 from gateway import errors
+from gateway.audio import AudioFormat
+from gateway.audio.chaptered import require
 from gateway.books import BookOrder, PortionText
 from gateway.errors import Unsupported
 from gateway.protocols.fields import LenientMessage, Name, SampleRate, Seed, Speed, WishFields
@@ -69,7 +71,7 @@ async def read_job(
             "a job speaks with voices that are there: make one of the recording first",
             param="ref_audio" if body.ref_audio else "turns",
         )
-    audio = format_named(body.response_format)
+    audio = _format(body.response_format)
     specs = _Specs(context, tenant, body, audio.rate_for(body.sample_rate))
     default = await specs.of(body.voice)
     book = await asyncio.to_thread(_book, body, data, [v.id for v in default.model.voices])
@@ -86,8 +88,18 @@ async def read_job(
         default.wishes,
         body.title or book.title,
         context.services.provenance(default.model.name),
+        book.author,
+        book.language,
     )
     return order, text
+
+
+def _format(name: str) -> AudioFormat:
+    """A format of speech, or of a whole book; raises BadRequest, Unsupported."""
+    if name != "m4b":
+        return format_named(name)
+    require("m4b")
+    return AudioFormat("aac", "mp4")
 
 
 class _Specs:
@@ -151,11 +163,13 @@ def _require_length(book: Book, most: int) -> None:
 async def _voiced(book: Book, body: JobBody, specs: _Specs) -> list[PortionText]:
     """Its portions, each by the voice that its speaker has in the cast, or is named by."""
     cast = Cast(body.cast)
-    found = []
+    found: list[PortionText] = []
     for one in portions(book, body.pauses):
         voice = cast.voice(one.speaker) or one.speaker or body.voice
         spec = await specs.of(voice)
-        found.append(PortionText(one.text, spec.voice.id, one.pause_s, one.chapter))
+        begins = not found or found[-1].chapter != one.chapter
+        heading = book.chapters[one.chapter].title if begins else ""
+        found.append(PortionText(one.text, spec.voice.id, one.pause_s, one.chapter, heading))
     return found
 
 

@@ -40,7 +40,6 @@ from talker.text.locales import british
 from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
 from ttscommon.engine.nn import halve
 from ttscommon.engine.voice import VoiceFolder
-from ttscommon.engine.yielding import step_aside
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
 from ttscommon.wire.messages import SpeechRequest
@@ -100,7 +99,7 @@ class Vesper(TalkerModel):
         self.spec = spec
         self._net = net.eval()
         self._reading = (reading or net).eval()
-        self._beside = ThreadPoolExecutor(1, "vesper-text", initializer=step_aside)
+        self._beside = ThreadPoolExecutor(1, "vesper-text")
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
         if net.text_table.device.type == "cpu":
