@@ -103,7 +103,7 @@ def _fleet(key: Point, curves: Curves, real: Sequence[Point]) -> Answer:
     faults.schedule(events, FLEET_S)
     load = _Listeners(key["load"], FLEET_S, key["round"])
     heard = fleet.run(load, _PATIENCE_S)
-    # A listener who was refused asks until it is served, and all of that counts, as in the real runs.
+    # A listener who was refused asks until it is served; all of that counts, as in real runs.
     return answer(heard, fleet, 0.0, _PATIENCE_S, faults.lost)
 
 
