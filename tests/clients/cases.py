@@ -28,10 +28,7 @@ AGENTS: Final = (
 )  # fmt: skip
 REALTIME: Final = ("realtime_openai", "realtime_livekit", "realtime_pipecat")
 # With a model that hears; the driver is of the same client.
-SPOKEN: Final = (
-    *(("spoken", name.replace("realtime", "spoken")) for name in REALTIME),
-    ("openai_agents", "spoken_agents"),
-)
+SPOKEN: Final = tuple(("spoken", name.replace("realtime", "spoken")) for name in REALTIME)
 SPEAKING: Final = (
     *(("sdks", name) for name in SDKS),
     *(("agents", name) for name in AGENTS),

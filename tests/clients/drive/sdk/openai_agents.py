@@ -1,4 +1,4 @@
-"""OpenAI's Agents SDK: its realtime runner, with text, with sound, and an interruption.
+"""OpenAI's Agents SDK: its realtime runner, and an interruption.
 
 In a folder of its own, because the package is called `agents`, as are the drivers of LiveKit and
 Pipecat.
@@ -6,32 +6,27 @@ Pipecat.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from agents.realtime import RealtimeAgent, RealtimeRunner
-from agents.realtime.model_inputs import RealtimeModelSendRawMessage
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from common import CUT_AFTER_S, KEY, LONG, SENTENCES, Enough, Heard, main
 
 _HZ = 24_000
-_IDS = 150
 
 
 class Failed(Exception):
     """The session told an error."""
 
 
-async def _session(url: str, **settings: Any) -> Any:
+async def _session(url: str) -> Any:
     runner = RealtimeRunner(RealtimeAgent(name="Someone", instructions="Be brief."))
-    model = os.environ.get("CLIENT_MODEL") or "gpt-realtime"
-    address = f"{url.replace('http', 'ws')}/v1/realtime?model={model}"
-    told = {"model_name": model, **settings}
-    config: Any = {"url": address, "api_key": KEY, "initial_model_settings": told}
+    address = f"{url.replace('http', 'ws')}/v1/realtime?model=gpt-realtime"
+    config: Any = {"url": address, "api_key": KEY}
     return await runner.run(model_config=config)
 
 
@@ -75,60 +70,5 @@ async def agents_openai_interrupted(url: str, heard: Heard) -> None:
         await _hear(session, heard)
 
 
-async def _spoken(url: str) -> Any:
-    turns = {"type": "server_vad", "silence_duration_ms": 300, "interrupt_response": True}
-    audio = {"input": {"turn_detection": turns}, "output": {"voice": os.environ["CLIENT_VOICE"]}}
-    session = await _session(url, audio=audio)
-    settings: Any = {"session": {"type": "realtime", "max_output_tokens": _IDS}}
-    update: Any = {"type": "session.update", "other_data": settings}
-    await session.model.send_event(RealtimeModelSendRawMessage(message=update))
-    return session
-
-
-async def _say(session: Any, *parts: tuple[int, float]) -> None:
-    from sounds import blocks
-
-    for block in blocks(*parts):
-        await session.send_audio(block)
-
-
-async def _answered(session: Any, heard: Heard) -> None:
-    answer = Heard()
-    await _hear(session, answer)
-    heard.seconds += answer.seconds
-    heard.words.append((answer.spelled, answer.seconds))
-
-
-async def spoken_agents(url: str, heard: Heard, text: str) -> None:
-    from sounds import TURN
-
-    del text
-    async with await _spoken(url) as session:
-        for _ in range(2):
-            await _say(session, *TURN)
-            await _answered(session, heard)
-
-
-async def spoken_agents_interrupted(url: str, heard: Heard) -> None:
-    from sounds import TURN
-
-    cut = Heard(until_s=CUT_AFTER_S)
-    async with await _spoken(url) as session:
-        await _say(session, *TURN)
-        try:
-            await _hear(session, cut)
-        except Enough:
-            heard.cut_s, cut.until_s = cut.seconds, None
-            await _say(session, *TURN[1:])
-        await _hear(session, cut)
-        await _answered(session, heard)
-
-
 if __name__ == "__main__":
-    main(
-        {"agents_openai": agents_openai, "spoken_agents": spoken_agents},
-        {
-            "agents_openai": agents_openai_interrupted,
-            "spoken_agents": spoken_agents_interrupted,
-        },
-    )
+    main({"agents_openai": agents_openai}, {"agents_openai": agents_openai_interrupted})
