@@ -73,7 +73,8 @@ async def killed_in_mid_sentence(stack: ComposeStack, service: str) -> None:
     async for part in stream(stack.url, LONG):
         heard += part
         if killed is None:
-            [killed] = [c for c in stack.containers(service) if active(stack, c)]
+            # A pair may be the talker, and another one the vocoder of the same request.
+            killed = next(c for c in stack.containers(service) if active(stack, c))
             docker("kill", killed)
     assert killed is not None
     sound = np.frombuffer(heard, "<i2")

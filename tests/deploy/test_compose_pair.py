@@ -34,7 +34,7 @@ async def test_both_stages_speak_from_one_container(stack: ComposeStack) -> None
     for container in stack.containers(PAIR):
         page = stack.metrics(container)
         assert set(re.findall(r'^tts_slots\{.*stage="(\w+)"', page, re.M)) == {"talker", "vocoder"}
-        running = docker("top", container, "-o", "args")
+        running = docker("top", container, "-eo", "pid,args")
         for program in ("antiphon.pair", "talker.apart.edge", "vocoder.apart.edge"):
             assert f"-m {program}" in running
     assert "iolation" not in stack.log("nats")
