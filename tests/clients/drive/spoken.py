@@ -121,11 +121,12 @@ async def spoken_livekit_interrupted(url: str, heard: Heard) -> None:
         except Enough:
             heard.cut_s = cut.seconds
             speaks.clear()
-            _push(session, *TURN[1:])
+            _push(session, TURN[1])
             await speaks.wait()
             session.interrupt()
             about = {"message_id": message.message_id, "modalities": ["audio"]}
             session.truncate(**about, audio_end_ms=round(1000 * CUT_AFTER_S))
+            _push(session, TURN[2])  # or the interruption would meet the answer to this turn
         await _answer(await generations.get(), answer)
         note(heard, answer)
         await session.aclose()
