@@ -9,6 +9,7 @@ import numpy as np
 
 from tests.parity.material import Floats
 from tests.parity.subject import CodecSubject
+from tests.turning import turn
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.fields import cut
 from vocoder.codecs.base import Codec, Work
@@ -86,17 +87,12 @@ def _served(codec: Codec, subject: CodecSubject, resume: Resume) -> list[Decoded
     begin = first_frame(codec.spec, resume.frame, None)
     for start, stop in _edges((3, 1, 4, 2), subject.frames - begin):
         engine.feed("r", cut(subject.material(), begin + start, begin + stop))
-        _turn(engine)
+        turn(engine)
     engine.finish("r")
     while not isinstance(heard[-1] if heard else None, Finished | Failed):
-        _turn(engine)
+        turn(engine)
     assert isinstance(heard[-1], Finished), heard[-1]
     return [event for event in heard if isinstance(event, DecodedAudio)]
-
-
-def _turn(engine: Engine) -> None:
-    engine.cancel("nobody")  # a command, so that an idle step does not wait for one
-    engine.step()
 
 
 def compare(subject: CodecSubject, found: Floats, first: int = 0, *, served: bool = False) -> None:

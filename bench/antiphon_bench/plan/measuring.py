@@ -225,8 +225,8 @@ class _Meter:
         self._before, self._own_s, self._began_s = spent_s(url), _own_s(), time.monotonic()
 
     def work(self, results: Sequence[RequestResult]) -> Work:
-        """What all of a run's requests cost, those outside of its window too, beyond being there;
-        Engines apart.
+        """What all of a run's requests cost, those outside of its window too, beyond being there,
+        engines apart.
         """
         took_s, before = time.monotonic() - self._began_s, self._before
         spent = without_engines({n: s - before.get(n, 0.0) for n, s in spent_s(self._url).items()})

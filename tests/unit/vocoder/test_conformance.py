@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.late import Late
+from tests.turning import turn
 from tests.unit.vocoder.codecs.dac.tiny import tiny as dac
 from tests.unit.vocoder.codecs.fish_s2.tiny import tiny as fish_s2
 from tests.unit.vocoder.codecs.fish_s2.tiny import tiny_on as fish_s2_on
@@ -253,8 +254,7 @@ def speak(codec: Codec, behind: DecodedAudio | None = None, skip: int = 0) -> tu
             engine.finish("a")
         # The work on a segment takes some steps of its own.
         for _ in range(4 + (stop - start) // 8 + _steps(codec.spec)):
-            engine.cancel("nobody")  # a command, so that an idle step does not wait for one
-            engine.step()
+            turn(engine)
         start = stop
         if stop == FRAMES:
             break
@@ -345,8 +345,7 @@ def test_a_mark_of_another_family_fails_that_stream_alone() -> None:
     engine.open(request("a"), Resume(40 * 1200, 40, b"?"))
     engine.feed("a", sequence(vesper(), vesper().spec.replay_from(40)))
     for _ in range(5):
-        engine.cancel("nobody")
-        engine.step()
+        turn(engine)
     (event,) = heard
     assert isinstance(event, Failed)
     assert isinstance(event.error, MalformedMessage)
@@ -367,8 +366,7 @@ def test_samples_that_are_not_finite_fail_their_own_stream() -> None:
         engine.feed(key, sequence(fake(), 0, 5))
         engine.finish(key)
     for _ in range(4):
-        engine.cancel("nobody")
-        engine.step()
+        turn(engine)
     assert isinstance(heard["a"][-1], Failed)
     assert isinstance(heard["b"][-1], Finished)
     assert engine.idle

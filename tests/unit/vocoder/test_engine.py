@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tests.turning import turn
 from tests.waits import PATIENCE_S
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.inflight import DeviceError
@@ -106,8 +107,7 @@ class Bench:
 
     def steps(self, count: int = 1) -> None:
         for _ in range(count):
-            self.engine.cancel("nobody")  # a command, so that an idle step does not wait for one
-            self.engine.step()
+            turn(self.engine)
 
 
 def request(request_id: str, voice: str = "slt") -> SpeechRequest:

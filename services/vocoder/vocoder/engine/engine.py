@@ -230,7 +230,7 @@ class Engine(Runtime[Stream, DecodedAudio]):
         return others, self._short() if self._offline.expects(now) else self._limits
 
     def _short(self) -> BatchLimits:
-        """Of a step that a listener who comes would have to wait for."""
+        """What a step may hold at whose end a new listener's may begin."""
         frames = min(self._offline.size, self._limits.frames)
         each = min(frames, self._limits.stream_frames)
         return replace(self._limits, frames=frames, stream_frames=each)

@@ -11,6 +11,7 @@ import pytest
 from talker.engine.engine import Engine
 from talker.engine.stream import ChunkReady, Event
 from talker.models.fake import Curve, FakeModel, Manner, fake_frames
+from tests.turning import turn
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.offline import OfflineTuning
 from ttscommon.process.metrics import Metrics
@@ -63,8 +64,7 @@ class Turned:
         for _ in range(most):
             if until():
                 return
-            self.engine.cancel("nobody")  # a command, so that an idle turn does not wait for one
-            self.engine.step()
+            turn(self.engine)
             self.now += 0.0005
         raise AssertionError("it did not come to that")
 

@@ -19,6 +19,7 @@ from talker.models.qwen3_tts.config import GenerationConfig
 from talker.models.qwen3_tts.family import Qwen3Tts
 from talker.models.qwen3_tts.net import TalkerNet
 from talker.runners.torch_runner import TorchRunner
+from tests.turning import turn
 from tests.unit.talker.models.csm.tiny import tiny as csm
 from tests.unit.talker.models.qwen3_tts.tiny import CODEBOOKS, _parts
 from tests.unit.talker.models.test_conformance import Bench, Heard, on_a_device, same
@@ -111,8 +112,7 @@ def test_under_pressure_with_cancels_frames_are_those_of_a_request_alone(depth: 
         else:
             expected[number, voice] = heard
         for _ in range(drawn.randrange(6)):
-            bench.engine.cancel("nobody")
-            bench.engine.step()
+            turn(bench.engine)
             if drawn.random() < 0.1:
                 for stream in bench.engine._slots:
                     bench.engine._evict(stream.key)

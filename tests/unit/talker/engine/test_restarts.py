@@ -7,6 +7,7 @@ import pytest
 from talker.family.base import Prepared
 from talker.family.blocks import blocks_for
 from talker.models.fake import PROMPT, Curve, FakeModel, FakeStream, Manner
+from tests.turning import turn
 from tests.unit.talker.engine.test_engine import Desk, both_depths, expected
 from ttscommon.wire.requests import OFFLINE
 
@@ -40,8 +41,7 @@ def run(desk: Desk, now: list[float]) -> None:
     for _ in range(20_000):
         if all(over.is_set() for over in desk.over.values()):
             return
-        desk.engine.cancel("nobody")  # a command, so that an idle turn does not wait for one
-        desk.engine.step()
+        turn(desk.engine)
         now[0] += 0.01
     raise AssertionError("the streams did not end")
 

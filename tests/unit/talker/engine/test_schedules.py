@@ -23,6 +23,7 @@ from talker.engine.widths import Widths
 from talker.family.base import Prepared
 from talker.family.chunker import ChunkSizes
 from talker.models.fake import Curve, FakeModel, Manner, fake_frames
+from tests.turning import turn
 from ttscommon.engine.contention import Contention
 from ttscommon.engine.runtime import Finished
 from ttscommon.process.metrics import Metrics
@@ -134,14 +135,12 @@ class Schedule:
             while waiting and self.live < self.engine.capacity and self.dice.random() < 0.3:
                 self.open(waiting.pop())
             self.disturb()
-            self.engine.cancel("nobody")  # a command, so that an idle turn does not wait for one
-            self.engine.step()
+            turn(self.engine)
             self.now += 0.001
         else:
             raise AssertionError("a stream did not end")
         for _ in range(2):
-            self.engine.cancel("nobody")
-            self.engine.step()
+            turn(self.engine)
         assert self.engine.idle
 
     @property

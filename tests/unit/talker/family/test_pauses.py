@@ -14,6 +14,7 @@ from talker.family.base import Family
 from talker.family.chunker import ChunkSizes
 from talker.family.partedstream import Silence
 from talker.family.pauses import Pausing
+from tests.turning import turn
 from tests.unit.talker.models.orpheus.tiny import tiny as orpheus
 from tests.unit.talker.models.qwen3_tts.tiny import tiny as qwen3
 from tests.unit.talker.models.test_conformance import Bench, Heard, agree, on_a_device, same
@@ -187,8 +188,7 @@ def test_text_in_pieces_gives_the_same(on_cpu: Family) -> None:
     for i, piece in enumerate(in_bits(PAUSED)):
         live.feed("r", piece)
         for _ in range(i % 5):
-            live.engine.cancel("nobody")
-            live.engine.step()
+            turn(live.engine)
     live.feed("r", final=True)
     live.run()
     # The same, told at once: a live text may be laid out otherwise than a whole one.
@@ -205,8 +205,7 @@ def test_the_silence_of_a_text_that_stays_away_is_sent_meanwhile(on_cpu: Family)
     heard = bench.open(request(family, text_final=False))
     bench.feed("r", Text(ONE), Pause(10.0))
     for _ in range(400):
-        bench.engine.cancel("nobody")
-        bench.engine.step()
+        turn(bench.engine)
     gap = round(10.0 * family.spec.frame_rate_hz)
     assert heard.end is None
     assert heard.arrays["silent"].sum() == gap

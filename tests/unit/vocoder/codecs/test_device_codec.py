@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from tests.late import Late
+from tests.turning import turn
 from tests.unit.vocoder import tiny_vesper
 from tests.unit.vocoder.codecs.qwen3_tts import tiny as tiny_qwen3
 from ttscommon.engine.contention import Contention
@@ -105,8 +106,7 @@ class Run:
 
     def steps(self, turns: int = 1) -> None:
         for _ in range(turns):
-            self.engine.cancel("nobody")  # a command, so that an idle step does not wait for one
-            self.engine.step()
+            turn(self.engine)
 
     def heard(self) -> dict[str, Pcm]:
         for _ in range(200):
@@ -128,15 +128,15 @@ def spoken(family: str, codec: Codec, *, sick: bool = False) -> tuple[Run, dict[
     run = Run(family, codec)
     cuts = {seed: np.random.default_rng(seed).integers(1, 9, 40).cumsum() for seed in range(7)}
     done = dict.fromkeys(cuts, 0)
-    for turn in range(FRAMES + 7):
-        if turn < 7:
-            run.open(turn, "sick" if sick and turn == 2 else "slt")
-        if turn == 9:
+    for at in range(FRAMES + 7):
+        if at < 7:
+            run.open(at, "sick" if sick and at == 2 else "slt")
+        if at == 9:
             run.engine.cancel("r5")
             del cuts[5], run.pcm["r5"]
         for seed in cuts:
-            last = min(FRAMES, int(cuts[seed][max(0, turn - seed)]))
-            if turn >= seed and last > done[seed]:
+            last = min(FRAMES, int(cuts[seed][max(0, at - seed)]))
+            if at >= seed and last > done[seed]:
                 run.feed(seed, done[seed], last)
                 done[seed] = last
         run.steps()

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.late import Late
+from tests.turning import turn
 from tests.unit.vocoder.codecs.qwen3_tts.tiny import tiny as qwen3
 from tests.unit.vocoder.codecs.qwen3_tts.tiny import tiny_on
 from tests.unit.vocoder.codecs.snac.tiny import tiny as snac
@@ -101,8 +102,7 @@ def speak(
 
 def step(engine: Engine, times: int) -> None:
     for _ in range(times):
-        engine.cancel("nobody")  # a command, so that an idle step does not wait for one
-        engine.step()
+        turn(engine)
 
 
 def near(codec: Codec, one: Pcm, other: Pcm) -> bool:

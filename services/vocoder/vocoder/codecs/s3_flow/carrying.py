@@ -44,10 +44,15 @@ class Carrying(ABC):
         """Bytes that streams carry."""
 
     @property
+    def taken(self) -> int:
+        """Bytes that streams carry, or are bound to."""
+        return self.held
+
+    @property
     def room(self) -> tuple[int, int]:
         """Tokens whose state there is still memory for, and of all memory."""
         each = self.frame_bytes
-        return max(0, self.memory - self.held) // each, self.memory // each
+        return max(0, self.memory - self.taken) // each, self.memory // each
 
     @abstractmethod
     def begin(self, stream: int, passage: Passage, end: int) -> tuple[Passage, tuple[int, ...]]:
@@ -92,12 +97,9 @@ class OwnTensors(Carrying):
         self._bound = dict[int, int]()
 
     @property
-    def room(self) -> tuple[int, int]:
-        """What a stream is bound to carry is not free before it does."""
+    def taken(self) -> int:
         of = self._carried.keys() | self._bound.keys()
-        taken = sum(max(self._carried.get(key, 0), self._bound.get(key, 0)) for key in of)
-        each = self.frame_bytes
-        return max(0, self.memory - taken) // each, self.memory // each
+        return sum(max(self._carried.get(key, 0), self._bound.get(key, 0)) for key in of)
 
     def expect(self, stream: int, tokens: int) -> None:
         self._bound[stream] = tokens * self.frame_bytes

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.turning import turn
 from tests.unit.vocoder.codecs.kokoro.tiny import tiny
 from ttscommon.process.metrics import Metrics
 from ttscommon.wire.errors import MalformedMessage
@@ -49,8 +50,7 @@ class Run:
             self.engine.finish(name)
 
     def step(self) -> None:
-        self.engine.cancel("nobody")  # a command, so that an idle step does not wait for one
-        self.engine.step()
+        turn(self.engine)
         self.steps += 1
 
     def finish(self, *names: str) -> None:

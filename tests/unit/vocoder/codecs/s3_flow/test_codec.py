@@ -9,6 +9,7 @@ from itertools import count
 import numpy as np
 import pytest
 
+from tests.turning import turn
 from tests.unit.vocoder.codecs.s3_flow.tiny import (
     AMPLE,
     PROMPT,
@@ -78,8 +79,7 @@ class Run:
 
     def step(self, count: int = 1) -> None:
         for _ in range(count):
-            self.engine.cancel("nobody")  # a command, so that an idle step does not wait for one
-            self.engine.step()
+            turn(self.engine)
 
     def samples(self, key: str) -> int:
         return sum(len(e.pcm) for e in self.heard[key] if isinstance(e, DecodedAudio))
