@@ -102,9 +102,10 @@ class Vesper(TalkerModel):
         self._beside = ThreadPoolExecutor(1, "vesper-text")
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
+        self._drafts: Drafts | None = None
         if net.text_table.device.type == "cpu":
             halve(self._text_codes)
-        self._drafts = Drafts(net, spec.max_positions)
+            self._drafts = Drafts(net, spec.max_positions)
         self._sampling = sampling
         self._paces = paces
         self._silence = torch.tensor(silence, device=net.begin.device)
@@ -157,10 +158,12 @@ class Vesper(TalkerModel):
         x = torch.where(told["begins"][:, None] > 0, told["told"], frames)
         hidden = self._net.backbone(x, rows.positions, attend["backbone"])
         positions = rows.positions[rows.last]
+        if self._drafts is not None:
+            return self._drafts.first(hidden[rows.last], positions, rows, state)
         return self._frame.plain(hidden[rows.last], positions, rows, state, rows.samples)
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        if rows.width > 1:
+        if self._drafts is not None:
             return self._drafts.step(rows, state, attend["backbone"])
         x = self._frame.embed_state(rows.slots, state)
         hidden = self._net.backbone(x, rows.positions, attend["backbone"])
