@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ttscommon.engine.kernels.compiled import compiled, exp
+from ttscommon.engine.kernels.compiled import INT, compiled, exp, floats, ints, strided
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -20,7 +20,7 @@ _NOTHING: Final = np.float32(-np.inf)
 _ZERO: Final = np.float32(0.0)
 
 
-@compiled
+@compiled(strided(floats(3)), floats(2), ints(1))
 def store(new: Floats, cached: Floats, places: Ints) -> None:
     """[tokens, kv_heads, head_dim] of the first tokens into rows `places` of the cache."""
     _, heads, size = new.shape
@@ -30,7 +30,7 @@ def store(new: Floats, cached: Floats, places: Ints) -> None:
                 cached[places[token], head * size + at] = new[token, head, at]
 
 
-@compiled
+@compiled(floats(3), floats(2), floats(2), floats(2), floats(2), ints(1), floats(3))
 def turn_and_store(
     heads: Floats,
     cosines: Floats,
@@ -62,7 +62,7 @@ def turn_and_store(
                 values[row, head * size + at] = heads[token, 2 * count + head, at]
 
 
-@compiled
+@compiled(floats(3), floats(2), floats(2), *3 * (ints(1),), INT, INT, floats(3))
 def attend(
     queries: Floats,
     keys: Floats,

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ttscommon.engine.kernels.compiled import compiled, exp
+from ttscommon.engine.kernels.compiled import FLOAT, compiled, exp, floats
 
 Floats = NDArray[np.float32]
 
@@ -44,7 +44,7 @@ def _rows(x: Tensor | Floats) -> Floats:
     return whole if whole.ndim == 2 else whole.reshape(-1, whole.shape[-1])
 
 
-@compiled
+@compiled(floats(2), floats(1), FLOAT, floats(2))
 def _norm(x: Floats, weight: Floats, eps: np.float32, normed: Floats) -> None:
     rows, size = x.shape
     for row in range(rows):
@@ -56,7 +56,7 @@ def _norm(x: Floats, weight: Floats, eps: np.float32, normed: Floats) -> None:
             normed[row, at] = x[row, at] * scale * weight[at]
 
 
-@compiled
+@compiled(floats(2), floats(2), floats(1), FLOAT, floats(2), floats(2))
 def _add_norm(
     x: Floats, added: Floats, weight: Floats, eps: np.float32, summed: Floats, normed: Floats
 ) -> None:
@@ -72,7 +72,7 @@ def _add_norm(
             normed[row, at] = summed[row, at] * scale * weight[at]
 
 
-@compiled
+@compiled(floats(2), floats(2))
 def _swiglu(gate_up: Floats, out: Floats) -> None:
     rows, size = out.shape
     for row in range(rows):

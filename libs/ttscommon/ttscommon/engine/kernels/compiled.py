@@ -3,23 +3,73 @@
 A small step of a talker costs more in calls than in arithmetic: each operation of torch takes
 microseconds to begin. A loop here does what a dozen of them did.
 
+Kernels name the types of their arguments and are compiled when their module is imported, never
+while somebody listens. numba keeps what it made beside the source, or in NUMBA_CACHE_DIR.
+
 Sums may be taken in any order that their length alone decides, so that vectors can be used; a
-row's bits therefore do not depend on its neighbours, but may differ from processor to processor.
-Numbers that are not finite stay what they are.
+row's bits therefore do not depend on its neighbours. Numbers that are not finite stay what they
+are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_MADE: Final = Path(sys.prefix, "share", "antiphon", "kernels")
+
+
+def _choose_target() -> None:
+    """One machine code for all x86-64 processors with AVX2, so that what was compiled on one is
+    found on another, and two of them speak the same bits.
+    """
+    if platform.machine() != "x86_64" or not {"avx2", "fma", "bmi2"} <= _features():
+        return
+    os.environ.setdefault("NUMBA_CPU_NAME", "x86-64-v3")
+    os.environ.setdefault("NUMBA_CPU_FEATURES", "")
+
+
+def _features() -> set[str]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return set()
+    return set(next((line for line in lines if line.startswith("flags")), "").split())
+
+
+def _bring_kernels() -> None:
+    """Images bring compiled kernels along, where nothing can be written; numba reads them only
+    where it could write.
+    """
+    folder = os.environ.get("NUMBA_CACHE_DIR")
+    if folder is None or not _MADE.is_dir() or os.path.exists(folder):
+        return
+    try:
+        copied = tempfile.mkdtemp(dir=Path(folder).parent)
+        shutil.copytree(_MADE, copied, dirs_exist_ok=True)
+        os.rename(copied, folder)
+    except OSError:  # another process was first, or there is no room: numba compiles them
+        return
+
+
+_choose_target()
+_bring_kernels()
+
+# Behind what numba reads when it is imported.
+import numba  # noqa: E402
+from llvmlite import ir  # noqa: E402
+from numba.core import types  # noqa: E402
+from numba.extending import intrinsic  # noqa: E402
 
 _HIGHEST: Final = np.float32(88.0)
 _LOWEST: Final = np.float32(-87.0)
@@ -39,39 +89,78 @@ _C5: Final = np.float32(5.0000001201e-1)
 _BIAS: Final = np.int32(127)
 _MANTISSA_BITS: Final = np.int32(23)
 
-
 # Divisions by zero give infinity, as they do in torch; a check of each would keep vectors away.
 _OPTIONS: Final[dict[str, Any]] = {
     "nogil": True,
     "fastmath": {"reassoc", "contract", "nsz"},
     "error_model": "numpy",
 }
+_AS_WRITTEN: Final = {**_OPTIONS, "fastmath": False}
 
 
-def compiled(function: Function) -> Function:
-    """Compile when it is first called, without the interpreter's lock; kept on the disk where the
-    code's folder, or NUMBA_CACHE_DIR, can be written to.
+FLOAT: Final[Any] = types.float32
+INT: Final[Any] = types.int64
+
+
+def floats(dimensions: int) -> Any:
+    """An array of float32, C-contiguous."""
+    return types.Array(types.float32, dimensions, "C")
+
+
+def ints(dimensions: int) -> Any:
+    """An array of int64, C-contiguous."""
+    return types.Array(types.int64, dimensions, "C")
+
+
+def flags(dimensions: int) -> Any:
+    """An array of bool, C-contiguous."""
+    return types.Array(types.boolean, dimensions, "C")
+
+
+def strided(array: Any) -> Any:
+    """The same with any strides, as a field of slots has."""
+    return array.copy(layout="A")
+
+
+def tuple_of(kind: type[Any], *fields: Any) -> Any:
+    """A NamedTuple with fields of these types."""
+    return types.NamedTuple(fields, kind)
+
+
+def compiled(*arguments: Any) -> Callable[[Function], Function]:
+    """Compile for arguments of these types, numba's; returns nothing. It runs without the
+    interpreter's lock.
     """
-    return _kept(function, _OPTIONS)
+    return _compiled(arguments, _OPTIONS)
 
 
-def compiled_as_written(function: Function) -> Function:
+def compiled_as_written(*arguments: Any) -> Callable[[Function], Function]:
     """As `compiled`, each operation rounded by itself, in the order of the code: the bits that the
     same operations have in torch.
     """
-    return _kept(function, _OPTIONS | {"fastmath": False})
+    return _compiled(arguments, _AS_WRITTEN)
 
 
-def _kept(function: Function, options: dict[str, Any]) -> Function:
-    try:
-        return cast(Function, numba.njit(cache=True, **options)(function))
-    except RuntimeError:  # there is nowhere to keep it
-        return cast(Function, numba.njit(**options)(function))
+def _compiled(arguments: Sequence[Any], options: dict[str, Any]) -> Callable[[Function], Function]:
+    signature = types.void(*arguments)
+
+    def compile_(function: Function) -> Function:
+        try:
+            return cast(Function, numba.njit(signature, cache=True, **options)(function))
+        except RuntimeError:  # there is nowhere to keep it
+            return cast(Function, numba.njit(signature, **options)(function))
+
+    return compile_
 
 
 def part(function: Function) -> Function:
-    """A function of compiled ones, written out where it is called."""
-    return cast(Function, numba.njit(inline="always", **_OPTIONS)(function))
+    """A function of compiled ones."""
+    return cast(Function, numba.njit(**_OPTIONS)(function))
+
+
+def part_as_written(function: Function) -> Function:
+    """A function of those that are compiled as written."""
+    return cast(Function, numba.njit(**_AS_WRITTEN)(function))
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -11,13 +11,23 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ttscommon.engine.kernels.compiled import compiled_as_written, part
+from ttscommon.engine.kernels.compiled import (
+    INT,
+    compiled_as_written,
+    flags,
+    floats,
+    ints,
+    part_as_written,
+    strided,
+    tuple_of,
+)
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _NOTHING: Final = np.float32(-np.inf)
+_EVERYTHING: Final = np.float32(np.inf)
 
 
 class Chain(NamedTuple):
@@ -37,14 +47,52 @@ class Chain(NamedTuple):
     left: Ints
 
 
-@part
+_CHAIN: Final = tuple_of(Chain, *3 * (ints(2),), *3 * (ints(1),), ints(2))
+
+
+@part_as_written
 def _after(pointer: int, held: int, move: int) -> tuple[int, int]:
     """`net.moved`."""
     first, second = move & 1, move >> 1
     return pointer + first + second, (1 - second) * (first + (1 - first) * (held + 2))
 
 
-@compiled_as_written
+@part_as_written
+def _largest(logits: Floats, noise: Floats, warmth: np.float32, least: np.float32) -> int:
+    """Of the logits that are no less than `least`, the place of the largest with its noise."""
+    best, highest = 0, _NOTHING
+    for entry in range(len(logits)):
+        noisy = logits[entry] + noise[entry] * warmth
+        if noisy > highest and logits[entry] >= least:
+            best, highest = entry, noisy
+    return best
+
+
+@part_as_written
+def _nth_largest(x: Floats, count: int) -> np.float32:
+    """Of so many or more numbers. Rare, and a sort would take longer to compile than all else."""
+    found, least = 0, _EVERYTHING
+    while found < count and least > _NOTHING:
+        below, equal = _NOTHING, 0
+        for entry in range(len(x)):
+            if x[entry] < least:
+                if x[entry] > below:
+                    below, equal = x[entry], 1
+                elif x[entry] == below:
+                    equal += 1
+        found, least = found + equal, below
+    return least
+
+
+@part_as_written
+def _finite(x: Floats) -> bool:
+    for entry in range(len(x)):
+        if not np.isfinite(x[entry]):
+            return False
+    return True
+
+
+@compiled_as_written(_CHAIN, INT, floats(2), floats(2), floats(3), floats(1), strided(ints(2)))
 def draw_moves(
     chain: Chain,
     at: int,
@@ -74,7 +122,7 @@ def draw_moves(
             moves[row, i] = best
 
 
-@compiled_as_written
+@compiled_as_written(floats(2), floats(3), INT, floats(1), ints(1), strided(ints(2)))
 def draw_codes(
     logits: Floats, noise: Floats, at: int, warmth: Floats, top_k: Ints, codes: Ints
 ) -> None:
@@ -93,23 +141,11 @@ def draw_codes(
                 for entry in range(len(one)):
                     above += one[entry] > one[best]
                 if above >= top_k[row]:
-                    least = np.partition(one, len(one) - top_k[row])[len(one) - top_k[row]]
-                    best = _largest(one, added, warmth[row], least)
+                    best = _largest(one, added, warmth[row], _nth_largest(one, top_k[row]))
             codes[row, i] = best
 
 
-@part
-def _largest(logits: Floats, noise: Floats, warmth: np.float32, least: np.float32) -> int:
-    """Of the logits that are no less than `least`, the place of the largest with its noise."""
-    best, highest = 0, _NOTHING
-    for entry in range(len(logits)):
-        noisy = logits[entry] + noise[entry] * warmth
-        if noisy > highest and logits[entry] >= least:
-            best, highest = entry, noisy
-    return best
-
-
-@compiled_as_written
+@compiled_as_written(_CHAIN, INT, strided(ints(2)), strided(ints(2)))
 def follow(chain: Chain, at: int, moves: Ints, codes: Ints) -> None:
     """The place behind `at`, if it has this move and code: [rows, 1] each."""
     for row in range(len(codes)):
@@ -119,7 +155,9 @@ def follow(chain: Chain, at: int, moves: Ints, codes: Ints) -> None:
         chain.held[row, at + 1] = held
 
 
-@compiled_as_written
+@compiled_as_written(
+    *(_CHAIN, INT, ints(1), floats(2), strided(floats(3)), floats(2), floats(2), floats(2))
+)
 def embed(
     chain: Chain,
     at: int,
@@ -145,7 +183,7 @@ def embed(
             every[row * width + at, i] = one
 
 
-@compiled_as_written
+@compiled_as_written(_CHAIN, *3 * (ints(2),), floats(2), floats(2), ints(1), flags(1))
 def gain(
     chain: Chain,
     guessed_moves: Ints,
@@ -169,13 +207,15 @@ def gain(
             ):
                 break
             at = row * width + count
-            if not (np.all(np.isfinite(move_logits[at])) and np.all(np.isfinite(code_logits[at]))):
+            if not (_finite(move_logits[at]) and _finite(code_logits[at])):
                 bad[row] = True
             count += 1
         gained[row] = count
 
 
-@compiled_as_written
+@compiled_as_written(
+    *(_CHAIN, ints(1), ints(2), ints(2), ints(1), *4 * (strided(ints(1)),), flags(1))
+)
 def move_on(
     chain: Chain,
     slots: Ints,

@@ -90,7 +90,9 @@ class Drafts:
         sizes = (MOVES, self._net.config.codebook_size)
         noise = gumbels(frame_keys(seed, frame), [MOVE_DRAW, CODE_DRAW], sizes)
         warmth = (known[name][slots] for name in ("move_temperature", "temperature"))
-        return _Draws(*(each.numpy() for each in noise), *warmth, known["top_k"][slots])
+        return _Draws(
+            *(each.contiguous().numpy() for each in noise), *warmth, known["top_k"][slots]
+        )
 
     def _guess(self, turn: _Turn) -> tuple[Ints, Tensor]:
         """Fill the chain; the moves that were guessed, [rows, width - 1], and what all places are
@@ -135,9 +137,7 @@ class Drafts:
         drawn, coded = (x[: rows * width].reshape(rows, width) for x in (moves, codes))
         move_logits = self._net.move_logits(hidden).numpy()
         noises = draws.move_noise, draws.code_noise
-        loops.draw_moves(
-            chain, 0, move_logits, self._refused, noises[0], draws.move_warmth, drawn
-        )
+        loops.draw_moves(chain, 0, move_logits, self._refused, noises[0], draws.move_warmth, drawn)
         code_logits = self._net.code0_logits(hidden, torch.from_numpy(moves)).numpy()
         loops.draw_codes(code_logits, noises[1], 0, draws.code_warmth, draws.top_k, coded)
         gained, (bad, ended) = np.zeros(rows, np.int64), np.zeros((2, rows), np.bool_)

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from talker.models.vesper.text import TextEncoder
-from ttscommon.engine.nn import RMSNorm, TransformerBlock, TurnsPairs, rope_table
 from ttscommon.engine.kernels.blocks import swiglu
 from ttscommon.engine.kernels.choice import use_numba
+from ttscommon.engine.nn import RMSNorm, TransformerBlock, TurnsPairs, rope_table
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
@@ -192,7 +192,9 @@ class VesperNet(nn.Module):
         waiting: Tensor | None = None
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, TransformerBlock)
-            x, waiting = block.fused(x, waiting, lambda h, at=layer: attend.of_product(at, h, *tables))
+            x, waiting = block.fused(
+                x, waiting, lambda h, at=layer: attend.of_product(at, h, *tables)
+            )
         return self.norm.of_sum(x, waiting)[1]
 
     def move_logits(self, hidden: Tensor) -> Tensor:
