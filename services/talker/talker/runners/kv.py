@@ -96,7 +96,7 @@ class _Queries:
         attention_numba.store(v.numpy(), self._values[layer], self._places)
         return self._attended(layer, np.ascontiguousarray(q))
 
-    def of_product(self, layer: int, heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    def of_pairs(self, layer: int, heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
         """See `nn.TurnsPairs`."""
         spec, tables = self._cache.spec, (cosines.numpy(), sines.numpy())
         queries = np.empty((len(heads), spec.heads, spec.head_dim), np.float32)

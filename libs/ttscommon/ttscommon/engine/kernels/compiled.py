@@ -4,7 +4,8 @@ A small step of a talker costs more in calls than in arithmetic: each operation 
 microseconds to begin. A loop here does what a dozen of them did.
 
 Kernels name the types of their arguments and are compiled when their module is imported, never
-while somebody listens. numba keeps what it made beside the source, or in NUMBA_CACHE_DIR.
+while a listener waits. What numba made is kept in NUMBA_CACHE_DIR: by default in the environment,
+as `ahead` left it there, or where that cannot be written, as in an image, in a copy of it.
 
 Sums may be taken in any order that their length alone decides, so that vectors can be used; a
 row's bits therefore do not depend on its neighbours. Numbers that are not finite stay what they
@@ -13,6 +14,7 @@ are.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shutil
@@ -25,8 +27,6 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-_MADE: Final = Path(sys.prefix, "share", "antiphon", "kernels")
 
 
 def _choose_target() -> None:
@@ -47,23 +47,42 @@ def _features() -> set[str]:
     return set(next((line for line in lines if line.startswith("flags")), "").split())
 
 
-def _bring_kernels() -> None:
-    """Images bring compiled kernels along, where nothing can be written; numba reads them only
-    where it could write.
+def _choose_folder() -> None:
+    """numba reads only where it could write, and notices a change of a kernel's own file alone, so
+    that the folder is another one for each version of this file.
     """
-    folder = os.environ.get("NUMBA_CACHE_DIR")
-    if folder is None or not _MADE.is_dir() or os.path.exists(folder):
-        return
+    version = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+    made = Path(sys.prefix, "share", "antiphon", "kernels", version)
+    if not _writable(made):
+        made = _copied(
+            made, Path(tempfile.gettempdir(), f"antiphon-kernels-{os.getuid()}-{version}")
+        )
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(made))
+
+
+def _writable(folder: Path) -> bool:
     try:
-        copied = tempfile.mkdtemp(dir=Path(folder).parent)
-        shutil.copytree(_MADE, copied, dirs_exist_ok=True)
-        os.rename(copied, folder)
-    except OSError:  # another process was first, or there is no room: numba compiles them
-        return
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
+
+
+def _copied(made: Path, folder: Path) -> Path:
+    """What is kept is trusted as code is, so a folder that another user made is not read."""
+    if folder.is_dir() and folder.stat().st_uid == os.getuid():
+        return folder
+    copied = Path(tempfile.mkdtemp(prefix=f"{folder.name}-"))
+    if made.is_dir():
+        shutil.copytree(made, copied, dirs_exist_ok=True)
+    try:
+        return copied.rename(folder)
+    except OSError:  # another process was first
+        return copied
 
 
 _choose_target()
-_bring_kernels()
+_choose_folder()
 
 # Behind what numba reads when it is imported.
 import numba  # noqa: E402
@@ -124,7 +143,8 @@ def strided(array: Any) -> Any:
 
 def tuple_of(kind: type[Any], *fields: Any) -> Any:
     """A NamedTuple with fields of these types."""
-    return types.NamedTuple(fields, kind)
+    make: Any = types.NamedTuple
+    return make(fields, kind)
 
 
 def compiled(*arguments: Any) -> Callable[[Function], Function]:
@@ -163,7 +183,7 @@ def part_as_written(function: Function) -> Function:
     return cast(Function, numba.njit(**_AS_WRITTEN)(function))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def _float_of_bits(_context: Any, bits: Any) -> Any:
     """The float32 that an int32's bits stand for."""
 
@@ -171,6 +191,10 @@ def _float_of_bits(_context: Any, bits: Any) -> Any:
         return builder.bitcast(arguments[0], ir.FloatType())
 
     return types.float32(types.int32), code
+
+
+# As compiled code calls it.
+_as_float: Final[Any] = _float_of_bits
 
 
 @part
@@ -189,4 +213,5 @@ def exp(x: np.float32) -> np.float32:
     sum_ = sum_ * rest + _C5
     sum_ = sum_ * rest * rest + rest + _ONE
     known = power if power == power else _ZERO
-    return sum_ * _float_of_bits((np.int32(known) + _BIAS) << _MANTISSA_BITS)
+    scaled: np.float32 = sum_ * _as_float((np.int32(known) + _BIAS) << _MANTISSA_BITS)
+    return scaled

@@ -15,8 +15,8 @@ from ttscommon.engine.nn.rope import rotated
 class TurnsPairs(Protocol):
     """An attention function that rotates by itself, where there is a kernel for both."""
 
-    def of_product(self, layer: int, heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-        """[tokens, 3 * heads, head_dim], as `TransformerBlock.product` gives them, and tables of
+    def of_pairs(self, layer: int, heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+        """[tokens, 3 * heads, head_dim], queries, keys and values side by side, and tables of
         [tokens, head_dim / 2] -> [tokens, heads, head_dim].
         """
 
@@ -45,13 +45,17 @@ class TransformerBlock(nn.Module):
         return q, k, qkv.select(-3, 2)
 
     def fused(
-        self, x: Tensor, waiting: Tensor | None, attend: Callable[[Tensor], Tensor]
+        self,
+        x: Tensor,
+        waiting: Tensor | None,
+        attend: Callable[[Tensor, Tensor, Tensor], Tensor],
+        tables: tuple[Tensor, Tensor],
     ) -> tuple[Tensor, Tensor]:
         """In use, [tokens, dim]: the residual stream and what is still to be added to it, before
-        and behind the block. attend: of the product, [tokens, 3 * heads, head_dim].
+        and behind the block. attend, tables: see `TurnsPairs.of_pairs`.
         """
         x, normed = self.attention_norm.of_sum(x, waiting)
-        attended = attend(self.qkv(normed).unflatten(-1, (3 * self.heads, -1)))
+        attended = attend(self.qkv(normed).unflatten(-1, (3 * self.heads, -1)), *tables)
         x, normed = self.mlp_norm.of_sum(x, self.out(attended.flatten(-2)))
         return x, self.down(swiglu(self.gate(normed)))
 

@@ -4,7 +4,7 @@ Draws are a pure function of logits and noise, and the drafter is given the nois
 will use for the frame. So a guess that is as likely for both comes out the same, and what is kept
 are the frames that plain steps would have chosen, bit for bit (docs/decisions/0050).
 
-For the CPU: what happens between two products is a compiled loop (`chain`).
+For the CPU: what happens between two products is a compiled loop (`chain_numba`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from talker.models.vesper import chain as loops
-from talker.models.vesper.chain import Chain, Flags, Floats, Ints
-from talker.models.vesper.frame import CODE_DRAW, MOVE_DRAW
+from talker.models.vesper import chain_numba as loops
+from talker.models.vesper.chain_numba import Chain, Flags, Floats, Ints
+from talker.models.vesper.frame import CHANGING, CODE_DRAW, MOVE_DRAW
 from talker.models.vesper.net import MOVES, VesperNet
 from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from talker.runners.kv import LEAST_ROWS
@@ -75,13 +75,11 @@ class Drafts:
         known = {name: tensor.numpy() for name, tensor in state.items()}
         slots = rows.slots.numpy()[: rows.real]
         left = self._last - positions.numpy()[: rows.real * width].reshape(rows.real, width)
-        changing = []
-        for name in ("code", "pointer", "held"):
-            places = np.empty(left.shape, np.int64)
+        code, pointer, held = np.empty((3, *left.shape), np.int64)
+        for places, name in ((code, "code"), (pointer, "pointer"), (held, "held")):
             places[:, 0] = known[name][slots]
-            changing.append(places)
-        certain = (known[name][slots] for name in ("tokens", "least", "longest"))
-        chain = Chain(*changing, *certain, left)
+        tokens, least, longest = (known[name][slots] for name in ("tokens", "least", "longest"))
+        chain = Chain(code, pointer, held, tokens, least, longest, left)
         return _Turn(known, slots, chain, self._draws(known, slots, width))
 
     def _draws(self, known: dict[str, NDArray[Any]], slots: Ints, width: int) -> _Draws:
@@ -89,10 +87,9 @@ class Drafts:
         seed = torch.from_numpy(known["seed"][slots])[:, None].expand_as(frame)
         sizes = (MOVES, self._net.config.codebook_size)
         noise = gumbels(frame_keys(seed, frame), [MOVE_DRAW, CODE_DRAW], sizes)
-        warmth = (known[name][slots] for name in ("move_temperature", "temperature"))
-        return _Draws(
-            *(each.contiguous().numpy() for each in noise), *warmth, known["top_k"][slots]
-        )
+        of_moves, of_codes = (each.contiguous().numpy() for each in noise)
+        warm_moves, warm_codes = (known[n][slots] for n in ("move_temperature", "temperature"))
+        return _Draws(of_moves, of_codes, warm_moves, warm_codes, known["top_k"][slots])
 
     def _guess(self, turn: _Turn) -> tuple[Ints, Tensor]:
         """Fill the chain; the moves that were guessed, [rows, width - 1], and what all places are
@@ -144,14 +141,16 @@ class Drafts:
         loops.gain(chain, guesses, drawn, coded, move_logits, code_logits, gained, bad)
         if samples is not None:
             gained[~samples], bad[~samples] = 0, False
-        changing = (known[name] for name in ("code", "pointer", "held", "frame"))
-        loops.move_on(chain, slots, drawn, coded, gained, *changing, ended)
+        code, pointer, held, frame = (known[name] for name in CHANGING)
+        loops.move_on(chain, slots, drawn, coded, gained, code, pointer, held, frame, ended)
         of_rows = hidden[: rows * width].view(rows, width, -1)
         known["hidden"][slots] = of_rows.numpy()[np.arange(rows), np.maximum(gained - 1, 0)]
         found = {"code": torch.from_numpy(coded), "move": torch.from_numpy(drawn)}
         kept = torch.from_numpy(np.maximum(gained, 1)) if samples is None else None
         return Out(
             {**found, "hidden": of_rows},
-            *(torch.from_numpy(each) for each in (gained, ended, bad)),
+            torch.from_numpy(gained),
+            torch.from_numpy(ended),
+            torch.from_numpy(bad),
             kept,
         )

@@ -38,7 +38,7 @@ from talker.sampling import Noise, Settings, draw_ids
 from talker.text.frontend import EnglishFrontend, Given, Utterance
 from talker.text.locales import british
 from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
-from ttscommon.engine.nn import halve
+from ttscommon.engine.nn import TurnsPairs, halve
 from ttscommon.engine.voice import VoiceFolder
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
@@ -102,7 +102,7 @@ class Vesper(TalkerModel):
         self._beside = ThreadPoolExecutor(1, "vesper-text")
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
-        self._drafts: Drafts | None = None
+        self._drafts: Drafts | None = None  # steps of a processor
         if net.text_table.device.type == "cpu":
             halve(self._text_codes)
             self._drafts = Drafts(net, spec.max_positions)
@@ -158,12 +158,12 @@ class Vesper(TalkerModel):
         x = torch.where(told["begins"][:, None] > 0, told["told"], frames)
         hidden = self._net.backbone(x, rows.positions, attend["backbone"])
         positions = rows.positions[rows.last]
-        if self._drafts is not None:
+        if self._drafts is not None and isinstance(attend["backbone"], TurnsPairs):
             return self._drafts.first(hidden[rows.last], positions, rows, state)
         return self._frame.plain(hidden[rows.last], positions, rows, state, rows.samples)
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        if self._drafts is not None:
+        if self._drafts is not None and isinstance(attend["backbone"], TurnsPairs):
             return self._drafts.step(rows, state, attend["backbone"])
         x = self._frame.embed_state(rows.slots, state)
         hidden = self._net.backbone(x, rows.positions, attend["backbone"])

@@ -15,6 +15,7 @@ pace, then one a frame.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import torch
@@ -192,9 +193,7 @@ class VesperNet(nn.Module):
         waiting: Tensor | None = None
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, TransformerBlock)
-            x, waiting = block.fused(
-                x, waiting, lambda h, at=layer: attend.of_product(at, h, *tables)
-            )
+            x, waiting = block.fused(x, waiting, partial(attend.of_pairs, layer), tables)
         return self.norm.of_sum(x, waiting)[1]
 
     def move_logits(self, hidden: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ def _nth_largest(x: Floats, count: int) -> np.float32:
 
 @part_as_written
 def _finite(x: Floats) -> bool:
-    for entry in range(len(x)):
+    for entry in range(len(x)):  # noqa: SIM110 (numba has no all of a generator)
         if not np.isfinite(x[entry]):
             return False
     return True
