@@ -75,6 +75,7 @@ def _copied(made: Path, folder: Path) -> Path:
     copied = Path(tempfile.mkdtemp(prefix=f"{folder.name}-"))
     if made.is_dir():
         shutil.copytree(made, copied, dirs_exist_ok=True)
+        copied.chmod(0o700)  # copied as well
     try:
         return copied.rename(folder)
     except OSError:  # another process was first
@@ -197,7 +198,7 @@ def _float_of_bits(_context: Any, bits: Any) -> Any:
 _as_float: Final[Any] = _float_of_bits
 
 
-@part
+@part_as_written  # the two parts of ln 2 must not be added up
 def exp(x: np.float32) -> np.float32:
     """e to the x in float32, within two units in the last place (Moshier's Cephes).
 

@@ -93,7 +93,7 @@ class Drafts:
 
     def _guess(self, turn: _Turn) -> tuple[Ints, Tensor]:
         """Fill the chain; the moves that were guessed, [rows, width - 1], and what all places are
-        told, [rows * width, dim]. Products have rows enough, of which the last are nobody's.
+        told, [rows * width, dim]. Products get rows enough, the last of which stand for no stream.
         """
         known, slots, chain, draws = turn
         drafter, (rows, width) = self._net.drafter, chain.code.shape
