@@ -10,7 +10,7 @@ import torch
 from talker.family.base import CacheSpec
 from talker.runners.kv import PagedCache
 from tests.unit.talker.runners.test_kv import part
-from ttscommon.engine.nn import apply_rope, rope_table
+from ttscommon.engine.nn import TurnsPairs, apply_rope, rope_table
 
 
 def test_a_product_is_turned_and_stored_on_the_way() -> None:
@@ -24,7 +24,9 @@ def test_a_product_is_turned_and_stored_on_the_way() -> None:
         q, k, v = heads.split(4, -2)
         turned = (apply_rope(x, cosines, sines) for x in (q, k))
         expected = apart.attend(rows)(1, *turned, v)
-        out = fused.attend(rows).of_pairs(1, heads, cosines, sines)  # type: ignore[attr-defined]
+        turning: object = fused.attend(rows)
+        assert isinstance(turning, TurnsPairs)
+        out = turning.of_pairs(1, heads, cosines, sines)
     assert torch.allclose(out, expected, atol=1e-6)
     assert not out[39:].any()
     assert torch.allclose(fused.keys, apart.keys, atol=1e-6)

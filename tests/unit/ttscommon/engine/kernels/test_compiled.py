@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,7 @@ def test_a_folder_of_another_user_is_not_read(
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "a.nbi").write_bytes(b"strange")
-    monkeypatch.setattr(compiled.os, "getuid", lambda: 12345)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
     found = compiled._copied(tmp_path / "none", folder)
     assert found != folder
     assert not list(found.iterdir())
