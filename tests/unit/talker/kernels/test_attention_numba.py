@@ -22,8 +22,8 @@ def test_a_product_is_turned_and_stored_on_the_way() -> None:
     apart, fused = PagedCache(spec, 3), PagedCache(spec, 3)
     with torch.no_grad():
         q, k, v = heads.split(4, -2)
-        turned = (apply_rope(x, cosines, sines) for x in (q, k))
-        expected = apart.attend(rows)(1, *turned, v)
+        q, k = (apply_rope(x, cosines, sines) for x in (q, k))
+        expected = apart.attend(rows)(1, q, k, v)
         turning: object = fused.attend(rows)
         assert isinstance(turning, TurnsPairs)
         out = turning.of_pairs(1, heads, cosines, sines)
