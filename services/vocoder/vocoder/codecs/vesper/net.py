@@ -20,8 +20,10 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from vocoder.codecs.vesper.layers import LateConvNeXt, kept
-from vocoder.codecs.vesper.sound import BINS, FFT, HOP, PARTS, WINDOWS, PulseSynthesis
+from ttscommon.engine.kernels.convnext import kept, layer_norm
+from vocoder.codecs.vesper.layers import LateConvNeXt, through
+from vocoder.codecs.vesper.sizes import BINS, FFT, HOP, PARTS, WINDOWS
+from vocoder.codecs.vesper.sound import PulseSynthesis
 
 CODEBOOKS: Final = 4
 HOPS_PER_FRAME: Final = 4
@@ -271,14 +273,8 @@ class VesperDecoder(nn.Module):
         """Spectral parts [batch, hops, 4 * BINS] and what the layers carry on."""
         padded = torch.cat((state.inputs, x), 1)
         inputs = kept(padded, hops, self.config.kernel - 1)
-        x, seen = self.first(self._unfolded(padded)), []
-        for block, tail in zip(self.blocks, state.tails.unbind(1), strict=True):
-            seen.append(torch.cat((tail, x), 1))
-            x = block(seen[-1])
-        places = hops[:, None] + torch.arange(self.config.kernel - 1, device=hops.device)
-        rows = torch.arange(len(hops), device=hops.device)[:, None]
-        tails = torch.stack([padded[rows, places] for padded in seen], 1)
-        return self.head(self.norm(x)), inputs, tails
+        x, tails = through(self.blocks, self.first(self._unfolded(padded)), state.tails, hops)
+        return self.head(layer_norm(x, self.norm)), inputs, tails
 
     def _unfolded(self, padded: Tensor) -> Tensor:
         """[batch, kernel - 1 + hops, inputs] -> [batch, hops, inputs * kernel]."""
