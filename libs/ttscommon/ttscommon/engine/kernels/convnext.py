@@ -41,14 +41,6 @@ def depthwise(padded: Tensor, convolution: nn.Conv1d) -> Tensor:
     return total
 
 
-def layer_norm(x: Tensor, norm: nn.LayerNorm) -> Tensor:
-    """[..., size] -> [..., size]."""
-    if use_numba(x):
-        return convnext_numba.layer_norm(x, norm)
-    out: Tensor = norm(x)
-    return out
-
-
 def gelu(x: Tensor) -> Tensor:
     """The exact one, by the error function; may overwrite x."""
     return convnext_numba.gelu(x) if use_numba(x) else functional.gelu(x)

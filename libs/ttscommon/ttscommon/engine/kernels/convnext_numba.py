@@ -43,14 +43,6 @@ def mix_norm(padded: Tensor, convolution: nn.Conv1d, norm: nn.LayerNorm) -> Tens
     return torch.from_numpy(out)
 
 
-def layer_norm(x: Tensor, norm: nn.LayerNorm) -> Tensor:
-    """See `convnext.layer_norm`."""
-    out = np.empty(x.shape, np.float32)
-    size = x.shape[-1]
-    _layer_norm(numbers(x).reshape(-1, size), *_of(norm), out.reshape(-1, size))
-    return torch.from_numpy(out)
-
-
 def gelu(x: Tensor) -> Tensor:
     """See `convnext.gelu`."""
     out = numbers(x)
@@ -121,14 +113,6 @@ def _mix_norm(
                 for at in range(size):
                     out[row, step, at] += padded[row, step + tap, at] * taps[tap, at]
             _normed(out[row, step], norm_weight, norm_bias, eps)
-
-
-@compiled(floats(2), floats(1), floats(1), FLOAT, floats(2))
-def _layer_norm(x: Floats, weight: Floats, bias: Floats, eps: np.float32, out: Floats) -> None:
-    for row in range(len(x)):
-        for at in range(x.shape[1]):
-            out[row, at] = x[row, at]
-        _normed(out[row], weight, bias, eps)
 
 
 @part

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ttscommon.engine.kernels.choice import only
-from ttscommon.engine.kernels.convnext import add_scaled, gelu, kept, layer_norm, mix_norm
+from ttscommon.engine.kernels.convnext import add_scaled, gelu, kept, mix_norm
 
 KERNEL, SIZE = 7, 37
 LENGTHS = torch.tensor([0, 5, 2])
@@ -24,7 +24,6 @@ def parts() -> dict[str, Callable[[Tensor], Tensor]]:
     nn.init.normal_(norm.bias)
     return {
         "mix_norm": lambda x: mix_norm(x, convolution, norm),
-        "layer_norm": lambda x: layer_norm(3 * x + 2, norm),
         "gelu": lambda x: gelu(4 * x),
         "add_scaled": lambda x: add_scaled(x, 2, scale, x[:, KERNEL - 1 :].cos()),
         "kept": lambda x: kept(x, LENGTHS[: len(x)], KERNEL - 1),
