@@ -1,7 +1,7 @@
 """Neural blocks shared by the model families. The only part of the library that needs torch."""
 
 from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d, steps_before
-from ttscommon.engine.nn.conv import ConvNeXt, depthwise, tail_after
+from ttscommon.engine.nn.conv import ConvNeXt, tail_after
 from ttscommon.engine.nn.decoder import (
     Attend,
     Decoder,
@@ -46,7 +46,6 @@ __all__ = [
     "apply_rope",
     "causal_attention",
     "dense_attention",
-    "depthwise",
     "halve",
     "keep_one_order",
     "pad_rows",
