@@ -92,12 +92,12 @@ def attend(
         first = max(0, end - reach) if reach > 0 else 0
         for head in range(heads):
             lane = head // group * size
-            highest = _NOTHING
+            highest, query = _NOTHING, queries[token, head]
             for position in range(first, end):
-                row = rows[begin + position]
+                key = keys[rows[begin + position], lane : lane + size]
                 score = _ZERO
                 for at in range(size):
-                    score += queries[token, head, at] * keys[row, lane + at]
+                    score += query[at] * key[at]
                 score *= scale
                 scores[position] = score
                 highest = score if score > highest or score != score else highest
@@ -106,11 +106,12 @@ def attend(
                 scores[position] = exp(scores[position] - highest)
             for position in range(first, end):
                 total += scores[position]
-            for at in range(size):
-                out[token, head, at] = _ZERO
+            mixed = out[token, head]
+            mixed[:] = _ZERO
             for position in range(first, end):
-                row, share = rows[begin + position], scores[position]
+                value = values[rows[begin + position], lane : lane + size]
+                share = scores[position]
                 for at in range(size):
-                    out[token, head, at] += share * values[row, lane + at]
+                    mixed[at] += share * value[at]
             for at in range(size):
-                out[token, head, at] /= total
+                mixed[at] /= total

@@ -144,8 +144,11 @@ def strided(array: Any) -> Any:
 
 def tuple_of(kind: type[Any], *fields: Any) -> Any:
     """A NamedTuple with fields of these types."""
-    make: Any = types.NamedTuple
-    return make(fields, kind)
+    same: Any = types.NamedUniTuple
+    various: Any = types.NamedTuple
+    if len(set(fields)) == 1:
+        return same(fields[0], len(fields), kind)
+    return various(fields, kind)
 
 
 def compiled(*arguments: Any) -> Callable[[Function], Function]:

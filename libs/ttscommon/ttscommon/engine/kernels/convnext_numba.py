@@ -75,7 +75,7 @@ def _of(norm: nn.LayerNorm) -> tuple[Floats, Floats, np.float32]:
 
 
 @part
-def _normed(x: Floats, weight: Floats, bias: Floats, eps: np.float32) -> None:
+def normed(x: Floats, weight: Floats, bias: Floats, eps: np.float32) -> None:
     """One row in place."""
     size = np.float32(len(x))
     total = _ZERO
@@ -112,7 +112,7 @@ def _mix_norm(
             for tap in range(kernel):
                 for at in range(size):
                     out[row, step, at] += padded[row, step + tap, at] * taps[tap, at]
-            _normed(out[row, step], norm_weight, norm_bias, eps)
+            normed(out[row, step], norm_weight, norm_bias, eps)
 
 
 @part
@@ -124,13 +124,19 @@ def _erf(x: np.float32) -> np.float32:
     return near * (above * z + _A1) / below
 
 
-@compiled(floats(2))
-def _gelu(x: Floats) -> None:
+@part
+def bent(x: Floats) -> None:
+    """`gelu` of rows in place."""
     rows, size = x.shape
     for row in range(rows):
         for at in range(size):
             one = x[row, at] * _HALF
             x[row, at] = one + one * _erf(x[row, at] * _ROOT_HALF)
+
+
+@compiled(floats(2))
+def _gelu(x: Floats) -> None:
+    bent(x)
 
 
 @compiled(floats(3), INT, floats(1), floats(3), floats(3))

@@ -43,6 +43,11 @@ class HalfLinear(nn.Module):
         self._missing = missing_rows()
         self.in_features, self.out_features = linear.in_features, linear.out_features
 
+    def numbers(self) -> tuple[Tensor, Tensor | None]:
+        """Weight [out, in] and bias [out], float32."""
+        weight, bias = torch.ops.quantized.linear_unpack_fp16(self._packed)
+        return weight, bias
+
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out]."""
         rows = x.numel() // self.in_features

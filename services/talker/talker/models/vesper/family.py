@@ -32,6 +32,7 @@ from talker.models.vesper.stream import (
     VesperStream,
 )
 from talker.models.vesper.text import TextCodes
+from talker.models.vesper.text_numba import CompiledEncoder
 from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Settings, draw_ids
@@ -99,6 +100,8 @@ class Vesper(TalkerModel):
         self.spec = spec
         self._net = net.eval()
         self._reading = (reading or net).eval()
+        self._prosody = CompiledEncoder(self._reading.prosody)
+        self._texts = CompiledEncoder(self._reading.text)
         self._beside = ThreadPoolExecutor(1, "vesper-text")
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
@@ -199,7 +202,7 @@ class Vesper(TalkerModel):
         net, ids = self._reading, torch.tensor([tokens.ids])
         text = self._beside.submit(self._text, ids)
         paced = net.embed_pace(torch.tensor([pace]))[0]
-        contexts = token_contexts(net, ids, net.prosody(ids))[0]
+        contexts = token_contexts(net, ids, self._prosody(ids))[0]
         return Conditioning(
             net.embed_begin(paced).numpy(),
             (contexts + self._paces_of(tokens, pace, paced)).numpy(),
@@ -209,7 +212,7 @@ class Vesper(TalkerModel):
 
     @torch.inference_mode()
     def _text(self, ids: Tensor) -> Array:
-        encoded: Array = self._reading.text(ids)[0].numpy()
+        encoded: Array = self._texts(ids)[0].numpy()
         return encoded
 
     def _paces_of(self, tokens: Tokens, pace: float, paced: Tensor) -> Tensor:
