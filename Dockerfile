@@ -65,7 +65,10 @@ RUN /build/bin/python -m pip wheel --quiet --no-index --no-deps --no-build-isola
       $(cat packages.txt) \
  && /build/bin/python -m pip --python /opt/antiphon/bin/python install --quiet --no-index --no-deps \
       /wheels/*.whl \
- && /build/bin/python -m pip --python /opt/antiphon/bin/python check
+ && /build/bin/python -m pip --python /opt/antiphon/bin/python check \
+ && if grep -q '^numba' needs.txt; then \
+      /opt/antiphon/bin/python -m ttscommon.engine.kernels.ahead; \
+    fi
 
 # What runs.
 FROM base AS service

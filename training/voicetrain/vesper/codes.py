@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from vocoder.codecs.vesper.net import HOPS_PER_FRAME, VesperDecoder
-from vocoder.codecs.vesper.sound import VOICED_HZ
+from vocoder.codecs.vesper.sizes import VOICED_HZ
 
 ROUNDS = 15
 LARGEST = 120_000

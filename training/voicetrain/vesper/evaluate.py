@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from talker.text.segment import utterances
-from vocoder.codecs.vesper.sound import SAMPLE_RATE, VOICED_HZ
+from vocoder.codecs.vesper.sizes import SAMPLE_RATE, VOICED_HZ
 from voicetrain.corpus import held_out
 from voicetrain.data import Array
 from voicetrain.vesper.codes import Features, Tables, features, quantised

@@ -16,7 +16,7 @@ from talker.models.vesper.stream import VesperSampling
 from talker.text.lexicon import FILE_NAME
 from ttscommon.engine.voice import CONFIG_NAME, FORMAT, sha256_of
 from vocoder.codecs.vesper.net import CODEBOOKS, FRAME_SAMPLES, VesperDecoder
-from vocoder.codecs.vesper.sound import SAMPLE_RATE
+from vocoder.codecs.vesper.sizes import SAMPLE_RATE
 
 NAME: Final = "vesper"
 LANGUAGE: Final = "en-US"

@@ -18,7 +18,7 @@ from ttscommon.process.metrics import Metrics
 from ttscommon.wire.messages import SpeechRequest
 from vocoder.codecs.vesper.codec import spec_of
 from vocoder.codecs.vesper.net import VesperDecoder
-from vocoder.codecs.vesper.sound import SAMPLE_RATE
+from vocoder.codecs.vesper.sizes import SAMPLE_RATE
 from vocoder.engine.lead import Lead
 from vocoder.pcm import to_pcm
 from voicetrain.corpus import held_out

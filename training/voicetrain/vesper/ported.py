@@ -7,7 +7,7 @@ from torch import Tensor
 
 from talker.models.vesper.net import VesperNet
 from vocoder.codecs.vesper.net import VesperDecoder
-from vocoder.codecs.vesper.sound import BINS
+from vocoder.codecs.vesper.sizes import BINS
 from voicetrain.vesper.teacher import weights
 
 # Where the graph keeps an encoder's matrices: its suffix, then its attention's first products.

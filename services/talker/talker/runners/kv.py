@@ -1,31 +1,32 @@
-"""Paged KV caches and the attention over them, in plain torch, for the CPU.
+"""Paged KV caches and the attention over them, for the CPU.
 
 Exactness comes before speed here: a position's result is the same bits whether it was computed
 alone, in a prefill, or next to other streams, because a flipped bit may flip a sampled id and
-then a successor would say something else than was heard. BLAS keeps that promise per row for
-products of at least LEAST_ROWS rows and sums over at most `_SUM_LENGTH` terms, so longer sums are
-cut. In a narrow cache few queries are spread over all heads as rows of one product, many have a
-product for each KV head; both sum one head's terms in the same order, as the zeros of the others
-fit into one block of the sum. In a wide cache they would not, so every query goes by head there
-(tests/unit/talker/runners/test_kv.py holds both against every length).
+then a successor would say something else than was heard. In a narrow cache a compiled loop takes
+query by query. In a wide one the keys and values of a long prompt are too many for that, and
+there is a product for each KV head. BLAS keeps the promise per row for products of at least
+LEAST_ROWS rows and sums over at most `_SUM_LENGTH` terms, so longer sums are cut
+(tests/unit/talker/runners/test_kv.py holds both ways against every length).
 
-What a block held before is never seen: its values are cleared when a stream enters it, because a
-hidden position has weight 0, and 0 times a NaN is a NaN.
+What a block held before is never seen. In a wide cache its values are cleared when a stream enters
+it, because a hidden position has weight 0 there, and 0 times a NaN is a NaN.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from talker.family.base import CacheSpec
 from talker.family.blocks import BLOCK_POSITIONS, blocks_for
 from talker.family.runner import Row
+from talker.kernels import attention_numba
 from talker.runners.computation import Attend
 from talker.runners.padding import padded
 from ttscommon.engine.nn import ROW_TILE
@@ -33,37 +34,28 @@ from ttscommon.engine.nn import ROW_TILE
 LEAST_ROWS: Final = ROW_TILE
 _SUM_LENGTH: Final = 192
 _ONES: Final = 16
-# From so many tokens on a product for each KV head is faster than one with zeros in other heads'
-# places, which has `kv_heads` times the arithmetic (measured: 2.6 times faster for 300 tokens).
-_TOKENS_BY_HEAD: Final = 64
-# Of a KV row: BLAS sums so many terms in one block on every processor that was tried.
-_WIDEST_SPREAD: Final = 256
-# Of a head: on AMD's processors BLAS sums products of fewer columns in another order.
-_NARROWEST_BY_HEAD: Final = 16
+_WIDEST_BY_QUERY: Final = 256
+"""Of a KV row, of caches that the compiled loop reads."""
 
 
 class PagedCache:
     """K and V of all layers of one cache: [layers, blocks * BLOCK_POSITIONS, width].
 
-    V has columns of ones at its end, so that the softmax's denominator is summed by the same
-    product, in the same order, as its numerator.
+    V has columns of ones at its end in a wide cache, so that the softmax's denominator is summed by
+    the same product, in the same order, as its numerator.
     """
 
     def __init__(self, spec: CacheSpec, blocks: int) -> None:
         self.spec = spec
         self.width = spec.kv_heads * spec.head_dim
+        self.group = spec.heads // spec.kv_heads
+        self.by_query = self.width <= _WIDEST_BY_QUERY
         rows = blocks * BLOCK_POSITIONS
         self.keys = torch.zeros(spec.layers, rows, self.width)
-        self.values = torch.zeros(spec.layers, rows, self.width + _ONES)
+        self.values = torch.zeros(spec.layers, rows, self.width + (not self.by_query) * _ONES)
         self.values[:, :, self.width :] = 1.0
         self.key_rows = self.keys.unbind(0)
         self.value_rows = self.values[:, :, : self.width].unbind(0)
-        self.group = spec.heads // spec.kv_heads
-        self.by_head_from = _by_head_from(spec.head_dim, self.width)
-        self.owner = torch.arange(spec.heads) // self.group
-        # [heads, kv_heads, 1]: which part of a KV row a query head reads
-        self.select = (self.owner[:, None] == torch.arange(spec.kv_heads)).float()[..., None]
-        self.head = torch.arange(spec.heads)
         self._layouts: dict[tuple[int, int], _Layout] = {}
 
     def layout(self, row: Row) -> _Layout:
@@ -76,8 +68,49 @@ class PagedCache:
 
     def attend(self, batch: Sequence[Row]) -> Attend:
         """The attention function of one launch over `batch`; clears the blocks it enters."""
+        if self.by_query:
+            return _Queries(self, batch)
         parts = [_Part(self, row) for row in batch]
         return _Batch(self, parts, sum(part.count for part in parts))
+
+
+class _Queries:
+    """Attention of a launch over a narrow cache, query by query."""
+
+    def __init__(self, cache: PagedCache, batch: Sequence[Row]) -> None:
+        self._cache = cache
+        self._keys, self._values = cache.keys.numpy(), cache.values.numpy()
+        layouts = [cache.layout(row).rows.numpy() for row in batch]
+        plans = [row.plan for row in batch]
+        counts = [plan.count for plan in plans]
+        self._tokens = sum(counts)
+        self._rows = np.concatenate(layouts)
+        starts = np.cumsum([0, *map(len, layouts[:-1])])
+        self._begins = np.repeat(starts, counts)
+        self._ends = np.concatenate([np.arange(plan.start, plan.end) + 1 for plan in plans])
+        self._places = self._rows[self._begins + self._ends - 1]
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Tokens beyond those of the batch are padding: nothing is stored or computed for them."""
+        attention_numba.store(k.numpy(), self._keys[layer], self._places)
+        attention_numba.store(v.numpy(), self._values[layer], self._places)
+        return self._attended(layer, np.ascontiguousarray(q))
+
+    def of_pairs(self, layer: int, heads: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+        """See `nn.TurnsPairs`."""
+        spec, tables = self._cache.spec, (cosines.numpy(), sines.numpy())
+        queries = np.empty((len(heads), spec.heads, spec.head_dim), np.float32)
+        cached = self._keys[layer], self._values[layer]
+        attention_numba.turn_and_store(heads.numpy(), *tables, *cached, self._places, queries)
+        return self._attended(layer, queries)
+
+    def _attended(self, layer: int, queries: NDArray[np.float32]) -> Tensor:
+        out, cache = np.empty_like(queries), self._cache
+        cached = self._keys[layer], self._values[layer]
+        where = self._rows, self._begins, self._ends
+        attention_numba.attend(queries, *cached, *where, cache.spec.reach, cache.group, out)
+        out[self._tokens :] = 0.0
+        return torch.from_numpy(out)
 
 
 class _Layout:
@@ -93,12 +126,13 @@ class _Layout:
 
 
 class _Batch:
+    """Attention of a launch over a wide cache, a product for each KV head of each stream."""
+
     def __init__(self, cache: PagedCache, parts: Sequence[_Part], tokens: int) -> None:
         self._cache = cache
         self._parts = parts
         self._tokens = tokens
         self._places = torch.cat([part.places for part in parts])
-        self._short = all(part.count < cache.by_head_from for part in parts)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """Tokens beyond those of the batch are padding: nothing is stored or computed for them."""
@@ -106,40 +140,9 @@ class _Batch:
         for rows, new in ((cache.key_rows[layer], k), (cache.value_rows[layer], v)):
             rows.index_copy_(0, self._places, first(new, tokens).flatten(1))
         scaled = first(q, tokens) * cache.spec.head_dim**-0.5
-        if self._short:
-            return padded(self._spread(scaled, self._parts, layer), len(q))
-        parts = [
-            part.by_head(queries, layer)
-            if part.count >= cache.by_head_from
-            else self._spread(queries, [part], layer)
-            for part, queries in zip(self._parts, torch.split(scaled, self._counts), strict=True)
-        ]
-        return padded(torch.cat(parts), len(q))
-
-    @property
-    def _counts(self) -> list[int]:
-        return [part.count for part in self._parts]
-
-    def _spread(self, scaled: Tensor, parts: Sequence[_Part], layer: int) -> Tensor:
-        """All heads of a token as rows of one product, zeros in the other KV heads' places."""
-        cache, (tokens, heads, _) = self._cache, scaled.shape
-        rows = (scaled[:, :, None] * cache.select).view(tokens * heads, cache.width)
-        if len(parts) == 1:
-            mixed = parts[0].mixed(rows, layer)
-        else:
-            split = torch.split(rows, [part.count * heads for part in parts])
-            each = zip(parts, split, strict=True)
-            mixed = torch.cat([part.mixed(query, layer) for part, query in each])
-        sums, total, _ = torch.split(mixed, [cache.width, 1, _ONES - 1], 1)
-        own = self._own(sums.view(tokens, heads, cache.spec.kv_heads, -1))
-        out: Tensor = own / total.view(tokens, heads, 1)
-        return out
-
-    def _own(self, by_head: Tensor) -> Tensor:
-        """[tokens, heads, kv_heads, size] -> [tokens, heads, size], each of its own KV head."""
-        if self._cache.group == 1:
-            return by_head.diagonal(0, 1, 2).mT
-        return by_head[:, self._cache.head, self._cache.owner]
+        split = torch.split(scaled, [part.count for part in self._parts])
+        each = zip(self._parts, split, strict=True)
+        return padded(torch.cat([part.by_head(queries, layer) for part, queries in each]), len(q))
 
 
 class _Part:
@@ -161,14 +164,6 @@ class _Part:
         if self._layout.slice:
             return keys[self._layout.slice], values[self._layout.slice]
         return keys.index_select(0, self._layout.rows), values.index_select(0, self._layout.rows)
-
-    def mixed(self, query: Tensor, layer: int) -> Tensor:
-        """[count * heads, width] queries -> [count * heads, width + ones], not yet divided."""
-        rows, (keys, values) = len(query), self._cached(layer)
-        if rows < LEAST_ROWS:
-            query = torch.cat([query, query[:1].expand(LEAST_ROWS - rows, -1)])
-        weights = self._weights(query @ keys.mT, rows // self.count)
-        return first(summed(weights, values), rows)
 
     def by_head(self, queries: Tensor, layer: int) -> Tensor:
         """[count, heads, head_dim], scaled, to the same; a product for each KV head, of the
@@ -219,13 +214,6 @@ class _Part:
                 beyond |= at <= own - reach
             self._hidden[heads] = beyond.repeat_interleave(heads, 0)
         return self._hidden[heads]
-
-
-def _by_head_from(head_dim: int, width: int) -> int:
-    """From so many tokens on there is a product for each KV head."""
-    if head_dim < _NARROWEST_BY_HEAD:
-        return sys.maxsize
-    return 1 if width > _WIDEST_SPREAD else _TOKENS_BY_HEAD
 
 
 def first(x: Tensor, rows: int) -> Tensor:

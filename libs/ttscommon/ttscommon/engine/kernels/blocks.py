@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ttscommon.engine.kernels.choice import use_triton
+from ttscommon.engine.kernels import blocks_numba
+from ttscommon.engine.kernels.choice import use_numba, use_triton
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ def add_norm(
 
         more = None if added is None else added.contiguous()
         return blocks_triton.add_norm(x.contiguous(), more, weight, eps, scale)
+    if use_numba(x) and scale is None:
+        if added is None:
+            return x, blocks_numba.norm(x, weight, eps)
+        return blocks_numba.add_norm(x, added, weight, eps)
     if added is not None and scale is not None:
         added = added * scale
     summed = x if added is None else x + added
@@ -75,6 +80,8 @@ def swiglu(gate_up: Tensor) -> Tensor:
         from ttscommon.engine.kernels import blocks_triton
 
         return blocks_triton.swiglu(gate_up.contiguous())
+    if use_numba(gate_up):
+        return blocks_numba.swiglu(gate_up)
     gate, up = gate_up.to(torch.promote_types(gate_up.dtype, torch.float32)).chunk(2, -1)
     return (functional.silu(gate) * up).to(gate_up.dtype)
 

@@ -1,7 +1,7 @@
-"""The choice of a kernel's version: Triton's on a CUDA device, plain torch everywhere else.
+"""The choice of a kernel's version: Triton's on a CUDA device, numba's on a processor, or torch.
 
-The plain version (the *twin*) defines what a kernel computes. Modules that hold Triton code are
-imported only where it runs, so that a machine without Triton needs none.
+The plain version in torch (the *twin*) defines what a kernel computes. Modules that hold Triton
+code are imported only where it runs, so that a machine without Triton needs none.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Literal
 
+import torch
 from torch import Tensor
 
-Version = Literal["auto", "torch", "triton"]
+Version = Literal["auto", "torch", "triton", "numba"]
 
 _version: Version = "auto"
 
@@ -30,6 +31,13 @@ def use_triton(like: Tensor) -> bool:
     if _version == "auto":
         return like.is_cuda and available()
     return _version == "triton"
+
+
+def use_numba(like: Tensor) -> bool:
+    """Whether a kernel over `like` is to be numba's; those compute float32 and no gradients."""
+    if _version not in ("auto", "numba") or torch.is_grad_enabled():
+        return False
+    return like.is_cpu and like.dtype == torch.float32
 
 
 @contextmanager

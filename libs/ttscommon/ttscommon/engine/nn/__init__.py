@@ -1,7 +1,7 @@
 """Neural blocks shared by the model families. The only part of the library that needs torch."""
 
 from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d, steps_before
-from ttscommon.engine.nn.conv import ConvNeXt, depthwise, tail_after
+from ttscommon.engine.nn.conv import ConvNeXt, tail_after
 from ttscommon.engine.nn.decoder import (
     Attend,
     Decoder,
@@ -21,7 +21,7 @@ from ttscommon.engine.nn.rope import (
     rope_table,
 )
 from ttscommon.engine.nn.rows import ROW_TILE, pad_rows, padded_rows
-from ttscommon.engine.nn.transformer import TransformerBlock, causal_attention
+from ttscommon.engine.nn.transformer import TransformerBlock, TurnsPairs, causal_attention
 
 # Not later: MKL decides at a process's first product.
 keep_one_order()
@@ -42,10 +42,10 @@ __all__ = [
     "Rope",
     "RopeConfig",
     "TransformerBlock",
+    "TurnsPairs",
     "apply_rope",
     "causal_attention",
     "dense_attention",
-    "depthwise",
     "halve",
     "keep_one_order",
     "pad_rows",

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from ttscommon.engine.kernels.convnext import add_scaled, gelu, mix_norm
+
 LAYER_SCALE = 0.1
 
 
@@ -15,27 +17,6 @@ def tail_after(x: Tensor, lengths: Tensor, size: int) -> Tensor:
     """
     index = lengths[:, None] + torch.arange(size, device=x.device)
     return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
-
-
-def depthwise(padded: Tensor, convolution: nn.Conv1d) -> Tensor:
-    """A depthwise convolution that pads nothing.
-
-    [batch, kernel - 1 + steps, channels] -> [batch, steps, channels]. In use a product and sums
-    replace conv1d, a call of which costs 150 us on a CPU however small it is, three times as much.
-    The sums are written out, because addcmul and sum round differently depending on where a step
-    stands.
-    """
-    if convolution.training:
-        mixed: Tensor = convolution(padded.transpose(1, 2)).transpose(1, 2)
-        return mixed
-    assert convolution.bias is not None
-    taps = convolution.weight[:, 0].t().contiguous()
-    places = padded.unfold(1, len(taps), 1).permute(0, 3, 1, 2)
-    total, *others = (places * taps[:, None]).unbind(1)
-    total = total + convolution.bias
-    for other in others:
-        total += other
-    return total
 
 
 class ConvNeXt(nn.Module):
@@ -54,6 +35,5 @@ class ConvNeXt(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[batch, steps, size] -> [batch, steps, size], zeros around the input."""
         padded = nn.functional.pad(x, (0, 0, self.around, self.around))
-        mixed = depthwise(padded, self.depthwise)
-        hidden = nn.functional.gelu(self.rise(self.norm(mixed)))
-        return x + self.scale * self.fall(hidden)
+        hidden = gelu(self.rise(mix_norm(padded, self.depthwise, self.norm)))
+        return add_scaled(padded, self.around, self.scale, self.fall(hidden))

@@ -10,6 +10,7 @@ a table divides the rows among kernels. So the first layer tries out which numbe
 and every layer pads the others.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
@@ -19,8 +20,10 @@ from torch import Tensor, nn
 from ttscommon.engine.nn.wide import WideLinear
 
 _LINEARS: Final = (nn.Linear, WideLinear)
-# Of its only overload: choosing one takes as long as a small product.
-_LINEAR: Final = torch.ops.quantized.linear_dynamic_fp16.default
+# Its only overload, without looking for tensors of Python's own kinds: choosing and looking take as
+# long as a small product.
+_OVERLOAD: Final = torch.ops.quantized.linear_dynamic_fp16.default
+_LINEAR: Final[Callable[[Tensor, Any], Tensor]] = getattr(_OVERLOAD, "_op", _OVERLOAD)
 _BLOCK: Final = 120
 """fbgemm divides the rows into blocks of so many, and each block among kernels."""
 _LEAST_STEP: Final = 2.0**-24
@@ -39,6 +42,11 @@ class HalfLinear(nn.Module):
         self._packed: Any = torch.ops.quantized.linear_prepack_fp16(weight, bias)
         self._missing = missing_rows()
         self.in_features, self.out_features = linear.in_features, linear.out_features
+
+    def numbers(self) -> tuple[Tensor, Tensor | None]:
+        """Weight [out, in] and bias [out], float32."""
+        weight, bias = torch.ops.quantized.linear_unpack_fp16(self._packed)
+        return weight, bias
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., in] -> [..., out]."""

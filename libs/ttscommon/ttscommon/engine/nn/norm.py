@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from ttscommon.engine.kernels.blocks import add_norm
+
 
 class RMSNorm(nn.Module):
     """Scale the last dimension to unit root mean square (Zhang and Sennrich, 2019)."""
@@ -16,3 +18,7 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[..., size] -> [..., size]."""
         return nn.functional.rms_norm(x, (self.size,), self.weight, self.eps)
+
+    def of_sum(self, x: Tensor, added: Tensor | None) -> tuple[Tensor, Tensor]:
+        """x + added and its norm, [..., size] each, in one kernel where there is one."""
+        return add_norm(x, added, self.weight, self.eps)

@@ -4,13 +4,11 @@ Draws are a pure function of logits and noise, and the drafter is given the nois
 will use for the frame. So a guess that is as likely for both comes out the same, and what is kept
 are the frames that plain steps would have chosen, bit for bit (docs/decisions/0050).
 
-For the CPU. What a guess moves on are small integers, and numpy's operations on them cost a third
-of torch's.
+For the CPU: what happens between two products is a compiled loop (`chain_numba`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,50 +16,35 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from talker.models.vesper.frame import (
-    CHANGING,
-    CODE_DRAW,
-    MOVE_DRAW,
-    MOVING,
-    after,
-    refusal,
-)
-from talker.models.vesper.net import HELD_LIMIT, MOVES, VesperNet
-from talker.runners.computation import Attend, Out, Rows, SlotTensors
+from talker.models.vesper import chain_numba as loops
+from talker.models.vesper.chain_numba import Chain, Flags, Floats, Ints
+from talker.models.vesper.frame import CHANGING, CODE_DRAW, MOVE_DRAW
+from talker.models.vesper.net import MOVES, VesperNet
+from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from talker.runners.kv import LEAST_ROWS
 from talker.runners.padding import padded
-from talker.sampling.draw import choose
 from talker.sampling.noise import frame_keys, gumbels
 
-Ints = NDArray[np.int64]
-PointerState = Mapping[str, NDArray[Any]]
-"""Where a frame is chosen: [rows] of each of MOVING."""
 
-
-class _Noise(NamedTuple):
-    """[rows, width, MOVES] and [rows, width, codes]: what draws add to logits."""
-
-    move: Tensor
-    code: Tensor
-
-
-class _Guesses(NamedTuple):
-    """places: the certain one of each row and those guessed behind it. told: what each is told,
-    [rows * width, dim]. move, code: [rows, width - 1] the frames that were guessed.
+class _Draws(NamedTuple):
+    """What draws of a step depend on beside logits: noise [rows, width, ...], warmth and top_k
+    [rows].
     """
 
-    places: list[PointerState]
-    told: Tensor
-    move: Ints
-    code: Ints
+    move_noise: Floats
+    code_noise: Floats
+    move_warmth: Floats
+    code_warmth: Floats
+    top_k: Ints
 
 
-class _Drawn(NamedTuple):
-    """[rows, width] each: what the talker draws at every place; finite: whether it could."""
+class _Turn(NamedTuple):
+    """known: the state of all slots. slots: [rows]."""
 
-    move: Ints
-    code: Ints
-    finite: NDArray[np.bool_]
+    known: dict[str, NDArray[Any]]
+    slots: Ints
+    chain: Chain
+    draws: _Draws
 
 
 class Drafts:
@@ -70,125 +53,104 @@ class Drafts:
     def __init__(self, net: VesperNet, positions: int) -> None:
         self._net = net
         self._last = positions - 1
+        self._refused = net.refused.numpy()
+        self._history, self._held = (e.weight.detach().numpy() for e in (net.code0, net.held))
 
     def step(self, rows: Rows, state: SlotTensors, attend: Attend) -> Out:
         """1 to `rows.width` frames for each row, none for one whose sequence is over."""
-        slots, shape = rows.slots.numpy(), (len(rows.slots), rows.width)
-        left = self._last - rows.positions.numpy()[: slots.size * rows.width].reshape(shape)
-        first = {name: state[name].numpy()[slots] for name in MOVING}
-        noise = self._noise(first, rows.width)
-        guesses = self._guess(first, rows.slots, state, left, noise)
-        flat = self._net.backbone(padded(guesses.told, LEAST_ROWS), rows.positions, attend)
-        hidden = flat[: slots.size * rows.width]
-        drawn, met = self._check(hidden, guesses, left, noise)
-        gained = _gained(guesses.places, met)
-        return _moved_on(slots, state, guesses, drawn, hidden.view(*shape, -1), gained)
+        turn = self._begin(rows, state, rows.positions, rows.width)
+        guesses, told = self._guess(turn)
+        hidden = self._net.backbone(padded(told, LEAST_ROWS), rows.positions, attend)
+        return self._check(hidden, turn, guesses)
 
-    def _noise(self, first: PointerState, width: int) -> _Noise:
-        frame = torch.from_numpy(first["frame"])[:, None] + torch.arange(width)
-        seed = torch.from_numpy(first["seed"])[:, None].expand_as(frame)
-        sizes = (MOVES, self._net.config.codebook_size)
-        return _Noise(*gumbels(frame_keys(seed, frame), [MOVE_DRAW, CODE_DRAW], sizes))
-
-    def _guess(
-        self, first: PointerState, slots: Tensor, state: SlotTensors, left: Ints, noise: _Noise
-    ) -> _Guesses:
-        """Rows are padded once, with the last one again, where each product would pad them."""
-        drafter, real = self._net.drafter, len(slots)
-        enough = np.minimum(np.arange(max(real, LEAST_ROWS)), real - 1)
-        rows, left = slots.numpy()[enough], left[enough]
-        move_noise, code_noise = (each.numpy()[enough] for each in noise)
-        places: list[PointerState] = [{name: first[name][enough] for name in MOVING}]
-        moves: list[Ints] = []
-        codes: list[Ints] = []
-        told = [self._embed(places[0], rows, state)]
-        hidden = state["hidden"][rows]
-        for ahead in range(left.shape[1] - 1):
-            place = places[-1]
-            hidden = drafter.step(hidden, told[-1])
-            read = drafter.read(hidden)
-            bias = self._net.refused.numpy()[refusal(place, left[:, ahead])]
-            scores = drafter.move_logits(read).numpy() + bias
-            warm = move_noise[:, ahead] * place["move_temperature"][:, None]
-            moves.append((scores + warm).argmax(-1))
-            scores = drafter.code0_logits(read, torch.from_numpy(moves[-1])).numpy()
-            warm = code_noise[:, ahead] * place["temperature"][:, None]
-            codes.append((scores + warm).argmax(-1))
-            places.append(after(place, moves[-1], codes[-1]))
-            told.append(self._embed(places[-1], rows, state))
-        every = torch.stack(told, 1)[:real].flatten(0, 1)
-        own = [_first(place, real) for place in places]
-        return _Guesses(own, every, np.stack(moves, 1)[:real], np.stack(codes, 1)[:real])
-
-    def _embed(self, place: PointerState, slots: Ints, state: SlotTensors) -> Tensor:
-        """What a place's position is told, [rows, dim]: `FrameChoice.embed` by numpy, which finds
-        rows of a table in a fraction of the time.
+    def first(self, hidden: Tensor, positions: Tensor, rows: Prompts, state: SlotTensors) -> Out:
+        """A frame for each prompt that ends here, from hidden states [rows or more, dim] at
+        `positions` [rows or more].
         """
-        history, held = (each.weight.detach().numpy() for each in (self._net.code0, self._net.held))
-        pointer = np.minimum(place["pointer"], place["tokens"])
-        known = state["told"].numpy()[slots, pointer] + held[place["held"].clip(max=HELD_LIMIT)]
-        return torch.from_numpy(history[place["code"]] + known)
+        turn = self._begin(rows, state, positions, 1)
+        none = np.empty((rows.real, 0), np.int64)
+        return self._check(hidden, turn, none, rows.samples[: rows.real].numpy())
+
+    def _begin(self, rows: Rows, state: SlotTensors, positions: Tensor, width: int) -> _Turn:
+        known = {name: tensor.numpy() for name, tensor in state.items()}
+        slots = rows.slots.numpy()[: rows.real]
+        left = self._last - positions.numpy()[: rows.real * width].reshape(rows.real, width)
+        code, pointer, held = np.empty((3, *left.shape), np.int64)
+        for places, name in ((code, "code"), (pointer, "pointer"), (held, "held")):
+            places[:, 0] = known[name][slots]
+        tokens, least, longest = (known[name][slots] for name in ("tokens", "least", "longest"))
+        chain = Chain(code, pointer, held, tokens, least, longest, left)
+        return _Turn(known, slots, chain, self._draws(known, slots, width))
+
+    def _draws(self, known: dict[str, NDArray[Any]], slots: Ints, width: int) -> _Draws:
+        frame = torch.from_numpy(known["frame"][slots])[:, None] + torch.arange(width)
+        seed = torch.from_numpy(known["seed"][slots])[:, None].expand_as(frame)
+        sizes = (MOVES, self._net.config.codebook_size)
+        noise = gumbels(frame_keys(seed, frame), [MOVE_DRAW, CODE_DRAW], sizes)
+        of_moves, of_codes = (each.contiguous().numpy() for each in noise)
+        warm_moves, warm_codes = (known[n][slots] for n in ("move_temperature", "temperature"))
+        return _Draws(of_moves, of_codes, warm_moves, warm_codes, known["top_k"][slots])
+
+    def _guess(self, turn: _Turn) -> tuple[Ints, Tensor]:
+        """Fill the chain; the moves that were guessed, [rows, width - 1], and what all places are
+        told, [rows * width, dim]. Products get rows enough, the last of which stand for no stream.
+        """
+        known, slots, chain, draws = turn
+        drafter, (rows, width) = self._net.drafter, chain.code.shape
+        enough, dim = max(rows, LEAST_ROWS), self._net.config.dim
+        every = np.empty((rows * width, dim), np.float32)
+        state = np.zeros((enough, dim), np.float32)
+        state[:rows] = known["hidden"][slots]
+        hidden = torch.from_numpy(state)
+        moves = np.zeros((rows, width - 1), np.int64)
+        any_code = np.zeros(rows, np.int64)
+        tables = self._history, known["told"], self._held
+        for at in range(width):
+            now = np.zeros((enough, dim), np.float32)
+            loops.embed(chain, at, slots, *tables, now, every)
+            if at == width - 1:
+                break
+            hidden = drafter.step(hidden, torch.from_numpy(now))
+            read = drafter.read(hidden)
+            move, code = np.zeros((enough, 1), np.int64), np.empty((rows, 1), np.int64)
+            logits, noise = drafter.move_logits(read).numpy(), draws.move_noise
+            real = move[:rows]
+            loops.draw_moves(chain, at, logits, self._refused, noise, draws.move_warmth, real)
+            logits = drafter.code0_logits(read, torch.from_numpy(move[:, 0])).numpy()
+            loops.draw_codes(logits, draws.code_noise, at, draws.code_warmth, any_code, code)
+            loops.follow(chain, at, real, code)
+            moves[:, at] = real[:, 0]
+        return moves, torch.from_numpy(every)
 
     def _check(
-        self, hidden: Tensor, guesses: _Guesses, left: Ints, noise: _Noise
-    ) -> tuple[_Drawn, NDArray[np.bool_]]:
-        """What the talker draws at every place, and which guesses it meets, [rows, width - 1]."""
-        net, shape, real = self._net, left.shape, len(hidden)
-        stacked = (np.stack([place[name] for place in guesses.places], 1) for name in MOVING)
-        flat = {name: values.reshape(-1) for name, values in zip(MOVING, stacked, strict=True)}
-        told = {name: torch.from_numpy(values) for name, values in flat.items()}
-        rows = padded(hidden, LEAST_ROWS)
-        logits = net.move_logits(rows)[:real]
-        allowed = logits + net.refused[torch.from_numpy(refusal(flat, left.reshape(-1)))]
-        warm = told["move_temperature"]
-        move = choose(allowed, noise.move.flatten(0, 1), temperature=warm)
-        code_logits = net.code0_logits(rows, padded(move, LEAST_ROWS))[:real]
-        warm, top_k = told["temperature"], told["top_k"]
-        code = choose(code_logits, noise.code.flatten(0, 1), temperature=warm, top_k=top_k)
-        finite = logits.isfinite().all(-1) & code_logits.isfinite().all(-1)
-        drawn = _Drawn(*(x.numpy().reshape(shape) for x in (move, code, finite)))
-        met = (guesses.move == drawn.move[:, :-1]) & (guesses.code == drawn.code[:, :-1])
-        return drawn, met
-
-
-def _first(place: PointerState, rows: int) -> PointerState:
-    return {name: values[:rows] for name, values in place.items()}
-
-
-def _gained(places: list[PointerState], met: NDArray[np.bool_]) -> Ints:
-    """Frames of each row up to the first whose guess was not met, [rows]."""
-    valid = places[0]["pointer"] < places[0]["tokens"]
-    gained = valid.astype(np.int64)
-    for ahead, place in enumerate(places[1:]):
-        valid = valid & met[:, ahead] & (place["pointer"] < place["tokens"])
-        gained += valid
-    return gained
-
-
-def _moved_on(
-    slots: Ints, state: SlotTensors, guesses: _Guesses, drawn: _Drawn, hidden: Tensor, gained: Ints
-) -> Out:
-    """Move the state on behind the last frame that each row gained."""
-    count, width = drawn.move.shape
-    row, last = np.arange(count), np.maximum(gained - 1, 0)
-    over = gained == 0
-    old = {name: np.stack([p[name] for p in guesses.places], 1)[row, last] for name in CHANGING}
-    tokens = guesses.places[0]["tokens"]
-    new = after(old, drawn.move[row, last], drawn.code[row, last])
-    for name in CHANGING:
-        state[name].numpy()[slots] = np.where(over, old[name], new[name])
-    state["hidden"][slots] = hidden[row, last]
-    # What later frames of the step stand on are the guesses before them.
-    stands = np.arange(width - 1) < last[:, None]
-    code, move = drawn.code.copy(), drawn.move.copy()
-    code[:, :-1] = np.where(stands, guesses.code, code[:, :-1])
-    move[:, :-1] = np.where(stands, guesses.move, move[:, :-1])
-    kept = np.arange(width) < gained[:, None]
-    frames = {"code": torch.from_numpy(code), "move": torch.from_numpy(move), "hidden": hidden}
-    return Out(
-        frames,
-        torch.from_numpy(gained),
-        torch.from_numpy(~over & (new["pointer"] >= tokens)),
-        torch.from_numpy((kept & ~drawn.finite).any(1)),
-        torch.from_numpy(np.maximum(gained, 1)),
-    )
+        self, hidden: Tensor, turn: _Turn, guesses: Ints, samples: Flags | None = None
+    ) -> Out:
+        """What the talker draws at every place, which guesses it meets, and the state behind the
+        last frame that each row gains. samples: [rows], false where none is wanted yet.
+        """
+        known, slots, chain, draws = turn
+        rows, width = chain.code.shape
+        moves, codes = np.zeros((2, max(rows * width, LEAST_ROWS)), np.int64)
+        drawn, coded = (x[: rows * width].reshape(rows, width) for x in (moves, codes))
+        move_logits = self._net.move_logits(hidden).numpy()
+        noises = draws.move_noise, draws.code_noise
+        loops.draw_moves(chain, 0, move_logits, self._refused, noises[0], draws.move_warmth, drawn)
+        code_logits = self._net.code0_logits(hidden, torch.from_numpy(moves)).numpy()
+        loops.draw_codes(code_logits, noises[1], 0, draws.code_warmth, draws.top_k, coded)
+        gained, (bad, ended) = np.zeros(rows, np.int64), np.zeros((2, rows), np.bool_)
+        loops.gain(chain, guesses, drawn, coded, move_logits, code_logits, gained, bad)
+        if samples is not None:
+            gained[~samples], bad[~samples] = 0, False
+        code, pointer, held, frame = (known[name] for name in CHANGING)
+        loops.move_on(chain, slots, drawn, coded, gained, code, pointer, held, frame, ended)
+        of_rows = hidden[: rows * width].view(rows, width, -1)
+        known["hidden"][slots] = of_rows.numpy()[np.arange(rows), np.maximum(gained - 1, 0)]
+        found = {"code": torch.from_numpy(coded), "move": torch.from_numpy(drawn)}
+        kept = torch.from_numpy(np.maximum(gained, 1)) if samples is None else None
+        return Out(
+            {**found, "hidden": of_rows},
+            torch.from_numpy(gained),
+            torch.from_numpy(ended),
+            torch.from_numpy(bad),
+            kept,
+        )

@@ -32,13 +32,14 @@ from talker.models.vesper.stream import (
     VesperStream,
 )
 from talker.models.vesper.text import TextCodes
+from talker.models.vesper.text_numba import CompiledEncoder
 from talker.runners.computation import Attend, Out, Prompts, Rows, SlotTensors
 from talker.runners.model import TalkerModel
 from talker.sampling import Noise, Settings, draw_ids
 from talker.text.frontend import EnglishFrontend, Given, Utterance
 from talker.text.locales import british
 from talker.text.misaki import SILENCE, Tokens, in_parts, tokens_of
-from ttscommon.engine.nn import halve
+from ttscommon.engine.nn import TurnsPairs, halve
 from ttscommon.engine.voice import VoiceFolder
 from ttscommon.wire.errors import BadRequest, UnknownVoice
 from ttscommon.wire.fields import Array, Arrays, Field
@@ -99,12 +100,15 @@ class Vesper(TalkerModel):
         self.spec = spec
         self._net = net.eval()
         self._reading = (reading or net).eval()
+        self._prosody = CompiledEncoder(self._reading.prosody)
+        self._texts = CompiledEncoder(self._reading.text)
         self._beside = ThreadPoolExecutor(1, "vesper-text")
         self._frame = FrameChoice(net, spec.max_positions)
         self._text_codes = TextCodes(net.text_table)
+        self._drafts: Drafts | None = None  # steps of a processor
         if net.text_table.device.type == "cpu":
             halve(self._text_codes)
-        self._drafts = Drafts(net, spec.max_positions)
+            self._drafts = Drafts(net, spec.max_positions)
         self._sampling = sampling
         self._paces = paces
         self._silence = torch.tensor(silence, device=net.begin.device)
@@ -157,10 +161,12 @@ class Vesper(TalkerModel):
         x = torch.where(told["begins"][:, None] > 0, told["told"], frames)
         hidden = self._net.backbone(x, rows.positions, attend["backbone"])
         positions = rows.positions[rows.last]
+        if self._drafts is not None and isinstance(attend["backbone"], TurnsPairs):
+            return self._drafts.first(hidden[rows.last], positions, rows, state)
         return self._frame.plain(hidden[rows.last], positions, rows, state, rows.samples)
 
     def decode(self, rows: Rows, state: SlotTensors, attend: Mapping[str, Attend]) -> Out:
-        if rows.width > 1:
+        if self._drafts is not None and isinstance(attend["backbone"], TurnsPairs):
             return self._drafts.step(rows, state, attend["backbone"])
         x = self._frame.embed_state(rows.slots, state)
         hidden = self._net.backbone(x, rows.positions, attend["backbone"])
@@ -196,7 +202,7 @@ class Vesper(TalkerModel):
         net, ids = self._reading, torch.tensor([tokens.ids])
         text = self._beside.submit(self._text, ids)
         paced = net.embed_pace(torch.tensor([pace]))[0]
-        contexts = token_contexts(net, ids, net.prosody(ids))[0]
+        contexts = token_contexts(net, ids, self._prosody(ids))[0]
         return Conditioning(
             net.embed_begin(paced).numpy(),
             (contexts + self._paces_of(tokens, pace, paced)).numpy(),
@@ -206,7 +212,7 @@ class Vesper(TalkerModel):
 
     @torch.inference_mode()
     def _text(self, ids: Tensor) -> Array:
-        encoded: Array = self._reading.text(ids)[0].numpy()
+        encoded: Array = self._texts(ids)[0].numpy()
         return encoded
 
     def _paces_of(self, tokens: Tokens, pace: float, paced: Tensor) -> Tensor:

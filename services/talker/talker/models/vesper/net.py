@@ -15,6 +15,7 @@ pace, then one a frame.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import torch
@@ -22,7 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from talker.models.vesper.text import TextEncoder
-from ttscommon.engine.nn import RMSNorm, TransformerBlock, rope_table
+from ttscommon.engine.kernels.blocks import swiglu
+from ttscommon.engine.kernels.choice import use_numba
+from ttscommon.engine.nn import RMSNorm, TransformerBlock, TurnsPairs, rope_table
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
@@ -174,12 +177,24 @@ class VesperNet(nn.Module):
         `attend(layer, q, k, v)` stores k and v and returns the attention of q over all
         positions of its utterance up to its own; all [..., heads, head_dim].
         """
+        fused: object = attend
+        if isinstance(fused, TurnsPairs) and use_numba(x):
+            return self._fused(x, positions, fused)
         cosines, sines = (t[positions][..., None, None, :] for t in (self.cosines, self.sines))
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, TransformerBlock)
             x = block.finish(x, attend(layer, *block.queries(x, cosines, sines)))
         out: Tensor = self.norm(x)
         return out
+
+    def _fused(self, x: Tensor, positions: Tensor, attend: TurnsPairs) -> Tensor:
+        """A residual is added where the next norm reads it, in the same kernel."""
+        tables = self.cosines[positions], self.sines[positions]
+        waiting: Tensor | None = None
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, TransformerBlock)
+            x, waiting = block.fused(x, waiting, partial(attend.of_pairs, layer), tables)
+        return self.norm.of_sum(x, waiting)[1]
 
     def move_logits(self, hidden: Tensor) -> Tensor:
         """[..., dim] -> [..., MOVES]."""
@@ -217,9 +232,8 @@ class Energy(nn.Module):
 
     def forward(self, frame: Tensor, code0: Tensor) -> Tensor:
         """frame: [..., dim]; code0: [...]. Returns [..., codebook_size]."""
-        x = frame + self.code0(code0)
-        gate, up = self.gate(self.norm(x)).chunk(2, -1)
-        out: Tensor = self.head(x + self.down(nn.functional.silu(gate) * up))
+        x, normed = self.norm.of_sum(frame, self.code0(code0))
+        out: Tensor = self.head(x + self.down(swiglu(self.gate(normed))))
         return out
 
 
@@ -244,15 +258,13 @@ class Drafter(nn.Module):
 
     def step(self, state: Tensor, told: Tensor) -> Tensor:
         """The state one frame later; both [..., dim]."""
-        x = state + self.told(told)
-        gate, up = self.gate(self.norm(x)).chunk(2, -1)
-        out: Tensor = x + self.down(nn.functional.silu(gate) * up)
+        x, normed = self.norm.of_sum(state, self.told(told))
+        out: Tensor = x + self.down(swiglu(self.gate(normed)))
         return out
 
     def read(self, state: Tensor) -> Tensor:
         """What the guesses of a state's frame are made from, [..., dim]."""
-        out: Tensor = self.out_norm(state)
-        return out
+        return self.out_norm.of_sum(state, None)[1]
 
     def move_logits(self, read: Tensor) -> Tensor:
         """From `read`, [..., dim] -> [..., MOVES]."""

@@ -45,6 +45,7 @@ class TextEncoder(nn.Module):
 class _Layer(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
+        self.heads = _HEADS
         self.attention_norm = nn.LayerNorm(dim)
         self.qkv = nn.Linear(dim, 3 * dim)
         self.out = nn.Linear(dim, dim)
@@ -54,7 +55,7 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor, hidden: Tensor | None) -> Tensor:
         """hidden: [batch, 1, 1, tokens] bool, True for tokens that nothing attends to."""
-        q, k, v = self.qkv(self.attention_norm(x)).unflatten(-1, (3, _HEADS, -1)).unbind(-3)
+        q, k, v = self.qkv(self.attention_norm(x)).unflatten(-1, (3, self.heads, -1)).unbind(-3)
         scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) * q.shape[-1] ** -0.5
         if hidden is not None:
             scores = scores.masked_fill(hidden, float("-inf"))

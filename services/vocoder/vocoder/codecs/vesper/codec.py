@@ -24,7 +24,7 @@ from vocoder.codecs.vesper.net import (
     VesperCodecConfig,
     VesperDecoder,
 )
-from vocoder.codecs.vesper.sound import SAMPLE_RATE
+from vocoder.codecs.vesper.sizes import SAMPLE_RATE
 
 # Matrix products of fewer rows take other kernels, which round otherwise. A frame is four rows.
 _LEAST_FRAMES: Final = 2

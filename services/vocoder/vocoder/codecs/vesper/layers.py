@@ -1,9 +1,13 @@
 """The layers of the vesper decoder: causal, with a carried past, answering a few steps late."""
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ttscommon.engine.nn import depthwise
+from ttscommon.engine.kernels.choice import use_numba
+from ttscommon.engine.kernels.convnext import add_scaled, gelu, kept, mix_norm
+from ttscommon.engine.kernels.convnext_numba import numbers
+from vocoder.codecs.vesper import layers_numba
 
 
 class LateConvNeXt(nn.Module):
@@ -24,18 +28,44 @@ class LateConvNeXt(nn.Module):
     def forward(self, padded: Tensor) -> Tensor:
         """[batch, kernel - 1 + steps, size], the past and the new -> [batch, steps, size]."""
         first = self.kernel - 1 - self.ahead
-        steps = padded.shape[1] - self.kernel + 1
-        mixed = depthwise(padded, self.depthwise)
-        hidden = nn.functional.gelu(self.rise(self.norm(mixed)))
-        out: Tensor = padded[:, first : first + steps] + self.scale * self.fall(hidden)
+        return add_scaled(padded, first, self.scale, self.branch(padded))
+
+    def branch(self, padded: Tensor) -> Tensor:
+        """What `forward` adds to its input, but for its scale."""
+        hidden: Tensor = self.rise(mix_norm(padded, self.depthwise, self.norm))
+        out: Tensor = self.fall(gelu(hidden))
         return out
 
 
-def kept(x: Tensor, lengths: Tensor, size: int) -> Tensor:
-    """The `size` steps of x before `size + lengths`, what a stream remembers of them.
+def through(
+    blocks: nn.ModuleList, x: Tensor, tails: Tensor, lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """x [batch, steps, size] through blocks `LateConvNeXt` of one kernel, and the tails behind
+    `lengths` steps.
 
-    x: [batch, size + steps, channels], the old steps and the new ones, right padded; lengths:
-    [batch] int64, how many of the new are real.
+    tails: [batch, blocks, kernel - 1, size], of each block's input.
     """
-    places = lengths[:, None] + torch.arange(size, device=x.device)
-    return x[torch.arange(len(x), device=x.device)[:, None], places]
+    if use_numba(x):
+        return _through_one_buffer(blocks, x, tails, lengths)
+    seen = []
+    for block, tail in zip(blocks, tails.unbind(1), strict=True):
+        seen.append(torch.cat((tail, x), 1))
+        x = block(seen[-1])
+    return x, torch.stack([kept(padded, lengths, tails.shape[2]) for padded in seen], 1)
+
+
+def _through_one_buffer(
+    blocks: nn.ModuleList, x: Tensor, tails: Tensor, lengths: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same with all blocks' inputs in one buffer, so that none is put together."""
+    (batch, steps, size), (_, count, past, _) = x.shape, tails.shape
+    seen = np.empty((count + 1, batch, past + steps, size), np.float32)
+    seen[:-1, :, :past] = tails.numpy().swapaxes(0, 1)
+    seen[0, :, past:] = x.numpy()
+    for at, block in enumerate(blocks):
+        assert isinstance(block, LateConvNeXt)
+        added, scale = numbers(block.branch(torch.from_numpy(seen[at]))), numbers(block.scale)
+        layers_numba.follow(seen[at], past - block.ahead, scale, added, past, seen[at + 1])
+    after = np.empty((batch, count, past, size), np.float32)
+    layers_numba.keep(seen, lengths.numpy(), after)
+    return torch.from_numpy(seen[-1, :, past:]), torch.from_numpy(after)

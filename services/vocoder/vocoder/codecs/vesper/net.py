@@ -20,8 +20,10 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from vocoder.codecs.vesper.layers import LateConvNeXt, kept
-from vocoder.codecs.vesper.sound import BINS, FFT, HOP, PARTS, WINDOWS, PulseSynthesis
+from ttscommon.engine.kernels.convnext import kept
+from vocoder.codecs.vesper.layers import LateConvNeXt, through
+from vocoder.codecs.vesper.sizes import BINS, FFT, HOP, PARTS, WINDOWS
+from vocoder.codecs.vesper.sound import PulseSynthesis
 
 CODEBOOKS: Final = 4
 HOPS_PER_FRAME: Final = 4
@@ -195,31 +197,35 @@ class VesperDecoder(nn.Module):
         return out
 
     def decode(
-        self, codes: Tensor, lengths: Tensor, state: DecoderState
+        self, codes: Tensor, lengths: Tensor, state: DecoderState, unheard: int = 0
     ) -> tuple[Tensor, DecoderState]:
         """One chunk of a batch of streams, in fixed shapes.
 
         codes: [batch, frames, 4], right padded.
         lengths: [batch] int64 real frames. state: batched, see `stack`. Returns finished samples
         [batch, frames * 1200], the first of them late_frames before the chunk's own, valid up to
-        lengths * 1200, and the state.
+        lengths * 1200, and the state. unheard: hops, whole frames of them and no more than any
+        length, that no samples are made of: the first ones are of the hop behind.
         """
         f0 = self.pitch(codes[..., 0], state.level, state.span)
         x = self.inputs(codes, f0)
         hops = lengths * HOPS_PER_FRAME
-        parts, inputs, tails = self._layers(x, hops, state)
+        new = max(0, unheard - HOPS_PER_FRAME)
+        parts, inputs, tails = self._layers(x, hops, state, new)
         around = torch.cat((state.f0, f0), 1)
         # A window's last quarter lies in the hop after its own: the newest pulses are of that hop.
         needed = around[:, : f0.shape[1] + 2]
         pulse, phase = self.synthesis.pulses(needed, hops, state.phase)
         source = torch.cat((state.source, pulse), 1)
-        windows = torch.cat((state.windows, self.synthesis.windows(parts, source)), 1)
+        made = self.synthesis.windows(parts, source[:, new * HOP :])
+        # Of the last unheard frame, all windows but the first reach into what is heard.
+        windows = torch.cat((state.windows[:, unheard:], made[:, min(1, unheard) :]), 1)
         return self.synthesis.overlap_add(windows), DecoderState(
             inputs,
             tails,
             kept(around[..., None], hops, self.config.late_hops)[..., 0],
             kept(source[..., None], hops * HOP, FFT - HOP)[..., 0],
-            kept(windows, hops, WINDOWS - 1),
+            kept(windows, hops - unheard, WINDOWS - 1),
             phase,
             state.frame + lengths,
             state.level,
@@ -248,11 +254,14 @@ class VesperDecoder(nn.Module):
         for row, chunk in zip(batch, codes, strict=True):
             row[: len(chunk)] = chunk
         lengths = torch.tensor(counts, device=batch.device)
-        samples, after = self.decode(batch, lengths, stack(states))
+        early = [max(0, late - int(state.frame)) for state in states]
+        unheard = min(longest - least_frames, *map(min, early, counts))
+        samples, after = self.decode(batch, lengths, stack(states), unheard * HOPS_PER_FRAME)
         ready = []
-        for old, new, count, row in zip(states, unstack(after), counts, samples, strict=True):
-            early = max(0, late - int(old.frame)) * FRAME_SAMPLES
-            ready.append(row[early : count * FRAME_SAMPLES].clone())
+        rows = zip(states, unstack(after), counts, early, samples, strict=True)
+        for old, new, count, begin, row in rows:
+            first, end = ((frame - unheard) * FRAME_SAMPLES for frame in (begin, count))
+            ready.append(row[first:end].clone())
             for field in fields(DecoderState):
                 setattr(old, field.name, getattr(new, field.name))
         return ready
@@ -266,19 +275,13 @@ class VesperDecoder(nn.Module):
         return samples[:, late * FRAME_SAMPLES :]
 
     def _layers(
-        self, x: Tensor, hops: Tensor, state: DecoderState
+        self, x: Tensor, hops: Tensor, state: DecoderState, first: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Spectral parts [batch, hops, 4 * BINS] and what the layers carry on."""
+        """Spectral parts [batch, hops - first, 4 * BINS] and what the layers carry on."""
         padded = torch.cat((state.inputs, x), 1)
         inputs = kept(padded, hops, self.config.kernel - 1)
-        x, seen = self.first(self._unfolded(padded)), []
-        for block, tail in zip(self.blocks, state.tails.unbind(1), strict=True):
-            seen.append(torch.cat((tail, x), 1))
-            x = block(seen[-1])
-        places = hops[:, None] + torch.arange(self.config.kernel - 1, device=hops.device)
-        rows = torch.arange(len(hops), device=hops.device)[:, None]
-        tails = torch.stack([padded[rows, places] for padded in seen], 1)
-        return self.head(self.norm(x)), inputs, tails
+        x, tails = through(self.blocks, self.first(self._unfolded(padded)), state.tails, hops)
+        return self.head(self.norm(x[:, first:])), inputs, tails
 
     def _unfolded(self, padded: Tensor) -> Tensor:
         """[batch, kernel - 1 + hops, inputs] -> [batch, hops, inputs * kernel]."""

@@ -1,22 +1,23 @@
 """From spectra to sound: pulses at a pitch, filtered in the STFT domain, and overlap-added."""
 
 import math
-from typing import Final
 
 import torch
 from torch import Tensor, nn
 
-SAMPLE_RATE: Final = 24_000
-HOP: Final = 300
-FFT: Final = 1200
-BINS: Final = FFT // 2 + 1
-PARTS: Final = 4
-WINDOWS: Final = FFT // HOP
-"""Windows that a sample lies in."""
-VOICED_HZ: Final = 40.0
-HIGHEST_HARMONIC_HZ: Final = 11_000.0
-_CYCLE: Final = 1 << 32
-_LOUDEST: Final = 7.0
+from ttscommon.engine.kernels.choice import use_numba
+from vocoder.codecs.vesper import sound_numba
+from vocoder.codecs.vesper.sizes import (
+    BINS,
+    CYCLE,
+    FFT,
+    HIGHEST_HARMONIC_HZ,
+    HOP,
+    LOUDEST,
+    SAMPLE_RATE,
+    VOICED_HZ,
+    WINDOWS,
+)
 
 
 class PulseSynthesis(nn.Module):
@@ -38,6 +39,8 @@ class PulseSynthesis(nn.Module):
         [batch] int64, 2**-32 cycles. Counted in whole numbers, the phase adds up to the same bits
         however a stream is cut into chunks.
         """
+        if use_numba(around):
+            return sound_numba.pulses(around, hops, phase)
         before, here, after = around[:, :-2], around[:, 1:-1], around[:, 2:]
         place = (torch.arange(HOP, device=around.device) + 0.5) / HOP
         left = before[..., None] * (0.5 - place) + here[..., None] * (0.5 + place)
@@ -45,29 +48,42 @@ class PulseSynthesis(nn.Module):
         hz = torch.where(place < 0.5, left, right)
         voiced, hz = hz > VOICED_HZ, hz.clamp_min(VOICED_HZ)
         cycles = (hz.double() / SAMPLE_RATE).cumsum(-1)
-        steps = (cycles[..., -1] * _CYCLE).round().long()
-        ends = torch.cat((phase[:, None], steps), 1).cumsum(1) % _CYCLE
-        turned = ends[:, :-1, None].double() / _CYCLE + cycles
+        steps = (cycles[..., -1] * CYCLE).round().long()
+        ends = torch.cat((phase[:, None], steps), 1).cumsum(1) % CYCLE
+        turned = ends[:, :-1, None].double() / CYCLE + cycles
         pulse = _pulse((turned - turned.round()).float(), hz) * voiced
         return pulse.flatten(1), ends.gather(1, hops[:, None])[:, 0]
 
     def windows(self, parts: Tensor, source: Tensor) -> Tensor:
         """Windows of sound [batch, hops, FFT] from spectral parts and the pulses around them."""
         pulses = source.unfold(1, FFT, HOP) * (self.window / HOP)
-        voiced, turn, free, phase = parts.split(BINS, -1)
-        filters = torch.polar(voiced.clamp(max=_LOUDEST).exp(), math.pi * torch.tanh(turn))
-        spectrum = _product(torch.fft.rfft(pulses), filters)
-        spectrum = spectrum + torch.polar(free.clamp(max=_LOUDEST).exp(), phase)
+        spectrum = filtered(parts, torch.fft.rfft(pulses))
         return torch.fft.irfft(spectrum, FFT) * self.window
 
     def overlap_add(self, windows: Tensor) -> Tensor:
         """[batch, 3 + hops, FFT] -> [batch, hops * 300]; always summed from the oldest on."""
+        if use_numba(windows):
+            return sound_numba.overlap_add(windows, self.gain)
         pieces = windows.unflatten(-1, (WINDOWS, HOP))
         count = windows.shape[1] - WINDOWS + 1
         total = pieces[:, :count, WINDOWS - 1]
         for place in range(1, WINDOWS):
             total = total + pieces[:, place : place + count, WINDOWS - 1 - place]
         return (total * self.gain).flatten(1)
+
+
+def filtered(parts: Tensor, pulses: Tensor) -> Tensor:
+    """Spectra of sound [batch, hops, BINS] from spectral parts and the pulses' spectra.
+
+    The parts [batch, hops, PARTS * BINS] are of each bin: log gain and turn of what is voiced, log
+    amplitude and phase of what is not.
+    """
+    if use_numba(parts):
+        return sound_numba.filtered(parts, pulses)
+    voiced, turn, free, phase = parts.split(BINS, -1)
+    filters = torch.polar(voiced.clamp(max=LOUDEST).exp(), math.pi * torch.tanh(turn))
+    spectrum = _product(pulses, filters)
+    return spectrum + torch.polar(free.clamp(max=LOUDEST).exp(), phase)
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:

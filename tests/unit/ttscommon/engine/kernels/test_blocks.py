@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch.nn import functional
@@ -11,14 +13,24 @@ from ttscommon.engine.kernels.choice import only
 
 pytest.importorskip("triton")
 
+
+@pytest.fixture(autouse=True)
+def in_use() -> Iterator[None]:
+    """Kernels for processors compute no gradients."""
+    with torch.no_grad():
+        yield
+
+
 VERSIONS = ["torch", "triton"]
 TYPES = [torch.float32, torch.bfloat16]
 # bfloat16 has 8 bits: half of its last one, relative.
 TOLERANCE = {torch.float32: (1e-5, 1e-6), torch.bfloat16: (8e-3, 1e-2)}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("version", "dtype"),
+    [*((version, dtype) for version in VERSIONS for dtype in TYPES), ("numba", torch.float32)],
+)
 @pytest.mark.parametrize("size", [8, 100, 1024])
 def test_a_residual_is_added_and_normed(version: str, dtype: torch.dtype, size: int) -> None:
     g = torch.Generator().manual_seed(size)
@@ -35,8 +47,10 @@ def test_a_residual_is_added_and_normed(version: str, dtype: torch.dtype, size: 
         assert torch.allclose(got.double(), exact, *TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("version", "dtype"),
+    [*((version, dtype) for version in VERSIONS for dtype in TYPES), ("numba", torch.float32)],
+)
 def test_a_gate_opens_what_rises(version: str, dtype: torch.dtype) -> None:
     gate_up = (3 * torch.randn(3, 2 * 1100, generator=torch.Generator().manual_seed(0))).to(dtype)
     with only(version):  # type: ignore[arg-type]
@@ -66,3 +80,21 @@ def test_heads_are_normed_and_rotated_out_of_one_product(
         torch.view_as_real(torch.complex(*x.chunk(2, -1)) * turned).transpose(-1, -2).flatten(-2)
     )
     assert torch.allclose(out.double(), exact, *TOLERANCE[dtype])
+
+
+def test_a_row_on_a_processor_is_its_own() -> None:
+    """Its bits do not depend on its neighbours, and what is not finite stays in its row."""
+    g = torch.Generator().manual_seed(0)
+    x, added = torch.randn(2, 97, 100, generator=g)
+    weight = torch.rand(100, generator=g)
+    x[5, 3], x[6, 99] = torch.nan, torch.inf
+    with only("numba"):
+        of_all = (*add_norm(x, added, weight, 1e-6), swiglu(x))
+        for row in (0, 4, 5, 6, 96):
+            one = slice(row, row + 1)
+            alone = (*add_norm(x[one], added[one], weight, 1e-6), swiglu(x[one]))
+            for whole, part in zip(of_all, alone, strict=True):
+                assert torch.equal(whole[one].nan_to_num(7.0), part.nan_to_num(7.0))
+    ill = torch.tensor([row in (5, 6) for row in range(97)])
+    assert torch.equal(~of_all[1].isfinite().all(-1), ill)
+    assert torch.equal(~of_all[2].isfinite().all(-1), ill)

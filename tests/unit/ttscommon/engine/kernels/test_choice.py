@@ -1,4 +1,4 @@
-"""Triton runs on CUDA devices, plain torch elsewhere, unless a test says otherwise."""
+"""Triton runs on CUDA devices, numba on processors, plain torch elsewhere, if no test insists."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ import sys
 
 import torch
 
-from ttscommon.engine.kernels.choice import only, use_triton
+from ttscommon.engine.kernels.choice import only, use_numba, use_triton
 
 
-def test_tensors_of_the_cpu_take_the_plain_version() -> None:
+def test_tensors_of_the_cpu_do_not_take_tritons_version() -> None:
     assert not use_triton(torch.zeros(1))
+
+
+def test_a_processor_takes_numbas_version_for_float32_without_gradients() -> None:
+    assert not use_numba(torch.zeros(1))
+    with torch.no_grad():
+        assert use_numba(torch.zeros(1))
+        assert not use_numba(torch.zeros(1, dtype=torch.bfloat16))
+        assert not use_numba(torch.zeros(1, device="meta"))
+        with only("torch"):
+            assert not use_numba(torch.zeros(1))
 
 
 def test_a_version_can_be_insisted_on_for_a_while() -> None:

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from ttscommon.engine.nn import ConvNeXt, depthwise
+from ttscommon.engine.kernels.convnext import depthwise
+from ttscommon.engine.nn import ConvNeXt
 
 SIZE, KERNEL = 48, 7
 

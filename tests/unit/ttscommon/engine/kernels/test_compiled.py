@@ -1,0 +1,70 @@
+"""What kernels for processors are compiled with, and where that is kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ttscommon.engine.kernels import compiled
+from ttscommon.engine.kernels.ahead import modules
+
+
+@compiled.compiled(compiled.floats(1), compiled.floats(1))
+def exponentials(x: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    for at in range(len(x)):
+        out[at] = compiled.exp(x[at])
+
+
+def test_exp_is_within_two_units_in_the_last_place() -> None:
+    x = np.linspace(-87, 88, 100_001, dtype=np.float32)
+    out = np.empty_like(x)
+    exponentials(x, out)
+    exact = np.exp(x.astype(np.float64))
+    units = np.abs(out - exact) / np.spacing(exact.astype(np.float32))
+    assert units.max() < 2.0
+
+
+def test_exp_at_the_ends() -> None:
+    x = np.array([np.nan, -np.inf, -200.0, 0.0, np.inf], np.float32)
+    out = np.empty_like(x)
+    exponentials(x, out)
+    assert np.isnan(out[0])
+    assert 0.0 < out[1] == out[2] < 1e-37
+    assert out[3] == 1.0
+    assert out[4] > 1e38
+
+
+def test_setups_compile_every_module_that_holds_such_kernels() -> None:
+    found = set(modules())
+    assert {"ttscommon.engine.kernels.blocks_numba", "talker.kernels.attention_numba"} <= found
+    root = Path(__file__).parents[5]
+    for path in (p for part in ("libs", "services") for p in (root / part).rglob("*.py")):
+        if "kernels.compiled import" in path.read_text():
+            assert path.stem.endswith("_numba"), path
+
+
+def test_kernels_are_copied_where_they_can_be_written(tmp_path: Path) -> None:
+    """numba reads only where it could write, which in an image is not where they were made."""
+    made, folder = tmp_path / "made", tmp_path / "own"
+    (made / "kernels").mkdir(parents=True)
+    (made / "kernels" / "a.nbi").write_bytes(b"index")
+    assert compiled._copied(made, folder) == folder
+    assert (folder / "kernels" / "a.nbi").read_bytes() == b"index"
+    assert folder.stat().st_mode & 0o077 == 0
+    assert compiled._copied(tmp_path / "none", folder) == folder
+
+
+def test_a_folder_of_another_user_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "a.nbi").write_bytes(b"strange")
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    found = compiled._copied(tmp_path / "none", folder)
+    assert found != folder
+    assert not list(found.iterdir())
