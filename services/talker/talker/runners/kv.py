@@ -36,6 +36,8 @@ _SUM_LENGTH: Final = 192
 _ONES: Final = 16
 _WIDEST_BY_QUERY: Final = 256
 """Of a KV row, of caches that the compiled loop reads."""
+# Of a head: on AMD's processors BLAS sums products of fewer columns in another order.
+_NARROWEST_BY_HEAD: Final = 16
 
 
 class PagedCache:
@@ -49,7 +51,7 @@ class PagedCache:
         self.spec = spec
         self.width = spec.kv_heads * spec.head_dim
         self.group = spec.heads // spec.kv_heads
-        self.by_query = self.width <= _WIDEST_BY_QUERY
+        self.by_query = self.width <= _WIDEST_BY_QUERY or spec.head_dim < _NARROWEST_BY_HEAD
         rows = blocks * BLOCK_POSITIONS
         self.keys = torch.zeros(spec.layers, rows, self.width)
         self.values = torch.zeros(spec.layers, rows, self.width + (not self.by_query) * _ONES)

@@ -54,12 +54,16 @@ def add_scaled(padded: Tensor, first: int, scale: Tensor, added: Tensor) -> Tens
 
 
 def kept(x: Tensor, lengths: Tensor, size: int) -> Tensor:
-    """The `size` steps of x before `size + lengths`, what a stream remembers of them.
+    """See `tail_after`, of float32 by one kernel on a processor."""
+    return convnext_numba.kept(x, lengths, size) if use_numba(x) else tail_after(x, lengths, size)
 
-    x: [batch, size + steps, channels], the old steps and the new ones, right padded; lengths:
-    [batch] int64, how many of the new are real.
+
+def tail_after(x: Tensor, lengths: Tensor, size: int) -> Tensor:
+    """The `size` steps before position `lengths + size` of x, per stream.
+
+    x: [batch, size + steps, channels], the old tail followed by the new steps, right padded.
+    lengths: [batch] int64, how many of the new steps are real.
+    Returns [batch, size, channels]: what a causal convolution must remember.
     """
-    if use_numba(x):
-        return convnext_numba.kept(x, lengths, size)
-    places = lengths[:, None] + torch.arange(size, device=x.device)
-    return x[torch.arange(len(x), device=x.device)[:, None], places]
+    index = lengths[:, None] + torch.arange(size, device=x.device)
+    return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))

@@ -1,7 +1,8 @@
 """Neural blocks shared by the model families. The only part of the library that needs torch."""
 
+from ttscommon.engine.kernels.convnext import tail_after
 from ttscommon.engine.nn.causal import CausalConv1d, CausalUpsample1d, steps_before
-from ttscommon.engine.nn.conv import ConvNeXt, tail_after
+from ttscommon.engine.nn.conv import ConvNeXt
 from ttscommon.engine.nn.decoder import (
     Attend,
     Decoder,

@@ -1,4 +1,4 @@
-"""ConvNeXt blocks (Liu et al., 2022), and what a causal convolution carries."""
+"""ConvNeXt blocks (Liu et al., 2022)."""
 
 import torch
 from torch import Tensor, nn
@@ -6,17 +6,6 @@ from torch import Tensor, nn
 from ttscommon.engine.kernels.convnext import add_scaled, gelu, mix_norm
 
 LAYER_SCALE = 0.1
-
-
-def tail_after(x: Tensor, lengths: Tensor, size: int) -> Tensor:
-    """The `size` steps before position `lengths + size` of x, per stream.
-
-    x: [batch, size + steps, channels], the old tail followed by the new steps, right padded.
-    lengths: [batch] int64, how many of the new steps are real.
-    Returns [batch, size, channels]: what a causal convolution must remember.
-    """
-    index = lengths[:, None] + torch.arange(size, device=x.device)
-    return x.gather(1, index[..., None].expand(-1, -1, x.shape[-1]))
 
 
 class ConvNeXt(nn.Module):

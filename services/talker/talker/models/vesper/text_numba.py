@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from talker.models.vesper.text import TextEncoder
 from ttscommon.engine.kernels.compiled import INT, compiled, exp, floats, part, tuple_of
-from ttscommon.engine.kernels.convnext_numba import bent, normed
+from ttscommon.engine.kernels.convnext_numba import bent, normed, numbers
 from ttscommon.engine.nn import ConvNeXt, HalfLinear
 
 Floats = NDArray[np.float32]
@@ -78,7 +78,7 @@ class CompiledEncoder:
     """A `TextEncoder` as it is now, for inference on a processor."""
 
     def __init__(self, encoder: TextEncoder) -> None:
-        self._table = _numbers(encoder.embedding.weight)
+        self._table = numbers(encoder.embedding.weight)
         self._convolutions = _convolutions([cast(ConvNeXt, c) for c in encoder.convolutions])
         layer = encoder.layer
         self._layer = _Layer(
@@ -100,18 +100,14 @@ class CompiledEncoder:
         return torch.from_numpy(x)[None]
 
 
-def _numbers(x: Tensor) -> Floats:
-    return np.ascontiguousarray(x.detach().numpy())
-
-
 def _norm(norm: nn.LayerNorm) -> _Norm:
-    return _Norm(_numbers(norm.weight), _numbers(norm.bias))
+    return _Norm(numbers(norm.weight), numbers(norm.bias))
 
 
 def _product(linear: nn.Module) -> _Product:
     weight, bias = linear.numbers() if isinstance(linear, HalfLinear) else _of_linear(linear)
     assert bias is not None
-    return _Product(_numbers(weight.T), _numbers(bias))
+    return _Product(numbers(weight.T), numbers(bias))
 
 
 def _of_linear(linear: nn.Module) -> tuple[Tensor, Tensor]:
@@ -121,8 +117,8 @@ def _of_linear(linear: nn.Module) -> tuple[Tensor, Tensor]:
 
 def _convolutions(blocks: list[ConvNeXt]) -> _Convolutions:
     norms = [_norm(block.norm) for block in blocks]
-    taps = [_numbers(block.depthwise.weight[:, 0].T) for block in blocks]
-    biases = [_numbers(cast(Tensor, block.depthwise.bias)) for block in blocks]
+    taps = [numbers(block.depthwise.weight[:, 0].T) for block in blocks]
+    biases = [numbers(cast(Tensor, block.depthwise.bias)) for block in blocks]
     rises = [_product(block.rise) for block in blocks]
     falls = [_product(block.fall) for block in blocks]
     return _Convolutions(
@@ -131,7 +127,7 @@ def _convolutions(blocks: list[ConvNeXt]) -> _Convolutions:
         _Norm(np.stack([n.weight for n in norms]), np.stack([n.bias for n in norms])),
         _Product(np.stack([p.weight for p in rises]), np.stack([p.bias for p in rises])),
         _Product(np.stack([p.weight for p in falls]), np.stack([p.bias for p in falls])),
-        np.stack([_numbers(block.scale) for block in blocks]),
+        np.stack([numbers(block.scale) for block in blocks]),
     )
 
 
@@ -190,11 +186,9 @@ def _convolve(x: Floats, c: _Convolutions, block: int, mixed: Floats, wide: Floa
                     mixed[token, i] += x[at, i] * c.taps[block, tap, i]
         normed(mixed[token], c.norm.weight[block], c.norm.bias[block], _EPS)
     fallen = np.empty((tokens, dim), np.float32)
-    rise, fall = (
-        (c.rise.weight[block], c.rise.bias[block]),
-        (c.fall.weight[block], c.fall.bias[block]),
-    )
-    _add_mlp(mixed, rise[0], rise[1], fall[0], fall[1], wide, fallen)
+    rise, rise_bias = c.rise.weight[block], c.rise.bias[block]
+    fall, fall_bias = c.fall.weight[block], c.fall.bias[block]
+    _add_mlp(mixed, rise, rise_bias, fall, fall_bias, wide, fallen)
     for token in range(tokens):
         for i in range(dim):
             x[token, i] += c.scale[block, i] * fallen[token, i]

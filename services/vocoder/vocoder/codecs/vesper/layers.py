@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from ttscommon.engine.kernels.choice import use_numba
 from ttscommon.engine.kernels.convnext import add_scaled, gelu, kept, mix_norm
-from ttscommon.engine.kernels.convnext_numba import numbers
-from vocoder.codecs.vesper import layers_numba
+from ttscommon.engine.kernels.convnext_numba import follow, keep, numbers
 
 
 class LateConvNeXt(nn.Module):
@@ -65,7 +64,7 @@ def _through_one_buffer(
     for at, block in enumerate(blocks):
         assert isinstance(block, LateConvNeXt)
         added, scale = numbers(block.branch(torch.from_numpy(seen[at]))), numbers(block.scale)
-        layers_numba.follow(seen[at], past - block.ahead, scale, added, past, seen[at + 1])
+        follow(seen[at], past - block.ahead, scale, added, past, seen[at + 1])
     after = np.empty((batch, count, past, size), np.float32)
-    layers_numba.keep(seen, lengths.numpy(), after)
+    keep(seen, lengths.numpy(), after)
     return torch.from_numpy(seen[-1, :, past:]), torch.from_numpy(after)
